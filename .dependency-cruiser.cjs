@@ -2,53 +2,71 @@
 // way around in a circle. `types` names parts of which a file may import types, and nothing that runs.
 // The siblings know each other by id, and the viewer by its type.
 // What is said in confidence concerns all of them.
-const DOMAIN = { values: ['lib', 'platform', 'realtime', 'generated', 'confidence'], types: ['access', 'config'] }
+const DOMAIN = {
+  values: ['lib', 'rules', 'platform', 'jobs', 'broker', 'generated', 'confidentiality', 'stores'],
+  types: ['access', 'config'],
+}
 const ARROWS = {
   lib: {},
   config: { values: ['lib'] },
-  platform: { values: ['lib', 'generated'], types: ['config', 'realtime'] },
-  realtime: { values: ['lib'], types: ['platform', 'config'] },
+  platform: { values: ['lib', 'generated'], types: ['config', 'broker', 'jobs'] },
+  // The one queue of jobs besides runs: its kinds, how they are enqueued, and the worker that runs them.
+  jobs: { values: ['lib', 'platform', 'generated'] },
+  broker: { values: ['lib'], types: ['platform', 'config', 'generated'] },
   models: { values: ['lib'], types: ['platform', 'config'] },
+  // Pure functions over plain facts: no transaction, no platform, nothing asynchronous.
+  rules: { values: ['lib', 'confidentiality'], types: ['generated', 'platform'] },
+  // One file per table, its only writer; and fragments of SQL that several tables share.
+  stores: { values: ['lib', 'rules', 'platform', 'jobs', 'generated', 'confidentiality'], types: ['config'] },
   // Where words come from, and where they may go: rules, and the fragments of SQL that go with them.
-  confidence: { values: ['lib', 'generated'], types: ['platform'] },
+  confidentiality: { values: ['lib', 'generated'], types: ['platform'] },
   access: DOMAIN,
   spaces: DOMAIN,
   agents: DOMAIN,
-  // Spaces know nothing of runs, in SQL neither (test/shape.test.ts): what a run's messages have to do with it, speech puts together.
   runs: { ...DOMAIN, values: [...DOMAIN.values, 'spaces'] },
   plans: DOMAIN,
-  routing: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs'] },
-  tools: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans'] },
-  speech: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'runs', 'tools'] },
+  // One file per transaction: reads facts, lets a rule decide, commits, publishes.
+  flows: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans', 'access'] },
+  tools: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans'] },
+  posting: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'runs', 'flows', 'tools'] },
   // What a model is shown, and what a mind keeps of it.
-  minds: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'tools'] },
-  engine: { ...DOMAIN, values: [...DOMAIN.values, 'models', 'spaces', 'agents', 'runs', 'tools', 'speech', 'minds'] },
+  context: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'tools'] },
+  engine: {
+    ...DOMAIN,
+    values: [...DOMAIN.values, 'models', 'flows', 'spaces', 'agents', 'runs', 'tools', 'posting', 'context'],
+  },
   // What a team that runs Parley for years does with it: it ends things, keeps them for a time, and moves them.
-  operation: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans'] },
-  schema: {
-    values: ['lib'],
+  operation: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans', 'tools'] },
+  graphql: {
+    values: ['lib', 'rules'],
     types: [
-      ...['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'routing', 'operation', 'confidence'],
-      ...['realtime', 'platform', 'config'],
+      ...['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'operation', 'confidentiality'],
+      ...['broker', 'platform', 'config', 'stores', 'context', 'flows', 'tools'],
     ],
   },
-  server: { values: ['lib', 'platform', 'realtime', 'access', 'schema'], types: ['config', 'app'] },
+  delivery: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql'], types: ['config', 'app'] },
+  server: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery'], types: ['config', 'app'] },
   app: {
     values: [
       ...[
         'lib',
+        'rules',
+        'stores',
+        'flows',
         'config',
         'platform',
-        'realtime',
+        'jobs',
+        'broker',
         'models',
         'access',
         'spaces',
         'agents',
         'runs',
         'plans',
-        'confidence',
+        'confidentiality',
+        'delivery',
       ],
-      ...['routing', 'tools', 'speech', 'minds', 'operation', 'engine', 'schema', 'server'],
+      ...['tools', 'posting', 'context', 'operation', 'engine', 'graphql', 'server'],
     ],
   },
   main: { values: ['lib', 'config', 'platform', 'app', 'server'] },

@@ -40,3 +40,21 @@ tests() {
   # Ended badly without a failed test: an unhandled error, or its time was up.
   if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then failed=$((failed + 1)); fi
 }
+
+# Programs that tests run, and their Debian packages. A machine without them skips these tests, and CI must not.
+: "${CHROMIUM:=/usr/bin/chromium}"
+programs="
+$CHROMIUM chromium
+nginx nginx-light
+pgbouncer pgbouncer
+"
+
+# A step that installs what is missing of them, as root on a machine with apt-get.
+install_programs() {
+  local program package missing=''
+  while read -r program package; do
+    if [ -n "$program" ] && ! command -v "$program" >/dev/null; then missing="$missing $package"; fi
+  done <<<"$programs"
+  if [ -z "$missing" ] || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then return; fi
+  check 5 sh -c "apt-get update -q && apt-get install -y -q --no-install-recommends $missing"
+}

@@ -16,18 +16,18 @@ const FLOODS: Record<FloodKind, string> = {
   messages: '400 messages to the shared agent',
   documents: '8 documents at a time that are long to refuse',
 }
-/** How often another human asks, well below its own rate. */
+/** The interval of another human's requests, well below its own rate limit. */
 const EVERY_MS = 50
 const QUESTION_EVERY_MS = 4000
 const IDLE_SECONDS = 5
 const CALM_MS = 15_000
-/** Messages that the heavy queries read. */
+/** The messages that the heavy queries read. */
 const SEEDED = 100
 /** A run of one second. */
 const MODEL = modelName(20, 50)
 
 export const attacked: Benchmark = {
-  question: `What does another human notice while one does for ${SECONDS} s whatever the server lets them, with the rates as they come?`,
+  question: `How much slower is the server for another human while one client sends as much as the server allows for ${SECONDS} s, with the default rate limits?`,
   mostMinutes: 6,
   async run(options) {
     const [postgres, redis, model] = await Promise.all([startThrowawayPostgres(), startThrowawayRedis(), startModel()])
@@ -40,7 +40,7 @@ export const attacked: Benchmark = {
   },
 }
 
-/** As they are where nobody sets them. */
+/** The default limits. */
 const RATES = { PARLEY_RATE_MESSAGES: '', PARLEY_RATE_TRIGGERS: '', PARLEY_RATE_REQUESTS: '' }
 
 async function measure(stack: Stack, { quick }: BenchmarkOptions): Promise<Figure[]> {
@@ -87,7 +87,7 @@ interface Attacker {
   agentSpaceId: string
 }
 
-/** Another human, with a space to read much of, and one in which the other's agent is. */
+/** Another human, with a large space to read, and one with the attacker's agent. */
 async function attackerBeside(stack: Stack, { agentIds }: Room): Promise<Attacker> {
   const { human, token, spaceId } = await createRoom(stack, null)
   for (let n = 0; n < SEEDED; n++) await human.send(SEND_MESSAGE, { spaceId, text: `Message ${n} of a hundred.` })
@@ -96,7 +96,10 @@ async function attackerBeside(stack: Stack, { agentIds }: Room): Promise<Attacke
   return { token, spaceId, agentSpaceId }
 }
 
-/** How long each of somebody's small queries took, and each question to their agent until its run began, in ms. */
+/**
+ * The duration of each small query of the other human, and of each question to their agent until its run began, in
+ * ms.
+ */
 async function watched({ human, spaceId }: Room, seconds: number): Promise<{ took: number[]; begun: number[] }> {
   const until = performance.now() + seconds * 1000
   const [took, begun]: [number[], number[]] = [[], []]

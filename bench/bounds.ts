@@ -4,7 +4,7 @@ import { memoryOfLargestResponses } from './support/largest-responses.ts'
 
 const RUNS = 5
 const QUICK_RUNS = 2
-/** What the bounds may cost, beyond the spread of the baseline's own runs. */
+/** The allowed cost of the bounds, beyond the spread of the baseline's own runs. */
 const MORE_AT_MOST = 1.03
 const MORE_MEMORY_AT_MOST_MIB = 200
 const AT_A_TIME = 4
@@ -33,7 +33,7 @@ export const bounds: Benchmark = {
 
 type Costs = Record<Operation, number>
 
-/** Runs both checkouts in turn, so that whatever else the machine does meanwhile meets both. */
+/** Runs both checkouts in turn, so that other load on the machine affects both. */
 async function compare(against: string, { quick }: BenchmarkOptions): Promise<Figure[]> {
   const [here, there]: [Costs[], Costs[]] = [[], []]
   for (let run = 0; run < (quick ? QUICK_RUNS : RUNS); run++) {

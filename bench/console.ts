@@ -17,26 +17,26 @@ const AGENTS = 20
 const TOKENS_A_SECOND = 50
 const TOKENS = 20 * TOKENS_A_SECOND
 const MODEL = modelName(TOKENS, 1000 / TOKENS_A_SECOND, 'prose')
-/** What the agents say wakes nobody: each writes once for each message of the person. */
+/** The agents' messages wake nobody: each agent posts once for each message of the person. */
 const ALONE = { PARLEY_MAX_ROOT_RUNS: String(AGENTS) }
 
 const OPENINGS = 10
 const WHEEL = { times: 300, pixels: 800, everyMs: 40 }
 const LEAPS = 100
-/** While the runs begin, their own work is what one waits for: see first-delta. */
+/** While the runs start, their own work dominates: see first-delta. */
 const BEGINNING_MS = 2_000
 const WATCHED_MS = 15_000
 const KEY_EVERY_MS = 70
-/** By then as much is there as the page keeps of a conversation, and the browser has compiled most of what runs. */
+/** After that the page has its maximum of messages, and the browser has compiled most of the code. */
 const ROUNDS_TO_SETTLE = 3
 const MOST_GROWTH = 1.1
 const TYPED = 'It will be cold tonight, who brings the fleece? '
 
-const HOW = `Chromium without a GPU, its window 1280 by 800, on the machine on which the server, its PostgreSQL and Redis and the model are as well.
-What is said is Markdown of seeded random words. The page notes its own frames, its tasks over 50 ms (PerformanceObserver), and for each key the
-time from the event to the first task after the frame in which it was handled. The heap is read after a collection, without what the page noted;
-the page looks at the end, where it keeps 50 to 75 messages: they are there after three rounds, which is what the last is held against.
-\`CONSOLE_MINUTES\` says how long the memory is watched.`
+const HOW = `Chromium without a GPU, its window 1280 by 800, on the same machine as the server, its PostgreSQL and Redis and the model.
+The messages are Markdown of seeded random words. The page records its own frames, its tasks over 50 ms (PerformanceObserver), and for each key the
+time from the event to the first task after the frame in which it was handled. The heap is read after a collection, without the page's records;
+the page shows the end, where it keeps 50 to 75 messages: it has them after three rounds, and the last round is compared with the third.
+\`CONSOLE_MINUTES\` sets the duration of the memory measurement.`
 
 export const consolePage: Benchmark = {
   question: `Is the console quick in a browser: at its start, in a space of ${MESSAGES.toLocaleString('en')} messages, and while ${AGENTS} agents write ${TOKENS_A_SECOND} tokens a second each?`,
@@ -68,7 +68,7 @@ export const consolePage: Benchmark = {
   },
 }
 
-/** Messages of all lengths, by the agents in turn. */
+/** Messages of different lengths, by the agents in turn. */
 async function fill(databaseUrl: string, { spaceId, agentIds }: Room, messages: number): Promise<void> {
   const db = await openDatabase({ url: databaseUrl, dataDirectory: '', poolSize: 1 })
   const texts = Array.from({ length: 61 }, (_, n) => proseOf(n, 5 + ((n * 37) % 150)).join(''))
@@ -76,7 +76,7 @@ async function fill(databaseUrl: string, { spaceId, agentIds }: Room, messages: 
   await db.close()
 }
 
-/** A space is opened again and again, with what the browser kept and without. */
+/** Opens a space repeatedly, with and without the browser's cache. */
 async function measureOpening(observed: ObservedPage, { spaceId }: Room): Promise<Figure[]> {
   const figures: Figure[] = []
   for (const isCaching of [false, true]) {
@@ -92,7 +92,7 @@ async function measureOpening(observed: ObservedPage, { spaceId }: Room): Promis
   return figures
 }
 
-/** The wheel upwards from the newest message, pages coming in; then with all messages there: the wheel, and leaps all over. */
+/** Scrolls upwards from the newest message while pages load; then with all messages loaded: by wheel, and by jumps. */
 async function measureScrolling(observed: ObservedPage, { spaceId }: Room, messages: number): Promise<Figure[]> {
   await observed.open(`/spaces/${spaceId}`)
   await observed.begin()
@@ -140,7 +140,7 @@ async function wheel({ page }: ObservedPage, pixels: number): Promise<void> {
   }
 }
 
-/** Places that lie evenly all over, one far from the next. */
+/** Positions that are evenly distributed, each far from the next. */
 async function leap({ page }: ObservedPage): Promise<void> {
   for (let n = 0; n < LEAPS; n++) {
     const share = (n * 0.618) % 1
@@ -151,7 +151,7 @@ async function leap({ page }: ObservedPage): Promise<void> {
   }
 }
 
-/** Frames and keys while all agents write, and before, when none does. */
+/** Frames and keys while all agents post, and before, while none does. */
 async function measureStreams(observed: ObservedPage, room: Room): Promise<Figure[]> {
   await observed.open(`/spaces/${room.spaceId}`)
   const idle = await typeFor(observed, WATCHED_MS / 3)
@@ -190,12 +190,12 @@ async function typeFor(observed: ObservedPage, ms: number): Promise<Noted> {
   return observed.noted()
 }
 
-/** The activity of the space shows while an agent is at work, and no longer. */
+/** The space shows an agent's activity only while it works. */
 async function untilAtRest({ page }: ObservedPage): Promise<void> {
   await page.locator('.activity').waitFor({ state: 'hidden', timeout: 120_000 })
 }
 
-/** The heap after each round of streams, without what the page noted of its own frames. */
+/** The heap after each round of streams, without the page's own records of its frames. */
 async function measureMemory(observed: ObservedPage, room: Room, minutes: number): Promise<Figure[]> {
   await observed.open(`/spaces/${room.spaceId}`)
   const samples: number[] = []

@@ -12,12 +12,12 @@ const SECONDS = 10
 const TOKENS_A_SECOND = 50
 const MODEL = modelName(SECONDS * TOKENS_A_SECOND, 1000 / TOKENS_A_SECOND)
 
-/** While the runs begin, their own work is what one waits for: see first-delta. */
+/** While the runs start, their own work dominates: see first-delta. */
 const BEGINNING_TOKENS = 2 * TOKENS_A_SECOND
 const MARKED = 40
 
 export const crowd: Benchmark = {
-  question: `${AGENTS} agents of ${TOKENS_A_SECOND} tokens/s in one space, ${SUBSCRIBERS} subscribers: does one core serve them in time?`,
+  question: `${AGENTS} agents of ${TOKENS_A_SECOND} tokens/s in one space, ${SUBSCRIBERS} subscribers: does one core deliver in time?`,
   async run() {
     const served = await serve()
     return { figures: [...served, ...(await serveRuns())], summary: summaryOf(served) }
@@ -34,7 +34,7 @@ export function summaryOf(served: readonly Pick<Figure, 'value'>[]): string {
   ].join('\n')
 }
 
-/** The agents write within the serving process, as the engine does, but for the models and the runs. */
+/** The agents post within the serving process, like the engine, but without models and runs. */
 async function serve(): Promise<Figure[]> {
   const server = await startFanoutServer('parley-redis')
   const subscribers = startCrowd()
@@ -63,10 +63,10 @@ async function serve(): Promise<Figure[]> {
   ]
 }
 
-/** The same by real runs: a model in a process of its own, a process that works, one that serves, all on this machine. */
+/** The same with real runs: a model process, a worker process and a serving process, all on this machine. */
 async function serveRuns(): Promise<Figure[]> {
   const model = await startModel()
-  // What the agents say wakes nobody: each writes once.
+  // The agents' messages wake nobody: each agent posts once.
   const alone = { PARLEY_MAX_ROOT_RUNS: String(AGENTS) }
   const stack = await startStack('PostgreSQL and Redis', model, { ...alone, PARLEY_ROLE: 'api' })
   const worker = await stack.join({ PARLEY_ROLE: 'worker' })

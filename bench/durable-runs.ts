@@ -7,13 +7,16 @@ import { say, type Watch, watchRoom, watchRuns } from './support/watch.ts'
 
 const AT_ONCE = 20
 const RUNS = 1000
-/** Before it is measured: connections have planned each statement six times by then, and Node has compiled. Of the bare loops as many. */
+/**
+ * Warm-up runs: by then connections have planned each statement six times, and Node has compiled the code. The bare
+ * loops have as many.
+ */
 const WARM_UP = 1000
 const MODEL = modelName(50, 0)
 
 type Watched = Room & { watch: Watch }
 
-/** Keeps every room's agent busy, one run at a time, until `runs` have ended; answers with the seconds it took. */
+/** Keeps every room's agent busy, one run at a time, until `runs` have ended; returns the seconds it took. */
 async function complete(rooms: Watched[], runs: number): Promise<number> {
   const { promise: done, resolve } = Promise.withResolvers<void>()
   let begun = 0
@@ -50,7 +53,7 @@ interface Trial {
   settings?: Record<string, string>
 }
 
-/** Durable runs a second: as many rooms as there are runs at once, each with a client that watches it. */
+/** Durable runs per second: one room per concurrent run, each with a subscribed client. */
 async function runsASecond(model: Model, trial: Trial = {}): Promise<number> {
   const { backing = 'PostgreSQL and Redis', processes = 1, runs = RUNS, warmUp = WARM_UP, settings } = trial
   const stack = await startStack(backing, model, settings)
@@ -66,7 +69,7 @@ async function runsASecond(model: Model, trial: Trial = {}): Promise<number> {
   return runs / seconds
 }
 
-/** With a model that takes half a second, and no more than 20 runs at a time in a process: the machine has room. */
+/** With a model that takes half a second, and at most 20 concurrent runs per process: the machine is not saturated. */
 const WITH_ROOM: Trial = {
   model: modelName(50, 10),
   rooms: 60,
@@ -75,7 +78,7 @@ const WITH_ROOM: Trial = {
 }
 
 export const durableRuns: Benchmark = {
-  question: `How many durable runs of 50 deltas, ${AT_ONCE} at a time, each watched, on PostgreSQL and Redis?`,
+  question: `How many durable runs of 50 deltas, ${AT_ONCE} concurrently, each with a subscriber, does a process execute per second on PostgreSQL and Redis?`,
   mostMinutes: 10,
   async run({ quick }) {
     const model = await startModel()

@@ -32,7 +32,8 @@ async function measure(backing: Backing, model: Model): Promise<number[]> {
 }
 
 export const firstDelta: Benchmark = {
-  question: 'How long from `sendMessage` to the first delta at a subscriber, the model’s own time taken off?',
+  question:
+    'How long does it take from `sendMessage` to the first delta at a subscriber, without the model’s own time?',
   async run() {
     const model = await startModel()
     const postgres = await measure('PostgreSQL and Redis', model)

@@ -15,7 +15,7 @@ const PAUSED = 50
 const PAUSED_SECONDS = 15
 const MOST_CLOSING_SECONDS = 10
 
-/** Each socket watches half of the spaces; each event reaches half of the sockets. */
+/** Each socket subscribes to half of the spaces; each event reaches half of the sockets. */
 async function holdMany() {
   const server = await startFanoutServer('parley-redis', SPACES)
   const crowd = startCrowd()
@@ -40,7 +40,7 @@ async function holdMany() {
   }
 }
 
-/** Some of the sockets stop reading: what it costs the others, and how long they are kept. */
+/** Some of the sockets stop reading: the cost for the others, and the time until the server closes them. */
 async function pauseSome() {
   const server = await startFanoutServer('parley-redis')
   const crowd = startCrowd()
@@ -64,7 +64,7 @@ async function pauseSome() {
   return { delays, growth: most - before, letGoAfter }
 }
 
-/** Sockets that a server has, as it says itself. */
+/** The number of sockets, from the server's metrics. */
 async function socketsOf(url: string): Promise<number> {
   const text = await (await fetch(new URL('/metrics', url.replace('ws', 'http')))).text()
   return Number(/^parley_sockets (\d+)/m.exec(text)?.[1])

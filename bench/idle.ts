@@ -9,14 +9,14 @@ import { residentMebibytesOf } from './support/stack.ts'
 
 const SECONDS = 15
 
-/** Resident memory after it has been idle for a while: the figure is about that time. */
+/** Resident memory after this idle time. */
 async function restingMebibytes(pid: number): Promise<number> {
   await new Promise((resolve) => setTimeout(resolve, SECONDS * 1000))
   return residentMebibytesOf(pid)
 }
 
 export const idle: Benchmark = {
-  question: `How much memory is resident, embedded, ${SECONDS} s after the start, when nobody asks anything?`,
+  question: `How much memory is resident, embedded, ${SECONDS} s after the start, without requests?`,
   async run() {
     const dataDirectory = await mkdtemp(path.join(tmpdir(), 'parley-idle-'))
     const start = async () => {

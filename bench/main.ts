@@ -1,8 +1,9 @@
-// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these. With `--quick` some only look, and
-// nothing is kept of it; with `--runs=3` each is run three times in a row, and the middle run is kept, beside what the others came to.
-// `SOAK_MINUTES=30 npm run bench -- soak` is run by its name alone; `CONSOLE_MINUTES=30 npm run bench -- console` watches the
-// console's memory for so long. `npm run bench -- bounds --against ../other` compares CPU with that checkout, by its name alone.
-// `FANOUT_LOADS=10,1000/100 FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` looks at these.
+// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these. With `--quick`
+// they run shortly, without recording results; with `--runs=3` each runs three times in a row, and the middle run
+// is recorded, next to the results of the others. `SOAK_MINUTES=30 npm run bench -- soak` runs only by its name;
+// `CONSOLE_MINUTES=30 npm run bench -- console` measures the console's memory for that time. `npm run bench --
+// bounds --against ../other` compares CPU with that checkout, only by its name. `FANOUT_LOADS=10,1000/100
+// FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` measures only these.
 import path from 'node:path'
 import { attacked } from './attacked.ts'
 import { bounds } from './bounds.ts'

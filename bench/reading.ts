@@ -38,7 +38,7 @@ export const reading: Benchmark = {
       return { last: percentile(times.last, 0.5), middle: percentile(times.middle, 0.5) }
     }
 
-    const many = { spaceId: space.id, senderIds: [human.id], texts: ['What was said then.'] }
+    const many = { spaceId: space.id, senderIds: [human.id], texts: ['An old message.'] }
     const sizes = [FEW, ...(quick ? QUICK_MANY : MANY)]
     const taken: { rows: number; last: number; middle: number }[] = []
     for (const [index, rows] of sizes.entries()) {

@@ -10,10 +10,10 @@ const ROOMS = 20
 const OLD = 30_000
 const QUICK_OLD = 5_000
 const MOST_PAUSE_MS = 50
-/** What is kept: all that the load makes. */
+/** The retained data: everything that the load creates. */
 const KEEP_MS = 3_600_000
 
-/** Full load: in each room the next message as soon as the one before is answered. Notes down when each was. */
+/** Full load: in each room the next message as soon as the previous one has a reply. Records the time of each. */
 async function sayAll(rooms: Room[], answered: number[], isOver: () => boolean): Promise<void> {
   await Promise.all(
     rooms.map(async (room) => {
@@ -26,8 +26,8 @@ async function sayAll(rooms: Room[], answered: number[], isOver: () => boolean):
 }
 
 /**
- * In the rooms that are written to, so that both take the same rows of spaces; of an agent that is there. Each message with what became of
- * it, each run with two steps, of which every twentieth is too long for its row, and with a call that shows in the message.
+ * In the rooms of the load, so that both lock the same rows of spaces; with an existing agent. Each message has its
+ * outcome, each run two steps, every twentieth of them too long for its row, and a visible call.
  */
 async function makeOld({ prisma }: Database, rooms: Room[], count: number): Promise<void> {
   const spaceIds = rooms.map(({ spaceId }) => spaceId)
@@ -74,7 +74,7 @@ interface Stretch {
   until: number
 }
 
-/** Of each stretch: how many were answered, and the times in which nobody was. */
+/** For each period: the number of replies, and the longest times without one. */
 function during(stretches: Stretch[], answered: number[]) {
   const sorted = answered.toSorted((a, b) => a - b)
   let count = 0
@@ -123,7 +123,7 @@ function figuresOf({ answered, alone, beside, batches, old }: Measured): Figure[
 }
 
 export const retention: Benchmark = {
-  question: `Does deleting ${OLD.toLocaleString('en')} old messages and as many runs, with all that belongs to them, hold up who writes at the same time, ${ROOMS} at a time, without a pause?`,
+  question: `Does deleting ${OLD.toLocaleString('en')} old messages and as many runs, with all their rows, delay messages at the same time, ${ROOMS} concurrently, without a pause?`,
   mostMinutes: 10,
   async run({ quick }) {
     const old = quick ? QUICK_OLD : OLD
@@ -136,7 +136,7 @@ export const retention: Benchmark = {
     const [alone, beside]: [Stretch[], Stretch[]] = [[], []]
     let isDone = false
     const load = sayAll(rooms, answered, () => isDone)
-    // In turn, and as long without it: the longer one looks, the longer is the longest time.
+    // With and without retention in turn, for the same time: longer periods have longer maxima.
     while ((await oldIn(kept.db)) > 0) {
       const from = now()
       await kept.sweep()

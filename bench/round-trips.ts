@@ -22,7 +22,7 @@ function figuresOf({ what, statements, transactions, commands }: Cost): Figure[]
 
 export const roundTrips: Benchmark = {
   question:
-    'How often does the server ask PostgreSQL and Redis? Counted at the drivers, the message that began it included.',
+    'How many statements and commands does the server send to PostgreSQL and Redis? Counted at the drivers, including the first message.',
   async run() {
     return (await countRoundTrips()).flatMap(figuresOf)
   },

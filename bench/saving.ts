@@ -1,8 +1,9 @@
 import { createCore } from '../src/app/core.ts'
-import { UNMARKED } from '../src/confidence/marks.ts'
+import { UNMARKED } from '../src/confidentiality/marks.ts'
+import { createCycles } from '../src/context/cycle.ts'
 import { newId } from '../src/lib/ids.ts'
-import { createCycles } from '../src/minds/cycle.ts'
 import { createJournal } from '../src/runs/journal.ts'
+import { insertEvents } from '../src/stores/inbox-store.ts'
 import { startApplication, type TestApplication } from '../test/support/application.ts'
 import { thinkingOn } from '../test/support/thinking.ts'
 import { type Benchmark, percentile } from './support/figures.ts'
@@ -13,7 +14,7 @@ const SAVES = 300
 const WARM_UP = 50
 const THOUGHT = { role: 'assistant' as const, content: 'I read what came in, and there is nothing to do. '.repeat(20) }
 
-/** An agent that has thought so many cycles, each as long as those that are measured. */
+/** An agent with that many cycles, each as long as the measured ones. */
 async function agentAfter(parley: TestApplication, count: number): Promise<string> {
   const { id } = await thinkingOn(parley).bot(`After ${count}`)
   const messages = [{ role: 'user', content: 'INBOX (1 event, then):\n- [SERVICE bench] {}' }, THOUGHT]
@@ -32,16 +33,16 @@ async function agentAfter(parley: TestApplication, count: number): Promise<strin
   return id
 }
 
-/** One cycle without a model; answers with the milliseconds that its end took, save and all. */
+/** One cycle without a model; returns the milliseconds of its end, including the save. */
 function thinkerOf({ app }: TestApplication) {
   const { platform } = app
   const core = createCore(platform)
-  const cycles = createCycles(platform, core)
+  const cycles = createCycles(platform)
   const journal = createJournal(platform)
   return async (agentId: string): Promise<number> => {
     const event = { agentId, type: 'SERVICE' as const, payload: { name: 'bench', payload: {} }, depth: 0, ...UNMARKED }
     const rootId = newId('trg')
-    await platform.db.transaction((tx) => core.inbox.deliver(tx, [{ ...event, dedupKey: rootId, rootId }]))
+    await platform.db.transaction((tx) => insertEvents(tx, [{ ...event, dedupKey: rootId, rootId }]))
     const claim = await cycles.claim(agentId)
     if (claim === null) throw new Error('the cycle could not be claimed')
     const usage = { inputTokens: 1, cachedInputTokens: 0, outputTokens: 1, estimated: false }
@@ -73,7 +74,7 @@ export const saving: Benchmark = {
     const think = thinkerOf(parley)
     const took = { few: [] as number[], many: [] as number[] }
     for (let n = 0; n < WARM_UP + SAVES; n++) {
-      // In turn, so that whatever else the machine does meets both alike; the young agent stays young.
+      // In turn, so that other load affects both alike; the young agent stays young.
       const times = { few: await think(agents.few), many: await think(agents.many) }
       if (n < WARM_UP) continue
       took.few.push(times.few)

@@ -1,4 +1,4 @@
-import { estimateTokens } from '../src/minds/token-usage.ts'
+import { estimateTokens } from '../src/lib/token-estimate.ts'
 import { startApplication, type TestApplication } from '../test/support/application.ts'
 import type { ModelAction, ModelRequest } from '../test/support/model-server-script.ts'
 import { inboxIn, interjectionIn, spaceIn, thinkingOn } from '../test/support/thinking.ts'
@@ -12,20 +12,20 @@ const CHATTER = 'has anybody seen the numbers of last week, and do we still meet
 
 interface Spent {
   tokens: number
-  /** Of the first cycle that skipped: nothing is in its consciousness. */
+  /** The first skipped cycle: its consciousness is empty. */
   skipInput: number
   skipTools: number
   skipOutput: number
 }
 
-/** What the requests of a run of the room had, and what came back. */
+/** The size of the requests of a run of the room, and of the responses. */
 function tokensOf({ body }: ModelRequest): number {
   return estimateTokens(body.messages) + estimateTokens(body.tools ?? [])
 }
 
 const toolTokensOf = ({ body }: ModelRequest): number => estimateTokens(body.tools ?? [])
 
-/** Plays the room: the agent answers what is for it; `otherwise` says what it does with the rest. */
+/** Plays the room: the agent replies to its own messages; `otherwise` decides about the rest. */
 async function play(otherwise: (request: ModelRequest) => ModelAction[], tools?: string[]): Promise<Spent> {
   const parley = await startApplication({ stack: 'embedded' })
   const thinking = thinkingOn(parley)
@@ -75,7 +75,7 @@ const skips = (): ModelAction[] => [{ toolCall: 'skip', input: { reason: 'Not ad
 const looks = (request: ModelRequest): ModelAction[] =>
   request.step === 0 ? [{ toolCall: 'enter_space', input: { spaceId: spaceIn(request) } }] : [{ text: 'Not for me.' }]
 
-/** The tokens of a preview of two waiting events, as a later step is shown it. */
+/** The tokens of a preview of two waiting events, as in the prompt of a later step. */
 async function previewTokens(): Promise<number> {
   const parley: TestApplication = await startApplication({ stack: 'embedded' })
   const thinking = thinkingOn(parley)

@@ -3,7 +3,6 @@ import { createAgents } from '../src/agents/agents.ts'
 import { readConfig } from '../src/config.ts'
 import { openDatabase } from '../src/platform/db.ts'
 import type { Platform } from '../src/platform/platform.ts'
-import { createPausing } from '../src/runs/pausing.ts'
 import { startParley } from '../test/support/parley-process.ts'
 import { createTestDatabase } from '../test/support/postgres.ts'
 import type { Benchmark } from './support/figures.ts'
@@ -23,9 +22,10 @@ async function putToBed(url: string, count: number): Promise<void> {
   const platform = { db, config: readConfig({}), clock: { now: () => Date.now() } } as unknown as Platform
   const agents = createAgents(platform, {
     checkModel: () => null,
-    checkInputSchema: async () => null,
-    ...createPausing(platform),
-    checkSchema: async () => null,
+    isBuiltInTool: () => false,
+    isLocalModel: () => false,
+    defaultModel: () => 'demo',
+    lookForModels: async () => {},
   })
   const admin = { scope: 'ADMIN' as const, id: 'acc_bench', tokenId: null, expiresAt: null }
   const input = { instructions: 'Sleep.', mind: 'PERSISTENT' as const, toolset: 'ACTIVE_SPACE' as const, model: 'demo' }
@@ -33,7 +33,7 @@ async function putToBed(url: string, count: number): Promise<void> {
   await db.close()
 }
 
-/** A process with so many agents that nothing happens to. */
+/** A process with that many idle agents. */
 async function rest(count: number): Promise<Resting> {
   const database = await createTestDatabase({ isDurable: true })
   await putToBed(database.url, count)

@@ -10,19 +10,22 @@ import { say, watchRoom } from './support/watch.ts'
 
 const MINUTES = Number(process.env['SOAK_MINUTES'] ?? 30)
 const QUICK_MINUTES = 3
-/** So much of the whole is kept: after that, as much goes as comes. */
+/** The retention as a share of the whole time: after that, deletions match insertions. */
 const KEPT_SHARE = 1 / 10
 const SAMPLE_MS = 5000
 const SWEEP_MS = 2000
-/** As often as a PostgreSQL looks by itself, unless it was told not to: then this does, or what was deleted would never be used again. */
+/**
+ * PostgreSQL's own interval, unless autovacuum is off: then the benchmark vacuums, or deleted rows would never be
+ * reused.
+ */
 const VACUUM_MS = 60_000
-/** The last third against the middle one. */
+/** Compares the last third with the middle one. */
 const MOST_GROWTH = 1.1
-/** A table of so few rows more is no larger. */
+/** A smaller growth than this many rows does not count. */
 const ROWS_OF_CHANCE = 50
-/** What agents remember is theirs: a mind's cycles are never deleted. */
+/** Agents keep their memory: the cycles of a persistent agent are never deleted. */
 const KEPT_FOR_EVER = ['Cycle']
-/** What people do, each every so many ms, each in a room of its own, not all in the same moment. */
+/** The intervals of people's actions in ms, each in a separate room, spread over time. */
 const ROOMS = [
   ...Array.from({ length: 8 }, () => ({
     model: modelName(50, 10),
@@ -34,10 +37,10 @@ const ROOMS = [
   { model: 'skips', everyMs: 1000, agents: 1, mind: 'PERSISTENT' as const },
   { model: 'fails', everyMs: 5000, agents: 1, mind: 'STATELESS' as const },
 ]
-/** Agents that answer one another do so a few times: the rate is even, and below what a process can do. */
+/** Agents that respond to each other do so a few times: the rate is even, and below the limit of a process. */
 const SETTINGS = { PARLEY_MAX_ROOT_RUNS: '6' }
 const READS_EVERY_MS = 500
-/** What hardly changes with what Parley holds: where it took longer, the machine was slower. */
+/** A duration that does not depend on Parley's data: if it grew, the machine was slower. */
 const LOOKS_EVERY_MS = 100
 const LOOK = '{ viewer { id } }'
 const RECONNECTS_EVERY_MS = 1000
@@ -52,7 +55,7 @@ interface Sample {
 const READ = `query ($id: ID!) { space(id: $id) { messages(last: 50) { edges { node { id text sender { name } run { id status }
   outcomes { kind } } } } } viewer { unreadCount } }`
 
-/** Does something again and again until the end, in a rhythm that does not depend on how long it takes. */
+/** Repeats an action until the end, at a rate that does not depend on its duration. */
 async function every(ms: number, until: number, task: () => Promise<unknown>): Promise<void> {
   const begun: Promise<unknown>[] = []
   while (now() < until) {
@@ -63,7 +66,7 @@ async function every(ms: number, until: number, task: () => Promise<unknown>): P
   await Promise.all(begun)
 }
 
-/** Somebody comes, looks, and goes again. */
+/** A person connects, reads, and disconnects. */
 async function comeAndGo(origin: string, { token, spaceId }: Room): Promise<void> {
   const client = createParleyClient({ origin, token })
   const watch = await watchRoom({ human: client, spaceId, token, agentIds: [] })
@@ -92,7 +95,7 @@ async function sample(processes: Record<string, number>, { db }: BriefRetention)
   }
 }
 
-/** What came in the middle third, and in the last one. */
+/** The values of the middle third and of the last one. */
 function thirds<T extends { at: number }>(all: T[], from: number, to: number): { middle: T[]; last: T[] } {
   const third = (to - from) / 3
   const between = (since: number) => all.filter(({ at }) => at >= since && at < since + third)
@@ -114,7 +117,7 @@ function compared(what: string, unit: string, middle: number, last: number, chan
   ]
 }
 
-/** When it was asked, and how long the answer took. */
+/** The time of the request, and its duration. */
 interface Answered {
   at: number
   ms: number
@@ -145,7 +148,7 @@ async function load(stack: Stack, until: number, { sent, looked }: Pick<Measured
   await Promise.all(rooms.map(({ human }) => human.close()))
 }
 
-/** Somebody watches each room, in a process that keeps nothing of what it is told: what is collected here would be waited for here. */
+/** A subscriber of each room, in a process that discards events: garbage collection here would distort the times. */
 async function watchAll({ parley }: Stack, rooms: Room[]): Promise<Crowd> {
   const crowd = startCrowd()
   const sockets = rooms.map((room) => [subscribingTo(room, parley.origin)])
@@ -200,7 +203,7 @@ const percentileOf = (answers: Answered[], share: number) =>
     share,
   )
 
-/** What each minute was like: so it is seen whether something grew, or one moment was worse than others. */
+/** The values of each minute: they show whether something grew, or one minute was an exception. */
 function minutesOf({ samples, sent, looked, from, until }: Measured) {
   return Array.from({ length: Math.round((until - from) / 60_000) }, (_, minute) => {
     const isIn = ({ at }: { at: number }) => Math.floor((at - from) / 60_000) === minute

@@ -12,7 +12,10 @@ const TOKENS_A_SECOND = 50
 const MODEL = modelName(SECONDS * TOKENS_A_SECOND, 1000 / TOKENS_A_SECOND)
 const LOOPS = AGENTS * RUNS_OF_AN_AGENT
 
-/** The same loops by `streamText` alone: what they cost, also with their parts joined; and, of another run, each token's way. */
+/**
+ * The same loops with `streamText` only: their cost, also with merged parts; and, from another run, the latency of
+ * each token.
+ */
 async function runAlone(model: Model) {
   const order = { baseUrl: model.baseUrl, model: MODEL, loops: LOOPS, atOnce: LOOPS }
   const raw = await runRawLoops(order)

@@ -6,7 +6,7 @@ import { type Benchmark, percentile } from './support/figures.ts'
 
 const WAITS = 100
 
-/** From when a reply is posted until the wait has it. One reply at a time: its latency, not a queue's. */
+/** From the posting of a reply until the wait has it. One reply at a time: its latency, not a queue's. */
 async function measure(databaseUrl: string, redisUrl: string) {
   const stack = await openWaitingStack(databaseUrl, { url: redisUrl, prefix: 'bench:' })
   const client = new Redis(redisUrl)
@@ -28,8 +28,7 @@ async function measure(databaseUrl: string, redisUrl: string) {
   const added = (await connections()) - before
   const latencies: number[] = []
   for (const [index, { spaceId, humanId }] of spaces.entries()) {
-    const message = { spaceId, senderId: humanId, text: 'Yes.', mentionedAgentId: null, idempotencyKey: null }
-    const posted = stack.posting.send(message).then(() => performance.now())
+    const posted = stack.send({ spaceId, senderId: humanId, text: 'Yes.' }).then(() => performance.now())
     const [postedAt, repliedAt = Number.NaN] = await Promise.all([posted, waits[index]?.repliedAt])
     latencies.push(Math.max(0, repliedAt - postedAt))
     waits[index]?.listening.end()

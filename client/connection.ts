@@ -1,20 +1,22 @@
-import { type Client, createClient } from 'graphql-ws/client'
-import { errorOf, isUnauthenticatedClose, ParleyError } from './errors.ts'
+import { endpointOf } from './endpoint.ts'
+import { errorOf, ParleyError } from './errors.ts'
 import { type Operation, textOf } from './graphql.ts'
 import { createObservable, type Observable } from './observable.ts'
+import { type ConnectionState, createRenewedSocket, type RenewedSocket, waitMsAfter } from './renewed-socket.ts'
 
 export interface ConnectionOptions {
   /**
-   * The server's address, `https://parley.example`, with or without `/graphql`. Default in a browser: the page's
-   * origin.
+   * The server's address, `https://parley.example` or `https://example.com/prefix`, with or without `/graphql`. Default
+   * in a browser: the page's origin.
    */
   url?: string
   /**
    * The bearer token. A function is called before each request and each opening of the socket, so that it can
-   * renew the token.
+   * renew the token. When the token of the socket ends, a new socket with a new token continues all subscriptions. Absent
+   * in a page of the server: the session cookie signs in (`POST /auth/token` opens a session).
    */
-  token: string | (() => string | Promise<string>)
-  /** A WebSocket implementation, for runtimes without one. */
+  token?: string | (() => string | Promise<string>) | undefined
+  /** A WebSocket implementation, for runtimes without one, such as Node before version 22. */
   webSocketImpl?: unknown
 }
 
@@ -23,12 +25,6 @@ export interface Watcher<Data> {
   /** The subscription has ended and will not resume. `error` is null if the server completed it. */
   onEnd(error: ParleyError | null): void
 }
-
-/**
- * `idle` until the first subscription; `lost` while the socket reconnects; `refused` if the server rejected the
- * token, for good.
- */
-export type ConnectionState = 'idle' | 'connecting' | 'live' | 'lost' | 'refused'
 
 /** The API for one viewer: requests over HTTP, subscriptions over one WebSocket. */
 export interface Connection extends Observable<ConnectionState> {
@@ -49,58 +45,46 @@ export interface Connection extends Observable<ConnectionState> {
   close(): void
 }
 
-const KEEP_ALIVE_MS = 12_000
-const LONGEST_RETRY_WAIT_MS = 8000
-/**
- * How long a socket without subscriptions stays open, so that a page that changes from one space to another
- * keeps it.
- */
-const LINGER_MS = 5000
 const MAY_PASS = ['INTERNAL_SERVER_ERROR', 'RATE_LIMITED']
 
 export function createConnection(options: ConnectionOptions): Connection {
   const endpoint = endpointOf(options.url)
-  const authorization = async () =>
-    `Bearer ${typeof options.token === 'function' ? await options.token() : options.token}`
-  let socket: Client | null = null
+  const authorization = async () => {
+    const token = typeof options.token === 'function' ? await options.token() : options.token
+    return token === undefined ? null : `Bearer ${token}`
+  }
   let state: ConnectionState = 'idle'
   const observable = createObservable({ read: () => state })
-  const tell = (next: ConnectionState) => {
-    if (state === next || state === 'refused') return
-    state = next
-    observable.changed()
-  }
+  const socket = createRenewedSocket({
+    url: endpoint.replace(/^http/, 'ws'),
+    authorization,
+    canRenew: typeof options.token === 'function',
+    webSocketImpl: options.webSocketImpl,
+    tell(next) {
+      if (state === next || state === 'refused') return
+      state = next
+      observable.changed()
+    },
+  })
 
   return {
     getState: observable.getState,
     subscribe: observable.subscribe,
     ask: (operation, variables) => post(endpoint, authorization, { query: textOf(operation), variables }),
-    watch(operation, variables, watcher) {
-      socket ??= openSocket(endpoint, authorization, options.webSocketImpl, tell)
-      return follow(socket, { query: textOf(operation), variables }, watcher)
-    },
-    close() {
-      void socket?.dispose()
-      socket = null
-    },
+    watch: (operation, variables, watcher) => follow(socket, { query: textOf(operation), variables }, watcher),
+    close: socket.close,
   }
-}
-
-function endpointOf(url: string | undefined): string {
-  const base = url ?? (typeof location === 'undefined' ? undefined : location.origin)
-  if (base === undefined)
-    throw new ParleyError('The url is missing. Call createConnection({ url, token }).', 'BAD_INPUT')
-  const { origin, pathname } = new URL(base)
-  return `${origin}${pathname === '/' ? '/graphql' : pathname}`
 }
 
 type Body = { query: string; variables: unknown }
 
-async function post<Data>(endpoint: string, authorization: () => Promise<string>, body: Body): Promise<Data> {
+async function post<Data>(endpoint: string, authorization: () => Promise<string | null>, body: Body): Promise<Data> {
+  const bearer = await authorization()
   const headers = {
     'content-type': 'application/json',
     accept: 'application/graphql-response+json',
-    authorization: await authorization(),
+    // Without a token, the browser adds the session cookie, which the server accepts with this header only.
+    ...(bearer === null ? { 'x-parley-csrf': '1' } : { authorization: bearer }),
   }
   const response = await fetch(endpoint, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => {
     throw new ParleyError('The server does not respond. Is it running?', 'NETWORK')
@@ -114,7 +98,7 @@ async function post<Data>(endpoint: string, authorization: () => Promise<string>
 
 /** Subscribes until stopped, completed, or failed for good. */
 function follow<Data>(
-  client: Client,
+  socket: RenewedSocket,
   payload: { query: string; variables: Record<string, unknown> },
   { onData, onEnd }: Watcher<Data>,
 ): () => void {
@@ -139,19 +123,22 @@ function follow<Data>(
   }
   function begin(): void {
     if (isOver) return
+    const client = socket.client()
     stop = client.subscribe<Data>(payload, {
       next({ data }) {
         failures = 0
+        socket.accept(client)
         if (data && !isOver) deliver(data)
       },
       error(failure) {
         const error = errorOf(failure)
+        if (error.code === 'UNAUTHENTICATED' && !isOver && socket.renew(client)) return begin()
         if (!Array.isArray(failure) || !MAY_PASS.includes(error.code)) return end(error)
         const waitMs = Math.max(error.retryAfterMs ?? 0, waitMsAfter(failures))
         failures += 1
         timer = setTimeout(begin, waitMs)
       },
-      complete: () => end(null),
+      complete: () => (socket.isReplaced(client) ? begin() : end(null)),
     })
   }
   begin()
@@ -160,33 +147,4 @@ function follow<Data>(
     clearTimeout(timer)
     stop()
   }
-}
-
-/** Exponential backoff with jitter, in milliseconds. */
-function waitMsAfter(failures: number): number {
-  return Math.min(500 * 2 ** failures, LONGEST_RETRY_WAIT_MS) * (0.75 + Math.random() / 2)
-}
-
-/** Creates the socket for all subscriptions. It opens with the first subscription. */
-function openSocket(
-  endpoint: string,
-  authorization: () => Promise<string>,
-  webSocketImpl: unknown,
-  tell: (state: ConnectionState) => void,
-): Client {
-  return createClient({
-    url: endpoint.replace(/^http/, 'ws'),
-    webSocketImpl,
-    connectionParams: async () => ({ authorization: await authorization() }),
-    keepAlive: KEEP_ALIVE_MS,
-    lazyCloseTimeout: LINGER_MS,
-    retryAttempts: Number.POSITIVE_INFINITY,
-    retryWait: (retries) => new Promise((resolve) => setTimeout(resolve, waitMsAfter(retries))),
-    shouldRetry: (failure) => !isUnauthenticatedClose(failure),
-    on: {
-      connecting: (isRetry) => tell(isRetry ? 'lost' : 'connecting'),
-      connected: () => tell('live'),
-      closed: (event) => tell(isUnauthenticatedClose(event) ? 'refused' : 'lost'),
-    },
-  })
 }

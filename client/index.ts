@@ -2,7 +2,6 @@
 export {
   type Connection,
   type ConnectionOptions,
-  type ConnectionState,
   createConnection,
   type Watcher,
 } from './connection.ts'
@@ -27,6 +26,7 @@ export {
   type WaitingCall,
 } from './live-viewer.ts'
 export type { Observable } from './observable.ts'
+export type { ConnectionState } from './renewed-socket.ts'
 export type { Run, RunStep, ToolCall } from './run-record.ts'
 export type { Message, MessagePart } from './space-events.ts'
 export type { Space } from './transcript.ts'

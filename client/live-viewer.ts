@@ -26,6 +26,8 @@ export interface ViewerState {
   unreadCount: number
   /** Oldest first. */
   pendingToolCalls: readonly WaitingCall[]
+  /** Increases when standing grants that the viewer may see have changed, or may have. */
+  grantsVersion: number
   error: ParleyError | null
 }
 
@@ -38,6 +40,7 @@ const EMPTY: ViewerState = {
   hasAllSpaces: false,
   unreadCount: 0,
   pendingToolCalls: [],
+  grantsVersion: 0,
   error: null,
 }
 
@@ -73,7 +76,7 @@ export function liveViewer(connection: Connection): LiveViewer {
 
   function begin(event: Extract<ViewerEvent, { __typename: 'ViewerSnapshot' }>): void {
     const { pendingToolCalls, unreadCount: _, ...viewer } = event.viewer
-    set({ status: 'live', viewer, pendingToolCalls, error: null })
+    set({ status: 'live', viewer, pendingToolCalls, grantsVersion: state.grantsVersion + 1, error: null })
     spaces
       .load()
       .then((isWhole) => isWhole && set({ hasAllSpaces: true }))
@@ -92,6 +95,9 @@ export function liveViewer(connection: Connection): LiveViewer {
       case 'ViewerSpaceRemoved':
         spaces.remove(event.spaceId)
         setCalls(callsBut(({ message }) => message?.space.id === event.spaceId))
+        break
+      case 'ViewerStandingGrantChanged':
+        set({ grantsVersion: state.grantsVersion + 1 })
         break
       case 'ViewerToolCallWaiting':
         setCalls([...callsBut(({ id }) => id === event.toolCall.id), event.toolCall])

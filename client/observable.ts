@@ -38,7 +38,12 @@ export function createObservable<State>({ read, start }: ObservableOptions<State
       // A function that is passed twice is two listeners.
       const own = () => listener()
       listeners.add(own)
-      if (listeners.size === 1) stop = start?.()
+      try {
+        if (listeners.size === 1) stop = start?.()
+      } catch (failure) {
+        listeners.delete(own)
+        throw failure
+      }
       return () => {
         if (!listeners.delete(own) || listeners.size > 0) return
         stop?.()

@@ -19,6 +19,7 @@ graphql(`
     answeredBy { id name }
     answeredByService
     settledAt
+    grant { id proposedBy { id name } }
     approval {
       state
       quorum
@@ -102,6 +103,7 @@ export const SPACE_MESSAGES = graphql<
       ... on MessageUpdated { message { ...LiveMessage } }
       ... on MessageFinished { message { ...LiveMessage } }
       ... on MessageTextDelta { messageId partIndex offset delta }
+      ... on MessageTextReplaced { messageId partIndex offset text }
       ... on MessagePartChanged { messageId part { ...LivePart } }
       ... on MemberJoined { entity { id name kind } }
       ... on MemberLeft { entity { id name kind } }
@@ -237,6 +239,7 @@ export const VIEWER_EVENTS = graphql<types.LiveViewerEventsSubscription, types.L
       ... on ViewerSpaceAdded { space { ...LiveListedSpace } }
       ... on ViewerSpaceChanged { space { ...LiveListedSpace } }
       ... on ViewerSpaceRemoved { spaceId }
+      ... on ViewerStandingGrantChanged { standingGrant { id } }
       ... on ViewerToolCallWaiting { toolCall { ...LiveWaitingCall } }
       ... on ViewerToolCallChanged { toolCall { ...LiveWaitingCall } }
       ... on ViewerToolCallSettled { toolCall { ...LiveWaitingCall } }

@@ -7,6 +7,7 @@ export type MessagePart = LivePartFragment
 /** An event of `spaceMessages` with the fields that this client selects. */
 export type SpaceEvent = LiveSpaceMessagesSubscription['spaceMessages']
 export type TextDelta = Extract<SpaceEvent, { __typename: 'MessageTextDelta' }>
+export type TextReplacement = Extract<SpaceEvent, { __typename: 'MessageTextReplaced' }>
 
 const CALL_ORDER = ['STREAMING', 'RUNNING', 'WAITING']
 
@@ -48,6 +49,23 @@ export function withDelta(
   if (rest === '') return parts
   const id = part?.id ?? `${messageId}:${partIndex}`
   return withPart(parts, { __typename: 'TextPart', id, index: partIndex, text: known + rest })
+}
+
+/**
+ * Returns the parts with a replacement applied. Returns the same array if the text contains it already, and null if
+ * something before it is missing.
+ */
+export function withReplacement(
+  parts: MessagePart[],
+  { partIndex, offset, text }: TextReplacement,
+): MessagePart[] | null {
+  const part = parts.find(({ index }) => index === partIndex)
+  if (part !== undefined && part.__typename !== 'TextPart') return parts
+  if (part === undefined || part.text.length < offset) return null
+  // A message that was loaded after this event has a longer text, unless the text only became shorter.
+  if (text !== '' && part.text.startsWith(text, offset)) return parts
+  const replaced = { ...part, text: part.text.slice(0, offset) + text }
+  return parts.map((one) => (one === part ? replaced : one))
 }
 
 /** Returns the newer of two versions of a part: the longer text, or the call with the later status. */

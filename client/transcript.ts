@@ -7,12 +7,13 @@ import {
   type SpaceEvent,
   withDelta,
   withPart,
+  withReplacement,
 } from './space-events.ts'
 
 /** A space without its messages. */
 export type Space = LiveSpaceFragment
 
-type Growth = Extract<SpaceEvent, { __typename: 'MessageTextDelta' | 'MessagePartChanged' }>
+type Growth = Extract<SpaceEvent, { __typename: 'MessageTextDelta' | 'MessageTextReplaced' | 'MessagePartChanged' }>
 
 const MOST_WAITING = 1000
 
@@ -111,10 +112,9 @@ export function createTranscript(): Transcript {
   function keep(growth: Growth): void {
     const waiting = early.get(growth.messageId) ?? []
     if (waiting.length < MOST_WAITING) waiting.push(growth)
-    early.set(
-      growth.messageId,
-      waiting.sort((one, other) => offsetOf(one) - offsetOf(other)),
-    )
+    // A replacement applies to the text at its place in the stream.
+    const isOrdered = waiting.some(({ __typename }) => __typename === 'MessageTextReplaced')
+    early.set(growth.messageId, isOrdered ? waiting : waiting.sort((one, other) => offsetOf(one) - offsetOf(other)))
   }
 
   function addPage({ edges, pageInfo }: LiveMessagesFragment): void {
@@ -163,6 +163,7 @@ export function createTranscript(): Transcript {
         case 'MessageFinished':
           return take(event.message)
         case 'MessageTextDelta':
+        case 'MessageTextReplaced':
           return grow(event)
         case 'MessagePartChanged':
           grow(event)
@@ -212,8 +213,11 @@ const offsetOf = (growth: Growth) => (growth.__typename === 'MessageTextDelta' ?
  * do not change.
  */
 function partsAfter(message: Message, growth: Growth): MessagePart[] | null {
-  if (growth.__typename === 'MessageTextDelta') {
-    return isWhole(message) ? message.parts : withDelta(message.parts, growth)
+  if (growth.__typename !== 'MessagePartChanged') {
+    if (isWhole(message)) return message.parts
+    return growth.__typename === 'MessageTextDelta'
+      ? withDelta(message.parts, growth)
+      : withReplacement(message.parts, growth)
   }
   const isText = growth.part.__typename === 'TextPart'
   return isText && isWhole(message) ? message.parts : withPart(message.parts, growth.part)

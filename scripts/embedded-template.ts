@@ -6,7 +6,7 @@ import path from 'node:path'
 enableCompileCache(path.resolve(import.meta.dirname, '../node_modules/.cache/parley/compiled'))
 try {
   const { findEmbeddedTemplate } = await import('../src/platform/embedded-template.ts')
-  const { makeEmbedded } = await import('../src/platform/jobs.ts')
+  const { makeEmbedded } = await import('../src/jobs/embedded.ts')
   await import('../src/server/server.ts')
   await (await findEmbeddedTemplate()).ensure(makeEmbedded)
 } catch (error) {

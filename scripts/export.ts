@@ -32,8 +32,8 @@ function readArguments(): { spaceId: string; file: string | undefined } {
 const { spaceId, file } = readArguments()
 try {
   if (prefixOf(spaceId) !== 'spc') fail(`There is no space ${oneLine(spaceId)}.`)
-  const { databaseUrl: url, dataDirectory } = readConfig()
-  const db = await openDatabase({ url, dataDirectory, poolSize: 1 })
+  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory } = readConfig()
+  const db = await openDatabase({ url, directUrl, dataDirectory, poolSize: 1 })
   try {
     const lines = Readable.from(withBreaks(exportSpace(db, spaceId)))
     await pipeline(lines, file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 }))

@@ -34,8 +34,8 @@ function readArguments() {
 
 const { file, dryRun, trustExternalIds } = readArguments()
 try {
-  const { databaseUrl: url, dataDirectory } = readConfig()
-  const db = await openDatabase({ url, dataDirectory, poolSize: 1 })
+  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory } = readConfig()
+  const db = await openDatabase({ url, directUrl, dataDirectory, poolSize: 1 })
   try {
     const input = file === undefined ? process.stdin : createReadStream(file)
     const imported = await importSpace(db, boundedLines(input), { dryRun, trustExternalIds })

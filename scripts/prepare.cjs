@@ -1,6 +1,7 @@
 // `npm ci` and `npm install` run this script in a clone. ES5 only, because it also runs on an old Node. On a Node that is too old for the other
 // scripts, it fetches Node 24 as a package into node_modules/.node, and links it into node_modules/.bin, which is first on the PATH of
-// every `npm run` script. A production install (`--omit=dev`) fetches no Node.
+// every `npm run` script. A production install (`--omit=dev`) fetches no Node. It is named `postprepare` in package.json, because npm runs
+// `prepare` also before it packs, and warns whoever installs the packed file that it has such a script.
 'use strict'
 var childProcess = require('child_process')
 var fs = require('fs')
@@ -12,8 +13,7 @@ var root = path.join(__dirname, '..')
 var isWindows = process.platform === 'win32'
 var hasTools = fs.existsSync(path.join(root, 'node_modules/vite'))
 
-// `npm pack` builds in `prepack` instead.
-if (process.env.npm_command !== 'pack') prepare()
+prepare()
 
 function prepare() {
   var program = process.execPath

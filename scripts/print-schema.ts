@@ -1,10 +1,10 @@
 // npm run schema:print: writes schema.graphql, the public contract; with --check it only compares.
 import { readFile, writeFile } from 'node:fs/promises'
 import { lexicographicSortSchema, printSchema } from 'graphql'
-import { schema } from '../src/schema/schema.ts'
+import { schema } from '../src/graphql/schema.ts'
 
 const FILE = 'schema.graphql'
-const printed = `# Printed by \`npm run schema:print\` from src/schema; reviewed as the public contract.\n\n${printSchema(lexicographicSortSchema(schema))}\n`
+const printed = `# Printed by \`npm run schema:print\` from src/graphql; reviewed as the public contract.\n\n${printSchema(lexicographicSortSchema(schema))}\n`
 
 if (process.argv.includes('--check')) {
   const committed = await readFile(FILE, 'utf8').catch(() => '')

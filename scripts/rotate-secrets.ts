@@ -14,10 +14,10 @@ function fail(message: string): never {
 }
 
 async function rotate(): Promise<Rotation> {
-  const { databaseUrl: url, dataDirectory, secretKey, secretKeyBefore } = readConfig()
+  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory, secretKey, secretKeyBefore } = readConfig()
   if (secretKey === null || secretKeyBefore === null)
     fail('Set PARLEY_SECRET_KEY to the new key, and PARLEY_SECRET_KEY_BEFORE to the old one.')
-  const db = await openDatabase({ url, dataDirectory, poolSize: 1 })
+  const db = await openDatabase({ url, directUrl, dataDirectory, poolSize: 1 })
   try {
     return await resealAll(db, createSecretBox(secretKey, secretKeyBefore))
   } finally {

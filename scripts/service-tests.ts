@@ -17,7 +17,9 @@ const LOOK_FOR_SERVICES = [
   'throwaway-postgres',
   'throwaway-redis',
   'throwaway-cluster',
+  'pgbouncer',
   'browser',
+  'nginx',
 ].map((name) => path.join(ROOT, 'test/support', `${name}.ts`))
 const LISTS_STACKS = path.join(ROOT, 'test/support/application.ts')
 const NAMES_A_STACK = /'postgres'|'services'/

@@ -98,7 +98,10 @@ export function findings(text: string, kind: Kind): string[] {
 const TOKENS =
   /\/\*[\s\S]*?\*\/|(?<![:\\])\/\/[^\n]*(?:\n[ \t]*\/\/[^\n]*)*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|>[^<>{}=;()&]*[a-z] [^<>{}=;()&]*</g
 
-/** Comments, strings and JSX text of TypeScript; comments of a Prisma schema; paragraphs, list items and table cells of Markdown. */
+/** Precedes the title of a test, or the description of an awaited condition. The other strings of tests are data. */
+const IN_TEST = /(?:\b(?:describe|test|it|until)(?:\.\w+)*|\))\(\s*$/
+
+/** Comments, strings and JSX text of TypeScript, of tests only comments and titles; comments of a Prisma schema; paragraphs, list items and table cells of Markdown. */
 export function proseOf(file: string, text: string): Prose[] {
   const lineAt = (index: number) => text.slice(0, index).split('\n').length
   if (file.endsWith('.md')) return paragraphsOf(text)
@@ -111,6 +114,7 @@ export function proseOf(file: string, text: string): Prose[] {
   }
   return [...text.matchAll(TOKENS)].flatMap(({ 0: token, index }) => {
     const isComment = token.startsWith('/')
+    if (!isComment && file.startsWith('test/') && !IN_TEST.test(text.slice(Math.max(0, index - 40), index))) return []
     const bare = isComment
       ? commentText(token)
       : token

@@ -1,9 +1,13 @@
 import { createRates } from './access/rates.ts'
+import { createStartLink } from './access/start-link.ts'
 import { createCore } from './app/core.ts'
 import { createDomain } from './app/domain.ts'
 import { type Engine, startEngine } from './app/engine.ts'
 import { type AppOptions, openOutside } from './app/outside.ts'
+import { createToolSetup } from './app/tool-setup.ts'
+import { MODELS_CHANNEL } from './broker/topics.ts'
 import type { Config } from './config.ts'
+import { watchJobs } from './jobs/job-metrics.ts'
 import { createModels } from './models/models.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
 import { watchLivingRuns } from './runs/run-metrics.ts'
@@ -18,15 +22,24 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const { platform, realtime, record, close } = await openOutside(config, options)
   const adminToken: Secret = keptSecret(config.dataDirectory, 'admin-token', config.adminToken)
   watchLivingRuns(platform)
+  watchJobs(platform)
   const core = createCore(platform)
-  const models = createModels(platform, { providers: config.modelProviders, ...options.models })
-  let origin = `http://${config.host}:${config.port}`
+  const toolSetup = createToolSetup(platform)
+  const models = createModels(platform, {
+    providers: config.modelProviders,
+    defaultModel: config.hasDefaultModel ? config.defaultModel : null,
+    ...options.models,
+  })
+  await models.reload().catch(async (error) => {
+    await close()
+    throw error
+  })
+  models.watch(MODELS_CHANNEL)
   const domain = createDomain(platform, {
     core,
     adminToken: adminToken.value,
-    ...{ models, record },
+    ...{ models, record, toolSetup },
     rates: createRates(config.rates, realtime.shared),
-    baseUrl: () => origin,
   })
   let engine: Engine | null = null
 
@@ -41,14 +54,11 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     realtime,
     announcer: core.announcer,
     adminToken,
+    startLink: createStartLink(platform),
     models,
     domain,
     /** Publishes the events of runs again after the event log has lost them. */
     journal: core.journal,
-    /** Sets the origin of public URLs once the server listens. */
-    setOrigin(url: string) {
-      origin = url
-    },
     /** Starts executing runs in this process. */
     async startWorker() {
       engine = await startEngine(platform, { config, core, domain, models })
@@ -58,7 +68,9 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     /** Stops the worker as `stopWorker`, then closes all connections. */
     async close(graceMs: number) {
       await stopWorker(graceMs)
+      await models.close()
       await core.announcer.close()
+      await toolSetup.close()
       await close()
     },
   }

@@ -1,24 +1,30 @@
 import { z } from 'zod'
 
 export type { ModelPrices } from './config/model-prices.ts'
-export type { ModelProviderSettings } from './config/model-providers.ts'
 export type { TelemetrySettings } from './config/telemetry.ts'
+export type { ModelProviderSettings } from './lib/model-provider.ts'
 
 import { combinedFaults, warningsOf } from './config/combinations.ts'
-import { databaseUrl } from './config/database-url.ts'
+import { databaseUrl, databaseUrlWarnings } from './config/database-url.ts'
 import { type ModelPrices, readModelPrices } from './config/model-prices.ts'
-import type { ModelProviderSettings } from './config/model-providers.ts'
 import { baseUrl, readModelProviders } from './config/model-providers.ts'
+import { publicUrl } from './config/public-url.ts'
 import { RETENTION_VARIABLES, type Retention, retentionOf } from './config/retention.ts'
 import { TELEMETRY_VARIABLES, type TelemetrySettings, telemetryOf } from './config/telemetry.ts'
+import { messageOf } from './lib/errors.ts'
 import { parseModelName } from './lib/model-name.ts'
-import { redisNodesOf } from './lib/redis-url.ts'
+import { type ModelProviderSettings, smallModelOf } from './lib/model-provider.ts'
+import { parseRedisUrl } from './lib/redis-url.ts'
 
 /** All settings, validated. Read once at the start; nothing else reads the environment. */
 export interface Config {
   port: number
   host: string
+  /** Where browsers reach the server: scheme, host and path prefix, without a slash at its end. */
+  publicUrl: string | null
   databaseUrl: string | null
+  /** The server itself, for what needs a session, if `databaseUrl` leads to a pooler. */
+  directDatabaseUrl: string | null
   /** The maximum number of PostgreSQL connections. */
   databaseConnections: number
   redisUrl: string | null
@@ -29,6 +35,8 @@ export interface Config {
   /** The providers of PARLEY_PROVIDERS, then OpenAI's. The built-in `demo` is not in the list. */
   modelProviders: ModelProviderSettings[]
   defaultModel: string
+  /** Whether PARLEY_DEFAULT_MODEL is set, or a provider of the environment has a key. */
+  hasDefaultModel: boolean
   /** Prices of models; a model that is missing has an unknown cost. */
   prices: ModelPrices
   jwt: {
@@ -66,6 +74,7 @@ export interface Limits {
   /** The pause between two think cycles of an agent. */
   cycleRestMs: number
   toolWaitSeconds: number
+  approvalWaitSeconds: number
   maxChainDepth: number
   maxRootRuns: number
   maxReplyStack: number
@@ -102,22 +111,17 @@ const url = (...protocols: string[]) =>
       message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
     })
     .optional()
-const REDIS_PROTOCOLS = ['redis:', 'rediss:', 'valkey:', 'valkeys:']
-/** One node, or the nodes of a cluster, which share user, password and path. */
+/** See `parseRedisUrl`. */
 const redisUrl = z
   .string()
-  .refine((value) => redisNodesOf(value).every(isRedis), {
-    message: 'must be a URL like redis://host:6379, or redis://a:7000,b:7001 for a cluster',
-  })
-  .refine((value) => redisNodesOf(value).length === 1 || redisNodesOf(value).every(hasNoDatabase), {
-    message: 'names a database, but a cluster has only database 0',
+  .superRefine((value, context) => {
+    try {
+      parseRedisUrl(value)
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: messageOf(error) })
+    }
   })
   .optional()
-const isRedis = (node: string, _: number, all: string[]) =>
-  URL.canParse(node) &&
-  REDIS_PROTOCOLS.includes(new URL(node).protocol) &&
-  (all.length === 1 || new URL(node).hostname !== '')
-const hasNoDatabase = (node: string) => !URL.canParse(node) || ['', '/', '/0'].includes(new URL(node).pathname)
 const boolean = z
   .enum(['true', 'false'], 'must be true or false')
   .transform((value) => value === 'true')
@@ -138,7 +142,9 @@ const origins = z
 const VARIABLES = z.object({
   PORT: integer(0, 65_535, 4000),
   HOST: z.string().min(1).default('127.0.0.1'),
+  PARLEY_PUBLIC_URL: publicUrl,
   DATABASE_URL: databaseUrl,
+  PARLEY_DIRECT_DATABASE_URL: databaseUrl,
   PARLEY_DATABASE_CONNECTIONS: integer(5, 1000, 10),
   REDIS_URL: redisUrl,
   DATA_DIR: z.string().min(1).default('.parley'),
@@ -173,6 +179,7 @@ const VARIABLES = z.object({
   PARLEY_MODEL_SILENCE_SECONDS: integer(1, 3600, 60),
   PARLEY_CYCLE_REST_MS: integer(0, 60_000, 300),
   PARLEY_TOOL_WAIT_SECONDS: integer(1, 86_400, 600),
+  PARLEY_APPROVAL_WAIT_SECONDS: integer(1, 2_592_000, 86_400),
   PARLEY_MAX_CHAIN_DEPTH: integer(1, 1000, 10),
   PARLEY_MAX_ROOT_RUNS: integer(1, 100_000, 50),
   PARLEY_MAX_REPLY_STACK: integer(1, 100, 5),
@@ -204,26 +211,32 @@ export function readConfig(environment: Record<string, string | undefined> = pro
   ]
   if (!parsed.success || faults.length > 0) throw new ConfigError([...new Set(faults)].sort())
   const { providers: modelProviders } = models
+  const defaultModel = parsed.data.PARLEY_DEFAULT_MODEL ?? smallModelOf(modelProviders)
   return {
     ...configOf(parsed.data),
+    defaultModel: defaultModel ?? 'demo',
+    hasDefaultModel: defaultModel !== null,
     modelProviders,
     prices,
-    warnings: [...warningsOf(set, Object.keys(VARIABLES.shape)), ...models.warnings],
+    warnings: [...warningsOf(set, Object.keys(VARIABLES.shape)), ...databaseUrlWarnings(set), ...models.warnings],
   }
 }
 
-function configOf(set: Variables): Omit<Config, 'modelProviders' | 'prices' | 'warnings'> {
+function configOf(
+  set: Variables,
+): Omit<Config, 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'warnings'> {
   return {
     port: set.PORT,
     host: set.HOST,
+    publicUrl: set.PARLEY_PUBLIC_URL ?? null,
     databaseUrl: set.DATABASE_URL ?? null,
+    directDatabaseUrl: set.PARLEY_DIRECT_DATABASE_URL ?? null,
     databaseConnections: set.PARLEY_DATABASE_CONNECTIONS,
-    redisUrl: set.REDIS_URL?.replace(/^valkey/, 'redis') ?? null,
+    redisUrl: set.REDIS_URL ?? null,
     dataDirectory: set.DATA_DIR,
     adminToken: set.PARLEY_ADMIN_TOKEN ?? null,
     role: set.PARLEY_ROLE,
     workerConcurrency: set.PARLEY_WORKER_CONCURRENCY,
-    defaultModel: set.PARLEY_DEFAULT_MODEL ?? (set.OPENAI_API_KEY ? 'openai:gpt-5-mini' : 'demo'),
     jwt: {
       secret: set.AUTH_JWT_SECRET ?? null,
       jwksUrl: set.AUTH_JWKS_URL ?? null,
@@ -247,6 +260,7 @@ function configOf(set: Variables): Omit<Config, 'modelProviders' | 'prices' | 'w
       modelSilenceSeconds: set.PARLEY_MODEL_SILENCE_SECONDS,
       cycleRestMs: set.PARLEY_CYCLE_REST_MS,
       toolWaitSeconds: set.PARLEY_TOOL_WAIT_SECONDS,
+      approvalWaitSeconds: set.PARLEY_APPROVAL_WAIT_SECONDS,
       maxChainDepth: set.PARLEY_MAX_CHAIN_DEPTH,
       maxRootRuns: set.PARLEY_MAX_ROOT_RUNS,
       maxReplyStack: set.PARLEY_MAX_REPLY_STACK,

@@ -56,6 +56,22 @@ describe('check:words', () => {
     ])
   })
 
+  test('reads only comments, titles and awaited conditions of tests', () => {
+    const source = [
+      "describe.each(STACKS)('the log on %s', () => {",
+      '  // The first entry.',
+      "  test('returns its entries', async () => {",
+      "    await until('two entries exist', async () => (await entries('What is it?')).length === 2)",
+      "    expect(await ask('Who is told?')).toBe('It is heard.')",
+    ].join('\n')
+    expect(proseOf('test/a.test.ts', source).map(({ line, text }) => [line, text])).toEqual([
+      [1, 'the log on %s'],
+      [2, 'The first entry.'],
+      [3, 'returns its entries'],
+      [4, 'two entries exist'],
+    ])
+  })
+
   test('reads paragraphs, list items and table rows of Markdown, and no code blocks', () => {
     const page = '# Title\n\nOne\nparagraph.\n\n```ts\n// code\n```\n- item one\n- item two\n\n| a | b |\n|---|---|\n'
     expect(proseOf('docs/a.md', page).map(({ line, text }) => [line, text])).toEqual([

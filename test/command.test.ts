@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 const COMMAND = path.join(ROOT, 'bin/parley.cjs')
-/** A program that is older than what Parley needs, where the machine has one. */
+/** A program version that is older than Parley requires, if the machine has one. */
 const OLD_NODE = process.env['OLD_NODE'] ?? '/usr/bin/node'
 
 interface Outcome {
@@ -43,7 +43,7 @@ describe('the command parley', () => {
     expect(stderr.split('\n').slice(0, 3)).toEqual([line, '', 'usage: parley [command]'])
   })
 
-  test('prints its usage when it is asked for', async () => {
+  test('prints its usage on request', async () => {
     for (const given of [['--help'], ['help'], ['export', '--help']]) {
       expect(await parley(...given)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^usage: parley/) })
     }
@@ -51,13 +51,13 @@ describe('the command parley', () => {
 
   const REFUSAL = /^parley needs Node 22\.18 or newer, and this is Node 1?\d\.\S+\.\n$/
 
-  test('names the version of Node that it needs, in one line, on one that is too old', async () => {
+  test('names the Node version that it needs in one line on an old Node', async () => {
     const pretend = `Object.defineProperty(process.versions, 'node', { value: '18.20.4' }); require(${JSON.stringify(COMMAND)})`
     const outcome = await run(process.execPath, ['-e', pretend])
     expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(REFUSAL) })
   })
 
-  test.skipIf(!existsSync(OLD_NODE))('does so on the old Node of this machine', async () => {
+  test.skipIf(!existsSync(OLD_NODE))("does so on this machine's old Node", async () => {
     const { stdout: version } = await run(OLD_NODE, ['--version'])
     const [, major = ''] = /^v(\d+)\./.exec(version) ?? []
     const { code, stderr } = await run(OLD_NODE, [COMMAND, '--version'])

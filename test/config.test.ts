@@ -17,11 +17,11 @@ describe('the settings', () => {
     ['claude:opus', /PARLEY_DEFAULT_MODEL: there is no provider "claude" in PARLEY_PROVIDERS/],
     ['openai:gpt-5-mini', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
     ['openai.chat:llama3.1:8b', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
-  ])('a default model that no agent could have is a fault: %s', (PARLEY_DEFAULT_MODEL, fault) => {
+  ])('an impossible default model is an error: %s', (PARLEY_DEFAULT_MODEL, fault) => {
     expect(faultsOf({ PARLEY_DEFAULT_MODEL })).toEqual([expect.stringMatching(fault)])
   })
 
-  test('a default model that agents can have is taken', () => {
+  test('a default model that agents can use is accepted', () => {
     const local = { PARLEY_DEFAULT_MODEL: 'openai.chat:llama3.1:8b', OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1' }
     expect(readConfig(local).defaultModel).toBe('openai.chat:llama3.1:8b')
     expect(readConfig({ PARLEY_DEFAULT_MODEL: 'demo' }).defaultModel).toBe('demo')
@@ -33,46 +33,87 @@ describe('the settings', () => {
     'rediss://user:se%2Ccret@redis:6380/2',
     'redis://a:7000,b:7001,c:7002',
     'redis://:secret@[::1]:7000,10.0.0.1:7001/0',
-  ])('one Redis, or several nodes of a cluster, are taken: %s', (REDIS_URL) => {
+  ])('one Redis, or several nodes of a cluster, are accepted: %s', (REDIS_URL) => {
     expect(readConfig({ REDIS_URL }).redisUrl).toBe(REDIS_URL)
   })
 
   test.each([
+    'rediss://user:pass@redis:6380',
+    'valkey://valkey:6379',
+    'redis://:p%40ss@redis/1?family=6',
+    'redis+sentinel://user:secret@a:26379,b:26379/1?name=mymaster&sentinel_username=u&sentinel_password=p',
+    'rediss+sentinel://a,b',
+  ])('TLS, Valkey and Sentinels are accepted: %s', (REDIS_URL) => {
+    expect(readConfig({ REDIS_URL }).redisUrl).toBe(REDIS_URL)
+  })
+
+  test.each([
+    ['redis://:100%sure@host', /^REDIS_URL: the password contains a % that begins no escape; write % as %25$/],
+    ['redis+sentinel://a:1,b:2/0?sentinel_password=9%', /^REDIS_URL: the parameter sentinel_password contains a %/],
+    ['redis://:pa/ss@host', /^REDIS_URL: must be a URL like .*; write special characters of a password as escapes/],
+    ['redis://:12?34@host', /^REDIS_URL: must be a URL like/],
+    ['redis://host/name', /^REDIS_URL: the path must be the number of a database, as in redis:\/\/host:6379\/0$/],
+    [
+      'redis+sentinel://a:26379/mymaster',
+      /^REDIS_URL: the path must be .* redis\+sentinel:\/\/a:26379\/0\?name=mymaster$/,
+    ],
+    ['redis://host?ssl_cert_reqs=none', /^REDIS_URL: unknown parameter ssl_cert_reqs; there are family$/],
+    ['redis+sentinel://', /^REDIS_URL: must be/],
+    ['redis+sentinel://a:1?name=', /^REDIS_URL: the parameter name must be the name of the master$/],
+    ['redis://host?family=5', /^REDIS_URL: the parameter family must be 0, 4 or 6$/],
     ['redis://a:7000,b:x', /^REDIS_URL: must be a URL like redis:\/\/host:6379, or redis:\/\/a:7000,b:7001/],
     ['redis://a:7000,', /^REDIS_URL: must be/],
     ['http://a:7000,b:7001', /^REDIS_URL: must be/],
     ['redis://a:7000,b:7001/1', /^REDIS_URL: names a database, but a cluster has only database 0/],
-  ])('what is no Redis is a fault: %s', (REDIS_URL, fault) => {
+  ])('an invalid Redis URL is an error: %s', (REDIS_URL, fault) => {
     expect(faultsOf({ REDIS_URL })).toEqual([expect.stringMatching(fault)])
   })
 
-  test('what Kubernetes sets beside a service called parley stops no start, and is warned of as a typing error would be', () => {
+  test.each([
+    ['https://chat.example.com', 'https://chat.example.com'],
+    ['https://chat.example.com/', 'https://chat.example.com'],
+    ['HTTPS://Example.com:443/parley/', 'https://example.com/parley'],
+    ['http://10.0.0.7:8080/a/b', 'http://10.0.0.7:8080/a/b'],
+  ])('PARLEY_PUBLIC_URL %s stands for %s', (PARLEY_PUBLIC_URL, expected) => {
+    expect(readConfig({ PARLEY_PUBLIC_URL }).publicUrl).toBe(expected)
+  })
+
+  test.each([
+    ...['chat.example.com', 'ftp://chat.example.com', 'https://me:secret@chat.example.com'],
+    ...['https://chat.example.com/?a=b', 'https://chat.example.com/#a', 'https://chat.example.com//a'],
+  ])('an invalid PARLEY_PUBLIC_URL is an error: %s', (PARLEY_PUBLIC_URL) => {
+    const faults = faultsOf({ PARLEY_PUBLIC_URL })
+    expect(faults).toEqual([expect.stringMatching(/^PARLEY_PUBLIC_URL: must be a URL like https:\/\/chat/)])
+    expect(faults.join()).not.toContain('secret')
+  })
+
+  test('variables that Kubernetes sets for a service called parley cause a warning and do not stop the start', () => {
     const { warnings } = readConfig({ PARLEY_PORT: 'tcp://10.0.0.7:4000', PARLEY_DELTAMS: '5', PARLEY_DELTA_MS: '5' })
     expect(warnings).toEqual(['PARLEY_DELTAMS: unknown setting', 'PARLEY_PORT: unknown setting'])
   })
 
-  test('a short secret of the sign-in is taken, and warned of without its value', () => {
+  test('a short sign-in secret is accepted with a warning that does not contain it', () => {
     const { jwt, warnings } = readConfig({ AUTH_JWT_SECRET: 'short-word', PARLEY_SECRET_KEY: 'x'.repeat(32) })
     expect(jwt.secret).toBe('short-word')
     expect(warnings).toEqual([expect.stringMatching(/^AUTH_JWT_SECRET: has fewer than 32 characters/)])
     expect(warnings.join()).not.toContain('short-word')
   })
 
-  describe('of who signs in elsewhere', () => {
+  describe('external sign-in', () => {
     const [secret, jwks] = [{ AUTH_JWT_SECRET: 'x'.repeat(32) }, { AUTH_JWKS_URL: 'https://id.example/keys' }]
 
-    test('keys that others sign with too need an audience, or tokens for other apps sign in', () => {
+    test('keys that also sign tokens for other apps require an audience', () => {
       const fault = /^AUTH_AUDIENCE: required with AUTH_JWKS_URL; without it, tokens for other apps are accepted/
       expect(faultsOf(jwks)).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_ISSUER: 'https://id.example' })).toEqual([expect.stringMatching(fault)])
-      // What compose passes on unset is empty.
+      // Compose passes unset variables as empty.
       expect(faultsOf({ ...jwks, AUTH_AUDIENCE: '' })).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_ALLOW_UNBOUNDED: 'false' })).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_AUDIENCE: 'parley' })).toEqual([])
       expect(faultsOf(secret)).toEqual([])
     })
 
-    test.each([secret, jwks])('what is let in without bounds is let in with a warning: %o', (keys) => {
+    test.each([secret, jwks])('an unbounded setting is accepted with a warning: %o', (keys) => {
       const { jwt, warnings } = readConfig({ ...keys, AUTH_ALLOW_UNBOUNDED: 'true' })
       expect(jwt.allowUnbounded).toBe(true)
       expect(warnings).toEqual([
@@ -80,7 +121,7 @@ describe('the settings', () => {
       ])
     })
 
-    test('where nobody signs in elsewhere there is nothing to warn of, and nothing to be for', () => {
+    test('without external sign-in there is no warning, and its other settings are refused', () => {
       expect(readConfig({ AUTH_ALLOW_UNBOUNDED: 'true' }).warnings).toEqual([])
       for (const name of ['AUTH_ISSUER', 'AUTH_AUDIENCE'])
         expect(faultsOf({ [name]: 'parley' })).toEqual([`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`])

@@ -17,18 +17,18 @@ const lockOf = (file: string) =>
   (JSON.parse(readFileSync(file, 'utf8')) as { packages: Record<string, Package> }).packages
 const packages = lockOf('package-lock.json')
 
-test('every package that package.json names stands in docs/dependencies.md, with its licence', () => {
+test('every package in package.json is listed in docs/dependencies.md with its licence', () => {
   const rows = page.split('\n').filter((line) => line.startsWith('| `'))
   const missing = Object.keys({ ...dependencies, ...devDependencies }).filter((name) => {
     const installed = packages[`node_modules/${name}`]
-    // A link names a folder of this repository, which has an entry of its own.
+    // A link names a folder of this repository, which has its own entry.
     const { license = 'none' } = (installed?.link ? packages[installed.resolved ?? ''] : installed) ?? {}
     return !rows.some((row) => row.includes(`\`${name}\``) && row.includes(license))
   })
   expect(missing).toEqual([])
 })
 
-test('no package runs a script at an install but those that are named there', () => {
+test('only the named packages run a script at install', () => {
   const own = ['tools', 'examples', 'bench', 'prisma', 'docs'].map((folder) => lockOf(`${folder}/package-lock.json`))
   const scripted = [packages, ...own]
     .flatMap((locked) => Object.entries(locked))

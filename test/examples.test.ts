@@ -12,11 +12,11 @@ describe('the examples', () => {
   let parley: TestServer
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded' })
+    parley = await startTestServer()
   })
   afterAll(() => parley?.close())
 
-  test('the service wakes an agent by a signed webhook, and answers the tool that it calls', async () => {
+  test('the service triggers an agent by a signed webhook, and answers its tool call', async () => {
     const tool = {
       name: 'look_up_stock',
       description: 'Looks.',
@@ -47,7 +47,7 @@ describe('the examples', () => {
     expect(stdout).toContain('answered look_up_stock: {"item":"tomatoes","left":3}')
   })
 
-  test('the app in React has less than 100 lines', () => {
+  test('the React app has fewer than 100 lines', () => {
     expect(readFileSync(path.join(ROOT, 'examples/react/app.tsx'), 'utf8').split('\n').length).toBeLessThan(100)
   })
 })

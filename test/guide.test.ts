@@ -1,10 +1,12 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { globSync, readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { compiled, projectWithClient } from './support/client-package.ts'
+import { freePort } from './support/free-port.ts'
 import { startTestServer, type TestServer } from './support/served.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
@@ -34,18 +36,41 @@ describe('the guide', () => {
   })
   afterAll(() => parley?.close())
 
-  test.each(globSync('docs/guide/*.md', { cwd: ROOT }))('%s has an example that prints what it says', async (page) => {
-    const [[example = '']] = [blocksOf(page, 'js')]
+  test.each(globSync('docs/guide/*.md', { cwd: ROOT }))(
+    '%s has an example that prints the documented output',
+    async (page) => {
+      const [[example = '']] = [blocksOf(page, 'js')]
+      const env = {
+        PATH: process.env.PATH,
+        PARLEY_URL: `${parley.origin}/graphql`,
+        PARLEY_TOKEN: await parley.tokenOf(parley.admin),
+      }
+      const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', example], { env })
+      expect(stdout).toBe(blocksOf(page, 'text')[0])
+    },
+  )
+
+  test('docs/first-tool.md has a service and a script that prints the documented output', async () => {
+    const page = 'docs/first-tool.md'
+    const [service = '', script = ''] = blocksOf(page, 'js')
     const env = {
       PATH: process.env.PATH,
       PARLEY_URL: `${parley.origin}/graphql`,
       PARLEY_TOKEN: await parley.tokenOf(parley.admin),
+      STOCK_PORT: String(await freePort()),
     }
-    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', example], { env })
-    expect(stdout).toBe(blocksOf(page, 'text')[0])
+    const run = (source: string) => ['--input-type=module', '-e', source]
+    const stock = spawn(process.execPath, run(service), { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    try {
+      await once(stock.stdout, 'data')
+      const { stdout } = await promisify(execFile)(process.execPath, run(script), { env, timeout: 60_000 })
+      expect(stdout).toBe(blocksOf(page, 'text')[0])
+    } finally {
+      stock.kill()
+    }
   })
 
-  describe('to front ends', () => {
+  describe('for front ends', () => {
     let folder: string
     let archive: string
 
@@ -55,12 +80,12 @@ describe('the guide', () => {
     })
     afterAll(() => rm(folder, { recursive: true, force: true }))
 
-    test('installs what it packs', () => {
+    test('installs the packed client', () => {
       const [commands = ''] = blocksOf(FRONT_ENDS, 'sh')
       expect(commands.split('\n').map((line) => line.split(/ +/).at(-1))).toEqual([archive, `./${archive}`, ''])
     })
 
-    test('has snippets whose types are right, and so has the README', async () => {
+    test('has snippets that pass the type checker, like the README', async () => {
       const [plain, withJsx] = [blocksOf(FRONT_ENDS, 'ts'), blocksOf(FRONT_ENDS, 'tsx')]
       expect(plain.length + withJsx.length).toBe(blocksOf(FRONT_ENDS, '[a-z]+').length - 1)
       const ofReadme = blocksOf('README.md', 'tsx')
@@ -69,7 +94,7 @@ describe('the guide', () => {
       expect(await compiled(folder, { 'given.d.ts': GIVEN, ...Object.fromEntries(snippets) }, ['node'])).toBe('')
     })
 
-    test('begins with one that shows a space and posts to it', async () => {
+    test('begins with a snippet that shows a space and posts to it', async () => {
       const { human, space } = await parley.room()
       const [snippet = ''] = blocksOf(FRONT_ENDS, 'ts')
       const given = `

@@ -22,7 +22,7 @@ const settings = uniqueIn(
 ).sort()
 
 describe('the README', () => {
-  test('fits on a screen or two', () => {
+  test('fits on one or two screens', () => {
     expect(textOf('README.md').split('\n').length).toBeLessThanOrEqual(100)
   })
 })
@@ -34,7 +34,7 @@ describe('the tour', () => {
     expect(operations.length).toBeGreaterThan(4)
   })
 
-  test.each(operations)('shows an operation that the schema has: %s', (operation) => {
+  test.each(operations)('shows a valid operation: %s', (operation) => {
     const schema = buildSchema(textOf('schema.graphql'))
     expect(validate(schema, parse(operation)).map(({ message }) => message)).toEqual([])
   })
@@ -56,7 +56,7 @@ describe('docs/speed.md', () => {
   const sectionOf = (name: string) =>
     page.slice(page.indexOf(`<!-- bench ${name} -->`), page.indexOf(`<!-- end of ${name} -->`))
 
-  test('quotes the published results of crowd and fanout', () => {
+  test('quotes the published results of the benchmarks', () => {
     expect(sectionOf('crowd')).toBe(`<!-- bench crowd -->\n${crowdSummaryOf(resultOf('crowd').figures)}\n`)
     expect(sectionOf('fanout')).toBe(`<!-- bench fanout -->\n${fanoutSummaryOf(resultOf('fanout').data)}\n`)
   })
@@ -131,7 +131,7 @@ describe('the documentation', () => {
   })
 })
 
-/** The anchors of a page's headings, as GitHub and VitePress make them. */
+/** The anchors of a page's headings, as in GitHub and VitePress. */
 function anchorsOf(page: string): string[] {
   return [...textOf(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
     title

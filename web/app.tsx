@@ -7,12 +7,15 @@ import { AuditPage } from './inspect/audit-page.tsx'
 import { RunPage } from './inspect/run-page.tsx'
 import { RunsPage } from './inspect/runs-page.tsx'
 import { UsagePage } from './inspect/usage-page.tsx'
+import { addressOf } from './location.ts'
 import { AgentPage } from './operate/agent-page.tsx'
 import { AgentsPage } from './operate/agents-page.tsx'
+import { ModelsPage } from './operate/models-page.tsx'
 import { PeoplePage } from './operate/people-page.tsx'
 import { StartPage } from './operate/start-page.tsx'
-import { SessionProvider, useSession, useToken } from './session.tsx'
-import { Invitation, invitationCode } from './shell/invitation.tsx'
+import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
+import { Invitation, invitationPath } from './shell/invitation.tsx'
+import { JoinPage } from './shell/join.tsx'
 import { PageHead, SideBarContext } from './shell/page-head.tsx'
 import { Palette } from './shell/palette.tsx'
 import { SideBar } from './shell/side-bar.tsx'
@@ -23,36 +26,48 @@ import { Boundary } from './ui/boundary.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
 
 const UNKNOWN_TOKEN = 'The server does not accept this token. It may have been revoked or have expired.'
+const SESSION_ENDED = 'Your session has ended. Sign in again.'
 
 export function App() {
-  const [token, setToken] = useToken()
+  const [credential, setCredential] = useCredential()
   const [reason, setReason] = useState<string | null>(null)
   const [, go] = useLocation()
   const onToken = useCallback(
     (next: string | null) => {
       setReason(null)
-      setToken(next)
+      setCredential(next === null ? null : { token: next })
       if (next === null) go('/')
     },
-    [go, setToken],
+    [go, setCredential],
   )
+  const signIn = (token: string) => {
+    setReason(null)
+    void signInWith(token).then(setCredential)
+  }
   const onRefused = useCallback(() => {
-    setReason(UNKNOWN_TOKEN)
-    setToken(null)
-  }, [setToken])
-  const code = invitationCode()
-  if (code !== null) {
+    setReason(credential === 'cookie' ? SESSION_ENDED : UNKNOWN_TOKEN)
+    setCredential(null)
+  }, [credential, setCredential])
+  const path = invitationPath()
+  if (path !== null) {
     return (
       <Invitation
-        code={code}
+        path={path}
         onToken={(next) => {
           go('/', { replace: true })
-          onToken(next)
+          signIn(next)
         }}
       />
     )
   }
-  if (token === null) return <SignIn onToken={onToken} reason={reason} />
+  if (credential === 'unknown')
+    return (
+      <main>
+        <Loading what="your spaces" />
+      </main>
+    )
+  if (credential === null) return <SignIn onToken={signIn} reason={reason} />
+  const token = credential === 'cookie' ? null : credential.token
   return (
     <SessionProvider key={token} token={token} onToken={onToken} onRefused={onRefused}>
       <Shell />
@@ -140,6 +155,7 @@ function Pages() {
   return (
     <Switch>
       <Route path="/spaces/:id">{({ id }) => <SpacePage key={id} spaceId={id} />}</Route>
+      <Route path="/join/:code">{({ code }) => <JoinPage code={code} />}</Route>
       <Route path="/waiting">
         <WaitingPage />
       </Route>
@@ -154,6 +170,11 @@ function Pages() {
       {isAdmin && (
         <Route path="/people">
           <PeoplePage />
+        </Route>
+      )}
+      {isAdmin && (
+        <Route path="/models">
+          <ModelsPage />
         </Route>
       )}
       {isAdmin && (
@@ -196,7 +217,8 @@ function Home() {
         <PageHead title={`Signed in as the service ${viewer.viewer.serviceName}`} />
         <Empty icon="wrench" title="Services have no spaces">
           <p>
-            Services trigger agents and submit tool results through the API: see <a href="/graphql">GraphiQL</a>.
+            Services trigger agents and submit tool results through the API: see{' '}
+            <a href={addressOf('/graphql')}>GraphiQL</a>.
           </p>
         </Empty>
       </>

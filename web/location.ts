@@ -1,5 +1,11 @@
 import { useSyncExternalStore } from 'react'
 
+/** The path prefix under which this server is reached; '' if it has none. The server writes it into the page. */
+export const basePath = typeof document === 'undefined' ? '' : (document.documentElement.dataset['base'] ?? '')
+
+/** Returns the complete URL of a path of this server. */
+export const addressOf = (path: string): string => location.origin + basePath + path
+
 const listen = (onChange: () => void) => {
   window.addEventListener('hashchange', onChange)
   window.addEventListener('popstate', onChange)

@@ -8,7 +8,9 @@ import { Tooltip } from '@base-ui/react/tooltip'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
+import { Router } from 'wouter'
 import { App } from './app.tsx'
+import { basePath } from './location.ts'
 import { Boundary } from './ui/boundary.tsx'
 
 // A server on this machine can be reachable without internet, so requests are sent although the browser reports
@@ -26,7 +28,9 @@ createRoot(root).render(
       <QueryClientProvider client={queries}>
         <Tooltip.Provider delay={400}>
           <Boundary what="console">
-            <App />
+            <Router base={basePath}>
+              <App />
+            </Router>
           </Boundary>
         </Tooltip.Provider>
       </QueryClientProvider>

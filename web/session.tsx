@@ -1,13 +1,14 @@
 import { createContext, type ReactNode, use, useCallback, useEffect, useMemo, useState } from 'react'
 import { type Connection, createConnection, type ViewerState } from '../client/index.ts'
 import { useLive, useViewer } from '../client/react.ts'
+import { addressOf, basePath } from './location.ts'
 
-const TOKEN_KEY = 'parley.token'
-const OPERATOR_KEY = 'parley.operator'
+/** Servers under different prefixes of one host share the storage. */
+const TOKEN_KEY = `parley.token${basePath}`
+const OPERATOR_KEY = `parley.operator${basePath}`
 
 /**
- * The viewer of the console: the token of this tab, and the operator's token while an operator continues as a
- * person.
+ * The viewer of the console: who is signed in, and the operator's token while an operator continues as a person.
  */
 export interface Session {
   connection: Connection
@@ -32,28 +33,75 @@ export function useSession(): Session {
   return session
 }
 
-/** The token of this tab, forgotten when the tab is closed. */
-export function useToken() {
-  const [token, setToken] = useState(() => sessionStorage.getItem(TOKEN_KEY))
-  const keep = useCallback((next: string | null) => {
-    if (next === null) sessionStorage.removeItem(TOKEN_KEY)
-    else sessionStorage.setItem(TOKEN_KEY, next)
-    setToken(next)
+/** How the console signs in: with a token that this tab forgets when it is closed, or with the cookie of this browser. */
+export type Credential = { token: string } | 'cookie'
+
+/** Null: nobody is signed in. `unknown`: the server has not said yet whether this browser has a session. */
+export function useCredential() {
+  const [credential, setCredential] = useState<Credential | null | 'unknown'>(() => {
+    const token = sessionStorage.getItem(TOKEN_KEY)
+    return token === null ? 'unknown' : { token }
+  })
+  const keep = useCallback((next: Credential | null) => {
+    if (next === null || next === 'cookie') sessionStorage.removeItem(TOKEN_KEY)
+    else sessionStorage.setItem(TOKEN_KEY, next.token)
+    setCredential(next)
   }, [])
-  return [token, keep] as const
+  const isUnknown = credential === 'unknown'
+  useEffect(() => {
+    if (isUnknown) void hasSession().then((has) => setCredential(has ? 'cookie' : null))
+  }, [isUnknown])
+  return [credential, keep] as const
+}
+
+const CSRF = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
+
+/** Null if the server does not know the token or the cookie. */
+async function scopeOf(headers: Record<string, string>): Promise<string | null> {
+  const answer = await fetch(addressOf('/auth/session'), { headers })
+  return ((await answer.json()) as { scope: string | null }).scope
+}
+
+/** A server that does not respond is not a refusal: the connection tries again, and says so. */
+async function hasSession(): Promise<boolean> {
+  try {
+    return (await scopeOf(CSRF)) !== null
+  } catch {
+    return true
+  }
+}
+
+/**
+ * Signs in with a token. A person stays signed in in this browser, by a cookie. The tokens of the operator, of admins and of
+ * services stay in this tab.
+ */
+export async function signInWith(token: string): Promise<Credential> {
+  try {
+    if ((await scopeOf({ authorization: `Bearer ${token}` })) !== 'HUMAN') return { token }
+    const opened = await fetch(addressOf('/auth/token'), {
+      method: 'POST',
+      headers: CSRF,
+      body: JSON.stringify({ token }),
+    })
+    return opened.ok ? 'cookie' : { token }
+  } catch {
+    return { token }
+  }
 }
 
 interface SessionProviderProps {
-  token: string
+  /** Null: the session cookie signs in. */
+  token: string | null
+  /** Continues with another token in this tab; null: signs out. */
   onToken(token: string | null): void
-  /** The server does not accept the token, or no longer does. */
+  /** The server does not accept the token or the cookie, or no longer does. */
   onRefused(): void
   children: ReactNode
 }
 
-/** Connects with a token, and provides the session to its children. */
+/** Connects, and provides the session to its children. */
 export function SessionProvider({ token, onToken, onRefused, children }: SessionProviderProps) {
-  const connection = useMemo(() => createConnection({ token }), [token])
+  const connection = useMemo(() => createConnection({ url: addressOf('/graphql'), token: token ?? undefined }), [token])
   useEffect(() => () => connection.close(), [connection])
   const viewer = useViewer(connection)
   const state = useLive(connection)
@@ -72,7 +120,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       humanId: viewer.viewer?.human?.id ?? null,
       mayGoBack: sessionStorage.getItem(OPERATOR_KEY) !== null,
       become(next) {
-        if (scope === 'ADMIN') sessionStorage.setItem(OPERATOR_KEY, token)
+        if (scope === 'ADMIN' && token !== null) sessionStorage.setItem(OPERATOR_KEY, token)
         onToken(next)
       },
       goBack() {
@@ -81,8 +129,10 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
         onToken(operator)
       },
       signOut() {
-        sessionStorage.clear()
-        onToken(null)
+        for (const key of [TOKEN_KEY, OPERATOR_KEY]) sessionStorage.removeItem(key)
+        if (token !== null) return onToken(null)
+        const ended = fetch(addressOf('/auth/sign-out'), { method: 'POST', headers: CSRF })
+        void ended.catch(() => {}).then(() => onToken(null))
       },
     }
   }, [connection, viewer, token, onToken])

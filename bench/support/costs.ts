@@ -12,7 +12,7 @@ const AT_A_TIME = 4
 const PEOPLE = 10
 const SUBSCRIPTIONS_EACH = 10
 const MESSAGES = 50
-/** How often each is done in one run, after half as often to warm up. */
+/** The repetitions of each operation in one run, after half as many for warm-up. */
 const TIMES = { viewer: 4000, page: 800, events: 300 }
 const QUICK_TIMES = { viewer: 400, page: 80, events: 40 }
 
@@ -23,7 +23,7 @@ const EVENTS = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typena
 
 export const hasRedisBinary = (): boolean => findRedisBinary() !== null
 
-/** Settings of a server without rates, on stores of its own. */
+/** Settings of a server without rate limits, on new stores. */
 export async function openServices() {
   const [database, redis] = await Promise.all([createEmptyDatabase(), startThrowawayRedis()])
   const settings = {
@@ -44,7 +44,7 @@ export async function openServices() {
   }
 }
 
-/** Some people, and a space that all of them are in. */
+/** Some people, and a space with all of them. */
 export async function createPeople(parley: ParleyProcess, count: number) {
   const admin = createParleyClient({ origin: parley.origin, token: parley.adminToken })
   const people: { id: string; token: string; client: ParleyClient }[] = []
@@ -72,7 +72,7 @@ interface Event {
   spaceMessages: { __typename: string }
 }
 
-/** What one operation of each kind costs a new server of the checkout, in microseconds of its user CPU. */
+/** The cost of one operation of each kind at a new server of the checkout, in microseconds of its user CPU. */
 export async function measureCosts(root: string, quick: boolean): Promise<Record<Operation, number>> {
   const services = await openServices()
   const parley = await startParley({ settings: services.settings, root })
@@ -88,7 +88,7 @@ export async function measureCosts(root: string, quick: boolean): Promise<Record
   for (let n = 0; n < MESSAGES; n++) await send(n)
   const times = quick ? QUICK_TIMES : TIMES
 
-  /** Microseconds for each of so many, done after half as many. */
+  /** Microseconds for each of several operations, after half as many for warm-up. */
   async function cost(count: number, work: (count: number) => Promise<void>): Promise<number> {
     await work(Math.ceil(count / 2))
     const before = await userMicrosecondsOf(parley)
@@ -133,7 +133,7 @@ async function read(client: ParleyClient, id: string): Promise<void> {
   if (errors !== undefined) throw new Error(errors[0]?.message)
 }
 
-/** Does something so often, a few at a time. */
+/** Repeats an operation with a small concurrency. */
 async function inLanes(count: number, work: () => Promise<unknown>): Promise<void> {
   let left = count
   const lane = async () => {

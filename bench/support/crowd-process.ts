@@ -1,4 +1,4 @@
-// Many subscribers that only count, in a process of their own. A mark in a delta, `<ms>|`, is the time at which it was written.
+// Many subscribers that only count, in a separate process. A mark in a delta, `<ms>|`, is the time of writing.
 import type { CrowdCounts, CrowdOrder } from './crowd.ts'
 import { now } from './model.ts'
 import { openWireClient, type WireClient } from './wire-client.ts'

@@ -6,7 +6,7 @@ import { SPACE_MESSAGES } from './operations.ts'
 import type { Room } from './stack.ts'
 
 export type CrowdOrder =
-  /** What each socket subscribes to; `marked` of them read the time that stands in a message. */
+  /** The subscriptions of each socket; `marked` of them read the time in a message. */
   | { type: 'open'; sockets: Subscribing[][]; marked: number }
   | { type: 'pause'; count: number }
   | { type: 'begin' }
@@ -17,15 +17,15 @@ export interface CrowdCounts {
   received: number[]
   /** From publishing to arrival in ms, of the marked ones, since the last `begin`. */
   delays: number[]
-  /** Sockets that have been closed. */
+  /** The number of closed sockets. */
   closed: number
 }
 
-/** Many sockets that are told much, in a process of their own. */
+/** Many subscribed sockets in a separate process. */
 export interface Crowd {
   pid: number
   ask(order: CrowdOrder): Promise<CrowdCounts>
-  /** Resolves once every socket has had so many messages since the last `begin`. */
+  /** Resolves once every socket has had that many messages since the last `begin`. */
   all(messages: number): Promise<CrowdCounts>
   stop(): void
 }
@@ -50,7 +50,7 @@ export function startCrowd(): Crowd {
   }
 }
 
-/** How a crowd watches a room, at the process of this origin. */
+/** The subscriptions of many sockets to a room, at the process of this origin. */
 export const subscribingTo = ({ token, spaceId }: Room, origin: string): Subscribing => ({
   url: `${origin.replace('http', 'ws')}/graphql`,
   authorization: `Bearer ${token}`,

@@ -1,4 +1,5 @@
-// Many viewers in a process of their own. It reads no JSON, and most of them only count, so that the servers are the limit.
+// Many viewers in a separate process. It parses no JSON, and most viewers only count, so that the servers are the
+// limit.
 import type { ClientsOrder, ClientsResult } from './fanout-clients.ts'
 import { endWithParent, type Subscribing } from './fanout-server.ts'
 import { now } from './model.ts'
@@ -19,7 +20,7 @@ function take(payload: Buffer): void {
   onMessage?.()
 }
 
-/** The next larger step by which one comes by all before one comes again. */
+/** The next larger step that visits all before it repeats one. */
 function strideOf(every: number, length: number): number {
   const commonDivisor = (a: number, b: number): number => (b === 0 ? a : commonDivisor(b, a % b))
   let stride = every === 1 ? 1 : every + 1
@@ -34,13 +35,13 @@ async function open(subscribings: Subscribing[], marked: number): Promise<void> 
     for (const client of opened) {
       client.onMessage = take
       client.socket.once('close', () => {
-        // Who is closed by `close` is told of only when the next are here.
+        // A viewer that is closed by `close` counts as closed only after the next ones have connected.
         if (clients.includes(client)) closed += 1
       })
       clients.push(client)
     }
   }
-  // One more than every so many, so that of a hundred spaces they do not all watch the same five.
+  // One more than the interval, so that the marked viewers of a hundred spaces are not all in the same five.
   const every = Math.floor(clients.length / marked)
   const stride = strideOf(every, clients.length)
   arrivals = Array.from({ length: marked }, (_, n) => {

@@ -12,18 +12,18 @@ export interface ClientsResult {
   /** Messages since `begin`, of all. */
   received: number
   bytes: number
-  /** Of each marked viewer: when each of its messages came, by `now()`, and which viewer it is. */
+  /** For each marked viewer: when each of its messages came, by `now()`, and its index. */
   arrivals: { viewer: number; at: number[] }[]
   /** Viewers that the server has closed. */
   closed: number
 }
 
-/** Viewers in a process of their own, each with a socket and an operation id as clients make them: 1, 2, …, 20. */
+/** Viewers in a separate process, each with a socket and an operation id as clients make them: 1, 2, …, 20. */
 export interface FanoutClients {
-  /** Resolves when all have had their first answer. `marked` of them note when messages come. */
+  /** Resolves when all have their first result. `marked` of them record the times of messages. */
   open(subscribings: Subscribing[], marked: number): Promise<void>
   begin(): Promise<void>
-  /** Resolves when so many messages have come in all since `begin`, or after a time. */
+  /** Resolves when that many messages have arrived in total since `begin`, or after a time. */
   all(messages: number, timeoutMs: number): Promise<ClientsResult>
   close(): Promise<void>
   stop(): void

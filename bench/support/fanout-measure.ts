@@ -3,13 +3,13 @@ import type { Published, Publisher } from './fanout-publisher.ts'
 import type { FanoutServer, Load, SystemName } from './fanout-server.ts'
 import { percentile } from './figures.ts'
 
-/** A rate holds when 99 of 100 messages come within so long. */
+/** A rate holds when 99 of 100 messages arrive within this time. */
 export const LONGEST_P99_MS = 100
-/** How long after the last event the messages of a window are waited for. */
+/** How long after the last event of a window to wait for its messages. */
 const GRACE_MS = 1500
 const LONGEST_DRAIN_MS = 5000
 const MARKED = 50
-/** A publisher that is later than this cannot keep the rate: it is the limit, and not the server. */
+/** A publisher that is later than this cannot keep the rate: the publisher is the limit, not the server. */
 const LATEST_PUBLISHER_MS = 50
 const FIRST_MESSAGES_A_SECOND = 20_000
 const STEP = 1.6
@@ -21,24 +21,24 @@ const PACED_EVENTS_A_SECOND = 20
 export interface Pace {
   windowMs: number
   pacedMs: number
-  /** How often the step between the last rate that held and the first that did not is halved. */
+  /** How often to halve the step between the last rate that held and the first that did not. */
   refinements: number
 }
 
-/** What one system does for some viewers. */
+/** The results of one system for some viewers. */
 export interface Measured extends Load {
   system: SystemName
-  /** The highest rate, to all viewers together, at which p99 kept within 100 ms. */
+  /** The highest total rate to all viewers at which p99 stayed within 100 ms. */
   messagesASecond: number
-  /** The publisher gave out before the server did: the rate is at least that. */
+  /** The publisher reached its limit before the server: the rate is at least that. */
   isAtLeast: boolean
-  /** CPU of the serving process for a message to one viewer: at that rate, and at 20 events a second. */
+  /** CPU of the serving process per message to one viewer: at that rate, and at 20 events per second. */
   microsecondsOfCpu: number
   microsecondsOfCpuPaced: number
-  /** At 20 events a second, once it is warm. */
+  /** At 20 events per second, after warm-up. */
   p50: number
   p99: number
-  /** Heap of the serving process for a subscription, after a collection. */
+  /** Heap of the serving process per subscription, after a collection. */
   kibibytesOfSubscription: number
   bytesOfMessage: number
 }
@@ -51,7 +51,7 @@ export interface Stage {
 }
 
 interface Window extends ClientsResult {
-  /** That were to come, to all viewers. */
+  /** The number of expected messages, to all viewers. */
   messages: number
   delays: number[]
   cpuSeconds: number
@@ -60,7 +60,7 @@ interface Window extends ClientsResult {
   isWhole: boolean
 }
 
-/** Publishes events at a fixed rate, and notes what came of it. */
+/** Publishes events at a fixed rate, and records the latencies. */
 export async function runWindow(stage: Stage, load: Load, eventsASecond: number, ms: number): Promise<Window> {
   const { server, publisher, clients } = stage
   const { feed } = server
@@ -85,7 +85,7 @@ export async function runWindow(stage: Stage, load: Load, eventsASecond: number,
   }
 }
 
-/** From when an event was due to when a marked viewer had it, in ms; what has not come counts as never. */
+/** From the due time of an event to its arrival at a marked viewer, in ms; missing messages count as infinite. */
 function delaysOf({ arrivals }: ClientsResult, { dueAt }: Published, { spaces }: Load): number[] {
   return arrivals.flatMap(({ viewer, at }) => {
     const due = dueAt.filter((_, n) => n % spaces === viewer % spaces)
@@ -98,7 +98,7 @@ const holds = ({ isWhole, delays }: Window) => isWhole && percentile(delays, 0.9
 /** Events a second. */
 const firstRateOf = ({ viewers, spaces }: Load) => Math.max(10, (FIRST_MESSAGES_A_SECOND * spaces) / viewers)
 
-/** Raises the rate until it does not hold, and looks between the last two. */
+/** Raises the rate until it does not hold, and then searches between the last two. */
 async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements }: Pace) {
   let best: Window | null = null
   let isAtLeast = false
@@ -125,18 +125,18 @@ async function findHighestRate(stage: Stage, load: Load, { windowMs, refinements
   return { best, isAtLeast }
 }
 
-/** What else the machine does may spoil a window: a rate fails when it fails twice. */
+/** Other load on the machine may spoil a window: a rate fails when it fails twice. */
 async function tryRate(stage: Stage, load: Load, rate: number, ms: number): Promise<Window & { isDrained: boolean }> {
   for (let tries = 1; ; tries++) {
     const window = await runWindow(stage, load, rate, ms)
-    // Whether everybody is there still, and has got all of it in the end.
+    // Whether all viewers are still connected, and have all messages in the end.
     const after = await stage.clients.all(window.messages, LONGEST_DRAIN_MS)
     const isDrained = after.received >= window.messages && after.closed === 0
     if (holds(window) || !isDrained || tries === MOST_TRIES) return { ...window, isDrained }
   }
 }
 
-/** In KiB, once it does not change any more: who left, or has just come, is let go of bit by bit. */
+/** In KiB, once it is stable: the memory of connections that open or close is freed gradually. */
 async function heapOf(server: FanoutServer): Promise<number> {
   let last = Number.NaN
   for (let tries = 0; tries < MOST_COLLECTIONS; tries++) {
@@ -148,7 +148,7 @@ async function heapOf(server: FanoutServer): Promise<number> {
   return last
 }
 
-/** Measures one system with some viewers, who leave again. */
+/** Measures one system with some viewers, which disconnect afterwards. */
 export async function measure(stage: Stage, system: SystemName, load: Load, pace: Pace): Promise<Measured> {
   const { server, clients } = stage
   const subscribings = await server.viewers(load)
@@ -156,7 +156,7 @@ export async function measure(stage: Stage, system: SystemName, load: Load, pace
   await clients.open(subscribings, Math.min(MARKED, load.viewers))
   const full = await heapOf(server)
   const perEvent = load.viewers / load.spaces
-  // What a server does that has run for a while: code is compiled, and each space has had an event.
+  // Warms a server up: compiled code, and one event in each space.
   await tryRate(stage, load, firstRateOf(load), pace.windowMs)
   await tryRate(stage, load, PACED_EVENTS_A_SECOND, pace.windowMs)
   const paced = await runWindow(stage, load, PACED_EVENTS_A_SECOND, pace.pacedMs)

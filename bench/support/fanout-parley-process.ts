@@ -1,9 +1,9 @@
-// Parley's own server and application in one process, `embedded` or `redis`, with so many spaces.
+// Parley's own server and application in one process, `embedded` or `redis`, with several spaces.
 import { Redis } from 'ioredis'
 import { SignJWT } from 'jose'
+import type { LogEvent } from '../../src/broker/log.ts'
 import { newId } from '../../src/lib/ids.ts'
-import type { LogEvent } from '../../src/realtime/event-log.ts'
-import { createDraftStream } from '../../src/speech/draft-stream.ts'
+import { createDraftStream } from '../../src/posting/draft-stream.ts'
 import { startTestServer } from '../../test/support/served.ts'
 import { type Feed, type Load, type Payload, type Subscribing, serveFanout, textNow } from './fanout-server.ts'
 import { now } from './model.ts'
@@ -31,7 +31,7 @@ const url = `${parley.origin.replace('http', 'ws')}/graphql`
 const queryOf = (payload: Payload) =>
   `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename cursor ${QUERIES[payload]} } }`
 
-/** Humans of their own, members of the space that each watches. */
+/** Separate humans, members of the space that each subscribes to. */
 const humans: string[] = []
 async function viewers({ viewers, spaces, payload }: Load): Promise<Subscribing[]> {
   const made = Array.from({ length: Math.max(viewers - humans.length, 0) }, () => newId('hum'))
@@ -49,7 +49,7 @@ async function viewers({ viewers, spaces, payload }: Load): Promise<Subscribing[
   )
 }
 
-/** A message that shows a tool call, as an agent posts it. */
+/** A message with a tool call, as an agent posts it. */
 async function showCall(spaceId: string): Promise<string> {
   const [messageId, toolCallId] = [newId('msg'), newId('tcl')]
   const base = { spaceId, messageId, agentId: agent.id, runId: newId('run'), stepIndex: 0, modelCallId: 'c' }
@@ -72,7 +72,7 @@ const events: Feed['events'] = {
   unread: { type: 'MessagePosted', messageId: said.message.id },
 }
 
-/** Redis' log is another process's to write to; one in this process is handed what it gets over channels. */
+/** Another process writes to Redis' log; a log in this process receives its events over channels. */
 async function openFeed(): Promise<Feed> {
   const { settings, options } = parley.stores
   if (settings['REDIS_URL'] !== undefined)
@@ -88,7 +88,7 @@ async function openFeed(): Promise<Feed> {
   return { type: 'channels', redisUrl, prefix, names, events }
 }
 
-/** What an agent says, as the engine streams it from the model's tokens: joined, to the space's log. */
+/** The text of an agent, as the engine streams it from the model's tokens: merged, to the space's log. */
 async function writeAsAgent(tokens: number, everyMs: number, afterMs: number): Promise<void> {
   const place = { spaceId: spaceIds[0] ?? '', partIndex: 0, runId: newId('run') }
   const stream = createDraftStream(parley.app.platform, place, Promise.resolve(newId('msg')))

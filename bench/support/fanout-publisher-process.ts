@@ -1,7 +1,8 @@
-// Publishes at a fixed rate, in a process that does nothing else: to Parley's log as another process of it does, or to channels.
+// Publishes at a fixed rate, in a process that does nothing else: to Parley's log as another process of it does, or
+// to channels.
 import { Redis } from 'ioredis'
-import type { LogEvent } from '../../src/realtime/event-log.ts'
-import { createRealtime } from '../../src/realtime/realtime.ts'
+import { createBroker } from '../../src/broker/broker.ts'
+import type { LogEvent } from '../../src/broker/log.ts'
 import type { Published, PublisherOrder } from './fanout-publisher.ts'
 import { endWithParent, type Feed, textNow } from './fanout-server.ts'
 import { now } from './model.ts'
@@ -9,14 +10,14 @@ import { now } from './model.ts'
 type Publish = (name: string, event: LogEvent) => unknown
 const open = new Map<string, Promise<Publish>>()
 
-/** The least that a log does: what is told is kept, in one step with that. */
+/** The minimum of a log: publishes and stores an event in one step. */
 const KEEP_AND_PUBLISH = `
 redis.call('XADD', KEYS[1], 'MAXLEN', '~', 10000, '*', 'e', ARGV[1])
 return redis.call('PUBLISH', KEYS[1], ARGV[1])`
 
 async function openFeed({ type, redisUrl, prefix, keeps }: Feed): Promise<Publish> {
   if (type === 'log') {
-    const { log } = await createRealtime({ redisUrl, prefix })
+    const { log } = await createBroker({ redisUrl, prefix })
     return (name, event) => log.append(name, event)
   }
   const redis = new Redis(redisUrl, { enableAutoPipelining: true })
@@ -28,7 +29,10 @@ async function openFeed({ type, redisUrl, prefix, keeps }: Feed): Promise<Publis
   return (name, event) => redis.publish(name, JSON.stringify(event))
 }
 
-/** A timer is up to a millisecond late, always by the same part of one where events are whole milliseconds apart: at an even pace the last two are spun away. */
+/**
+ * A timer is up to a millisecond late, by a constant fraction if events are whole milliseconds apart: for an even
+ * pace the last two milliseconds are a busy wait.
+ */
 const SPUN_MS = 2
 const MOST_SPUN_A_SECOND = 100
 
@@ -55,7 +59,7 @@ process.on('message', async ({ feed, payload, spaces, events, eventsASecond }: P
     published.latestMs = Math.max(published.latestMs, now() - dueAt)
     const delta = payload === 'deltas' ? { offset: n * offset, delta: textNow() } : {}
     void publish(feed.names[n % spaces]!, { ...event, ...delta })
-    // Whoever is behind must still hand over what it has published.
+    // A late publisher must still send what it has published.
     if (n % 100 === 99) await new Promise((resolve) => setImmediate(resolve))
   }
   process.send?.(published)

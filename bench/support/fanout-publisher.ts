@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import path from 'node:path'
 import { type Feed, nextOf, type Payload } from './fanout-server.ts'
 
-/** Publish so many events at a fixed rate, one to each space in turn. */
+/** Publishes events at a fixed rate, one to each space in turn. */
 export interface PublisherOrder {
   feed: Feed
   payload: Payload
@@ -12,13 +12,13 @@ export interface PublisherOrder {
 }
 
 export interface Published {
-  /** When each event was due, by `now()`: a publisher that is late does not make what it measures look better. */
+  /** The due time of each event, by `now()`: a late publisher does not improve the measured times. */
   dueAt: number[]
-  /** How late the latest one left, in ms. */
+  /** The delay of the latest one, in ms. */
   latestMs: number
 }
 
-/** Publishes from a process of its own. */
+/** Publishes from a separate process. */
 export interface Publisher {
   publish(order: PublisherOrder): Promise<Published>
   stop(): void

@@ -3,46 +3,49 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { now } from './model.ts'
 
-/** How one subscribes at a server. */
+/** The subscription protocol of a server. */
 export interface Subscribing {
   url: string
   authorization: string | null
-  /** Absent for plain `ws`, where being connected is enough. */
+  /** Absent for plain `ws`, where a connection is enough. */
   query?: string
   variables?: Record<string, unknown>
 }
 
-/** What an event is: a piece of text; a tool call that is shown; a message, read with the viewer's own `unreadCount`. */
+/** The kind of an event: a piece of text; a visible tool call; a message, read with the viewer's own `unreadCount`. */
 export type Payload = 'deltas' | 'toolCalls' | 'unread'
 
-/** Who watches: so many viewers, evenly over so many spaces. */
+/** The viewers, evenly distributed over the spaces. */
 export interface Load {
   viewers: number
   spaces: number
   payload: Payload
 }
 
-/** How events get into a system: to the event log in Redis, as another process of it appends them; or over Redis pub/sub. */
+/**
+ * The way of events into a system: to the event log in Redis, as another process of it appends them; or over Redis
+ * pub/sub.
+ */
 export interface Feed {
   type: 'log' | 'channels'
-  /** Channels whose events are kept in a stream of Redis first, as any log would. */
+  /** Channels whose events are first stored in a Redis stream, as any log would do. */
   keeps?: boolean
   redisUrl: string
   prefix: string
   /** By space: the topic or channel. */
   names: string[]
-  /** By payload; what is a delta gets its `delta` from the publisher. */
+  /** By payload; the publisher adds the `delta` to a delta. */
   events: Partial<Record<Payload, object>>
 }
 
-/** What a server's process says once it listens. */
+/** The message of a server's process once it listens. */
 export interface Greeting {
   feed: Feed | null
   /** One for each space, of the same viewer. */
   subscribings: Subscribing[]
 }
 
-/** What a server's process is told. Each answers with its use so far, but `viewers`. */
+/** The commands to a server's process. Each returns its usage so far, except `viewers`. */
 export type ServerOrder =
   | { type: 'publish'; events: number; everyMs: number }
   | { type: 'write'; agents: number; tokens: number; everyMs: number }
@@ -51,27 +54,27 @@ export type ServerOrder =
 
 export interface ServerUsage {
   cpuSeconds: number
-  /** After a collection, where one was asked for. */
+  /** After a collection, if requested. */
   heapKibibytes: number
 }
 
 export type SystemName = 'ws' | 'ws-log' | 'ws-cork' | 'yoga' | 'parley-embedded' | 'parley-redis'
 
-/** A system under test, in a process of its own. */
+/** A system under test, in a separate process. */
 export interface FanoutServer extends Greeting {
   pid: number
   ask(order: Exclude<ServerOrder, { type: 'viewers' }>): Promise<ServerUsage>
-  /** How each viewer subscribes, each for itself. */
+  /** The separate subscription of each viewer. */
   viewers(load: Load): Promise<Subscribing[]>
   stop(): Promise<void>
 }
 
-/** The text of an event: when it was published, and what makes the message some 220 bytes. */
+/** The text of an event: its time of publication, padded to a message of some 220 bytes. */
 export function textNow(): string {
   return `${now().toFixed(3)}|${'x'.repeat(20)}`
 }
 
-/** `spaces` is for Parley alone: how many there are. */
+/** `spaces` is only for Parley: their number. */
 export async function startFanoutServer(system: SystemName, spaces = 1): Promise<FanoutServer> {
   const [file = '', ...args] = system.split('-')
   const child = fork(path.join(import.meta.dirname, `fanout-${file}-process.ts`), [...args, String(spaces)], {
@@ -96,7 +99,7 @@ export async function startFanoutServer(system: SystemName, spaces = 1): Promise
   }
 }
 
-/** The next message of a process. @throws when it ends instead. */
+/** The next message of a process. @throws when it exits instead */
 export async function nextOf(child: ChildProcess): Promise<unknown> {
   const over = new AbortController()
   const ended = once(child, 'exit', { signal: over.signal }).then(() => {
@@ -110,19 +113,19 @@ export async function nextOf(child: ChildProcess): Promise<unknown> {
   }
 }
 
-/** In a process of a measurement: it does not outlive the one that started it. */
+/** In a process of a measurement: it ends with its parent. */
 export function endWithParent(): void {
   process.on('disconnect', () => process.exit(1))
 }
 
 export interface ServedFanout extends Greeting {
   viewers?: (load: Load) => Subscribing[] | Promise<Subscribing[]>
-  /** For `crowd` and `held`, which are written to by the serving process itself. */
+  /** For `crowd` and `held`, whose serving process publishes itself. */
   publish?: (text: string, n: number) => Promise<unknown>
   write?: (order: ServerOrder & { type: 'write' }) => Promise<unknown>
 }
 
-/** In a server's process: says where it is reached, and answers orders. */
+/** In a server's process: reports its address, and answers commands. */
 export function serveFanout({ feed, subscribings, viewers, publish, write }: ServedFanout): void {
   endWithParent()
   process.on('message', async (order: ServerOrder) => {

@@ -10,14 +10,14 @@ export const SYSTEMS: Record<SystemName, string> = {
   'parley-embedded': 'Parley, embedded',
 }
 
-/** How a load is called in tables. */
+/** The name of a load in tables. */
 export function nameOf({ viewers, spaces, payload }: Pick<Measured, 'viewers' | 'spaces' | 'payload'>): string {
   const who = viewers.toLocaleString('en')
   const where = spaces === 1 ? who : `${who} in ${spaces} spaces`
   return payload === 'deltas' ? where : `${where}, ${payload === 'unread' ? '`unreadCount`' : 'tool calls'}`
 }
 
-/** A table of one figure: a row for each system, a column for each load. */
+/** A table of one metric: a row for each system, a column for each load. */
 function tableOf(all: readonly Measured[], title: string, textOf: (one: Measured) => string): string {
   const loads = [...new Set(all.map(nameOf))]
   const systems = (Object.keys(SYSTEMS) as SystemName[]).filter((name) => all.some(({ system }) => system === name))

@@ -28,7 +28,7 @@ const yoga = createYoga({
   }),
 })
 
-/** The first event says that the subscription stands: RedisPubSub itself does not. */
+/** The first event shows that the subscription is active: RedisPubSub itself does not. */
 async function* begun(spaceId: string) {
   const events = pubsub.asyncIterator<object>(prefix + spaceId)
   const first = events.next()

@@ -1,45 +1,48 @@
-/** One measured number, or one that it is to be read beside. */
+/** One measured number, or a reference for comparison. */
 export interface Figure {
   what: string
   value: number
   unit: string
-  /** What the project promises; a reference has none. */
+  /** The promise of the project; a reference has none. */
   bound?: { atMost: number } | { atLeast: number }
-  /** Where a reference that was not measured in this run comes from. */
+  /** The source of a reference that was not measured in this run. */
   source?: string
-  /** What each of several runs in a row came to, in their order; `value` is that of the run that is published. */
+  /** The results of several runs in a row, in their order; `value` is that of the published run. */
   runs?: number[]
 }
 
-/** A question about speed or memory, answered by running the real server. */
+/** A question about speed or memory that a benchmark of the real server answers. */
 export interface Benchmark {
   question: string
-  /** It is given up after so long; 5 where nothing is said. */
+  /** The timeout; 5 minutes by default. */
   mostMinutes?: number
-  /** It takes too long to be run with all others. */
+  /** Too slow to run with all others. */
   onlyByName?: boolean
   run(options: BenchmarkOptions): Promise<Figure[] | Result>
 }
 
 export interface BenchmarkOptions {
-  /** A look while one works on something: less of everything, and nothing is written to bench/results. */
+  /** A quick run during development: less of everything, and nothing is written to bench/results. */
   quick: boolean
-  /** Another checkout, built, to compare this one with; null where none was named. */
+  /** Another built checkout to compare with, or null. */
   against: string | null
 }
 
-/** Figures, and what else is made of them. */
+/** The results: numbers, and their presentation. */
 export interface Result {
   figures: Figure[]
-  /** Markdown that goes before them, where they are better read in tables. */
+  /** Markdown before the numbers, if tables present them better. */
   tables?: string
-  /** Goes into the JSON. */
+  /** Extra fields of the JSON. */
   data?: unknown
   /** Markdown for docs/speed.md: see `writeSummary`. */
   summary?: string
 }
 
-/** Of several runs in a row the middle one by its first figure with a bound, whole, each figure beside what the others came to. */
+/**
+ * Returns the middle one of several runs by its first bounded number, complete, each number next to the
+ * results of the others.
+ */
 export function middleOf(results: (Figure[] | Result)[]): Result {
   const runs = results.map((result): Result => (Array.isArray(result) ? { figures: result } : result))
   const judged = Math.max(0, runs[0]?.figures.findIndex(({ bound }) => bound !== undefined) ?? 0)
@@ -61,7 +64,7 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 
-/** Whether the figure keeps its bound; null where it has none. */
+/** Whether the number keeps its bound, or null without one. */
 export function holds({ value, bound }: Figure): boolean | null {
   if (bound === undefined) return null
   return 'atMost' in bound ? value <= bound.atMost : value >= bound.atLeast

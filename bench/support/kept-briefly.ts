@@ -6,11 +6,14 @@ import type { Platform } from '../../src/platform/platform.ts'
 const DAY_MS = 86_400_000
 const A_DAY = { PARLEY_KEEP_MESSAGES_DAYS: '1', PARLEY_KEEP_RUNS_DAYS: '1', PARLEY_KEEP_AUDIT_DAYS: '1' }
 
-/** Retention as workers do it, beside them, by a clock that is ahead: so that a day is over after `keepMs`. */
+/**
+ * Retention like that of workers, running next to them, with a clock that is ahead: so that a day ends after
+ * `keepMs`.
+ */
 export interface BriefRetention {
   db: Database
   sweep(): Promise<void>
-  /** How long each batch took, in ms: as long as others may have to wait for its rows. */
+  /** The duration of each batch in ms: others may have to wait that long for its rows. */
   batches: number[]
   close(): Promise<void>
 }

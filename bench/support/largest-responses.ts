@@ -4,7 +4,7 @@ import { createPeople, openServices } from './costs.ts'
 import { SEND_MESSAGE } from './operations.ts'
 import { residentMebibytesOf } from './stack.ts'
 
-/** Three bytes a character: a hundred of them are more than a response may have. */
+/** Three bytes per character: a hundred of them exceed the limit of a response. */
 const LONGEST = '漢'.repeat(32_000)
 const MESSAGES = 100
 const ROUNDS = 5
@@ -12,7 +12,10 @@ const WARM_UP = 200
 const CALM_MS = 3000
 const TEXTS = `query ($id: ID!) { space(id: $id) { messages(last: ${MESSAGES}) { edges { node { id text } } } } }`
 
-/** Memory of a server's process that is idle, and the most while so many people read as much as a response may have. In MiB. */
+/**
+ * The memory of an idle server process, and its maximum while several people read responses of the largest size. In
+ * MiB.
+ */
 export async function memoryOfLargestResponses(atATime: number): Promise<{ idle: number; peak: number }> {
   const services = await openServices()
   const writer = await startParley({ settings: services.settings })
@@ -21,7 +24,7 @@ export async function memoryOfLargestResponses(atATime: number): Promise<{ idle:
   await Promise.all(people.map(({ client }) => client.close()))
   await writer.stop()
 
-  // Another process, whose memory holds nothing of the writing.
+  // Another process, without the memory of the writing.
   const parley = await startParley({ settings: services.settings })
   const post = (token: string, query: string) =>
     fetch(`${parley.origin}/graphql`, {
@@ -43,7 +46,7 @@ export async function memoryOfLargestResponses(atATime: number): Promise<{ idle:
   return { idle, peak }
 }
 
-/** From now on the peak is that of what follows. Linux only. */
+/** Resets the peak. Linux only. */
 const forgetPeakOf = ({ pid }: ParleyProcess) => writeFile(`/proc/${pid}/clear_refs`, '5')
 
 async function peakMebibytesOf({ pid }: ParleyProcess): Promise<number> {

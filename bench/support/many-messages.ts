@@ -7,12 +7,12 @@ interface ManyMessages {
   /** Taken in turn. */
   senderIds: string[]
   texts: string[]
-  /** The last `seq` that is there, and the last that there shall be. */
+  /** The last existing `seq`, and the last one to write. */
   from: number
   to: number
 }
 
-/** Writes messages of a space into its database, as if they had been posted a minute apart, by nobody's run. */
+/** Writes messages of a space into its database, posted a minute apart, without runs. */
 export async function writeMessages({ prisma }: Database, many: ManyMessages): Promise<void> {
   const { spaceId, senderIds, texts, from, to } = many
   for (let at = from; at < to; at += AT_ONCE) {
@@ -27,5 +27,5 @@ export async function writeMessages({ prisma }: Database, many: ManyMessages): P
   await prisma.$executeRaw`VACUUM ANALYZE "Message"`
 }
 
-/** The id of the message with this number, as `writeMessages` gave it. */
+/** The id of the message with this number, as in `writeMessages`. */
 export const idOfWritten = (seq: number) => `msg_${seq.toString(16).padStart(32, '0')}`

@@ -1,6 +1,7 @@
-// A process of its own for the local model, so that its work is nobody's else. The model's name says what it writes:
-// `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and closes with a word; `prose-…` with those of a text
-// in Markdown, another one for each request; `skips` and `fails` do so.
+// A separate process for the local model, so that its work does not affect other processes. The model's name
+// selects its output: `tokens-<count>-<every ms>` calls send_message with that many numbered tokens, and closes
+// with a word; `prose-…` with those of a text in Markdown, another one for each request; `skips` and `fails` skip
+// and fail.
 import { startModelServer } from '../../test/support/model-server.ts'
 import { type Generation, now } from './model.ts'
 import { proseOf } from './prose.ts'
@@ -9,7 +10,7 @@ const generations: Generation[] = []
 const server = await startModelServer()
 
 server.script((request) => {
-  // Nobody asks for them here, and those of half an hour are more than a gigabyte.
+  // Discards the recorded requests: those of half an hour are more than a gigabyte.
   server.requests.length = 0
   const [, what, count, every] = /^(tokens|prose)-(\d+)-(\d+)$/.exec(request.model) ?? []
   if (request.model === 'fails') return [{ error: 'overloaded', status: 400 }]

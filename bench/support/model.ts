@@ -7,24 +7,27 @@ export interface Generation {
   /** Its tokens read `<n>.<index> `. */
   n: number
   arrivedAt: number
-  /** By token: when it was handed to the socket. One more for the end of the input. */
+  /** By token: the time of its write to the socket. One more for the end of the input. */
   sentAt: number[]
 }
 
-/** A local model that writes numbered tokens at an even pace, in a process of its own. */
+/** A local model that writes numbered tokens at an even pace, in a separate process. */
 export interface Model {
   baseUrl: string
-  /** What was generated since the last call. */
+  /** The generations since the last call. */
   generations(): Promise<Generation[]>
   stop(): Promise<void>
 }
 
-/** Milliseconds since 1970 with their fractions, comparable between processes of one machine. */
+/** Milliseconds since 1970 with fractions, comparable between processes of one machine. */
 export function now(): number {
   return performance.timeOrigin + performance.now()
 }
 
-/** The model's name for `count` tokens, numbered ones or those of a text in Markdown, one every `everyMs`; 0 writes as fast as it can. */
+/**
+ * The model's name for `count` tokens, numbered ones or those of a text in Markdown, one every `everyMs`; 0 writes
+ * as fast as possible.
+ */
 export function modelName(count: number, everyMs: number, what: 'tokens' | 'prose' = 'tokens'): string {
   return `${what}-${count}-${everyMs}`
 }

@@ -1,31 +1,34 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Browser, Page } from 'playwright-core'
 
-/** What a page has noted since it was told to begin; all in ms. */
+/** The records of a page since it started recording; all in ms. */
 export interface Noted {
   /** Tasks of more than 50 ms, as the browser reports them. */
   longTasks: number[]
-  /** When each frame began. */
+  /** The start of each frame. */
   frames: number[]
-  /** From each key to the frame that shows what it wrote. */
+  /** From each key to the frame that shows its effect. */
   keys: number[]
 }
 
-/** A page of the console, signed in, that is watched from within and by the debugger. */
+/** A signed-in page of the console, observed from within and by the debugger. */
 export interface ObservedPage {
   page: Page
-  /** Opens an address anew; ms from the navigation until a message shows and one can write. */
+  /** Reloads an address; returns the ms from the navigation until a message is visible and the input is ready. */
   open(address: string): Promise<number>
   begin(): Promise<void>
   noted(): Promise<Noted>
-  /** What is left of the JavaScript heap after a collection. */
+  /** The JavaScript heap after a collection. */
   heapMebibytes(): Promise<number>
-  /** Whether the browser may keep what it has loaded. */
+  /** Whether the browser may use its cache. */
   setCaching(isOn: boolean): Promise<void>
   close(): Promise<void>
 }
 
-/** Runs before the page's own scripts. A key's time is over with the first task after the frame in which its event was handled. */
+/**
+ * Runs before the page's own scripts. A key's time ends with the first task after the frame in which its event was
+ * handled.
+ */
 const PROBE = `
 const probe = { readyAt: null, longTasks: [], frames: [], keys: [] }
 globalThis.parleyProbe = probe

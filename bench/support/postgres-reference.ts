@@ -4,11 +4,14 @@ import { now } from './model.ts'
 
 const COMMITS = 2000
 
-/** What the machine's PostgreSQL gives without us: commits of one row each, `atOnce` at a time; times in ms. */
+/**
+ * The speed of the machine's PostgreSQL without Parley: commits of one row each, with `atOnce` concurrent ones;
+ * times in ms.
+ */
 export async function measureCommits(atOnce: number): Promise<{ aSecond: number; times: number[] }> {
   const database = await createTestDatabase({ isDurable: true })
   const pool = new pg.Pool({ connectionString: database.url, max: atOnce })
-  // Dropping the database ends connections that are on their way out already.
+  // Dropping the database ends connections that are closing already.
   pool.on('error', () => {})
   const times: number[] = []
   try {

@@ -5,7 +5,7 @@ const WORDS = (
 
 type Random = () => number
 
-/** Markdown as agents write it, in pieces of about a token: paragraphs, lists and code. The same for the same seed. */
+/** Markdown like that of agents, in pieces of about a token: paragraphs, lists and code. The same for the same seed. */
 export function proseOf(seed: number, tokens: number): string[] {
   const random = randomOf(seed)
   const pieces: string[] = []

@@ -1,4 +1,4 @@
-// The limit that Parley is read beside: the same tool loops by the AI SDK alone, without a database or a subscriber.
+// The reference for Parley: the same tool loops with only the AI SDK, without a database or a subscriber.
 import { createOpenAI } from '@ai-sdk/openai'
 import { isStepCount, streamText, tool } from 'ai'
 import { z } from 'zod'

@@ -2,17 +2,17 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
-/** How many `streamText` loops to run against which model. */
+/** The number of `streamText` loops, and their model. */
 export interface RawLoopsOrder {
   baseUrl: string
   model: string
   loops: number
   atOnce: number
-  /** So many before they are measured; 5 otherwise. */
+  /** Warm-up loops; 5 by default. */
   warmUp?: number
-  /** Their streams are led through the SDK as Parley leads them: what belongs together as one part. */
+  /** Processes the streams as Parley does: merges consecutive parts of one kind. */
   areJoined?: boolean
-  /** It is noted when each token arrives: work that the loops do not have otherwise. */
+  /** Records the arrival of each token, which the loops do not do otherwise. */
   areNoted?: boolean
 }
 
@@ -22,11 +22,11 @@ export interface RawLoopsResult {
   cpuSeconds: number
   /** From the call of streamText to its first piece of tool input, by loop. */
   firstDeltaMs: number[]
-  /** When each token reached who reads the loops, by `<n>.<index>`; of the loop before them too. */
+  /** The arrival of each token at the reader of the loops, by `<n>.<index>`; including the warm-up loops. */
   arrivedAt: Map<string, number>
 }
 
-/** Runs bare AI SDK tool loops in a process of their own; some before them warm the process up. */
+/** Runs bare AI SDK tool loops in a separate process; some before them warm the process up. */
 export async function runRawLoops(order: RawLoopsOrder): Promise<RawLoopsResult> {
   const child = fork(path.join(import.meta.dirname, 'raw-loops-process.ts'), { serialization: 'advanced' })
   try {

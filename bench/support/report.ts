@@ -6,7 +6,7 @@ import { type BenchmarkOptions, type Figure, holds, type Result } from './figure
 const RESULTS = path.resolve(import.meta.dirname, '../results')
 const SPEED = path.resolve(import.meta.dirname, '../../docs/speed.md')
 
-/** Prints a benchmark's figures and, unless it was a quick look, writes them as JSON and Markdown to bench/results. */
+/** Prints a benchmark's results and, unless it was a quick run, writes them as JSON and Markdown to bench/results. */
 export async function report(
   name: string,
   question: string,
@@ -17,7 +17,8 @@ export async function report(
     cores: os.availableParallelism(),
     cpu: os.cpus()[0]?.model.trim() ?? 'unknown',
     node: process.version,
-    // Of the minute before the end; more than the cores means that others were at work too, or this benchmark alone.
+    // The load average before the end; more than the cores means that other programs ran too, or only this
+    // benchmark.
     load: os.loadavg()[0] ?? Number.NaN,
   }
   const areSeveral = figures.some(({ runs }) => runs !== undefined)
@@ -42,7 +43,10 @@ export async function report(
   if (summary !== undefined) await writeSummary(name, summary)
 }
 
-/** Replaces the text of docs/speed.md between `<!-- bench <name> -->` and `<!-- end of <name> -->`, so that it quotes the last run only. */
+/**
+ * Replaces the text of docs/speed.md between `<!-- bench <name> -->` and `<!-- end of <name> -->`, so that it
+ * quotes only the last run.
+ */
 async function writeSummary(name: string, text: string): Promise<void> {
   const [begin, end] = [`<!-- bench ${name} -->`, `<!-- end of ${name} -->`]
   const page = await readFile(SPEED, 'utf8')

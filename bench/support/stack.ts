@@ -18,11 +18,11 @@ export interface Stack {
   stop(): Promise<void>
 }
 
-/** A space with one human, who watches it over a WebSocket of its own, and perhaps agents. */
+/** A space with one human, who subscribes to it over a separate WebSocket, and optionally agents. */
 export interface Room {
   spaceId: string
   human: ParleyClient
-  /** The human's. */
+  /** The human's token. */
   token: string
   agentIds: string[]
 }
@@ -38,7 +38,7 @@ export async function startStack(
     OPENAI_API_KEY: 'none',
     OPENAI_BASE_URL: model.baseUrl,
     PARLEY_LOG_LEVEL: 'error',
-    // One viewer does here what many do elsewhere.
+    // One viewer makes the requests of many here.
     PARLEY_RATE_MESSAGES: '0',
     PARLEY_RATE_TRIGGERS: '0',
     PARLEY_RATE_REQUESTS: '0',
@@ -66,7 +66,7 @@ export async function startStack(
   }
 }
 
-/** Makes a room of its own human; with a model's name, of agents that answer there as well. */
+/** Creates a room with its own human; with a model's name, also with agents that respond there. */
 export async function createRoom(
   { admin, parley }: Stack,
   model: string | null,
@@ -99,10 +99,10 @@ async function createAgent(admin: ParleyClient, model: string, mind: 'STATELESS'
   return result.agent.id
 }
 
-/** User and system time that a process has used so far, in seconds. Linux only. */
+/** User and system time of a process so far, in seconds. Linux only. */
 export async function cpuSecondsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8')
-  // Fields 14 and 15; the second field may hold spaces, so they are counted from the parenthesis that closes it.
+  // Fields 14 and 15; the second field may contain spaces, so the count starts after its closing parenthesis.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const TICKS_A_SECOND = 100
   return (Number(fields[11]) + Number(fields[12])) / TICKS_A_SECOND

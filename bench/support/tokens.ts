@@ -1,10 +1,10 @@
 import type { Generation } from './model.ts'
 import { now } from './model.ts'
 
-/** When the numbered tokens of many generations arrived, by `<n>.<index>`. */
+/** The arrival of the numbered tokens of many generations, by `<n>.<index>`. */
 export interface TokenNotes {
   arrivedAt: Map<string, number>
-  /** A piece of a text came, which may end within a token; the texts are told apart by their keys. */
+  /** Adds a piece of a text, which may end within a token; the key identifies the text. */
   note(key: string, delta: string): void
 }
 
@@ -23,10 +23,10 @@ export function createTokenNotes(): TokenNotes {
   }
 }
 
-/** How long each token took from the model's socket to where it was noted, in ms. @throws when one never arrived. */
+/** The latency of each token from the model's socket to its record, in ms. @throws if one never arrived */
 export function delaysOf(generations: Generation[], arrivedAt: Map<string, number>): number[] {
   return generations.flatMap(({ n, sentAt }) =>
-    // The last piece closes the input and is no token.
+    // The last piece closes the input and is not a token.
     sentAt.slice(0, -1).map((sent, index) => {
       const arrived = arrivedAt.get(`${n}.${index}`)
       if (arrived === undefined) throw new Error(`token ${n}.${index} never arrived`)

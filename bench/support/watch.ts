@@ -3,24 +3,27 @@ import { AGENT_ACTIVITY, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
 import type { Room } from './stack.ts'
 import { createTokenNotes } from './tokens.ts'
 
-/** What one subscriber of a room saw. */
+/** The records of one subscriber of a room. */
 export interface Watch {
-  /** When each token arrived, by `<n>.<index>`. */
+  /** The arrival of each token, by `<n>.<index>`. */
   arrivedAt: Map<string, number>
-  /** When the first delta since the last `expectDelta` arrived. */
+  /** The arrival of the first delta since the last `expectDelta`. */
   expectDelta(): Promise<number>
-  /** How many came, after the snapshot. */
+  /** The number of events after the snapshot. */
   events(): number
-  /** So many messages of agents are whole. */
+  /** The number of complete messages of agents. */
   whole(): number
-  /** Calls back whenever one more is. */
+  /** Calls back for each further one. */
   onWhole(look: () => void): () => void
-  /** Resolves once `count` are. */
+  /** Resolves once there are `count`. */
   finished(count: number): Promise<void>
   stop(): void
 }
 
-/** Subscribes to a room, and resolves once the subscription stands (its snapshot has come). It keeps all that it saw. */
+/**
+ * Subscribes to a room, and resolves once the subscription is active (its snapshot has arrived). It records all
+ * events.
+ */
 export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
   const tokens = createTokenNotes()
   let whole = 0
@@ -67,13 +70,13 @@ export async function watchRoom({ human, spaceId }: Room): Promise<Watch> {
   }
 }
 
-/** Says something in the room, as its human; answers when the mutation did. */
+/** Posts in the room as its human; resolves with the mutation. */
 export async function say({ human, spaceId }: Room): Promise<void> {
   const { sendMessage } = await human.send(SEND_MESSAGE, { spaceId, text: 'Hello there, what do you see?' })
   if (sendMessage.__typename !== 'SendMessagePayload') throw new Error(sendMessage.message)
 }
 
-/** Calls back each time the room's agent has said something and is idle: that it was busy may never show, where a run is short. */
+/** Calls back each time the room's agent has posted and is idle: a short run may never show it as busy. */
 export async function watchRuns({ human, spaceId }: Room, watch: Watch, onEnd: () => void): Promise<() => void> {
   let isIdle = true
   let told = watch.whole()

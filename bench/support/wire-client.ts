@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { Subscribing } from './fanout-server.ts'
 
-/** A graphql-transport-ws client that only counts what it is told: thousands of them cost less than what they measure. */
+/** A graphql-transport-ws client that only counts messages: thousands of them cost less than the measured server. */
 export interface WireClient {
-  /** Messages that came, handshakes and first answers included. */
+  /** The number of messages, including handshakes and first results. */
   received(): number
   /** Called with each message as its bytes. */
   onMessage: ((payload: Buffer) => void) | null
@@ -17,8 +17,8 @@ const TEXT = 1
 const PING = 9
 
 /**
- * Opens a socket and begins its subscriptions; resolves when each has had its first answer. Their ids are counted from
- * `firstId`, as some clients make them; without it they are UUIDs, as others do.
+ * Opens a socket and starts its subscriptions; resolves when each has its first result. Their ids count from
+ * `firstId`, as in some clients; without it they are UUIDs, as in others.
  */
 export async function openWireClient(subscribing: Subscribing[], firstId?: number): Promise<WireClient> {
   const [{ url, authorization }] = subscribing as [Subscribing]
@@ -95,7 +95,7 @@ function readFrames(socket: Socket, onFrame: (opcode: number, payload: () => Buf
   })
 }
 
-/** Where the payload of the frame at a place lies; null where not all of it has come. */
+/** The position of the payload of the frame at an offset, or null if it is incomplete. */
 function frameAt(bytes: Buffer, at: number): { start: number; end: number } | null {
   const had = bytes.length - at
   if (had < 2) return null

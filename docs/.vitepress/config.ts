@@ -103,6 +103,7 @@ export default defineConfig({
         items: [
           { text: 'Overview', link: '/' },
           { text: 'Tour of the API', link: '/tour' },
+          { text: 'Your first tool', link: '/first-tool' },
           { text: 'Concepts', link: '/guide/concepts' },
           { text: 'Models and providers', link: '/models' },
           { text: 'Settings', link: '/settings' },
@@ -131,6 +132,8 @@ export default defineConfig({
         text: 'Run it',
         items: [
           { text: 'Operating Parley', link: '/operation' },
+          { text: 'Behind a proxy', link: '/behind-a-proxy' },
+          { text: 'Hosted databases and poolers', link: '/hosted-databases' },
           { text: 'Moving data', link: '/moving' },
           { text: 'Speed', link: '/speed' },
         ],
@@ -140,6 +143,7 @@ export default defineConfig({
         items: [
           { text: 'Contributing', link: '/contributing' },
           { text: 'Architecture and glossary', link: '/architecture' },
+          { text: 'Internals, part by part', link: '/internals' },
           { text: 'Round trips of a run', link: '/round-trips' },
           { text: 'Dependencies', link: '/dependencies' },
           { text: 'Decision records', link: '/decisions/' },

@@ -17,6 +17,7 @@ const LIVE = gql`
       cursor
       ... on MessagePosted { message { ...LiveMessage } }
       ... on MessageTextDelta { messageId part { id text } }
+      ... on MessageTextReplaced { messageId part { id text } }
       ... on MessagePartChanged { messageId part { id ... on TextPart { text } } }
       ... on MessageUpdated { message { ...LiveMessage } }
       ... on MessageFinished { message { ...LiveMessage } }
@@ -53,7 +54,14 @@ interface Event {
 const POSSIBLE_TYPES = {
   MessagePart: ['TextPart', 'ToolCallPart'],
   Entity: ['Human', 'Agent'],
-  SpaceEvent: ['MessagePosted', 'MessageTextDelta', 'MessagePartChanged', 'MessageUpdated', 'MessageFinished'],
+  SpaceEvent: [
+    'MessagePosted',
+    'MessageTextDelta',
+    'MessageTextReplaced',
+    'MessagePartChanged',
+    'MessageUpdated',
+    'MessageFinished',
+  ],
 }
 
 /**

@@ -30,6 +30,7 @@ graphql`
     spaceMessages(spaceId: $spaceId, after: $after) {
       ... on MessagePosted { message @appendNode(connections: $connections, edgeTypeName: "MessageEdge") { ...space_message } }
       ... on MessageTextDelta { messageId part { id text } }
+      ... on MessageTextReplaced { messageId part { id text } }
       ... on MessagePartChanged { messageId part { id ... on TextPart { text } } }
       ... on MessageUpdated { message { ...space_message } }
       ... on MessageFinished { message { ...space_message } }

@@ -2,7 +2,7 @@ import path from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { build, type PreviewServer, preview } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasBrowserFor, launchBrowser } from '../../test/support/browser.ts'
+import { hasBrowserFor, openBrowser } from '../../test/support/browser.ts'
 import { PATIENCE } from '../../test/support/console-page.ts'
 import { forAgent, steps } from '../../test/support/model-server-script.ts'
 import { createTestDataDirectory } from '../../test/support/pglite.ts'
@@ -23,10 +23,9 @@ describe.skipIf(!hasBrowser)('the pages of the examples', () => {
     for (const name of NAMES) served.set(name, await serve(name))
     const PARLEY_ALLOWED_ORIGINS = [...served.values()].map(({ origin }) => origin).join(',')
     parley = await startTestServer({ stack: 'embedded', settings: { PARLEY_ALLOWED_ORIGINS } })
-    browser = await launchBrowser()
+    browser = await openBrowser()
   }, 120_000)
   afterAll(async () => {
-    await browser?.close()
     await parley?.close()
     for (const { page } of served.values()) await page.close()
     await folder?.remove()

@@ -19,6 +19,7 @@ const LIVE = gql`
       cursor
       ... on MessagePosted { message { ...Live } }
       ... on MessageTextDelta { messageId part { id text } }
+      ... on MessageTextReplaced { messageId part { id text } }
       ... on MessagePartChanged { messageId part { id ... on TextPart { text } } }
       ... on MessageUpdated { message { ...Live } }
       ... on MessageFinished { message { ...Live } }
@@ -51,7 +52,15 @@ interface Event {
 
 /** Types without an id are embedded in their parent. */
 const WITHOUT_ID = ['MessageConnection', 'MessageEdge', 'MessageTextDelta', 'MessagePosted', 'MessageUpdated']
-const EMBEDDED = [...WITHOUT_ID, 'MessageFinished', 'MessagePartChanged', 'SpaceSnapshot', 'MemberJoined', 'MemberLeft']
+const EMBEDDED = [
+  ...WITHOUT_ID,
+  'MessageTextReplaced',
+  'MessageFinished',
+  'MessagePartChanged',
+  'SpaceSnapshot',
+  'MemberJoined',
+  'MemberLeft',
+]
 
 /**
  * A chat with urql and graphcache: events are written into the messages of the query, which the cache then

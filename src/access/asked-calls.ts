@@ -1,24 +1,14 @@
-import { marksOf } from '../confidence/marks.ts'
-import { readUnheard } from '../confidence/world.ts'
+import { marksOf } from '../confidentiality/marks.ts'
+import { readUnheard } from '../confidentiality/world.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
+import { isAskedByName } from '../rules/approvals.ts'
 
 /** The fields of a tool call that decide which humans are named as approvers, and whether they may read it. */
 export type NamedCall = Pick<
   ToolCall,
   'id' | 'approvalState' | 'approverIds' | 'escalateToIds' | 'escalatedAt' | 'places' | 'label'
 >
-
-/**
- * Whether a human is a named approver of a call. Named approvers see the call and its input, and nothing else of the
- * run.
- */
-function isAskedByName(
-  humanId: string,
-  call: Pick<NamedCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>,
-): boolean {
-  return call.approverIds.includes(humanId) || (call.escalatedAt !== null && call.escalateToIds.includes(humanId))
-}
 
 /**
  * Returns the calls that name a human as approver and that the human may read. With `still`, of the calls that no
@@ -30,7 +20,7 @@ export async function heardOf(
   calls: readonly NamedCall[],
   when: 'still' | 'ever',
 ): Promise<Set<string>> {
-  const named = calls.filter((call) => isAskedByName(humanId, call))
+  const named = calls.filter((call) => isAskedByName(call, humanId))
   const asked = when === 'ever' ? named : await concerning(tx, humanId, named)
   const marks = [...new Set(asked.flatMap(marksOf))]
   const unheard = (

@@ -1,29 +1,25 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { checkInteger } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 import { noteDeed } from '../platform/record.ts'
+import { requireAdmin } from '../rules/permissions.ts'
 import { issue } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
 /** Invitations: links with which people sign in for the first time. */
 export interface Invitations {
   /**
-   * Admins only. The URL contains the code, which the server does not store (only its hash). @throws ForbiddenError,
+   * Admins only. The path contains the code, which the server does not store (only its hash). @throws ForbiddenError,
    * NotFoundError, BadInputError
    */
   create(
     viewer: Viewer,
     input: { humanId: string; expiresInSeconds: number },
-  ): Promise<{ url: string; expiresAt: Date }>
+  ): Promise<{ path: string; expiresAt: Date }>
   /** Redeems a code: returns a new bearer token for its human, or null if the code is unknown, used or expired. */
   redeem(code: string): Promise<string | null>
-}
-
-export interface InvitationsHooks {
-  /** The server's public base URL, without a path and without a trailing slash. */
-  baseUrl(): string
 }
 
 const CODE_BYTES = 32
@@ -33,10 +29,10 @@ const LONGEST_SECONDS = 30 * 86_400
 
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
-export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>, hooks: InvitationsHooks): Invitations {
+export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>): Invitations {
   return {
     async create(viewer, { humanId, expiresInSeconds }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can invite people.')
+      requireAdmin(viewer, 'invite people')
       const seconds = checkInteger(expiresInSeconds, 1, LONGEST_SECONDS, 'input.expiresInSeconds')
       const code = randomBytes(CODE_BYTES).toString('base64url')
       const expiresAt = new Date(clock.now() + seconds * 1000)
@@ -47,7 +43,7 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>,
         await tx.invitation.create({ data: { hash: hashOf(code), humanId, expiresAt } })
         await tx.invitation.deleteMany({ where: { expiresAt: { lte: new Date(clock.now()) } } })
       })
-      return { url: `${hooks.baseUrl()}/invitations/${code}`, expiresAt }
+      return { path: `/invitations/${code}`, expiresAt }
     },
     async redeem(code) {
       if (!IS_CODE.test(code)) return null

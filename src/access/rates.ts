@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import type { SharedRedis } from '../broker/broker.ts'
 import { sleep } from '../lib/async.ts'
 import { RateLimitedError } from '../lib/errors.ts'
-import type { SharedRedis } from '../realtime/realtime.ts'
 import type { Viewer } from './viewer.ts'
 
 /** The rate limits, each per minute: `Config.rates`. */

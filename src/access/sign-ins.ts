@@ -1,12 +1,15 @@
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
+import type { Sessions } from './sessions.ts'
 import type { Tokens } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
-/** Authenticates bearer tokens, and counts and logs rejected ones. */
+/** Authenticates bearer tokens and the cookies of sessions, and counts and logs rejected ones. */
 export interface SignIns {
   /** As `Tokens.authenticate`. `address` is the client's address, for the log; the token itself is never logged. */
   authenticate(bearer: string, address: string | undefined): Promise<Viewer | null>
+  /** As `Sessions.authenticate`. */
+  resume(cookie: string, address: string | undefined): ReturnType<Sessions['authenticate']>
   /** Counts and logs another kind of invalid credential, such as an invitation code. */
   refuse(address: string | undefined): void
   /** The number of rejections in this process. */
@@ -20,7 +23,10 @@ export interface SignIns {
 const COUNTED_MS = 60_000
 const MOST_ADDRESSES = 10_000
 
-export function createSignIns(tokens: Pick<Tokens, 'authenticate'>, logger: Pick<Logger, 'warn'>): SignIns {
+export function createSignIns(
+  { tokens, sessions }: { tokens: Pick<Tokens, 'authenticate'>; sessions: Pick<Sessions, 'authenticate'> },
+  logger: Pick<Logger, 'warn'>,
+): SignIns {
   let total = 0
   const refused = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: COUNTED_MS, noUpdateTTL: true })
   function refuse(address = 'unknown'): void {
@@ -35,6 +41,11 @@ export function createSignIns(tokens: Pick<Tokens, 'authenticate'>, logger: Pick
       if (viewer) return viewer
       refuse(address)
       return null
+    },
+    async resume(cookie, address) {
+      const resumed = await sessions.authenticate(cookie)
+      if (resumed === null) refuse(address)
+      return resumed
     },
     refuse,
     refused: () => total,

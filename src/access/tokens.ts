@@ -1,7 +1,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import DataLoader from 'dataloader'
+import { tokenChannel } from '../broker/topics.ts'
 import { Prisma, type AccessToken as Row } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { storableText } from '../lib/json.ts'
@@ -10,8 +11,10 @@ import { checkName, checkNameCharacters, checkText, LONGEST_NAME } from '../lib/
 import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { tokenChannel } from '../realtime/topics.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { deleteSessions, selectOpenSessionsSql } from '../stores/session-store.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
+import { announceEndedSessions, operatorKeyOf } from './sessions.ts'
 import { OPERATOR_ID, type Viewer } from './viewer.ts'
 
 /** An access token without the hash of its secret. */
@@ -37,7 +40,7 @@ export interface Tokens {
   authenticate(bearer: string): Promise<Viewer | null>
   /** Whether the credential of the viewer is still valid. Replaces a lost `revoked` signal. */
   stands(viewer: Viewer): Promise<boolean>
-  /** Returns those of the access tokens that are no longer valid. */
+  /** Returns those of the access tokens and sessions that are no longer valid. */
   endedAmong(tokenIds: readonly string[]): Promise<string[]>
   /**
    * Admins only. `secret` is the bearer token, which the server does not store.
@@ -46,7 +49,7 @@ export interface Tokens {
   create(viewer: Viewer, input: CreateAccessTokenInput): Promise<{ accessToken: AccessToken; secret: string }>
   /**
    * Admins only. A token that was already revoked keeps its first time of revocation. Publishes `revoked` on the
-   * channel of the token.
+   * channel of the token, and ends the sessions that were opened with it.
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<AccessToken>
   /** Returns a page of the tokens of one human, or of all, newest first; null if the viewer is not an admin. */
@@ -71,6 +74,7 @@ export function createTokens(
 ): Tokens {
   const { db, clock, signals } = platform
   const adminHash = sha256(adminToken)
+  const operatorKey = operatorKeyOf(adminToken)
   const rowsByHash = createRowsByHash(platform)
 
   async function viewerOfToken(secret: string): Promise<Viewer | null> {
@@ -78,6 +82,21 @@ export function createTokens(
     if (row === null || !isGood(row, clock.now())) return null
     if (clock.now() - Number(row.lastUsedAt) >= USE_NOTED_MS) await noteUse(db.prisma, row.id, new Date(clock.now()))
     return viewerOf(row)
+  }
+
+  async function endedAmong(ids: readonly string[]): Promise<string[]> {
+    const now = clock.now()
+    const sessionIds = ids.filter((id) => prefixOf(id) === 'ses')
+    const tokenIds = ids.filter((id) => prefixOf(id) !== 'ses')
+    const [tokens, sessions] = await Promise.all([
+      tokenIds.length === 0 ? [] : db.prisma.accessToken.findMany({ where: { id: { in: tokenIds } }, omit: OMIT_HASH }),
+      sessionIds.length === 0
+        ? []
+        : db.query<{ id: string }>(selectOpenSessionsSql(sessionIds, { now: new Date(now), operatorKey })),
+    ])
+    const valid = [...tokens.filter((row) => isGood(row, now)), ...sessions]
+    const good = new Set(valid.map(({ id }) => id))
+    return ids.filter((id) => !good.has(id))
   }
 
   async function getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]> {
@@ -96,16 +115,11 @@ export function createTokens(
     async stands({ scope, id, tokenId, expiresAt }) {
       if (expiresAt !== null && expiresAt.getTime() <= clock.now()) return false
       if (tokenId === null) return scope !== 'HUMAN' || (await isThere(db.prisma, id))
-      const row = await db.prisma.accessToken.findUnique({ where: { id: tokenId } })
-      return row !== null && isGood(row, clock.now())
+      return (await endedAmong([tokenId])).length === 0
     },
-    async endedAmong(tokenIds) {
-      const rows = await db.prisma.accessToken.findMany({ where: { id: { in: [...tokenIds] } }, omit: OMIT_HASH })
-      const good = new Set(rows.flatMap((row) => (isGood(row, clock.now()) ? [row.id] : [])))
-      return tokenIds.filter((id) => !good.has(id))
-    },
+    endedAmong,
     async create(viewer, input) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create access tokens.')
+      requireAdmin(viewer, 'create access tokens')
       const expiresAt = input.expiresAt ?? null
       if (expiresAt !== null && !(expiresAt.getTime() > clock.now())) {
         throw new BadInputError('A token must expire in the future.', 'input.expiresAt')
@@ -117,15 +131,18 @@ export function createTokens(
       })
     },
     async revoke(viewer, { id }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can revoke access tokens.')
+      requireAdmin(viewer, 'revoke access tokens')
       if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_TOKEN)
-      const accessToken = await db.transaction(async (tx) => {
+      const [accessToken, sessionIds] = await db.transaction(async (tx) => {
         await tx.accessToken.updateMany({ where: { id, revokedAt: null }, data: { revokedAt: new Date(clock.now()) } })
         const revoked = await tx.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
         if (revoked === null) throw new NotFoundError(NO_SUCH_TOKEN)
-        return revoked
+        return [revoked, await deleteSessions(tx, { tokenId: id })]
       })
-      await signals.publish(tokenChannel(id), { type: 'revoked' })
+      await Promise.all([
+        signals.publish(tokenChannel(id), { type: 'revoked' }),
+        announceEndedSessions(signals, sessionIds),
+      ])
       return accessToken
     },
     getMany,

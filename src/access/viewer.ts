@@ -2,7 +2,9 @@
 export type Viewer = AdminViewer | HumanViewer | ServiceViewer
 
 interface AnyViewer {
-  /** The access token; revoking it ends the viewer's subscriptions. Null for a JWT and for the operator's token. */
+  /**
+   * The access token or session; its end ends the viewer's subscriptions. Null for a JWT and for the operator's token.
+   */
   tokenId: string | null
   /** When the credential expires; null for never. */
   expiresAt: Date | null

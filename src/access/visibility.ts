@@ -1,4 +1,4 @@
-import { isHeardBy, readUnheard } from '../confidence/world.ts'
+import { isHeardBy, readUnheard } from '../confidentiality/world.ts'
 import { type ApprovalState, Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -22,6 +22,8 @@ export interface VisibleToolCall
   spaceId: string | null
   /** Null if the call needs no approval. */
   approvalState: ApprovalState | null
+  /** The standing grant that let the call through. */
+  grantId: string | null
   approverIds: string[]
   escalateToIds: string[]
   escalatedAt: Date | null
@@ -206,8 +208,8 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     async toolCallContents(viewer, calls) {
       if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
       if (viewer.scope === 'HUMAN') {
-        const isPart = ({ execution, approvalState, messageId, spaceId }: VisibleToolCall) =>
-          (execution !== null || approvalState !== null) && messageId !== null && spaceId !== null
+        const isPart = ({ execution, approvalState, grantId, messageId, spaceId }: VisibleToolCall) =>
+          (execution !== null || approvalState !== null || grantId !== null) && messageId !== null && spaceId !== null
         const shown = calls.filter(isPart)
         const spaces = await memberSpaces(
           viewer.id,

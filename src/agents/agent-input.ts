@@ -1,4 +1,4 @@
-import type { AddableBy, Mind, Toolset } from '../generated/prisma/client.ts'
+import type { AddableBy, Mind, PlainText, Toolset } from '../generated/prisma/client.ts'
 import type { BudgetInput } from '../lib/budget.ts'
 import type { ToolInput } from './custom-tools.ts'
 import type { CycleSettingsInput } from './cycle-settings.ts'
@@ -27,6 +27,7 @@ export interface CreateAgentInput {
   mcpServers?: readonly McpServerInput[] | null
   notifyUrl?: string | null
   addableBy?: AddableBy | null
+  plainText?: PlainText | null
 }
 
 /**

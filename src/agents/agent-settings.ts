@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import type { AddableBy } from '../generated/prisma/client.ts'
+import type { AddableBy, PlainText } from '../generated/prisma/client.ts'
 import { type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { checkInteger, checkName, checkNameCharacters, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
@@ -11,14 +11,18 @@ import { checkModelSettings, type ModelSettings } from './model-settings.ts'
 import { checkUrl } from './outgoing-request.ts'
 import { checkPhases, type ToolPhase } from './tool-phases.ts'
 
-/** Checks of an agent's settings that need other modules. */
-export interface SettingHooks {
+/** Checks by other parts: which models exist depends on the configured providers, and `tools/` defines the built-in tools. */
+export interface AgentChecks {
   /** Returns why a model name cannot be used; null if it can. */
   checkModel(name: string): string | null
-  /** Returns why a JSON Schema cannot describe the input object of a tool; null if it can. */
-  checkInputSchema(schema: unknown): Promise<string | null>
-  /** Returns why a JSON Schema cannot describe a JSON value; null if it can. */
-  checkSchema(schema: unknown): Promise<string | null>
+  /** Learns of providers that another process has just added, if one of the models is unknown. */
+  lookForModels(names: readonly string[]): Promise<void>
+  /** The model of an agent that is created without one. */
+  defaultModel(): string
+  /** Whether a model is one of a local provider. */
+  isLocalModel(name: string): boolean
+  /** Whether a built-in tool has this name. */
+  isBuiltInTool(name: string): boolean
 }
 
 /** The validated settings of an agent. */
@@ -44,6 +48,7 @@ export interface AgentSettings {
   /** Undefined keeps it, null clears it. */
   notifyUrl: string | null | undefined
   addableBy: AddableBy
+  plainText: PlainText
 }
 
 const DEFAULT_MAX_STEPS = 20
@@ -57,12 +62,22 @@ const LONGEST_DESCRIPTION = 4000
 const LONGEST_MODEL = 200
 const MOST_FALLBACKS = 10
 
+/** Returns the models that an input names. */
+export function modelsIn({
+  model,
+  fallbackModels,
+  phases,
+}: Pick<UpdateAgentInput, 'model' | 'fallbackModels' | 'phases'>): string[] {
+  const ofPhases = (phases ?? []).map((phase) => phase.model)
+  return [model, ...(fallbackModels ?? []), ...ofPhases].filter((name) => name != null)
+}
+
 /** Returns the settings of a new agent with defaults filled in. @throws BadInputError with the field at fault. */
-export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: SettingHooks): AgentSettings {
+export function checkNewAgent(input: CreateAgentInput, config: Config, checks: AgentChecks): AgentSettings {
   const isPersistent = input.mind === 'PERSISTENT'
   if (!isPersistent && input.cycle != null) throw noCycle()
-  const model = checkModel(input.model ?? config.defaultModel, 'input.model', hooks)
-  const tools = checkTools(input.tools ?? [], config.limits)
+  const model = checkModel(input.model ?? checks.defaultModel(), 'input.model', checks)
+  const tools = checkTools(input.tools ?? [], config.limits, checks)
   const mcpServers = checkMcpServers(input.mcpServers ?? [], config.limits)
   const names = { toolNames: tools.map(({ name }) => name), mcpServerNames: mcpServers.map(({ name }) => name) }
   const absentBudget = isPersistent ? DEFAULT_CYCLE_TOKEN_BUDGET : null
@@ -71,20 +86,21 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, hooks: Se
     description: checkDescription(input.description ?? null),
     instructions: checkText(input.instructions, LONGEST_INSTRUCTIONS, 'input.instructions'),
     model,
-    fallbackModels: checkFallbacks(input.fallbackModels ?? [], model, hooks),
+    fallbackModels: checkFallbacks(input.fallbackModels ?? [], model, checks),
     modelSettings: checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS),
     maxToolCalls: input.maxToolCalls == null ? null : checkMaxToolCalls(input.maxToolCalls),
     tokenBudget: checkTokenBudget(input.tokenBudget === undefined ? absentBudget : input.tokenBudget),
     budget: changedBudget(null, input.budget ?? null),
     maxConcurrentRuns: checkMaxConcurrentRuns(input.maxConcurrentRuns ?? DEFAULT_MAX_CONCURRENT_RUNS),
-    phases: checkPhases(input.phases ?? [], names, hooks),
+    phases: checkPhases(input.phases ?? [], names, checks),
     cycle: isPersistent ? newCycle(input.cycle ?? {}) : null,
     tools,
     mcpServers,
     paused: false,
     notifyUrl: checkNotifyUrl(input.notifyUrl ?? null),
     addableBy: input.addableBy ?? 'EVERYONE',
+    plainText: input.plainText ?? (checks.isLocalModel(model) ? 'SPOKEN_IF_SILENT' : 'INTERNAL'),
   }
 }
 
@@ -103,16 +119,16 @@ export function checkChangedAgent(
   input: UpdateAgentInput,
   before: AgentBefore,
   config: Config,
-  hooks: SettingHooks,
+  checks: AgentChecks,
 ): Partial<AgentSettings> {
   const { limits } = config
-  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits))
+  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, checks))
   const mcpServers = given(input.mcpServers, 'mcpServers', (value) => checkMcpServers(value, limits))
   const names = {
     toolNames: tools?.map(({ name }) => name) ?? before.toolNames,
     mcpServerNames: mcpServers?.map(({ name }) => name) ?? before.mcpServerNames,
   }
-  const model = given(input.model, 'model', (value) => checkModel(value, 'input.model', hooks))
+  const model = given(input.model, 'model', (value) => checkModel(value, 'input.model', checks))
   const changes = {
     name: given(input.name, 'name', (value) => checkName(value, 'input.name')),
     description: input.description === undefined ? undefined : checkDescription(input.description),
@@ -120,7 +136,7 @@ export function checkChangedAgent(
       checkText(value, LONGEST_INSTRUCTIONS, 'input.instructions'),
     ),
     model,
-    fallbackModels: fallbacksAfter(input.fallbackModels, model, before, hooks),
+    fallbackModels: fallbacksAfter(input.fallbackModels, model, before, checks),
     modelSettings:
       input.modelSettings === undefined ? undefined : checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: given(input.maxSteps, 'maxSteps', checkMaxSteps),
@@ -128,11 +144,12 @@ export function checkChangedAgent(
     tokenBudget: input.tokenBudget === undefined ? undefined : checkTokenBudget(input.tokenBudget),
     budget: input.budget === undefined ? undefined : changedBudget(before.budget, input.budget),
     maxConcurrentRuns: given(input.maxConcurrentRuns, 'maxConcurrentRuns', checkMaxConcurrentRuns),
-    phases: given(input.phases, 'phases', (value) => checkPhases(value, names, hooks)),
+    phases: given(input.phases, 'phases', (value) => checkPhases(value, names, checks)),
     cycle: cycleAfter(input.cycle, before.cycle),
     tools,
     mcpServers,
     addableBy: given(input.addableBy, 'addableBy', (value) => value),
+    plainText: given(input.plainText, 'plainText', (value) => value),
     paused: given(input.paused, 'paused', (value) => value),
     notifyUrl: checkNotifyUrl(input.notifyUrl),
   }
@@ -167,22 +184,22 @@ function checkNotifyUrl<T extends string | null | undefined>(url: T): T {
   return url
 }
 
-function checkModel(name: string, field: string, hooks: SettingHooks): string {
+function checkModel(name: string, field: string, checks: AgentChecks): string {
   checkNameCharacters(name, field)
   checkText(name, LONGEST_MODEL, field)
-  const fault = hooks.checkModel(name)
+  const fault = checks.checkModel(name)
   if (fault !== null) throw new BadInputError(fault, field)
   return name
 }
 
-function checkFallbacks(names: readonly string[], model: string, hooks: SettingHooks): string[] {
+function checkFallbacks(names: readonly string[], model: string, checks: AgentChecks): string[] {
   const field = 'input.fallbackModels'
   if (names.length > MOST_FALLBACKS) throw new BadInputError(`At most ${MOST_FALLBACKS} models.`, field)
   return names.map((name, index) => {
     if (name === model)
       throw new BadInputError('A fallback model must differ from the model of the agent.', `${field}.${index}`)
     if (names.indexOf(name) !== index) throw new BadInputError('Duplicate fallback model.', `${field}.${index}`)
-    return checkModel(name, `${field}.${index}`, hooks)
+    return checkModel(name, `${field}.${index}`, checks)
   })
 }
 
@@ -193,7 +210,7 @@ function fallbacksAfter(
   names: UpdateAgentInput['fallbackModels'],
   model: string | undefined,
   before: AgentBefore,
-  hooks: SettingHooks,
+  checks: AgentChecks,
 ): string[] | undefined {
   if (names === undefined && model !== undefined && before.fallbackModels.includes(model)) {
     throw new BadInputError(
@@ -201,7 +218,7 @@ function fallbacksAfter(
       'input.model',
     )
   }
-  return given(names, 'fallbackModels', (value) => checkFallbacks(value, model ?? before.model, hooks))
+  return given(names, 'fallbackModels', (value) => checkFallbacks(value, model ?? before.model, checks))
 }
 
 function checkMaxSteps(value: number): number {

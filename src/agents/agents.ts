@@ -1,7 +1,8 @@
 import type { Viewer } from '../access/viewer.ts'
+import { JOBS_CHANNEL } from '../broker/topics.ts'
 import { type Agent as AgentRow, type Entity, Prisma } from '../generated/prisma/client.ts'
 import type { BudgetLimits } from '../lib/budget.ts'
-import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
@@ -9,23 +10,28 @@ import { checkSearch, likePattern } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { recheckPostponed } from '../stores/inbox-store.ts'
+import { parkRunsOfAgent } from '../stores/run-store.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import {
+  type AgentChecks,
   type AgentSettings,
   checkChangedAgent,
   checkNewAgent,
   maxToolCallsOf,
-  type SettingHooks,
+  modelsIn,
 } from './agent-settings.ts'
 import { checkPeople, type PolicyField } from './approval-policy.ts'
 import { checkToolSchemas, replaceTools } from './custom-tools.ts'
 import type { CycleSettings } from './cycle-settings.ts'
 import { NO_SUCH_AGENT } from './existing-agent.ts'
-import { askAgain } from './inbox-taking.ts'
+import { createGrantPublisher } from './grant-publisher.ts'
 import { replaceMcpServers } from './mcp-servers.ts'
 import type { ModelSettings } from './model-settings.ts'
 import { notifyColumns } from './notify-secret.ts'
 import type { ToolPhase } from './tool-phases.ts'
+import { endGrantsOfChangedTools } from './tool-versions.ts'
 
 /** An agent with all its settings. Only its public fields are visible to everybody. */
 export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings' | 'maxToolCalls' | 'budget'> {
@@ -68,18 +74,22 @@ export interface Agents {
 
 const MOST_AGENTS = 10_000
 
-export interface AgentsHooks extends SettingHooks {
-  /** Called in the transaction that pauses or resumes an agent, to adjust its runs. */
-  onPaused(tx: Tx, agentId: string, paused: boolean): Promise<{ afterCommit(): Promise<void> }>
-}
-
-export function createAgents(platform: Platform, hooks: AgentsHooks): Agents {
-  const { db, clock, config, secretBox } = platform
+export function createAgents(platform: Platform, checks: AgentChecks): Agents {
+  const { db, clock, config, secretBox, signals } = platform
+  const grantPublisher = createGrantPublisher(platform)
 
   async function getMany(ids: readonly string[]): Promise<(Agent | null)[]> {
     const rows = await db.prisma.$queryRaw<AgentAndEntity[]>`
       SELECT a.*, e.name, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ANY(${wellFormedIds(ids)}::text[])`
     return inOrderOf(ids, rows.map(agentOf))
+  }
+
+  /** @returns the standing grants that have ended, because their tools were changed */
+  async function changeTools(tx: Tx, id: string, { tools, mcpServers }: Partial<AgentSettings>) {
+    if (tools === undefined && mcpServers === undefined) return []
+    if (tools !== undefined) await replaceTools(tx, id, tools, secretBox)
+    if (mcpServers !== undefined) await replaceMcpServers(tx, id, mcpServers, secretBox)
+    return endGrantsOfChangedTools(tx, id)
   }
 
   async function existing(id: string): Promise<Agent> {
@@ -91,9 +101,10 @@ export function createAgents(platform: Platform, hooks: AgentsHooks): Agents {
   return {
     getMany,
     async create(viewer, input) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create agents.')
-      const settings = checkNewAgent(input, config, hooks)
-      await checkToolSchemas(input.tools, hooks)
+      requireAdmin(viewer, 'create agents')
+      await checks.lookForModels(modelsIn(input))
+      const settings = checkNewAgent(input, config, checks)
+      await checkToolSchemas(input.tools)
       const id = newId('agt')
       const notifying = notifyColumns(id, settings.notifyUrl, secretBox)
       await db.transaction(async (tx) => {
@@ -113,25 +124,26 @@ export function createAgents(platform: Platform, hooks: AgentsHooks): Agents {
       return { ...(await existing(id)), notifySecret: notifying.secret }
     },
     async update(viewer, input) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can change agents.')
-      await checkToolSchemas(input.tools, hooks)
-      const { paused, notifySecret } = await db.transaction(async (tx) => {
+      requireAdmin(viewer, 'change agents')
+      await checks.lookForModels(modelsIn(input))
+      await checkToolSchemas(input.tools)
+      const { isResumed, notifySecret, endedGrants } = await db.transaction(async (tx) => {
         const before = await lockAgent(tx, input.id)
-        const changes = checkChangedAgent(input, before, config, hooks)
+        const changes = checkChangedAgent(input, before, config, checks)
         await checkUrgentFrom(tx, changes.cycle)
         await checkPeople(tx, policiesIn(changes))
         const notifying = notifyColumns(input.id, changes.notifyUrl, secretBox)
         if (changes.name !== undefined)
           await tx.entity.update({ where: { id: input.id }, data: { name: changes.name } })
         await tx.agent.update({ where: { id: input.id }, data: { ...columnsOf(changes), ...notifying.columns } })
-        if (changes.tools !== undefined) await replaceTools(tx, input.id, changes.tools, secretBox)
-        if (changes.mcpServers !== undefined) await replaceMcpServers(tx, input.id, changes.mcpServers, secretBox)
-        if (changes.budget !== undefined) await askAgain(tx, { agentId: input.id })
+        const endedGrants = await changeTools(tx, input.id, changes)
+        if (changes.budget !== undefined) await recheckPostponed(tx, { agentId: input.id })
         const isPausing = changes.paused !== undefined && changes.paused !== before.paused
-        const paused = isPausing ? await hooks.onPaused(tx, input.id, changes.paused === true) : null
-        return { paused, notifySecret: notifying.secret }
+        if (isPausing) await parkRunsOfAgent(tx, input.id, changes.paused === true)
+        return { isResumed: isPausing && changes.paused === false, notifySecret: notifying.secret, endedGrants }
       })
-      await paused?.afterCommit()
+      for (const grant of endedGrants) await grantPublisher.changed(grant)
+      if (isResumed) await signals.publish(JOBS_CHANNEL, {})
       return { ...(await existing(input.id)), notifySecret }
     },
     async page(viewer, request, search) {

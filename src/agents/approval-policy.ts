@@ -2,16 +2,19 @@ import { BadInputError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { checkInteger } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
+import { type WaitLimits, waitSecondsOf } from '../rules/approvals.ts'
 
 /** The approval that a tool needs before it is executed, as stored with the tool. Absent fields are null. */
 export type ApprovalPolicy = {
   quorum: number
   /** Null: every human member of the space in which the call is visible. */
   approverIds: string[] | null
-  /** Null: the default for waiting calls. */
+  /** Null: see `waitSecondsOf`. */
   expiresInSeconds: number | null
   escalateAfterSeconds: number | null
   escalateToIds: string[] | null
+  /** Absent in policies that were stored before PARLEY_APPROVAL_WAIT_SECONDS existed. */
+  patient?: boolean
 }
 
 export interface ApprovalPolicyInput {
@@ -34,14 +37,14 @@ const LONGEST_WAIT_SECONDS = 2_592_000
 export function checkApproval(
   input: ApprovalPolicyInput | null | undefined,
   field: string,
-  { toolWaitSeconds }: { toolWaitSeconds: number },
+  limits: WaitLimits,
 ): ApprovalPolicy | null {
   if (input == null) return null
   const quorum = checkInteger(input.quorum, 1, MOST_QUORUM, `${field}.quorum`)
   const approverIds = checkNamed(input.approverIds, `${field}.approverIds`)
   const escalateToIds = checkNamed(input.escalateToIds, `${field}.escalateToIds`)
   const expiresInSeconds = checkSeconds(input.expiresInSeconds, LONGEST_WAIT_SECONDS, `${field}.expiresInSeconds`)
-  const latest = (expiresInSeconds ?? toolWaitSeconds) - 1
+  const latest = waitSecondsOf({ expiresInSeconds, patient: true }, limits) - 1
   const escalateAfterSeconds = checkSeconds(input.escalateAfterSeconds, latest, `${field}.escalateAfterSeconds`)
   if (escalateAfterSeconds !== null && escalateToIds === null)
     throw new BadInputError(
@@ -59,7 +62,7 @@ export function checkApproval(
       `The quorum of ${quorum} exceeds the number of named humans (${named.size}).`,
       `${field}.quorum`,
     )
-  return { quorum, approverIds, expiresInSeconds, escalateAfterSeconds, escalateToIds }
+  return { quorum, approverIds, expiresInSeconds, escalateAfterSeconds, escalateToIds, patient: true }
 }
 
 function checkNamed(ids: readonly string[] | null | undefined, field: string): string[] | null {

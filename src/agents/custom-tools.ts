@@ -1,11 +1,15 @@
 import type { Limits } from '../config.ts'
 import { Prisma, type AgentTool as Row, type ToolExecution } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
+import type { Requester } from '../lib/fair-queue.ts'
 import { type Json, type JsonObject, toJson } from '../lib/json.ts'
-import { checkInteger, checkJsonSize, checkText } from '../lib/validate.ts'
+import { checkInputSchema, checkSchema } from '../lib/schema-checks.ts'
+import { checkInteger, checkJsonSize, checkText, indexOfRepeat } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
+import { isAnsweredOutside } from '../rules/call-answers.ts'
+import { HTTP_METHODS, type HttpMethod, templateFault } from '../rules/http-request.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import {
   checkHeaders,
@@ -15,7 +19,7 @@ import {
   type HeadersInput,
   sealHeaders,
 } from './outgoing-request.ts'
-import { BUILT_IN_TOOL_NAMES, checkToolName, indexOfRepeat } from './tool-names.ts'
+import { checkToolName } from './tool-names.ts'
 
 /** A custom tool of an agent. Its headers are encrypted: see `openHeaders`. */
 export interface CustomTool extends Omit<Row, 'inputSchema' | 'approval'> {
@@ -31,12 +35,15 @@ export interface ToolInput {
   visible?: boolean | null
   timeoutMs?: number | null
   url?: string | null
+  /** Absent: POST of the whole input as JSON to the URL as it is. */
+  method?: string | null
   /** Undefined in an update keeps the headers of the tool with the same name; null removes them. */
   headers?: HeadersInput
   approval?: ApprovalPolicyInput | null
   /** JSON Schema of the submitted result. */
   resultSchema?: unknown
   mayReceiveConfidential?: boolean | null
+  alwaysAsk?: boolean | null
 }
 
 /** The validated settings of a tool, with defaults filled in. */
@@ -50,11 +57,14 @@ export interface CheckedTool {
   /** Whether the input set the timeout. */
   timeoutGiven: boolean
   url: string | null
+  method: HttpMethod | null
   /** Undefined keeps the stored headers. */
   headers: Headers | null | undefined
   approval: ApprovalPolicy | null
   resultSchema: Json
   mayReceiveConfidential: boolean
+  /** No standing grant covers the tool's calls. */
+  alwaysAsk: boolean
 }
 
 /** The custom tools of agents. */
@@ -90,47 +100,54 @@ function toolOf(row: Row): CustomTool {
 /** The limit of a tool's schema in characters, because each request to the model contains it. */
 const LONGEST_SCHEMA = 65_536
 
-/** Returns why a schema cannot be used; null if it can. */
-interface SchemaHooks {
-  checkInputSchema(schema: unknown): Promise<string | null>
-  checkSchema(schema: unknown): Promise<string | null>
-}
+/** Only admins create tools, so the checks of their schemas are not rate-limited. */
+const ADMINS: Requester = { id: 'admins', isPatient: true }
 
 /**
  * Checks the schemas of tools. Call it before locking rows, because a schema of others may take long to check.
  * @throws BadInputError with the field at fault.
  */
-export async function checkToolSchemas(
-  tools: readonly ToolInput[] | null | undefined,
-  { checkInputSchema, checkSchema }: SchemaHooks,
-): Promise<void> {
-  for (const [index, { inputSchema, resultSchema }] of (tools ?? []).slice(0, MOST_TOOLS).entries()) {
-    await checkOne(inputSchema, `input.tools.${index}.inputSchema`, checkInputSchema)
-    if (resultSchema != null) await checkOne(resultSchema, `input.tools.${index}.resultSchema`, checkSchema)
+export async function checkToolSchemas(tools: readonly ToolInput[] | null | undefined): Promise<void> {
+  for (const [index, tool] of (tools ?? []).slice(0, MOST_TOOLS).entries()) {
+    await checkSchemasOfTool(tool, `input.tools.${index}`)
   }
 }
 
-async function checkOne(schema: unknown, field: string, check: SchemaHooks['checkSchema']): Promise<void> {
+/** Checks the schemas of one tool. @throws BadInputError */
+export async function checkSchemasOfTool({ inputSchema, resultSchema }: ToolInput, field: string): Promise<void> {
+  await checkOne(inputSchema, `${field}.inputSchema`, checkInputSchema)
+  if (resultSchema != null) await checkOne(resultSchema, `${field}.resultSchema`, checkSchema)
+}
+
+async function checkOne(schema: unknown, field: string, check: typeof checkSchema): Promise<void> {
   checkJsonSize(schema, field)
   const isLong = JSON.stringify(schema).length > LONGEST_SCHEMA
-  const fault = isLong ? `A schema has at most ${LONGEST_SCHEMA} characters.` : await check(schema)
+  const fault = isLong ? `A schema has at most ${LONGEST_SCHEMA} characters.` : await check(schema, ADMINS)
   if (fault !== null) throw new BadInputError(fault, field)
+}
+
+interface NameChecks {
+  isBuiltInTool(name: string): boolean
 }
 
 /**
  * Validates an agent's tools, except their schemas (`checkToolSchemas`). @throws BadInputError with the field at fault.
  */
-export function checkTools(tools: readonly ToolInput[], limits: Limits): CheckedTool[] {
+export function checkTools(tools: readonly ToolInput[], limits: Limits, { isBuiltInTool }: NameChecks): CheckedTool[] {
   if (tools.length > MOST_TOOLS) throw new BadInputError(`At most ${MOST_TOOLS} tools.`, 'input.tools')
-  const checked = tools.map((tool, index) => checkTool(tool, `input.tools.${index}`, limits))
+  const checked = tools.map((tool, index) => {
+    const field = `input.tools.${index}`
+    if (isBuiltInTool(tool.name)) throw new BadInputError('A built-in tool has this name.', `${field}.name`)
+    return checkTool(tool, field, limits)
+  })
   const repeat = indexOfRepeat(checked.map(({ name }) => name))
   if (repeat !== -1) throw new BadInputError('Another tool of the agent has this name.', `input.tools.${repeat}.name`)
   return checked
 }
 
-function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool {
+/** Validates one tool, except its schemas and that its name is free. @throws BadInputError with the field at fault. */
+export function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool {
   const name = checkToolName(tool.name, `${field}.name`)
-  if (BUILT_IN_TOOL_NAMES.has(name)) throw new BadInputError('A built-in tool has this name.', `${field}.name`)
   const isSpace = tool.execution === 'SPACE'
   if (isSpace && tool.visible === false) {
     throw new BadInputError(
@@ -149,32 +166,47 @@ function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool 
     approval: checkApproval(tool.approval, `${field}.approval`, limits),
     resultSchema: resultSchemaOf(tool, `${field}.resultSchema`),
     mayReceiveConfidential: tool.mayReceiveConfidential === true,
+    alwaysAsk: tool.alwaysAsk === true,
     ...checkRequest(tool, field),
   }
 }
 
 function checkTimeout({ execution, timeoutMs }: ToolInput, field: string, { toolWaitSeconds }: Limits): number {
-  const waits = execution === 'SPACE' || execution === 'EXTERNAL'
+  const waits = isAnsweredOutside({ execution })
   const fallback = waits ? toolWaitSeconds * 1000 : HTTP_TIMEOUT_MS
   return checkInteger(timeoutMs ?? fallback, 1, waits ? LONGEST_WAIT_MS : LONGEST_HTTP_TIMEOUT_MS, field)
 }
 
 function resultSchemaOf({ execution, resultSchema }: ToolInput, field: string): Json {
   if (resultSchema == null) return null
-  if (execution !== 'SPACE' && execution !== 'EXTERNAL')
+  if (!isAnsweredOutside({ execution }))
     throw new BadInputError('Only a SPACE or EXTERNAL tool may have a resultSchema.', field)
   return toJson(resultSchema)
 }
 
-function checkRequest({ execution, url, headers }: ToolInput, field: string): Pick<CheckedTool, 'url' | 'headers'> {
+function checkRequest(
+  { execution, url, method, headers }: ToolInput,
+  field: string,
+): Pick<CheckedTool, 'url' | 'method' | 'headers'> {
   if (execution === 'HTTP') {
     if (url == null) throw new BadInputError('An HTTP tool needs a URL.', `${field}.url`)
     const kept = headers === undefined ? undefined : checkHeaders(headers, `${field}.headers`)
-    return { url: checkUrl(url, `${field}.url`), headers: kept }
+    return { url: checkUrl(url, `${field}.url`), method: checkMethod(method, url, field), headers: kept }
   }
+  if (method != null) throw new BadInputError('Only an HTTP tool has a method.', `${field}.method`)
   if (url != null) throw new BadInputError('Only an HTTP tool has a URL.', `${field}.url`)
   if (headers != null) throw new BadInputError('Only an HTTP tool has headers.', `${field}.headers`)
-  return { url: null, headers: null }
+  return { url: null, method: null, headers: null }
+}
+
+function checkMethod(given: string | null | undefined, url: string, field: string): HttpMethod | null {
+  if (given == null) return null
+  const method = HTTP_METHODS.find((one) => one === given)
+  if (method === undefined)
+    throw new BadInputError(`The method is one of ${HTTP_METHODS.join(', ')}.`, `${field}.method`)
+  const fault = templateFault(url)
+  if (fault !== null) throw new BadInputError(fault, `${field}.url`)
+  return method
 }
 
 /** Replaces the tools of an agent, in the caller's transaction. */

@@ -1,12 +1,13 @@
 import type { Viewer } from '../access/viewer.ts'
-import { isKnownTo, type Marks, marksTogether, UNMARKED } from '../confidence/marks.ts'
+import { isKnownTo, type Marks, marksTogether, UNMARKED } from '../confidentiality/marks.ts'
 import { type Goal, type GoalStatus, Prisma } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 /**
@@ -93,7 +94,7 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
 }
 
 function checkAdmin(viewer: Viewer): void {
-  if (viewer.scope !== 'ADMIN') throw new ForbiddenError("Only an admin can change an agent's goals.")
+  requireAdmin(viewer, "change an agent's goals")
 }
 
 interface CheckedGoal {
@@ -121,7 +122,9 @@ async function write(
   const fields = { ...(description === null ? {} : { description }), ...(status === null ? {} : { status }), updatedAt }
   const { places, label } = marks ?? UNMARKED
   if (id === null) {
-    return tx.goal.create({ data: { id: newId('gol'), agentId, description: '', ...fields, places, label } })
+    return tx.goal.create({
+      data: { id: newId('gol'), agentId, description: '', ...fields, places: [...places], label: [...label] },
+    })
   }
   if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_GOAL)
   // A change by a run, even of the status alone, adds the marks of the run to the goal; a change by an admin does not.

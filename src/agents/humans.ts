@@ -1,7 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
-import type { Visibility } from '../access/visibility.ts'
 import { type Entity, Prisma } from '../generated/prisma/client.ts'
-import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
@@ -9,6 +8,7 @@ import { checkName, checkSearch, checkText, likePattern } from '../lib/validate.
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
 
 export interface CreateHumanInput {
   name: string
@@ -16,28 +16,10 @@ export interface CreateHumanInput {
   externalId?: string | null
 }
 
-/** Absent fields are unchanged. */
-export interface UpdateHumanInput {
-  id: string
-  name?: string | null
-  /** Null: none. */
-  externalId?: string | null
-}
-
-export interface HumansHooks {
-  /** Called after the commit, to publish the new name where the human is visible. */
-  onRenamed(humanId: string): Promise<void>
-}
-
 /** Humans. */
 export interface Humans {
   /** Admins only. @throws BadInputError; ConflictError if another human has the `externalId`. */
   create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
-  /**
-   * Admins may change everything, a human only its own name. @throws ForbiddenError, NotFoundError for a human that is
-   * not visible, BadInputError; ConflictError if another human has the `externalId`.
-   */
-  update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
   /**
    * Newest first: for admins all humans that were not erased, for a human those who share a space with it, for a
    * service none. `search` matches the name, ignoring case; a blank one does not filter.
@@ -49,11 +31,7 @@ export interface Humans {
 
 const LONGEST_EXTERNAL_ID = 255
 
-export function createHumans(
-  { db, clock }: Pick<Platform, 'db' | 'clock'>,
-  visibility: Pick<Visibility, 'entities'>,
-  hooks: HumansHooks,
-): Humans {
+export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Humans {
   async function getMany(ids: readonly string[]): Promise<(Entity | null)[]> {
     const rows = await db.prisma.entity.findMany({ where: { kind: 'HUMAN', id: { in: wellFormedIds(ids) } } })
     return inOrderOf(ids, rows)
@@ -62,7 +40,7 @@ export function createHumans(
   return {
     getMany,
     async create(viewer, input) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create humans.')
+      requireAdmin(viewer, 'create humans')
       const name = checkName(input.name, 'input.name')
       const externalId = input.externalId == null ? null : checkExternalId(input.externalId)
       try {
@@ -72,22 +50,6 @@ export function createHumans(
         throw isUniqueViolation(error) ? new ConflictError(EXTERNAL_ID_TAKEN) : error
       }
     },
-    async update(viewer, { id, name, externalId }) {
-      const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
-      if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
-      if (viewer.scope !== 'ADMIN' && (viewer.id !== id || externalId !== undefined))
-        throw new ForbiddenError('You may change only your own name; an admin may change every human.')
-      const data = changesOf({ name, externalId })
-      const changed = await db.prisma.entity
-        .updateManyAndReturn({ where: { id, kind: 'HUMAN', goneAt: null }, data })
-        .catch((error) => {
-          throw isUniqueViolation(error) ? new ConflictError(EXTERNAL_ID_TAKEN) : error
-        })
-      const [human] = changed
-      if (human === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
-      if (name !== undefined) await hooks.onRenamed(id)
-      return human
-    },
     async page(viewer, request, search) {
       const source = directoryOf(viewer, checkSearch(search))
       return fetchPage(db.prisma, { source, request }, getMany)
@@ -95,16 +57,8 @@ export function createHumans(
   }
 }
 
-const NO_SUCH_HUMAN = 'There is no such human.'
-const EXTERNAL_ID_TAKEN = 'Another human has this externalId.'
-
-function changesOf({ name, externalId }: Omit<UpdateHumanInput, 'id'>) {
-  if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
-  return {
-    ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
-    ...(externalId === undefined ? {} : { externalId: externalId === null ? null : checkExternalId(externalId) }),
-  }
-}
+/** The error for a second human with the same `externalId`. */
+export const EXTERNAL_ID_TAKEN = 'Another human has this externalId.'
 
 function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
   if (viewer.scope === 'SERVICE') return Prisma.sql`SELECT id FROM "Entity" WHERE false`
@@ -118,7 +72,7 @@ function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
 }
 
 /** Rejects ids of Parley, which could sign in as another human. */
-function checkExternalId(externalId: string): string {
+export function checkExternalId(externalId: string): string {
   checkText(externalId, LONGEST_EXTERNAL_ID, 'input.externalId')
   if (externalId.trim() === '' || prefixOf(externalId) !== null) {
     throw new BadInputError(

@@ -1,13 +1,14 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Limits } from '../config.ts'
 import { Prisma, type McpServer as Row } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, NotFoundError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { type JsonObject, storableText } from '../lib/json.ts'
-import { hasNameCharacters } from '../lib/validate.ts'
+import { hasNameCharacters, indexOfRepeat } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
+import { requireAdmin } from '../rules/permissions.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import {
   checkHeaders,
@@ -17,14 +18,26 @@ import {
   type HeadersInput,
   sealHeaders,
 } from './outgoing-request.ts'
-import { checkToolName, indexOfRepeat, MCP_NAME_SEPARATOR } from './tool-names.ts'
+import { checkToolName, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 /** An MCP server of an agent. Its headers are encrypted: see `openHeaders`. */
 export interface McpServer
   extends Omit<
     Row,
-    'allowedTools' | 'restricted' | 'fingerprints' | 'listing' | 'approval' | 'approvalTools' | 'confidentialTools'
+    | 'allowedTools'
+    | 'restricted'
+    | 'fingerprints'
+    | 'listing'
+    | 'problems'
+    | 'approval'
+    | 'approvalTools'
+    | 'confidentialTools'
+    | 'oauth'
+    | 'oauthSealed'
   > {
+  oauth: McpAuthorization
+  /** Whether an authorization is stored. */
+  authorized: boolean
   /** Null for all tools of the server. */
   allowedTools: string[] | null
   /** The tools that the server listed last and that the agent may use; empty until a run has contacted the server. */
@@ -34,6 +47,19 @@ export interface McpServer
   approvalTools: string[] | null
   /** Null for all tools, if the server may receive confidential content. */
   confidentialTools: string[] | null
+  /** The tools that could not be used when a run last contacted the server, with the reasons. */
+  problems: McpProblem[]
+}
+
+/** How requests to a server are authorized, besides by its headers. */
+export const MCP_AUTHORIZATIONS = ['NONE', 'SERVER'] as const
+export type McpAuthorization = (typeof MCP_AUTHORIZATIONS)[number]
+
+/** Why a server, or one of its tools, is left out. */
+export interface McpProblem {
+  /** Null: the server itself. */
+  toolName: string | null
+  reason: string
 }
 
 /** A tool as the server last listed it. */
@@ -56,6 +82,8 @@ export interface McpServerInput {
   approvalTools?: readonly string[] | null
   mayReceiveConfidential?: boolean | null
   confidentialTools?: readonly string[] | null
+  alwaysAskTools?: readonly string[] | null
+  oauth?: McpAuthorization | null
 }
 
 /** The validated settings of a server. */
@@ -69,6 +97,10 @@ export interface CheckedMcpServer {
   approvalTools: string[] | null
   mayReceiveConfidential: boolean
   confidentialTools: string[] | null
+  /** The tools whose calls no standing grant covers. */
+  alwaysAskTools: string[]
+  /** Null: as before, while the URL stays the same. */
+  oauth: McpAuthorization | null
 }
 
 /** The MCP servers of agents. */
@@ -96,7 +128,7 @@ export function createMcpServers({ db }: Pick<Platform, 'db'>): McpServers {
       return Map.groupBy(rows.map(serverOf), ({ agentId }) => agentId)
     },
     async confirm(viewer, { agentId, serverName: name }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can confirm the tools of MCP servers.')
+      requireAdmin(viewer, 'confirm the tools of MCP servers')
       const [id] = wellFormedIds([agentId])
       await db.transaction(async (tx) => {
         const count = await tx.$executeRaw`
@@ -114,9 +146,12 @@ function serverOf({
   allowedTools,
   fingerprints,
   listing,
+  problems,
   approval,
   approvalTools,
   confidentialTools,
+  oauth,
+  oauthSealed,
   ...row
 }: Row): McpServer {
   const trusted = new Map(Object.entries(fingerprints as Record<string, string>))
@@ -125,11 +160,14 @@ function serverOf({
   )
   return {
     ...row,
+    oauth: oauth as McpAuthorization,
+    authorized: oauthSealed !== null,
     allowedTools: restricted ? allowedTools : null,
     tools: listed.map((tool) => ({ ...tool, confirmed: trusted.get(tool.name) === tool.fingerprint })),
     approval: approval as ApprovalPolicy | null,
     approvalTools: approvalTools as string[] | null,
     confidentialTools: confidentialTools as string[] | null,
+    problems: problems as unknown as McpProblem[],
   }
 }
 
@@ -143,7 +181,8 @@ export function checkMcpServers(servers: readonly McpServerInput[], limits: Limi
   return checked
 }
 
-function checkServer(input: McpServerInput, field: string, limits: Limits): CheckedMcpServer {
+/** Validates one server. @throws BadInputError with the field at fault. */
+export function checkServer(input: McpServerInput, field: string, limits: Limits): CheckedMcpServer {
   const { name, url, headers } = input
   checkToolName(name, `${field}.name`)
   if (name.includes(MCP_NAME_SEPARATOR)) {
@@ -166,8 +205,18 @@ function checkServer(input: McpServerInput, field: string, limits: Limits): Chec
     allowedTools: checkToolList(input.allowedTools, `${field}.allowedTools`),
     approval,
     approvalTools,
+    alwaysAskTools: checkToolList(input.alwaysAskTools, `${field}.alwaysAskTools`) ?? [],
     ...confidentialOf(input, `${field}.confidentialTools`),
+    oauth: checkOAuth(input, field),
   }
+}
+
+/** Null: not given. */
+function checkOAuth({ oauth, headers }: McpServerInput, field: string): McpAuthorization | null {
+  const names = typeof headers === 'object' && headers !== null ? Object.keys(headers) : []
+  if (oauth === 'SERVER' && names.some((name) => name.toLowerCase() === 'authorization'))
+    throw new BadInputError('With oauth: SERVER the header authorization carries the token.', `${field}.headers`)
+  return oauth ?? null
 }
 
 function confidentialOf({ mayReceiveConfidential, confidentialTools: given }: McpServerInput, field: string) {
@@ -209,6 +258,7 @@ export async function replaceMcpServers(
   await tx.mcpServer.deleteMany({ where: { agentId } })
   const data = servers.map(({ name, url, headers, allowedTools, approval, approvalTools, ...server }, position) => {
     const same = before.find((server) => server.name === name)
+    const oauth = server.oauth ?? (same?.url === url ? same.oauth : 'NONE')
     const { headersSealed, headerNames } = sealHeaders(headers, same, { kind: 'mcp', agentId, name }, secretBox)
     return {
       agentId,
@@ -223,6 +273,10 @@ export async function replaceMcpServers(
       approvalTools: approvalTools ?? Prisma.DbNull,
       mayReceiveConfidential: server.mayReceiveConfidential,
       confidentialTools: server.confidentialTools ?? Prisma.DbNull,
+      alwaysAskTools: server.alwaysAskTools,
+      oauth,
+      // A token is for one address.
+      oauthSealed: oauth === 'SERVER' && same?.url === url ? same.oauthSealed : null,
       fingerprints: same?.url === url ? (same.fingerprints ?? {}) : {},
       listing: (same?.url === url ? same.listing : null) ?? Prisma.DbNull,
     }

@@ -1,11 +1,12 @@
 import type { Viewer } from '../access/viewer.ts'
-import { isKnownTo, isOfLabel, type Marks, UNMARKED } from '../confidence/marks.ts'
+import { isKnownTo, isOfLabel, type Marks, UNMARKED } from '../confidentiality/marks.ts'
 import { type Memory, Prisma } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
+import { BadInputError, LimitExceededError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { checkNameCharacters, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 export interface MemoryInput {
@@ -85,7 +86,7 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
 }
 
 function checkAdmin(viewer: Viewer): void {
-  if (viewer.scope !== 'ADMIN') throw new ForbiddenError("Only an admin can change an agent's memories.")
+  requireAdmin(viewer, "change an agent's memories")
 }
 
 function checkMemories(given: readonly MemoryInput[]): Map<string, string> {

@@ -1,9 +1,11 @@
 import type { Viewer } from '../access/viewer.ts'
+import { agentChannel } from '../broker/topics.ts'
 import type { InboxEvent } from '../generated/prisma/client.ts'
-import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { ConflictError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
-import { agentChannel } from '../realtime/topics.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { dropEvent } from '../stores/inbox-store.ts'
 
 /** Lets admins change the inbox and consciousness of a persistent agent. */
 export interface MindControl {
@@ -20,18 +22,16 @@ export interface MindControl {
   resetConsciousness(viewer: Viewer, input: { agentId: string }): Promise<{ agentId: string }>
 }
 
-const ADMINS_ONLY = 'Only an admin can read or change the consciousness and inbox of an agent.'
+const ACTION = 'read or change the consciousness and inbox of an agent'
 
 export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signals'>): MindControl {
   return {
     async removeInboxEvent(viewer, { id }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError(ADMINS_ONLY)
+      requireAdmin(viewer, ACTION)
       if (prefixOf(id) !== 'inb') throw new NotFoundError(NO_SUCH_EVENT)
-      const where = { id, doneAt: null, OR: [{ runId: null }, { retryAt: { not: null } }] }
-      const data = { doneAt: new Date(), retryAt: null }
       const removed = await db.transaction(async (tx) => {
-        const [event] = await tx.inboxEvent.updateManyAndReturn({ where, data })
-        if (event !== undefined) return event
+        const event = await dropEvent(tx, id)
+        if (event !== null) return event
         const wasTaken = (await tx.inboxEvent.count({ where: { id, runId: { not: null } } })) > 0
         throw wasTaken
           ? new ConflictError('A think cycle has already claimed this event.')
@@ -41,7 +41,7 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
       return removed
     },
     async resetConsciousness(viewer, { agentId }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError(ADMINS_ONLY)
+      requireAdmin(viewer, ACTION)
       if (prefixOf(agentId) !== 'agt') throw new NotFoundError(NO_SUCH_MIND)
       await db.transaction(async (tx) => {
         const count = await tx.$executeRaw`

@@ -1,4 +1,5 @@
 import { cut } from '../lib/json.ts'
+import { estimateTokens } from '../lib/token-estimate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
@@ -59,11 +60,6 @@ export interface RecallLimits {
   hidden?: readonly string[]
 }
 
-export interface RecallHooks {
-  /** Estimates the number of tokens of a text. */
-  estimateTokens(text: string): number
-}
-
 interface Size {
   index: number
   tokenEstimate: number
@@ -83,7 +79,7 @@ const SUMMARY_SHARE = 0.25
 const MOST_CYCLES = 5000
 const SUMMARIES_AT_ONCE = 500
 
-export function createRecalling({ db }: Pick<Platform, 'db'>, { estimateTokens }: RecallHooks): Recalling {
+export function createRecalling({ db }: Pick<Platform, 'db'>): Recalling {
   const { prisma } = db
 
   async function summariesTokens(agentId: string, hidden: Hidden, from: number, to: number): Promise<number> {

@@ -1,13 +1,9 @@
+import { createHash } from 'node:crypto'
 import { BadInputError } from '../lib/errors.ts'
 
-/** The names of the built-in tools of every toolset, routing and memory mode. A custom tool must not use one. */
-export const BUILT_IN_TOOL_NAMES: ReadonlySet<string> = new Set([
-  ...['enter_space', 'send_message', 'read_messages', 'get_my_runs', 'stop_run'],
-  ...['set_memories', 'delete_memories', 'set_goals', 'delete_goals', 'set_plans', 'get_plans', 'delete_plans'],
-  ...['readSpaceMessages', 'sendSpaceMessage', 'getMyRuns'],
-  ...['setMemories', 'deleteMemories', 'setGoals', 'deleteGoals', 'setPlans', 'getPlans', 'deletePlans'],
-  ...['delegateToAgent', 'mentionAgent', 'delegate', 'skip'],
-])
+/** The maximum that models accept. */
+export const LONGEST_TOOL_NAME = 64
+export const TOOL_NAME_HASH_LENGTH = 8
 
 /** Separates the name of an MCP server from that of its tool. */
 export const MCP_NAME_SEPARATOR = '__'
@@ -22,13 +18,19 @@ export function checkToolName(name: string, field: string): string {
   return name
 }
 
-/** Returns the index of the first name that repeats an earlier one; -1 if all differ. */
-export function indexOfRepeat(names: readonly string[]): number {
-  return names.findIndex((name, index) => names.indexOf(name) !== index)
-}
-
 /**
  * The stored name of a call whose tool does not exist. The model's own text is only in the step, which admins see,
  * because it may contain words that readers of the call may not read.
  */
 export const UNKNOWN_TOOL = 'unknown'
+
+/**
+ * Returns the name under which an agent has a tool of an MCP server. Providers allow at most 64 letters, digits, `_` and
+ * `-`: a name that does not fit is shortened and ends with a hash, so that it stays unique.
+ */
+export function mcpToolName(serverName: string, toolName: string): string {
+  const name = `${serverName}${MCP_NAME_SEPARATOR}${toolName}`
+  if (TOOL_NAME.test(name)) return name
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, TOOL_NAME_HASH_LENGTH)
+  return `${name.replace(/[^A-Za-z0-9_-]+/g, '_').slice(0, LONGEST_TOOL_NAME - hash.length - 1)}_${hash}`
+}

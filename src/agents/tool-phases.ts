@@ -1,7 +1,7 @@
 import { BadInputError } from '../lib/errors.ts'
-import { checkInteger } from '../lib/validate.ts'
+import { checkInteger, indexOfRepeat } from '../lib/validate.ts'
 import { checkModelSettings, type ModelSettings } from './model-settings.ts'
-import { BUILT_IN_TOOL_NAMES, MCP_NAME_SEPARATOR } from './tool-names.ts'
+import { MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 export type ToolChoice = 'AUTO' | 'REQUIRED' | 'NONE'
 
@@ -29,24 +29,34 @@ const MOST_PHASES = 100
 const LATEST_STEP = 1000
 const MOST_ACTIVE_TOOLS = 1000
 
+interface AgentToolNames {
+  toolNames: readonly string[]
+  mcpServerNames: readonly string[]
+}
+
+interface PhaseChecks {
+  checkModel(name: string): string | null
+  isBuiltInTool(name: string): boolean
+}
+
 /**
  * Returns the phases in the order of their steps. @throws BadInputError for two phases with the same step, or an
  * unknown tool.
  */
 export function checkPhases(
   phases: readonly ToolPhaseInput[],
-  names: { toolNames: readonly string[]; mcpServerNames: readonly string[] },
-  hooks: { checkModel(name: string): string | null },
+  names: AgentToolNames,
+  checks: PhaseChecks,
 ): ToolPhase[] {
   if (phases.length > MOST_PHASES) throw new BadInputError(`At most ${MOST_PHASES} phases.`, 'input.phases')
   const checked = phases.map((phase, index): ToolPhase => {
     const field = `input.phases.${index}`
     const fromStep = checkInteger(phase.fromStep, 0, LATEST_STEP, `${field}.fromStep`)
     const model = phase.model ?? null
-    const fault = model === null ? null : hooks.checkModel(model)
+    const fault = model === null ? null : checks.checkModel(model)
     if (fault !== null) throw new BadInputError(fault, `${field}.model`)
     const activeTools = phase.activeTools == null ? null : [...new Set(phase.activeTools)]
-    checkActiveTools(activeTools ?? [], names, `${field}.activeTools`)
+    checkActiveTools(activeTools ?? [], { ...names, ...checks }, `${field}.activeTools`)
     if (activeTools?.length === 0 && phase.toolChoice === 'REQUIRED') {
       throw new BadInputError('toolChoice REQUIRED needs at least one active tool.', `${field}.activeTools`)
     }
@@ -55,19 +65,19 @@ export function checkPhases(
     return { fromStep, model, ...settings, activeTools, toolChoice: phase.toolChoice }
   })
   const starts = checked.map(({ fromStep }) => fromStep)
-  const twice = starts.findIndex((start, index) => starts.indexOf(start) !== index)
+  const twice = indexOfRepeat(starts)
   if (twice !== -1) throw new BadInputError('Another phase begins at the same step.', `input.phases.${twice}.fromStep`)
   return checked.sort((a, b) => a.fromStep - b.fromStep)
 }
 
 function checkActiveTools(
   active: readonly string[],
-  { toolNames, mcpServerNames }: { toolNames: readonly string[]; mcpServerNames: readonly string[] },
+  { toolNames, mcpServerNames, isBuiltInTool }: AgentToolNames & PhaseChecks,
   field: string,
 ): void {
   if (active.length > MOST_ACTIVE_TOOLS) throw new BadInputError(`At most ${MOST_ACTIVE_TOOLS} tools.`, field)
   const isTool = (name: string) =>
-    BUILT_IN_TOOL_NAMES.has(name) ||
+    isBuiltInTool(name) ||
     toolNames.includes(name) ||
     (!name.includes('\0') && mcpServerNames.some((server) => name.startsWith(server + MCP_NAME_SEPARATOR)))
   const unknown = active.find((name) => !isTool(name))

@@ -1,12 +1,13 @@
 import type { Viewer } from '../access/viewer.ts'
 import { Prisma } from '../generated/prisma/client.ts'
-import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { NotFoundError } from '../lib/errors.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { checkInteger, checkName } from '../lib/validate.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
 import { lockAgentRow } from './existing-agent.ts'
 import { newWebhookSecret } from './notify-secret.ts'
 
@@ -14,8 +15,8 @@ export interface Webhook {
   id: string
   agentId: string
   serviceName: string
-  /** The URL for the service's POST requests. */
-  url: string
+  /** The path for the service's POST requests. */
+  path: string
   /** Events of this webhook are urgent for a persistent agent. */
   urgent: boolean
   createdAt: Date
@@ -27,11 +28,6 @@ export interface CreateWebhookInput {
   agentId: string
   serviceName: string
   urgent?: boolean | null
-}
-
-export interface WebhooksHooks {
-  /** The server's public base URL, without a path and without a trailing slash. */
-  baseUrl(): string
 }
 
 /**
@@ -65,10 +61,10 @@ const LONGEST_GRACE_SECONDS = 30 * 86_400
 
 type Row = Prisma.WebhookGetPayload<object>
 
-export function createWebhooks({ db, secretBox, clock }: Platform, { baseUrl }: WebhooksHooks): Webhooks {
+export function createWebhooks({ db, secretBox, clock }: Platform): Webhooks {
   const webhookOf = ({ id, agentId, serviceName, urgent, createdAt, lastUsedAt }: Row): Webhook => ({
     ...{ id, agentId, serviceName, urgent, createdAt, lastUsedAt },
-    url: `${baseUrl()}/hooks/agents/${id}`,
+    path: `/hooks/agents/${id}`,
   })
 
   async function getMany(ids: readonly string[]): Promise<(Webhook | null)[]> {
@@ -79,7 +75,7 @@ export function createWebhooks({ db, secretBox, clock }: Platform, { baseUrl }: 
   return {
     getMany,
     async create(viewer, { agentId, serviceName, urgent }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create webhooks.')
+      requireAdmin(viewer, 'create webhooks')
       const name = checkName(serviceName, 'input.serviceName')
       const [id, secret] = [newId('whk'), newWebhookSecret()]
       const kept = { secretSealed: secretBox.seal(secret, id), createdAt: new Date(clock.now()) }
@@ -90,7 +86,7 @@ export function createWebhooks({ db, secretBox, clock }: Platform, { baseUrl }: 
       return { webhook: webhookOf(row), secret }
     },
     async delete(viewer, { id }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can delete webhooks.')
+      requireAdmin(viewer, 'delete webhooks')
       await db.transaction(async (tx) => {
         const { count } = await tx.webhook.deleteMany({ where: { id: { in: wellFormedIds([id]) } } })
         if (count === 0) throw new NotFoundError(NO_SUCH_WEBHOOK)
@@ -98,7 +94,7 @@ export function createWebhooks({ db, secretBox, clock }: Platform, { baseUrl }: 
       return { deletedWebhookId: id }
     },
     async rotateSecret(viewer, { id, graceSeconds }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can rotate the secrets of webhooks.')
+      requireAdmin(viewer, 'rotate the secrets of webhooks')
       const seconds = checkInteger(graceSeconds, 0, LONGEST_GRACE_SECONDS, 'input.graceSeconds')
       const secret = newWebhookSecret()
       const sealed = secretBox.seal(secret, id)

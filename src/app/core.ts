@@ -1,69 +1,54 @@
-import { createInbox, type Inbox } from '../agents/inbox.ts'
+import { createVisibility } from '../access/visibility.ts'
+import { createInbox } from '../agents/inbox.ts'
 import { createInboxRetrying } from '../agents/inbox-retrying.ts'
 import { createRecalling } from '../agents/recall.ts'
-import { createWaking } from '../agents/waking.ts'
-import { createDiscretion } from '../confidence/discretion.ts'
-import { createAsyncResults } from '../minds/async-results.ts'
-import { createCycleEnd } from '../minds/cycle-end.ts'
-import { estimateTokens } from '../minds/token-usage.ts'
-import { createPlanFiring } from '../plans/firing.ts'
-import type { Tx } from '../platform/db.ts'
+import { createDiscretion } from '../confidentiality/discretion.ts'
+import { createDecideCall } from '../flows/decide-call.ts'
+import { createDelegationChecks } from '../flows/delegation-checks.ts'
+import { createPlanFiring } from '../flows/fire-plan.ts'
+import { createLeaving } from '../flows/leave-space.ts'
+import { createLifecycle } from '../flows/lifecycle.ts'
+import { createPost } from '../flows/post.ts'
+import { createMessageRecovery } from '../flows/recover-messages.ts'
+import { createSettleCall } from '../flows/settle-call.ts'
+import { createReplyWaits } from '../flows/settle-wait.ts'
+import { createStandingGrants } from '../flows/standing-grants.ts'
 import type { Platform } from '../platform/platform.ts'
-import { createDispatch } from '../routing/dispatch.ts'
-import { createHandingOn } from '../routing/handing-on.ts'
-import { createLeaving } from '../routing/leaving.ts'
-import { createLosingTurns } from '../routing/lost-turns.ts'
-import { collectOutcomeChanges } from '../routing/outcome-changes.ts'
-import { createReplyWaits } from '../routing/reply-waits.ts'
-import { createRunEnd } from '../routing/run-end.ts'
-import { createApprovals } from '../runs/approvals.ts'
-import { createCallClaims } from '../runs/call-claims.ts'
-import { createCallSettling } from '../runs/call-settling.ts'
-import { createApprovalReading } from '../runs/deciders.ts'
+import { createApprovalReading } from '../runs/approval-reading.ts'
+import { createGrantReading } from '../runs/grant-reading.ts'
 import { createJournal } from '../runs/journal.ts'
-import { createLifecycle } from '../runs/lifecycle.ts'
-import { shownCalls } from '../runs/readable-calls.ts'
-import { countingEnds } from '../runs/run-metrics.ts'
 import { createRunProgress } from '../runs/run-progress.ts'
-import { createRuns, type Runs } from '../runs/runs.ts'
-import { createToolAnswers } from '../runs/tool-answers.ts'
+import { createRuns } from '../runs/runs.ts'
 import { createToolCalls } from '../runs/tool-call-reading.ts'
 import { createUsageReading } from '../runs/usage.ts'
 import { createAnnouncer } from '../spaces/announcer.ts'
 import { createHistory } from '../spaces/history.ts'
-import { createPosting } from '../spaces/posting.ts'
 import { createReplies } from '../spaces/replies.ts'
-import { createAftermath } from '../speech/aftermath.ts'
-import { checkInput, checkJson } from '../tools/custom/schema-checks.ts'
+import { createSpacePublisher } from '../spaces/space-publisher.ts'
+import { TOOLS_WITHOUT_EFFECT } from '../tools/built-in-tools.ts'
 
 /** Connects the one cycle of the system: messages, plans and services start runs; runs post messages and end. */
 export function createCore(platform: Platform) {
   const runs = createRuns(platform)
   const runProgress = createRunProgress(platform)
   const inbox = createInbox(platform)
-  const said = createSaid(platform, { runs, inbox })
-  const runEnd = createRunEnd(platform, { runs, inbox })
-  const outcomes = (tx: Tx) => collectOutcomeChanges(tx, platform.log)
-  const lifecycle = createLifecycle(
-    platform,
-    countingEnds(platform, createAftermath(platform, said.announcer)),
-    createCycleEnd(platform, { ...runEnd, outcomes }),
-  )
-  const answering = createAnswering(platform, { inbox, posting: said.posting })
-  const loseTurns = createLosingTurns(platform, runEnd)
-  const leaving = createLeaving(platform, { loseTurns, lifecycle, approvals: answering.approvals })
-  const waking = createWaking({ inbox, startRuns: runs.start })
-  const planFiring = createPlanFiring(platform, {
-    wake: (tx, { agent, ...plan }) => waking.wake(tx, agent, { type: 'PLAN', ...plan }),
+  const said = createSaid(platform)
+  const lifecycle = createLifecycle(platform, {
+    recovery: createMessageRecovery(platform, said.announcer),
+    toolsWithoutEffect: TOOLS_WITHOUT_EFFECT,
   })
-  const history = createHistory(platform, { shownCalls })
-  const handingOn = createHandingOn(platform, said)
+  const calls = createCalls(platform, said.posting)
+  const publisher = createSpacePublisher(platform)
+  const leaving = createLeaving(platform, { ...calls, publisher, lifecycle })
+  const planFiring = createPlanFiring(platform)
+  const history = createHistory(platform)
+  const delegationChecks = createDelegationChecks(platform, said)
   const journal = createJournal(platform)
   const usage = createUsageReading(platform)
-  const recalling = createRecalling(platform, { estimateTokens })
+  const recalling = createRecalling(platform)
   return {
     ...said,
-    replyWaits: createReplyWaits(platform, { ...said.posting, stop: lifecycle.stop }),
+    replyWaits: createReplyWaits(platform, { posting: said.posting, lifecycle }),
     runs,
     runProgress,
     inbox,
@@ -72,44 +57,35 @@ export function createCore(platform: Platform) {
     usage,
     recalling,
     lifecycle,
+    publisher,
     leaving,
-    loseTurns,
-    ...answering,
-    waking,
+    ...calls,
     planFiring,
     history,
-    handingOn,
+    delegationChecks,
   }
 }
 
-/** Builds the modules that answer, decide on and execute tool calls outside of their run. */
-function createAnswering(platform: Platform, { inbox, posting }: { inbox: Inbox; posting: Said['posting'] }) {
-  const asyncResults = createAsyncResults({ inbox })
-  const settling = createCallSettling(platform, {
-    onMessageAnswered: posting.finishAnswered,
-    onAsyncResult: asyncResults.deliver,
-  })
-  const approvals = createApprovals(platform, { settling, checkInput, onApproved: asyncResults.deliverApproval })
-  const onLateResult = asyncResults.deliverLate
-  return {
-    settling,
-    approvals,
-    toolCalls: createToolCalls(platform),
-    toolAnswers: createToolAnswers(platform, { settling, approvals, checkJson, onLateResult }),
-    callClaims: createCallClaims(platform, settling),
-    approvalReading: createApprovalReading(platform),
-  }
+/** Builds the flows that answer, decide on and settle tool calls outside of their run. */
+function createCalls(platform: Platform, posting: Said['posting']) {
+  const visibility = createVisibility(platform)
+  const toolCalls = createToolCalls(platform)
+  const settleCall = createSettleCall(platform, { visibility, toolCalls, posting })
+  const decideCall = createDecideCall(platform, { visibility, toolCalls, settleCall })
+  const grantReading = createGrantReading(platform)
+  const grants = createStandingGrants(platform, { decideCall, grantReading })
+  const approvalReading = createApprovalReading(platform)
+  return { visibility, toolCalls, settleCall, decideCall, approvalReading, grantReading, grants }
 }
 
 type Said = ReturnType<typeof createSaid>
 
 /** Builds the modules for messages of people and runs, and for replies. */
-function createSaid(platform: Platform, parts: { runs: Runs; inbox: Inbox }) {
+function createSaid(platform: Platform) {
   const announcer = createAnnouncer(platform)
-  const dispatch = createDispatch(platform, parts)
-  const posting = createPosting(platform, announcer, dispatch)
+  const posting = createPost(platform)
   const discretion = createDiscretion(platform.db)
-  const speech = { announcer, discretion, route: dispatch.route, foresee: dispatch.foresee }
+  const speech = { announcer, discretion, post: posting.post }
   return {
     announcer,
     posting,

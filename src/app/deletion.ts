@@ -1,6 +1,6 @@
-import { createAgentDeletion } from '../operation/agent-deletion.ts'
+import { createAgentDeletion } from '../flows/delete-agent.ts'
+import { createSpaceDeletion } from '../flows/delete-space.ts'
 import { createErasure } from '../operation/erasure.ts'
-import { createSpaceDeletion } from '../operation/space-deletion.ts'
 import type { Platform } from '../platform/platform.ts'
 
 type Parts = Parameters<typeof createAgentDeletion>[1] &

@@ -1,9 +1,8 @@
 import { createAuditLog } from '../access/audit-log.ts'
 import { createInvitations } from '../access/invitations.ts'
 import type { Rates } from '../access/rates.ts'
+import { createSessions } from '../access/sessions.ts'
 import { createTokens } from '../access/tokens.ts'
-import { OPERATOR_ID } from '../access/viewer.ts'
-import { createVisibility } from '../access/visibility.ts'
 import { createAgents } from '../agents/agents.ts'
 import { createConsciousnessReading } from '../agents/consciousness.ts'
 import { createCustomTools } from '../agents/custom-tools.ts'
@@ -11,37 +10,39 @@ import { createEntities } from '../agents/entities.ts'
 import { createGoals } from '../agents/goals.ts'
 import { createHumans } from '../agents/humans.ts'
 import { createInboxReading } from '../agents/inbox-reading.ts'
-import { askAgain } from '../agents/inbox-taking.ts'
 import { createMcpServers } from '../agents/mcp-servers.ts'
 import { createMemories } from '../agents/memories.ts'
 import { createMindControl } from '../agents/mind-control.ts'
-import { createTriggers } from '../agents/triggers.ts'
-import { createWebhookDeliveries } from '../agents/webhook-deliveries.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
-import type { Requester } from '../lib/fair-queue.ts'
-import { recalledOf } from '../minds/cycle-state.ts'
+import { createStepRecords } from '../context/step-records.ts'
+import { createSpaceCreation } from '../flows/create-space.ts'
+import { createForgetting } from '../flows/forget.ts'
+import { createJoinLinks } from '../flows/join-links.ts'
+import { createJoining } from '../flows/join-space.ts'
+import { createModelProviders } from '../flows/model-providers.ts'
+import { createWakePreview } from '../flows/preview-wakes.ts'
+import { createWebhookDeliveries } from '../flows/receive-webhook.ts'
+import { createRetrying } from '../flows/retry.ts'
+import { createSending } from '../flows/send-message.ts'
+import { createStopRun } from '../flows/stop-run.ts'
+import { createTriggers } from '../flows/trigger-agent.ts'
+import { createHumanUpdates } from '../flows/update-human.ts'
+import { createSpaceUpdates } from '../flows/update-space.ts'
 import type { Models } from '../models/models.ts'
-import { createForgetting } from '../operation/forgetting.ts'
+import { createFailedJobs } from '../operation/failed-jobs.ts'
 import { createFiringReading } from '../plans/firing-reading.ts'
 import { createPlans } from '../plans/plans.ts'
-import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Record } from '../platform/record.ts'
-import { createRetrying } from '../routing/retrying.ts'
-import { createChains } from '../runs/chains.ts'
-import { createControl } from '../runs/control.ts'
-import { createDeciding } from '../runs/deciding.ts'
-import { createPausing } from '../runs/pausing.ts'
 import { createRunReading } from '../runs/reading.ts'
-import { createStepRecords } from '../runs/step-records.ts'
 import { createMembers } from '../spaces/members.ts'
 import { createReading } from '../spaces/reading.ts'
-import { createSending } from '../spaces/sending.ts'
-import { createSpacePublisher } from '../spaces/space-publisher.ts'
 import { createSpaces } from '../spaces/spaces.ts'
-import { checkInputSchema, checkSchema } from '../tools/custom/schema-checks.ts'
+import { createChains } from '../stores/chain-store.ts'
+import { isBuiltInTool } from '../tools/built-in-tools.ts'
 import type { Core } from './core.ts'
 import { createDeletion } from './deletion.ts'
+import type { ToolSetup } from './tool-setup.ts'
 
 export interface DomainParts {
   core: Core
@@ -49,78 +50,76 @@ export interface DomainParts {
   models: Models
   record: Record
   rates: Rates
-  /** The server's public base URL, without a path. */
-  baseUrl(): string
+  toolSetup: ToolSetup
 }
 
-const onBudgetChanged = (tx: Tx, spaceId: string) => askAgain(tx, { spaceId })
-
 /** Builds the domain as the GraphQL schema uses it: the operations of people, admins and services. */
-export function createDomain(platform: Platform, { core, adminToken, models, record, rates, baseUrl }: DomainParts) {
-  const visibility = createVisibility(platform)
-  const publisher = createSpacePublisher(platform)
-  const members = createMembers(platform, visibility, publisher, membershipHooks(core))
-  const triggers = createTriggers(platform, { visibility, waking: core.waking })
+export function createDomain(platform: Platform, { core, adminToken, models, record, rates, toolSetup }: DomainParts) {
+  const { visibility, publisher, settleCall, decideCall } = core
+  const members = createMembers(platform)
+  const triggers = createTriggers(platform, { visibility })
   return {
     tokens: createTokens(platform, adminToken),
+    sessions: createSessions(platform, adminToken),
     rates,
     visibility,
     entities: createEntities(platform),
-    humans: createHumans(platform, visibility, {
-      async onRenamed(humanId) {
-        for (const spaceId of await members.spacesOf(humanId)) await publisher.changed(spaceId)
-      },
+    humans: { ...createHumans(platform), ...createHumanUpdates(platform, { visibility, members, publisher }) },
+    agents: createAgents(platform, {
+      checkModel: models.check,
+      isLocalModel: models.isLocal,
+      defaultModel: models.defaultModel,
+      lookForModels: models.lookFor,
+      isBuiltInTool,
     }),
-    agents: createAgents(platform, { ...SCHEMA_CHECKS, checkModel: models.check, ...createPausing(platform) }),
-    modelProviders: { list: models.listProviders },
+    modelProviders: createModelProviders(platform, { models }),
     customTools: createCustomTools(platform),
     mcpServers: createMcpServers(platform),
+    toolSetup,
     memories: createMemories(platform),
     goals: createGoals(platform),
     inboxReading: createInboxReading(platform),
     consciousness: createConsciousnessReading(platform),
     minds: createMindControl(platform),
     forgetting: createForgetting(platform),
-    spaces: createSpaces(platform, visibility, publisher, { onBudgetChanged }),
-    members,
+    spaces: {
+      ...createSpaces(platform),
+      ...createSpaceCreation(platform, core),
+      ...createSpaceUpdates(platform, core),
+    },
+    members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
+    joinLinks: createJoinLinks(platform, core),
+    wakes: createWakePreview(platform, { visibility }),
     reading: createReading(platform, publisher),
-    sending: createSending(core.posting, visibility),
+    sending: createSending(platform, { visibility, announcer: core.announcer, post: core.posting.post }),
     runs: core.runs,
     runReading: createRunReading(platform),
-    stepRecords: createStepRecords(platform, { recalled: (cycles) => recalledOf(core.recalling, cycles) }),
+    stepRecords: createStepRecords(platform, { ...core, takesFile: models.takesFile }),
     chains: createChains(platform),
     control: {
-      ...createControl(platform, { visibility, ...core }),
-      ...createDeciding(platform, { visibility, ...core }),
-      ...createRetrying(platform, { visibility, ...core }),
+      ...createStopRun(core),
+      submitToolResult: settleCall.submitToolResult,
+      decideToolCall: decideCall.decideToolCall,
+      claimToolCall: decideCall.claimToolCall,
+      pendingToolCalls: core.toolCalls.pendingToolCalls,
+      ...createRetrying(platform, core),
       triggerAgent: triggers.trigger,
     },
-    ...callsOf(core),
+    toolCalls: core.toolCalls,
+    callClaims: { claimersOf: decideCall.claimersOf },
+    approvalReading: core.approvalReading,
+    grants: core.grants,
+    grantReading: core.grantReading,
     limits: platform.config.limits,
+    publicUrl: platform.publicUrl,
     plans: { ...createPlans(platform), runNow: core.planFiring.runNow },
     firingReading: createFiringReading(platform),
     ...{ record, auditLog: createAuditLog(platform), usage: core.usage },
-    invitations: createInvitations(platform, { baseUrl }),
-    deletion: createDeletion(platform, { members, visibility, publisher, ...core }),
-    webhooks: { ...createWebhooks(platform, { baseUrl }), ...createWebhookDeliveries(platform, triggers) },
+    failedJobs: createFailedJobs(platform),
+    invitations: createInvitations(platform),
+    deletion: createDeletion(platform, core),
+    webhooks: { ...createWebhooks(platform), ...createWebhookDeliveries(platform, triggers) },
   }
 }
-
-const OPERATOR: Requester = { id: OPERATOR_ID, isPatient: true }
-
-/** Only admins create tools, so the checks of their schemas are not rate-limited. */
-const SCHEMA_CHECKS = {
-  checkInputSchema: (schema: unknown) => checkInputSchema(schema, OPERATOR),
-  checkSchema: (schema: unknown) => checkSchema(schema, OPERATOR),
-}
-
-/** Side effects of joining and leaving a space. */
-const membershipHooks = ({ leaving, approvals }: Core) => ({
-  onLeft: leaving.onLeft,
-  onJoined: (spaceId: string) => approvals.recheck({ spaceId }),
-})
-
-/** The parts for reading tool calls. */
-const callsOf = ({ toolCalls, callClaims, approvalReading }: Core) => ({ toolCalls, callClaims, approvalReading })
 
 export type OwnDomain = ReturnType<typeof createDomain>

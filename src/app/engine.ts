@@ -1,25 +1,30 @@
 import type { Config } from '../config.ts'
-import { createCarryOut } from '../engine/carry-out.ts'
+import { createCycles } from '../context/cycle.ts'
+import { createSceneLoader } from '../context/scene.ts'
+import { executeApprovedCalls } from '../engine/approved-calls.ts'
 import { createExecutor } from '../engine/execute-run.ts'
 import { createGenerationMetrics } from '../engine/generation-metrics.ts'
-import { createNotifying } from '../engine/notifying.ts'
+import { adoptFormerNotices, createNotifying } from '../engine/notifying.ts'
 import { createObserver } from '../engine/observation.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
-import { createCycles } from '../minds/cycle.ts'
-import { createSceneLoader } from '../minds/scene.ts'
+import { createAwaitAnswer } from '../flows/await-answer.ts'
+import { createUseGrant } from '../flows/use-grant.ts'
+import { type BoundJob, bindJob } from '../jobs/job.ts'
+import { DELETE_OLD_ROWS, FINISH_DELETIONS, FIRE_PLAN, RESTORE_JOBS } from '../jobs/queues.ts'
+import { startJobWorker } from '../jobs/worker.ts'
 import type { Models } from '../models/models.ts'
 import { createRetention } from '../operation/retention.ts'
 import type { Platform } from '../platform/platform.ts'
 import { openTelemetry } from '../platform/telemetry.ts'
-import { createCarrying } from '../runs/carrying.ts'
 import { CLAIMABLE } from '../runs/claiming.ts'
 import { createDue } from '../runs/due.ts'
 import { createLeases } from '../runs/leases.ts'
-import { createToolWaits } from '../runs/tool-waits.ts'
+import { adoptApprovedCalls } from '../stores/call-store.ts'
 import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createMcpTools } from '../tools/mcp/mcp-tools.ts'
 import { createMcpToolset } from '../tools/mcp/mcp-toolset.ts'
+import { createMcpOAuth } from '../tools/mcp/oauth.ts'
 import { createToolbox } from '../tools/toolbox.ts'
 import type { Core } from './core.ts'
 import type { OwnDomain } from './domain.ts'
@@ -42,7 +47,7 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   const mcpTools = createMcpTools({ http, clock: platform.clock })
   const { limits } = config
-  const mcp = createMcpToolset(platform, mcpTools)
+  const mcp = createMcpToolset(platform, mcpTools, createMcpOAuth(platform, { http }))
   const parts = { http, mcp, secretBox: platform.secretBox, limits, discretion: core.discretion }
   const toolbox = createToolbox({
     ...core,
@@ -60,7 +65,8 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
       generationMetrics: createGenerationMetrics(platform),
       journal: core.journal,
     }),
-    waits: createToolWaits(platform),
+    ...createAwaitAnswer(platform),
+    ...createUseGrant(platform),
     scenes: createSceneLoader(platform, core),
     toolbox,
     models,
@@ -68,17 +74,20 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
   const worker = await createWorker(platform, {
     executor,
     lifecycle: core.lifecycle,
-    cycles: createCycles(platform, core),
+    cycles: createCycles(platform),
   })
-  const calls = await startCallWork(platform, core, parts)
-  const ended = [rarely(domain.deletion.sweep), createRetention(platform).sweep]
-  const upkeep = keepUp(platform, core, { worker, calls, ended })
+  const upkeep = keepUp(platform, core, worker)
+  const { settleCall, lifecycle } = core
+  const jobs = await startJobWorker(platform, [
+    createNotifying(platform, parts),
+    executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
+    ...bindJobs(platform, core, domain),
+  ])
 
   return {
     async close(graceMs) {
       await worker.drain(graceMs)
-      await upkeep.close()
-      await calls.close()
+      await Promise.all([upkeep.close(), jobs.close()])
       await leases.close()
       await telemetry.close()
       await mcpTools.close()
@@ -87,55 +96,34 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
   }
 }
 
-const RARELY = 6
-
-/** Runs a sweep only every sixth time, once a minute, because dead processes seldom leave this kind of work behind. */
-function rarely(sweep: () => Promise<void>): () => Promise<void> {
-  let times = 0
-  return async () => {
-    times += 1
-    if (times % RARELY === 0) await sweep()
-  }
+/** The jobs of plans and of the operation. */
+function bindJobs(platform: Platform, { planFiring }: Core, { deletion }: OwnDomain): BoundJob[] {
+  const isAnythingDeleted = Object.values(platform.config.retention).some((days) => days !== null)
+  const retention = createRetention(platform)
+  return [
+    ...(isAnythingDeleted ? [bindJob(DELETE_OLD_ROWS, (_, { signal }) => retention.sweep(signal))] : []),
+    bindJob(FIRE_PLAN, ({ planId }, job) => planFiring.fire(planId, job)),
+    bindJob(FINISH_DELETIONS, () => deletion.sweep()),
+    bindJob(RESTORE_JOBS, async () => {
+      await planFiring.restore()
+      await adoptApprovedCalls(platform.db.prisma)
+      await adoptFormerNotices(platform)
+    }),
+  ]
 }
 
-/** Starts the work on calls that wait for people, or that people have approved. */
-async function startCallWork(
-  platform: Platform,
-  { toolAnswers, approvals, settling }: Core,
-  parts: Parameters<typeof createCarryOut>[1],
-) {
-  const carrying = await createCarrying(platform, { settling, carryOut: createCarryOut(platform, parts) })
-  const notifying = createNotifying(platform, parts)
-  return {
-    timed: [toolAnswers.timed, approvals.timed, carrying.timed, notifying.timed],
-    /** For work that a dead process left unfinished. */
-    sweep: () => approvals.recheck(),
-    async close() {
-      await carrying.close()
-      await notifying.close()
-    },
-  }
-}
-
-/** Starts the timers and sweeps: for everything with a due time, and for what dead processes left behind. */
-function keepUp(
-  platform: Platform,
-  core: Core,
-  { worker, calls, ended }: { worker: Worker; calls: CallWork; ended: (() => Promise<void>)[] },
-): Upkeep {
-  const { lifecycle, leaving, planFiring, inboxRetrying } = core
+/** Starts the timers and sweeps of runs, calls and inboxes: for their due times, and for what dead processes left behind. */
+function keepUp(platform: Platform, core: Core, worker: Worker): Upkeep {
+  const { lifecycle, leaving, inboxRetrying, decideCall } = core
   const due = createDue(platform, [
     ...lifecycle.timed,
     core.usage.timed,
     core.inbox.timed,
     { what: 'an inbox event to be tried again', rows: inboxRetrying.due, handle: inboxRetrying.comeBack },
-    ...calls.timed,
-    { what: 'a plan', rows: planFiring.due, handle: () => planFiring.serve() },
+    ...decideCall.timed,
     { what: 'a run to claim', rows: CLAIMABLE.runs, handle: async () => worker.ring() },
     { what: 'an inbox', rows: CLAIMABLE.inboxes, handle: async () => worker.ring() },
   ])
-  const sweeps = [lifecycle.sweep, leaving.sweep, planFiring.sweep, calls.sweep, ...ended]
+  const sweeps = [lifecycle.sweep, leaving.sweep, decideCall.recheck]
   return startUpkeep(platform, { due, sweeps })
 }
-
-type CallWork = Awaited<ReturnType<typeof startCallWork>>

@@ -1,21 +1,24 @@
 import { randomInt } from 'node:crypto'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
+import { type Broker, createBroker } from '../broker/broker.ts'
+import { deliverLocally } from '../broker/signals.ts'
+import { JOBS_CHANNEL } from '../broker/topics.ts'
 import type { Config } from '../config.ts'
+import { openJobs } from '../jobs/jobs.ts'
 import { createDeltaJoiners } from '../lib/delta-joiner.ts'
 import { messageOf } from '../lib/errors.ts'
 import { logContext } from '../lib/log-context.ts'
 import type { ModelRegistryOptions } from '../models/registry.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { openDatabase } from '../platform/db.ts'
-import { openJobs } from '../platform/jobs.ts'
 import type { Platform, Racepoint } from '../platform/platform.ts'
+import { inspectPostgres } from '../platform/postgres-check.ts'
+import { createPublicUrl } from '../platform/public-url.ts'
 import { createRecord, type Record } from '../platform/record.ts'
 import { createSecretBox } from '../platform/secret-box.ts'
 import { keptSecret } from '../platform/secrets.ts'
-import { heardHere } from '../realtime/heard-here.ts'
-import { createRealtime, type Realtime } from '../realtime/realtime.ts'
-import { JOBS_CHANNEL } from '../realtime/topics.ts'
+import { faultsOf, StartFaults } from '../platform/start-faults.ts'
 
 /** Replacements for tests. */
 export interface AppOptions {
@@ -24,41 +27,47 @@ export interface AppOptions {
   racepoint?: Racepoint
   /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
   redisPrefix?: string
+  /** A check of the start that is not about the outside. Its faults are reported together with those of the outside. */
+  alsoCheck?: () => Promise<void>
 }
 
 /** The connections to the outside, and how to close them. */
 export interface Outside {
   platform: Platform
-  realtime: Realtime
+  realtime: Broker
   record: Record
   close(): Promise<void>
 }
 
 /**
- * Opens database, queue and realtime once; `close` closes them in the opposite order.
- * @throws where one of them cannot be used, with one readable line.
+ * Opens database, queue and realtime once; `close` closes them in the opposite order. Writes nothing before all
+ * settings have been tried.
+ * @throws StartFaults with a line for each that cannot be used
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
-  const { clock = systemClock, racepoint = async () => {}, redisPrefix } = options
+  const { clock = systemClock, racepoint = async () => {} } = options
   const logger = pino({ level: config.logLevel, mixin: () => ({ ...logContext() }) })
-  for (const warning of config.warnings) logger.warn(warning)
   const onError = (error: Error) =>
     logger.warn({ error: messageOf(error) }, 'the database connection reported an error')
   const metrics = new Registry()
-  const { databaseUrl: url, databaseConnections: poolSize, dataDirectory } = config
-  const db = await openDatabase({ url, dataDirectory, poolSize, onError, metrics })
-  const closing = [() => db.close()]
+  const { inspected, realtime } = await tryOutside(config, options, { logger, metrics })
+  for (const warning of [...config.warnings, ...(inspected?.warnings ?? [])]) logger.warn(warning)
+  const closing = [() => realtime.close()]
   const close = async () => {
     for (const closeOne of closing.splice(0).reverse()) await closeOne()
   }
   try {
-    const realtime = await createRealtime({
-      redisUrl: config.redisUrl,
-      logger,
+    const { databaseUrl: url, directDatabaseUrl: directUrl, databaseConnections: poolSize, dataDirectory } = config
+    const db = await openDatabase({
+      url,
+      directUrl,
+      ...(inspected === null ? {} : { inspected }),
+      dataDirectory,
+      poolSize,
+      onError,
       metrics,
-      ...(redisPrefix ? { prefix: redisPrefix } : {}),
     })
-    closing.push(() => realtime.close())
+    closing.push(() => db.close())
     const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
     closing.push(() => jobs.close())
     const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
@@ -71,8 +80,9 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       worker: randomInt(1, 2 ** 31 - 1),
       log,
       // Signals for the process that sent them need not pass through Redis.
-      signals: heardHere(signals, JOBS_CHANNEL),
+      signals: deliverLocally(signals, JOBS_CHANNEL),
       clock,
+      publicUrl: createPublicUrl(config),
       logger,
       metrics,
       secretBox: createSecretBox(secretKey.value, config.secretKeyBefore),
@@ -84,4 +94,28 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
     await close()
     throw error
   }
+}
+
+/** Tries what the settings name, all at once. */
+async function tryOutside(
+  config: Config,
+  { redisPrefix, alsoCheck }: AppOptions,
+  { logger, metrics }: Pick<Platform, 'logger' | 'metrics'>,
+) {
+  const { databaseUrl: url, directDatabaseUrl: directUrl } = config
+  const [database, broker, ...others] = await Promise.allSettled([
+    url === null ? null : inspectPostgres({ url, directUrl }),
+    createBroker({
+      redisUrl: config.redisUrl,
+      logger,
+      metrics,
+      ...(redisPrefix ? { prefix: redisPrefix } : {}),
+    }),
+    alsoCheck?.(),
+  ])
+  if (database.status === 'fulfilled' && broker.status === 'fulfilled' && others[0]?.status === 'fulfilled')
+    return { inspected: database.value, realtime: broker.value }
+  if (broker.status === 'fulfilled') await broker.value.close()
+  const outcomes = [database, broker, ...others]
+  throw new StartFaults(outcomes.flatMap((one) => (one.status === 'rejected' ? faultsOf(one.reason) : [])))
 }

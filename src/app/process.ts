@@ -17,21 +17,42 @@ function refuse(error: unknown): never {
   process.exit(1)
 }
 
-/** Prints the address and the services in use, and the admin token if this start created it. */
-function announce(config: Config, app: Application, server: RunningServer): void {
+/**
+ * Prints the addresses, how to sign in, and the services in use. The admin token is printed only if this start created it;
+ * else only where it is.
+ */
+async function announce(config: Config, app: Application, server: RunningServer): Promise<void> {
+  const { publicUrl } = app.platform
   const lines = [
-    `Parley serves ${server.url}/graphql (role: ${config.role})`,
+    ...(config.role === 'worker'
+      ? [`Parley works at ${server.url} (role: worker)`]
+      : [
+          `Parley console  ${publicUrl.to('/')}`,
+          ...(await signInLines(config, app)),
+          `  graphql   ${publicUrl.to('/graphql')} (role: ${config.role})`,
+        ]),
+    ...(config.publicUrl === null ? [] : [`  listens   ${server.url}`]),
     `  database  ${config.databaseUrl === null ? `embedded PostgreSQL (PGlite) in ${config.dataDirectory}` : 'PostgreSQL (DATABASE_URL)'}`,
     `  realtime  ${config.redisUrl === null ? 'in this process' : 'Redis (REDIS_URL)'}`,
-    `  model     ${config.defaultModel}, for agents created without one`,
+    `  model     ${app.models.defaultModel()}, for agents created without one`,
   ]
-  if (app.adminToken.generated) {
-    lines.push(
-      `  admin     Authorization: Bearer ${app.adminToken.value}`,
-      `            (created now, stored in ${config.dataDirectory}/admin-token)`,
-    )
-  }
   process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+/** On a server without people on this machine, a link that signs in; and the place of the admin token. */
+async function signInLines(config: Config, { adminToken, startLink, platform }: Application): Promise<string[]> {
+  const path = await startLink.create()
+  const place = config.adminToken === null ? `${config.dataDirectory}/admin-token` : 'PARLEY_ADMIN_TOKEN'
+  return [
+    ...(path === null
+      ? []
+      : [
+          `  sign in   ${platform.publicUrl.to(path)}`,
+          '            (works once, for 15 minutes, while no person exists)',
+        ]),
+    adminToken.generated ? `  token     ${adminToken.value}` : `  token     in ${place}`,
+    ...(adminToken.generated ? [`            (created now, stored in ${place})`] : []),
+  ]
 }
 
 /** Within this time two signals count as one: a process group gets one from the sender and one from npm. */
@@ -58,18 +79,16 @@ function drainOnSignal(app: Application, server: RunningServer): void {
 
 async function main(): Promise<void> {
   const config = readConfig()
-  await checkAddress(config)
-  const app = await createApp(config)
+  const app = await createApp(config, { alsoCheck: () => checkAddress(config) })
   surviveRejections(app.platform.logger, app.platform.metrics)
   const server = await startServer({ app, config }).catch(async (error) => {
     await app.close(0)
     throw error
   })
-  app.setOrigin(server.url)
   if (config.role !== 'api') await app.startWorker()
   drainOnSignal(app, server)
   if (config.databaseUrl === null) giveBackMemory()
-  announce(config, app, server)
+  await announce(config, app, server)
   flushCompileCache()
 }
 

@@ -25,6 +25,8 @@ export function combinedFaults(
     faults.push(`PARLEY_DEFAULT_MODEL: there is no provider ${JSON.stringify(provider)} in PARLEY_PROVIDERS`)
   }
   if (known?.lacks) faults.push(`PARLEY_DEFAULT_MODEL: ${known.lacks}`)
+  if (set.PARLEY_DIRECT_DATABASE_URL && !set.DATABASE_URL)
+    faults.push('PARLEY_DIRECT_DATABASE_URL: needs DATABASE_URL; set DATABASE_URL instead if there is no pooler')
   const split = set.PARLEY_ROLE === 'api' || set.PARLEY_ROLE === 'worker'
   for (const name of ['DATABASE_URL', 'REDIS_URL']) {
     if (split && !set[name]) faults.push(`${name}: required when PARLEY_ROLE is api or worker`)

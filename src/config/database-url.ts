@@ -1,9 +1,5 @@
 import { z } from 'zod'
-
-const PROTOCOLS = ['postgres:', 'postgresql:']
-
-/** Adds a host, which `URL` requires and `pg` does not. */
-const withHost = (value: string) => value.replace('@/', '@socket/')
+import { PostgresUrlError, readPostgresUrl, unknownParameters } from '../lib/postgres-url.ts'
 
 /**
  * The address of PostgreSQL: `postgresql://user:password@host:5432/name`, or for a Unix socket, its folder as `host`:
@@ -11,8 +7,20 @@ const withHost = (value: string) => value.replace('@/', '@socket/')
  */
 export const databaseUrl = z
   .string()
-  .refine((value) => URL.canParse(withHost(value)) && PROTOCOLS.includes(new URL(withHost(value)).protocol), {
-    message:
-      'must be a URL like postgresql://user@host:5432/name, or postgresql://user@/name?host=/var/run/postgresql for a socket',
+  .superRefine((value, context) => {
+    try {
+      readPostgresUrl(value)
+    } catch (error) {
+      if (!(error instanceof PostgresUrlError)) throw error
+      for (const message of error.faults) context.addIssue({ code: 'custom', message })
+    }
   })
   .optional()
+
+/** Warnings about parameters of a valid URL that have no effect and that nobody documents as harmless. */
+export function databaseUrlWarnings(set: Record<string, string | undefined>): string[] {
+  return ['DATABASE_URL', 'PARLEY_DIRECT_DATABASE_URL'].flatMap((name) => {
+    const names = set[name] === undefined ? [] : unknownParameters(readPostgresUrl(set[name]))
+    return names.length === 0 ? [] : [`${name}: ignores the parameters ${names.join(', ')}`]
+  })
+}

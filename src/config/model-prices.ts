@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { ModelPrice } from '../lib/model-cost.ts'
 import { parseModelName } from '../lib/model-name.ts'
 import { readJsonSetting } from './json-setting.ts'
+import shippedPrices from './shipped-prices.json' with { type: 'json' }
 
 /** Prices by model name. */
 export type ModelPrices = ReadonlyMap<string, ModelPrice>
@@ -20,8 +21,22 @@ const PRICE = z.strictObject({ input: usd, cachedInput: usd.optional(), output: 
   cachedInput: price.cachedInput ?? price.input,
 }))
 
-/** Reads PARLEY_PRICES: JSON, or `file:` and a path. A model without a price has an unknown cost; `demo` is free. */
+/** The public prices of well-known models at the date in the file. `openai.chat` has the prices of `openai`. */
+function readShippedPrices(): [string, ModelPrice][] {
+  return Object.entries<Record<string, unknown>>(shippedPrices.providers).flatMap(([provider, models]) => {
+    const names = provider === 'openai' ? ['openai', 'openai.chat'] : [provider]
+    return Object.entries(models).flatMap(([model, price]) =>
+      names.map((name): [string, ModelPrice] => [`${name}:${model}`, PRICE.parse(price)]),
+    )
+  })
+}
+
+/**
+ * Reads PARLEY_PRICES: JSON, or `file:` and a path. Its prices override those that Parley ships; `off` for no prices. A
+ * model without a price has an unknown cost; `demo` is free.
+ */
 export function readModelPrices(text: string | undefined): ReadPrices {
+  if (text === 'off') return { prices: new Map([DEMO_COSTS_NOTHING]), faults: [] }
   const faults: string[] = []
   const read = text === undefined ? null : readJsonSetting(text)
   if (read?.type === 'fault') faults.push(`PARLEY_PRICES: ${read.fault}`)
@@ -38,5 +53,5 @@ export function readModelPrices(text: string | undefined): ReadPrices {
     )
     return data === undefined ? [] : [[name, data]]
   })
-  return { prices: new Map([DEMO_COSTS_NOTHING, ...prices]), faults }
+  return { prices: new Map([DEMO_COSTS_NOTHING, ...readShippedPrices(), ...prices]), faults }
 }

@@ -1,28 +1,17 @@
 import { z } from 'zod'
 import { PROVIDER_NAME } from '../lib/model-name.ts'
+import {
+  isBaseUrl,
+  isPackageInstalled,
+  isPrivateUrl,
+  MODEL_APIS,
+  type ModelProviderSettings,
+  PROVIDER_PRESETS,
+  type ProviderPreset,
+  providerSettings,
+  sendableSecret,
+} from '../lib/model-provider.ts'
 import { readJsonSetting } from './json-setting.ts'
-
-const APIS = ['openai', 'openai-chat', 'anthropic', 'google'] as const
-
-/** The protocol of a provider: OpenAI Responses, OpenAI Chat Completions, Anthropic Messages, or Google Gemini. */
-export type ModelApi = (typeof APIS)[number]
-
-/** The AI SDK package that implements the protocol. */
-export type ProviderPackage = '@ai-sdk/openai' | '@ai-sdk/openai-compatible' | '@ai-sdk/anthropic' | '@ai-sdk/google'
-
-/** The settings of a model provider. */
-export interface ModelProviderSettings {
-  /** The part before the colon in model names. */
-  name: string
-  api: ModelApi
-  package: ProviderPackage
-  /** With its version path; null for the default of the API. Must not contain a secret. */
-  baseUrl: string | null
-  apiKey: string | null
-  headers: Record<string, string>
-  /** Why no model of the provider can be used, as the end of a sentence; null if they can. */
-  lacks: string | null
-}
 
 type Environment = Record<string, string | undefined>
 
@@ -32,23 +21,11 @@ export const baseUrl = z
   .refine(isBaseUrl, 'must be a URL that begins with http:// or https://, without user, password, query or fragment')
 
 const PROVIDER = z.strictObject({
-  api: z.enum(APIS, `must be one of ${APIS.join(', ')}`),
+  api: z.enum(MODEL_APIS, `must be one of ${MODEL_APIS.join(', ')}`),
   baseUrl: baseUrl.optional(),
   apiKey: z.string().optional(),
   headers: z.record(z.string(), z.string()).optional(),
 })
-
-type Preset = z.infer<typeof PROVIDER> & { keyVariable?: string }
-
-/** Defaults for a provider that is given as one word, and the variable with its key. */
-const PRESETS = new Map<string, Preset>(
-  Object.entries({
-    ollama: { api: 'openai-chat', baseUrl: 'http://localhost:11434/v1' },
-    lmstudio: { api: 'openai-chat', baseUrl: 'http://localhost:1234/v1' },
-    vllm: { api: 'openai-chat', baseUrl: 'http://localhost:8000/v1' },
-    openrouter: { api: 'openai-chat', baseUrl: 'https://openrouter.ai/api/v1', keyVariable: 'OPENROUTER_API_KEY' },
-  }),
-)
 
 /** The providers, and the faults found, a line each, without secrets. */
 export interface ReadProviders {
@@ -59,7 +36,8 @@ export interface ReadProviders {
 
 /**
  * Reads the providers of PARLEY_PROVIDERS, then adds `openai` and `openai.chat` from OPENAI_API_KEY and
- * OPENAI_BASE_URL, unless these names are taken. A key or header `env:NAME` is replaced by the value of that variable.
+ * OPENAI_BASE_URL, and each provider whose usual variable has a key, unless these names are taken. A key or header
+ * `env:NAME` is replaced by the value of that variable.
  */
 export function readModelProviders(environment: Environment, isInstalled = isPackageInstalled): ReadProviders {
   const faults: string[] = []
@@ -73,8 +51,47 @@ export function readModelProviders(environment: Environment, isInstalled = isPac
       faults.push(`PARLEY_PROVIDERS: ${name} needs the package ${needed}, which is not installed`)
   }
   const warnings = named.flatMap(({ name, lacks }) => (lacks === null ? [] : [`PARLEY_PROVIDERS: ${name} ${lacks}`]))
-  const usual = usualProviders(environment).filter(({ name }) => named.every((other) => other.name !== name))
-  return { providers: [...named, ...usual], faults, warnings }
+  const isFree = (name: string) => named.every((other) => other.name !== name)
+  const keyed = keyedProviders(environment, isFree)
+  faults.push(...keyed.faults)
+  const usual = openAIProviders(environment).filter(({ name }) => isFree(name))
+  return { providers: [...named, ...usual, ...keyed.providers], faults, warnings: [...warnings, ...keyed.warnings] }
+}
+
+/** The providers whose usual variables have a key. Their packages are loaded when a model is used. */
+function keyedProviders(environment: Environment, isFree: (name: string) => boolean): ReadProviders {
+  const found = [...PROVIDER_PRESETS].filter(
+    ([name, { keyVariables = [] }]) => isFree(name) && keyVariables.some((variable) => environment[variable]),
+  )
+  const read = found.map(([name, { keyVariables = [] }]) => {
+    const { provider, faults } = readProvider(name, {}, environment)
+    const [variable] = keyVariables.filter((one) => environment[one])
+    return { provider, faults: faults.map((fault) => fault.replace(`${name}.apiKey`, variable ?? name)) }
+  })
+  const azure = isFree('azure') ? readAzure(environment) : { providers: [], faults: [], warnings: [] }
+  return {
+    providers: [...read.flatMap(({ provider }) => provider ?? []), ...azure.providers],
+    faults: [...read.flatMap(({ faults }) => faults), ...azure.faults],
+    warnings: azure.warnings,
+  }
+}
+
+/** Azure's own address of OpenAI's API, in which models are named by deployments. */
+function readAzure(environment: Environment): ReadProviders {
+  const { AZURE_API_KEY: apiKey, AZURE_RESOURCE_NAME: resource } = environment
+  const nothing = { providers: [], faults: [], warnings: [] }
+  if (!apiKey) return nothing
+  if (!resource) return { ...nothing, warnings: ['AZURE_API_KEY: the provider azure also needs AZURE_RESOURCE_NAME'] }
+  if (!/^[a-z0-9][a-z0-9-]{0,63}$/i.test(resource))
+    return {
+      ...nothing,
+      faults: ['AZURE_RESOURCE_NAME: must be the name of the resource: letters, digits and hyphens'],
+    }
+  const baseUrl = `https://${resource}.openai.azure.com/openai/v1`
+  const given = { api: 'openai', baseUrl, apiKey: 'env:AZURE_API_KEY', headers: { 'api-key': 'env:AZURE_API_KEY' } }
+  const { provider, faults } = readProvider('azure', given, environment)
+  const named = [...new Set(faults.map((fault) => `AZURE_API_KEY: ${fault.split(': ').slice(1).join(': ')}`))]
+  return { ...nothing, providers: provider === null ? [] : [provider], faults: named }
 }
 
 function entriesOf(text: string | undefined, faults: string[]): [string, unknown][] {
@@ -94,7 +111,7 @@ function readProvider(
   const isNameable = PROVIDER_NAME.test(name) && name !== 'demo'
   if (!isNameable)
     return { provider: null, faults: [`${JSON.stringify(name.slice(0, 64))} is not a valid provider name`] }
-  const { keyVariable, ...preset }: Partial<Preset> = PRESETS.get(name) ?? {}
+  const { keyVariables = [], smallModel: _, ...preset }: Partial<ProviderPreset> = PROVIDER_PRESETS.get(name) ?? {}
   const parsed = PROVIDER.safeParse(isObject(given) ? { ...preset, ...given } : given)
   if (!parsed.success) {
     return {
@@ -110,15 +127,14 @@ function readProvider(
     return 'value' in read ? read.value : ''
   }
   const key = parsed.data.apiKey
-  const apiKey = key === undefined ? (environment[keyVariable ?? ''] ?? null) : secretOf('apiKey', key)
+  const usual = keyVariables.map((variable) => environment[variable]).find((value) => value)
+  const readKey = key ?? usual
+  const apiKey = readKey === undefined ? null : secretOf('apiKey', readKey)
   const headers = Object.fromEntries(
     Object.entries(parsed.data.headers ?? {}).map(([header, value]) => [header, secretOf(`headers.${header}`, value)]),
   )
   faults.push(...faultsOfHeaders(name, headers))
-  const isKeyless = baseUrl !== null && (keyVariable === undefined || baseUrl !== preset.baseUrl)
-  const isBare = apiKey === null && Object.keys(headers).length === 0 && !isKeyless
-  const lacks = isBare ? `needs an apiKey${keyVariable === undefined ? '' : `, or ${keyVariable}`}` : null
-  const provider = { name, api, package: packageOf(api, baseUrl), baseUrl, apiKey, headers, lacks }
+  const provider = providerSettings({ name, api, baseUrl, apiKey, headers }, ['an apiKey', ...keyVariables])
   return { provider: faults.length > 0 ? null : provider, faults }
 }
 
@@ -134,10 +150,10 @@ function readSecret(text: string, environment: Environment): Secret {
   return value === undefined ? { fault: `the variable ${variable} is not set` } : sendable(value)
 }
 
-/** Rejects text that no header can contain: every request would fail with an error that contains it. */
+/** Rejects text that no header can contain. */
 function sendable(text: string): Secret {
-  const value = text.trim()
-  return /^[\x20-\x7e]+$/.test(value) ? { value } : { fault: 'must be printable ASCII' }
+  const value = sendableSecret(text)
+  return value === null ? { fault: 'must be printable ASCII' } : { value }
 }
 
 function faultsOfHeaders(name: string, headers: Record<string, string>): string[] {
@@ -153,20 +169,16 @@ function faultsOfHeaders(name: string, headers: Record<string, string>): string[
   })
 }
 
-/** Chat Completions of OpenAI's own reasoning models need options that compatible servers do not understand. */
-function packageOf(api: ModelApi, baseUrl: string | null): ProviderPackage {
-  if (api === 'anthropic' || api === 'google') return `@ai-sdk/${api}`
-  return api === 'openai-chat' && baseUrl !== null ? '@ai-sdk/openai-compatible' : '@ai-sdk/openai'
-}
-
-function usualProviders({ OPENAI_API_KEY, OPENAI_BASE_URL }: Environment): ModelProviderSettings[] {
+function openAIProviders({ OPENAI_API_KEY, OPENAI_BASE_URL }: Environment): ModelProviderSettings[] {
   const apiKey = OPENAI_API_KEY ?? null
   const baseUrl = OPENAI_BASE_URL ?? null
   const isUsable = apiKey !== null || baseUrl !== null
   const lacks = isUsable
     ? null
     : 'needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server; "demo" needs neither'
-  const common = { package: '@ai-sdk/openai' as const, baseUrl, apiKey, headers: {}, lacks }
+  const isLocal = isPrivateUrl(baseUrl)
+  const vacancy = isUsable ? {} : { isVacant: true }
+  const common = { package: '@ai-sdk/openai' as const, baseUrl, apiKey, headers: {}, lacks, isLocal, ...vacancy }
   return [
     { name: 'openai', api: 'openai', ...common },
     { name: 'openai.chat', api: 'openai-chat', ...common },
@@ -175,19 +187,4 @@ function usualProviders({ OPENAI_API_KEY, OPENAI_BASE_URL }: Environment): Model
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isBaseUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, username, password, search, hash } = new URL(text)
-  return ['http:', 'https:'].includes(protocol) && [username, password, search, hash].every((part) => part === '')
-}
-
-function isPackageInstalled(name: ProviderPackage): boolean {
-  try {
-    import.meta.resolve(name)
-    return true
-  } catch {
-    return false
-  }
 }

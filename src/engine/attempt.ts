@@ -1,4 +1,5 @@
 import {
+  APICallError,
   jsonSchema,
   type LanguageModel,
   type LanguageModelCallEndEvent,
@@ -8,23 +9,26 @@ import {
 } from 'ai'
 import { logWarnings, prepareRetries } from 'ai/internal'
 import type { ModelSettings } from '../agents/model-settings.ts'
+import type { StepPlan } from '../context/mind.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import { unlessAborted } from '../lib/async.ts'
-import type { StepPlan } from '../minds/mind.ts'
-import { ModelFailure } from '../minds/model-error.ts'
 import { wishing } from '../models/call-wishes.ts'
+import { readProviderError } from '../models/provider-error.ts'
+import type { SpaceWriter } from '../posting/space-writer.ts'
 import type { Journal, JournaledStep } from '../runs/journal.ts'
-import type { Claim } from '../runs/lifecycle.ts'
 import { messagesFor } from '../runs/model-messages.ts'
 import type { RunEvents } from '../runs/run-events.ts'
-import type { SpaceWriter } from '../speech/space-writer.ts'
+import type { RunExecution } from '../tools/run-context.ts'
 import type { Tool } from '../tools/tool.ts'
-import { createLiveGeneration, type LiveGeneration } from './live-generation.ts'
+import { createLiveGeneration, type Draft, type LiveGeneration } from './live-generation.ts'
+import { ModelFailure } from './model-failure.ts'
 
 /** Model providers, addressed by model name. */
 export interface Models {
   /** @throws if the name no longer resolves to a usable model */
   resolve(name: string): Promise<LanguageModel>
+  /** Whether a model takes files of this type in the results of tools. */
+  takesFile(name: string, mediaType: string): boolean
   /** Removes API keys from a text that a provider returned. */
   redact(text: string): string
   /** Records a failure of the model's provider. */
@@ -39,10 +43,9 @@ export interface GenerationParts {
    * @returns why no model may be called (a budget is exhausted), or null
    */
   reserve(plan: StepPlan, steps: readonly JournaledStep[]): Promise<string | null>
-  claim: Claim
+  run: RunExecution
   tools: Map<string, Tool>
   models: Models
-  signal: AbortSignal
   /** How long a model may send nothing before the attempt fails. */
   silenceMs: number
   journal: Journal
@@ -72,13 +75,13 @@ export async function attempt(
   parts: GenerationParts,
   step: number,
   plan: StepPlan,
-  { name, maxRetries }: { name: string; maxRetries: number },
+  { name, maxRetries, before }: { name: string; maxRetries: number; before: Draft | null },
 ): Promise<Attempt> {
-  const { tools, models, signal, silenceMs, writer, events } = parts
+  const { run, tools, models, silenceMs, writer, events } = parts
   const offered = new Map([...tools].filter(([tool]) => plan.activeTools.includes(tool)))
   const came: Pick<Attempt, 'end' | 'failure'> = { end: null, failure: null }
   const fail = (error: unknown) => {
-    came.failure ??= new ModelFailure(error, { redact: models.redact })
+    came.failure ??= new ModelFailure(error, { redact: models.redact, offered: [...offered.keys()] })
   }
   const startedAt = new Date()
   let silence: ReturnType<typeof createSilenceLimit> | null = null
@@ -87,6 +90,7 @@ export async function attempt(
     step,
     tools: offered,
     toolNames,
+    before,
     writer,
     events,
     onPart: () => silence?.broken(),
@@ -96,15 +100,15 @@ export async function attempt(
   })
   if (model === undefined) return { live, startedAt, isSilent: false, ...came }
   silence = createSilenceLimit(silenceMs)
-  const abortSignal = AbortSignal.any([signal, silence.signal])
+  const abortSignal = AbortSignal.any([run.signal, silence.signal])
   const call: ModelCall = {
     model: live.watch(model),
     instructions: plan.instructions,
-    messages: messagesFor(name, plan.messages),
+    messages: messagesFor(name, plan.messages, (mediaType) => models.takesFile(name, mediaType)),
     tools: described(offered),
     toolChoice: plan.toolChoice,
     abortSignal,
-    ...settingsOf(plan.modelSettings, parts.claim.run.agentId),
+    ...settingsOf(plan.modelSettings, run.context.run.agentId),
     onLanguageModelCallEnd: (event) => {
       came.end = event
     },
@@ -113,6 +117,7 @@ export async function attempt(
     if (!abortSignal.aborted) fail(error)
   })
   silence.end()
+  await live.settled()
   const isSilent = silence.signal.aborted
   if (isSilent) came.failure = new ModelFailure(silence.signal.reason, { blame: 'provider' })
   return { live, startedAt, isSilent, ...came }
@@ -130,7 +135,7 @@ async function follow(
 ): Promise<void> {
   const { model, abortSignal } = call
   const { retry } = prepareRetries({ maxRetries, abortSignal })
-  const begun = retry(() => streamLanguageModelCall(call))
+  const begun = retry(() => streamLanguageModelCall(call).catch(rethrowFinal))
   const { stream } = await unlessAborted(abortSignal, Promise.resolve(begun))
   const reader = stream.getReader()
   // A provider that ignores the signal keeps running; only its stream is canceled here.
@@ -147,6 +152,22 @@ async function follow(
   } finally {
     abortSignal.removeEventListener('abort', leave)
   }
+}
+
+/** The SDK retries by status alone. @throws the error, marked as final if the provider says that a retry cannot help */
+function rethrowFinal(error: unknown): never {
+  if (!APICallError.isInstance(error) || !error.isRetryable || readProviderError(error).isRetryable) throw error
+  const { message, url, requestBodyValues, statusCode, responseHeaders, responseBody } = error
+  throw new APICallError({
+    message,
+    url,
+    requestBodyValues,
+    isRetryable: false,
+    cause: error,
+    ...(statusCode === undefined ? {} : { statusCode }),
+    ...(responseHeaders === undefined ? {} : { responseHeaders }),
+    ...(responseBody === undefined ? {} : { responseBody }),
+  })
 }
 
 /** An agent's settings in the SDK's terms. The cache key is the agent's id, because its prompts share a prefix. */

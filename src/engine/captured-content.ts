@@ -1,6 +1,6 @@
 import type { Attributes } from '@opentelemetry/api'
 import type { ModelMessage } from 'ai'
-import type { StepPlan } from '../minds/mind.ts'
+import type { StepPlan } from '../context/mind.ts'
 import type { Generation } from '../runs/journal.ts'
 
 /** Parts of messages, by OpenTelemetry's semantic conventions for generative AI. */

@@ -1,13 +1,19 @@
+import type { Lifecycle } from '../flows/lifecycle.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { onBehalfOf } from '../lib/log-context.ts'
+import { forRequester } from '../lib/requester-context.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requesterOf } from '../rules/requester.ts'
+import type { RunEnding } from '../rules/run-end.ts'
 import type { Claim } from '../runs/claiming.ts'
 import { RunLostError } from '../runs/hold.ts'
 import type { Leases } from '../runs/leases.ts'
-import type { Lifecycle, RunEnding } from '../runs/lifecycle.ts'
-import { type PerformEnd, type PerformParts, perform } from './perform.ts'
+import type { RunExecution } from '../tools/run-context.ts'
+import { type PerformParts, perform } from './perform.ts'
+import { createRunExecution } from './run-context.ts'
+import type { PerformEnd } from './step-end.ts'
 
 /** A run's slot in the concurrency limit of this process. */
 export interface Place {
@@ -36,16 +42,13 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
   const { lifecycle, leases } = parts
   const { logger } = platform
 
-  async function carryOut(claim: Claim, fresh: boolean, place: Place, signal: AbortSignal): Promise<void> {
-    const standAside = async <T>(wait: Promise<T>): Promise<T> => {
-      place.giveBack()
-      return wait.finally(() => place.takeAgain())
-    }
-    const end = await perform(platform, parts, { claim, fresh, signal, standAside }).catch(ifLost)
+  /** Performs a run until it ends or pauses. A run whose calls were all answered before it could pause continues. */
+  async function performUntilPause(run: RunExecution, { fresh }: { fresh: boolean }): Promise<void> {
+    const end = await perform(platform, parts, { run, fresh }).catch(ifLost)
     if (end.type === 'aborted') return
-    if (end.type === 'finished' && end.isWritten === true) return lifecycle.completed(claim)
-    if (end.type !== 'waiting') await bringToEnd(parts, claim, endingOf(end))
-    else if (!(await lifecycle.pause(claim, end.callIds))) await carryOut(claim, false, place, signal)
+    if (end.type === 'finished' && end.isWritten === true) return lifecycle.publishCompleted(run.context)
+    if (end.type !== 'waiting') await bringToEnd(parts, run, endingOf(end))
+    else if (!(await lifecycle.pause(run.context, end.callIds))) await performUntilPause(run, { fresh: false })
   }
 
   /**
@@ -70,7 +73,8 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
     const signal = AbortSignal.any([inHands.signal, handBack])
     try {
       await lifecycle.announce(claim)
-      await carryOut(claim, claim.attempt === 1, place, signal)
+      const run = createRunExecution(claim, { signal, standAside: standAsideOf(place) })
+      await performUntilPause(run, { fresh: claim.attempt === 1 })
       if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
     } catch (error) {
       // A stop that committed just before the last write: there is nothing to release, and the stop
@@ -84,15 +88,24 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
   }
 
   return {
-    execute: (claim, place, handBack) => onBehalfOf(idsOf(claim), () => execute(claim, place, handBack)),
+    execute: (claim, place, handBack) =>
+      onBehalfOf(idsOf(claim), () => forRequester(requesterOf(claim.run).id, () => execute(claim, place, handBack))),
   }
 }
 
 const idsOf = ({ run }: Claim) => ({ runId: run.id, agentId: run.agentId })
 
-async function bringToEnd({ lifecycle, observer }: ExecutorParts, claim: Claim, ending: RunEnding): Promise<void> {
-  const ended = await lifecycle.end(claim, ending)
-  if (ended?.isErased === true) observer.erased(claim)
+/** Returns a function that frees the slot while it awaits something. */
+function standAsideOf(place: Place): RunExecution['standAside'] {
+  return async (wait) => {
+    place.giveBack()
+    return wait.finally(() => place.takeAgain())
+  }
+}
+
+async function bringToEnd({ lifecycle, observer }: ExecutorParts, run: RunExecution, ending: RunEnding): Promise<void> {
+  const ended = await lifecycle.end(run.context, ending)
+  if (ended?.isErased === true) observer.erased(run)
 }
 
 function ifLost(error: unknown): PerformEnd {
@@ -102,7 +115,7 @@ function ifLost(error: unknown): PerformEnd {
 
 function endingOf(end: Exclude<PerformEnd, { type: 'waiting' | 'aborted' }>): RunEnding {
   if (end.type === 'finished') return { status: 'COMPLETED', stopReason: end.stopReason, summary: end.text }
-  if (end.type === 'failed') return { status: 'FAILED', stopReason: 'MODEL_FAILED', error: end.error }
+  if (end.type === 'failed') return { status: 'FAILED', stopReason: 'MODEL_FAILED', error: end.error, fault: end.fault }
   if (end.type === 'over-budget') return { status: 'FAILED', stopReason: 'OVER_BUDGET', error: end.error }
   const { ending } = end
   const { reason } = ending

@@ -1,7 +1,7 @@
 import { counter, histogram } from '../lib/metrics.ts'
 import { costOf, usdOf } from '../lib/model-cost.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { Usage } from '../runs/ledger.ts'
+import type { Usage } from '../stores/run-store.ts'
 
 /** Prometheus metrics of the model calls of this process, including those of cycles that were rolled back. */
 export interface GenerationMetrics {

@@ -1,16 +1,17 @@
 import type { LanguageModelCallEndEvent } from 'ai'
+import type { StepPlan } from '../context/mind.ts'
+import { estimatedUsage, usageOf } from '../context/token-usage.ts'
 import { sleep } from '../lib/async.ts'
-import type { StepPlan } from '../minds/mind.ts'
-import { ModelFailure } from '../minds/model-error.ts'
-import { estimatedUsage, usageOf } from '../minds/token-usage.ts'
+import type { SpaceWriter } from '../posting/space-writer.ts'
+import { requesterOf } from '../rules/requester.ts'
 import { messagesOfStep } from '../runs/conversation.ts'
 import type { FailedModel, Generation, JournaledStep, KeptStep } from '../runs/journal.ts'
-import type { NewToolCall } from '../runs/tool-calls.ts'
-import type { SpaceWriter } from '../speech/space-writer.ts'
-import { requesterOf } from '../tools/custom/schema-checks.ts'
+import type { NewToolCall } from '../stores/call-store.ts'
 import { heardInPart } from '../tools/tool.ts'
 import { type Attempt, attempt, type GenerationParts } from './attempt.ts'
 import { assistantMessage, callsOf } from './generated-content.ts'
+import type { Draft } from './live-generation.ts'
+import { ModelFailure } from './model-failure.ts'
 
 /** The outcome of a generation. */
 export type Generated =
@@ -31,9 +32,9 @@ const FIRST_PAUSE_MS = 500
 /**
  * Makes one generation and journals it. Calls the first model whose provider is not in cooldown,
  * and shows its output live. If it fails before anything was shown, calls the next model at once.
- * If the last model, or one that has already shown something, breaks off, calls it again; the
- * messages that it had begun stay INTERRUPTED. Journals the result and publishes the calls that
- * failed validation.
+ * If the last model, or one that has already shown something, breaks off, calls it again, and it
+ * continues the message that it had begun. Journals the result and publishes the calls that failed
+ * validation.
  */
 export async function generate(parts: GenerationParts, steps: JournaledStep[], plan: StepPlan): Promise<Generated> {
   const { order, failed } = await orderOf(parts, plan)
@@ -44,7 +45,7 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
     failed.push({ model: name, error: asked.failure.message })
     const over = await parts.reserve(plan, steps)
     if (over !== null) return { type: 'over-budget', error: over }
-    if (parts.signal.aborted) return { type: 'aborted' }
+    if (parts.run.signal.aborted) return { type: 'aborted' }
   }
   throw new Error('the step plan names no model')
 }
@@ -82,24 +83,27 @@ interface Question {
 async function ask(parts: GenerationParts, question: Question): Promise<Generated & { hasShown?: boolean }> {
   const { steps, plan, name, isLast } = question
   let hasShown = false
+  let before: Draft | null = null
   for (let retries = 0; ; retries++) {
-    const made = await attempt(parts, steps.length, plan, { name, maxRetries: isLast || hasShown ? MOST_RETRIES : 0 })
-    const isStopped = parts.signal.aborted
+    const maxRetries = isLast || hasShown ? MOST_RETRIES : 0
+    const made: Attempt = await attempt(parts, steps.length, plan, { name, maxRetries, before })
+    const isStopped = parts.run.signal.aborted
     hasShown ||= made.live.hasShown()
     if (!isStopped && isItsProvidersFault(made)) await parts.models.failed(name)
     const next = nextOf(made, retries, isLast || hasShown)
     if (next === 'keep') {
       const step = await keep(parts, question, made)
       const { failure } = made
-      return failure === null || parts.signal.aborted
+      return failure === null || parts.run.signal.aborted
         ? { type: 'journaled', step }
         : { type: 'failed', failure, hasShown }
     }
     await account(parts, plan, made, name)
     const end = await endAfter(parts, question, made, { isStopped, isOver: next === 'give up' })
     if (end !== null) return { ...end, hasShown }
-    await interrupt(parts.writer, made.live.begunCall())
-    await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.signal)
+    before = made.live.draft()
+    if (before === null) await interrupt(parts.writer, made.live.begunCall())
+    await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.run.signal)
   }
 }
 
@@ -110,11 +114,11 @@ async function endAfter(
   made: Attempt,
   { isStopped, isOver }: { isStopped: boolean; isOver: boolean },
 ): Promise<Exclude<Generated, { type: 'journaled' }> | null> {
-  if (isStopped || parts.signal.aborted) return { type: 'aborted' }
+  if (isStopped || parts.run.signal.aborted) return { type: 'aborted' }
   if (isOver) return { type: 'failed', failure: failureOf(made) }
   const over = await parts.reserve(plan, steps)
   if (over !== null) return { type: 'over-budget', error: over }
-  return parts.signal.aborted ? { type: 'aborted' } : null
+  return parts.run.signal.aborted ? { type: 'aborted' } : null
 }
 
 /** A broken-off response is kept if no other model will be called: it says why the run fails. */
@@ -129,13 +133,15 @@ async function keep(
   { live, end, startedAt, failure }: Attempt,
 ): Promise<KeptStep> {
   if (end === null) throw new Error('a generation without an end cannot be journaled')
-  const requester = requesterOf(parts.claim.run)
+  const requester = requesterOf(parts.run.context.run)
   const calls = await callsOf(end.content, { tools: parts.tools, live, requester })
   for (const call of calls)
     if (call.status === 'FAILED' && (await parts.writer.isHeard(call.id))) call.output = heardInPart(call.output)
   const isAll = failure === null && live.begunCall() === null
   const generation = generationOf(question, end, startedAt)
-  const step = await parts.journal.generated(parts.claim, generation, calls, isAll ? parts.completing : undefined)
+  const { run, journal, completing } = parts
+  const step = await journal.generated(run.context, generation, calls, isAll ? completing : undefined)
+  run.apply({ learned: { label: step.label } })
   await tellOf(parts, calls, live.begunCall(), end.finishReason)
   return step
 }
@@ -145,7 +151,7 @@ async function account(parts: GenerationParts, plan: StepPlan, { end, live }: At
   if (end === null && live.received() === '') return
   const sent = [plan.instructions, plan.messages]
   const cost = end === null ? estimatedUsage(sent, live.received()) : usageOf(end.usage, () => sent, live.received)
-  await parts.journal.abandoned(parts.claim, cost, name)
+  await parts.journal.abandoned(parts.run.context, cost, name)
 }
 
 /** Whether the provider failed to finish its response. */
@@ -153,13 +159,9 @@ function isBrokenOff({ end }: Attempt): boolean {
   return end === null || ['error', 'interrupted'].includes(end.finishReason)
 }
 
-/**
- * Whether a retry may help: the stream broke off after it had begun, or fell silent, and the error
- * is not marked as permanent.
- */
+/** Whether a retry may help: the stream broke off after it had begun, or fell silent, and the error is not permanent. */
 function isRecoverable(made: Attempt): boolean {
-  const cause = made.failure?.cause as { isRetryable?: boolean } | undefined
-  if (cause?.isRetryable === false || !isBrokenOff(made)) return false
+  if (made.failure?.isRetryable === false || !isBrokenOff(made)) return false
   return made.end !== null || made.live.hasBegun() || made.isSilent
 }
 

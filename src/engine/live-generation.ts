@@ -2,11 +2,19 @@ import type { LanguageModel } from 'ai'
 import { UNKNOWN_TOOL } from '../agents/tool-names.ts'
 import { newId } from '../lib/ids.ts'
 import type { StreamPart } from '../models/language-model.ts'
+import type { SpaceWriter } from '../posting/space-writer.ts'
+import { createTextFieldScanner, type TextFieldScanner } from '../posting/text-field.ts'
 import type { RunEvents } from '../runs/run-events.ts'
-import type { SpaceWriter } from '../speech/space-writer.ts'
-import { createTextFieldScanner, type TextFieldScanner } from '../speech/text-field.ts'
 import type { Tool } from '../tools/tool.ts'
 import { tapModel } from './tapped-model.ts'
+
+/** The call of a generation that broke off in the middle of a message. The next attempt continues the message. */
+export interface Draft {
+  callId: string
+  toolName: string
+  /** The input so far. */
+  input: string
+}
 
 /** One attempt at a generation while it streams: what is shown live, and the ids of its calls. */
 export interface LiveGeneration {
@@ -14,8 +22,12 @@ export interface LiveGeneration {
   watch(model: LanguageModel): LanguageModel
   /** Our id for a call of the model. */
   callIdOf(modelCallId: string): string
-  /** Our id of the call that is shown live while its input streams, if there is one. */
+  /** Our id of the call that is shown live while its input streams, or of the draft that it has not continued yet. */
   begunCall(): string | null
+  /** The message that this attempt leaves unfinished; null if there is none. */
+  draft(): Draft | null
+  /** Resolves when the draft of an earlier attempt, if this one does not continue it, has ended. */
+  settled(): Promise<void>
   /** Whether anything was shown in a space: a part, or the first character of a message. */
   hasShown(): boolean
   /** Whether the provider has sent anything, including the start of its response. */
@@ -30,29 +42,55 @@ interface LiveParts {
   tools: Map<string, Tool>
   /** The names of all tools of the agent: viewers see no other tool name. */
   toolNames: ReadonlySet<string>
+  /** The message that an earlier attempt has left unfinished. */
+  before: Draft | null
   writer: SpaceWriter
   events: RunEvents
   /** Called for each part that the model sends. */
   onPart(): void
 }
 
-/** Shows the first call of a step live while its input streams; later calls are shown when they are executed. */
-export function createLiveGeneration({ step, tools, toolNames, writer, events, onPart }: LiveParts): LiveGeneration {
-  const calls = new Map<string, { id: string; toolName: string; live: boolean }>()
-  let begun: string | null = null
+interface LiveCall {
+  id: string
+  toolName: string
+  live: boolean
+  /** The input so far. */
+  input: string
+}
+
+/**
+ * Shows the first call of a step live while its input streams; later calls are shown when they are executed. If the
+ * first call uses the tool of the earlier attempt's draft, it continues that draft, under the same id.
+ */
+export function createLiveGeneration(parts: LiveParts): LiveGeneration {
+  const { step, tools, toolNames, before, events, onPart } = parts
+  const calls = new Map<string, LiveCall>()
+  const writer = createDelayedWriter(parts.writer)
+  let begun: LiveCall | null = null
+  let unfinished = before
   let received = ''
   let hasBegun = false
   let hasShown = false
   let text: TextFieldScanner | null = null
 
-  function open(modelCallId: string, toolName: string) {
+  /** Ends the draft if `toolName`, the tool of the first call, does not continue it. Returns the id to continue. */
+  function continuedId(toolName: string): string | null {
+    const draft = unfinished
+    unfinished = null
+    if (draft === null || draft.toolName === toolName) return draft?.callId ?? null
+    writer.endDraft(draft.callId)
+    return null
+  }
+
+  function open(modelCallId: string, toolName: string): LiveCall {
     const tool = tools.get(toolName)
     const isFirst = calls.size === 0
     const shows = isFirst && tool !== undefined && tool.presence.type !== 'hidden'
-    const call = { id: newId('tcl'), toolName: toolNames.has(toolName) ? toolName : UNKNOWN_TOOL, live: shows }
+    const id = (isFirst ? continuedId(toolName) : null) ?? newId('tcl')
+    const call = { id, toolName: toolNames.has(toolName) ? toolName : UNKNOWN_TOOL, live: shows, input: '' }
     calls.set(modelCallId, call)
     if (shows) {
-      begun = call.id
+      begun = call
       if (tool.presence.type === 'part') {
         hasShown = true
         writer.openPart(call.id, tool)
@@ -64,6 +102,15 @@ export function createLiveGeneration({ step, tools, toolNames, writer, events, o
     return call
   }
 
+  /** Publishes more of a call's input; of a continued one, only what follows the input that was published before. */
+  function publishInput(call: LiveCall, delta: string): void {
+    const known = call.id === before?.callId ? before.input : ''
+    const from = Math.max(call.input.length, known.length)
+    call.input += delta
+    if (call.input.length > from && call.input.startsWith(known))
+      events.toolInput(step, call.id, call.toolName, call.input.slice(from))
+  }
+
   function see(part: StreamPart): void {
     hasBegun = true
     onPart()
@@ -73,7 +120,7 @@ export function createLiveGeneration({ step, tools, toolNames, writer, events, o
     else if (part.type === 'tool-input-delta') {
       const call = calls.get(part.id)
       if (call === undefined) return
-      events.toolInput(step, call.id, call.toolName, part.delta)
+      publishInput(call, part.delta)
       if (!call.live) return
       hasShown ||= text !== null && text.push(part.delta) !== ''
       writer.write(call.id, part.delta)
@@ -84,9 +131,49 @@ export function createLiveGeneration({ step, tools, toolNames, writer, events, o
   return {
     watch: (model) => tapModel(model, see),
     callIdOf: (modelCallId) => (calls.get(modelCallId) ?? open(modelCallId, '')).id,
-    begunCall: () => begun,
+    begunCall: () => begun?.id ?? unfinished?.callId ?? null,
+    draft() {
+      if (begun === null) return unfinished
+      const { id: callId, toolName, input } = begun
+      return text === null
+        ? null
+        : { callId, toolName, input: longerOf(input, callId === before?.callId ? before.input : '') }
+    },
+    settled: writer.settled,
     hasShown: () => hasShown,
     hasBegun: () => hasBegun,
     received: () => received,
+  }
+}
+
+const longerOf = (one: string, other: string) => (one.length > other.length ? one : other)
+
+type CallWriter = Pick<SpaceWriter, 'open' | 'openPart' | 'write' | 'close'>
+
+/** While the draft of an earlier attempt is ended, what follows waits: it must not go into the same message. */
+function createDelayedWriter(writer: CallWriter) {
+  let ending: Promise<void> | null = null
+  const waiting: (() => void)[] = []
+
+  function inOrder(action: () => void): void {
+    if (ending === null) action()
+    else waiting.push(action)
+  }
+
+  return {
+    endDraft(callId: string): void {
+      const closed = writer.close({ toolCallId: callId, status: 'CANCELED', output: null, error: null })
+      ending = closed.then(() => {
+        ending = null
+        for (const action of waiting.splice(0)) action()
+      })
+      ending.catch(() => {})
+    },
+    open: (...args: Parameters<CallWriter['open']>) => inOrder(() => writer.open(...args)),
+    openPart: (...args: Parameters<CallWriter['openPart']>) => inOrder(() => writer.openPart(...args)),
+    write: (...args: Parameters<CallWriter['write']>) => inOrder(() => writer.write(...args)),
+    async settled(): Promise<void> {
+      await ending
+    },
   }
 }

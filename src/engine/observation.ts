@@ -1,12 +1,13 @@
 import type { Attributes } from '@opentelemetry/api'
+import { type CycleState, cycleStateOf } from '../context/cycle-state.ts'
+import type { Mind, StepPlan } from '../context/mind.ts'
+import type { SceneAgent } from '../context/scene.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Json } from '../lib/json.ts'
-import { type CycleState, cycleStateOf } from '../minds/cycle-state.ts'
-import type { Mind, StepPlan } from '../minds/mind.ts'
-import type { SceneAgent } from '../minds/scene.ts'
 import type { Telemetry, TelemetrySpan } from '../platform/telemetry.ts'
+import type { Claim } from '../runs/claiming.ts'
 import type { Generation, Journal } from '../runs/journal.ts'
-import type { Claim } from '../runs/lifecycle.ts'
+import type { RunExecution } from '../tools/run-context.ts'
 import { answeredAttributes, sentAttributes } from './captured-content.ts'
 import type { GenerationMetrics } from './generation-metrics.ts'
 import type { ToolRunner } from './tool-runner.ts'
@@ -14,9 +15,9 @@ import type { ToolRunner } from './tool-runner.ts'
 /** Observability of the runs that this process executes: traces and metrics. */
 export interface Observer {
   /** Starts the trace of one attempt of a run. */
-  begin(claim: Claim, agent: Pick<SceneAgent, 'id' | 'name' | 'model'>): RunObservation
+  begin(run: RunExecution, agent: Pick<SceneAgent, 'id' | 'name' | 'model'>): RunObservation
   /** A cycle ended with `skip` and was rolled back. */
-  erased(claim: Claim): void
+  erased(run: RunExecution): void
 }
 
 /** Instruments one run by wrapping its parts. */
@@ -49,15 +50,15 @@ interface ObserverParts {
  */
 export function createObserver({ telemetry, generationMetrics, journal }: ObserverParts): Observer {
   /** Usage of the cycles that called skip. */
-  const skipped = new WeakMap<Claim, Spent>()
+  const skipped = new WeakMap<RunExecution, Spent>()
   return {
-    erased(claim) {
-      generationMetrics.skipped(skipped.get(claim) ?? nothing())
+    erased(run) {
+      generationMetrics.skipped(skipped.get(run) ?? nothing())
     },
-    begin(claim, agent) {
-      const span = telemetry.trace(`invoke_agent ${agent.name}`, runAttributes(claim, agent))
+    begin(run, agent) {
+      const span = telemetry.trace(`invoke_agent ${agent.name}`, runAttributes(run.context, agent))
       const spent = nothing()
-      let steps = claim.run.stepCount
+      let steps = run.context.run.stepCount
       let step: TelemetrySpan = span
       let sent: Attributes = {}
 
@@ -75,7 +76,7 @@ export function createObserver({ telemetry, generationMetrics, journal }: Observ
 
       function close(): void {
         closeStep()
-        span.set({ 'parley.run.steps': steps, ...usageAttributes(spent), ...cycleAttributes(claim) })
+        span.set({ 'parley.run.steps': steps, ...usageAttributes(spent), ...cycleAttributes(run.context) })
         span.end()
       }
 
@@ -106,7 +107,7 @@ export function createObserver({ telemetry, generationMetrics, journal }: Observ
         watch: (runner) => watchTools(runner, telemetry, () => step),
         end(end) {
           const how = end.ending?.type ?? end.type
-          if (how === 'skip') skipped.set(claim, spent)
+          if (how === 'skip') skipped.set(run, spent)
           span.set({ 'parley.run.end': how })
           if (end.error !== undefined) span.fail(end.error)
           close()
@@ -137,7 +138,7 @@ function seeing(mind: Mind, see: (plan: StepPlan) => void): Mind {
 
 function watchTools(runner: ToolRunner, { capturesContent }: Telemetry, step: () => TelemetrySpan): ToolRunner {
   return {
-    async carryOut(tool, call) {
+    async runTool(tool, call) {
       const attributes = {
         'gen_ai.operation.name': 'execute_tool',
         'gen_ai.tool.name': tool.name,
@@ -146,7 +147,7 @@ function watchTools(runner: ToolRunner, { capturesContent }: Telemetry, step: ()
       const content = capturesContent ? { 'gen_ai.tool.call.arguments': JSON.stringify(call.input) } : {}
       const span = step().child(`execute_tool ${tool.name}`, { ...attributes, ...content })
       try {
-        const end = await runner.carryOut(tool, call)
+        const end = await runner.runTool(tool, call)
         if (end.type === 'settled') {
           const { status, output } = end.settlement
           if (status !== 'DONE' || isFailure(output)) span.fail('The tool failed.')

@@ -1,20 +1,15 @@
 import type { ModelPrices } from '../config.ts'
+import type { StepPlan } from '../context/mind.ts'
 import { createLines, sleep } from '../lib/async.ts'
+import { type OverBudget, WHY_OVER_BUDGET } from '../lib/budget.ts'
 import { costOf } from '../lib/model-cost.ts'
-import type { StepPlan } from '../minds/mind.ts'
-import { estimateTokens } from '../minds/token-usage.ts'
-import {
-  type BudgetState,
-  type Estimate,
-  type OverBudget,
-  type Reservation,
-  reserve,
-  WHY_OVER_BUDGET,
-} from '../platform/budget-state.ts'
+import { estimateTokens } from '../lib/token-estimate.ts'
+import { type BudgetState, type Estimate, type Reservation, reserve } from '../platform/budget-state.ts'
 import type { Database } from '../platform/db.ts'
+import type { Claim } from '../runs/claiming.ts'
 import type { JournaledStep } from '../runs/journal.ts'
-import type { Claim } from '../runs/lifecycle.ts'
-import type { RunInHand, Tool } from '../tools/tool.ts'
+import type { RunExecution } from '../tools/run-context.ts'
+import type { Tool } from '../tools/tool.ts'
 
 /**
  * Reduces a plan to what its budgets allow: an error if one is exhausted; only models with a known
@@ -72,14 +67,14 @@ const waiting = createLines()
  */
 export async function reserveBudget(
   { prisma }: Database,
-  run: Pick<RunInHand, 'claim' | 'signal' | 'standAside'>,
+  run: Omit<RunExecution, 'apply'>,
   estimate: Estimate,
 ): Promise<string | null> {
-  const { claim, signal } = run
-  const attempt = () => reserve(prisma, runOf(claim), estimate)
+  const { context, signal } = run
+  const attempt = () => reserve(prisma, runOf(context), estimate)
   let last = await attempt()
   while (last.type === 'waits' && !signal.aborted) {
-    const key = lineOf(last.whose, claim)
+    const key = lineOf(last.whose, context)
     last = await run.standAside(waiting(key, () => attemptUntilSettled(attempt, signal)))
   }
   return last.type === 'over' ? WHY_OVER_BUDGET[last.whose] : null

@@ -1,21 +1,25 @@
-import type { Discretion } from '../confidence/discretion.ts'
+import type { Discretion } from '../confidentiality/discretion.ts'
+import type { AwaitAnswer } from '../flows/await-answer.ts'
+import type { DecideCall } from '../flows/decide-call.ts'
+import type { UseGrant } from '../flows/use-grant.ts'
 import { unlessAborted } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, storableText, toJson } from '../lib/json.ts'
+import { checkInput } from '../lib/schema-checks.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { digestOf } from '../runs/approval.ts'
-import type { Approvals } from '../runs/approvals.ts'
+import { isConfidential } from '../posting/guard.ts'
+import { isMessageEnded } from '../posting/run-messages.ts'
+import type { SpaceWriter } from '../posting/space-writer.ts'
+import { type AskedApproval, digestOf, termsOf } from '../rules/approvals.ts'
+import { requesterOf } from '../rules/requester.ts'
 import { RunLostError } from '../runs/hold.ts'
 import type { Journal, JournaledCall } from '../runs/journal.ts'
-import type { NewWait, Settlement } from '../runs/tool-calls.ts'
-import type { ToolWaits } from '../runs/tool-waits.ts'
-import { isConfidential } from '../speech/guard.ts'
-import { isMessageEnded } from '../speech/run-posting.ts'
-import type { SpaceWriter } from '../speech/space-writer.ts'
-import { checkInput, requesterOf } from '../tools/custom/schema-checks.ts'
+import type { RunEvents } from '../runs/run-events.ts'
+import type { NewWait, Settlement } from '../stores/call-store.ts'
+import type { RunExecution, ToolEffects } from '../tools/run-context.ts'
 import { noActiveSpace, orConfidential } from '../tools/space/failures.ts'
-import { failureResult, heardInPart, type RunInHand, type Tool, ToolFailure, type ToolUse } from '../tools/tool.ts'
+import { failureResult, heardInPart, type Tool, ToolFailure, type ToolOutput, type ToolUse } from '../tools/tool.ts'
 import { recordRefusal } from './refusals.ts'
 
 /** The outcome of a call. */
@@ -33,19 +37,24 @@ export type CallEnd =
  */
 export interface ToolRunner {
   /** @throws RunLostError, database errors */
-  carryOut(tool: Tool, call: JournaledCall): Promise<CallEnd>
+  runTool(tool: Tool, call: JournaledCall): Promise<CallEnd>
 }
 
 const RUN_IS_OVER = 'You have ended this run: nothing more is done in it.'
 const NO_TARGET_SPACE =
   'A member of a space answers this tool: name the space in which to show it as targetSpaceId, one of YOUR SPACES.'
 
+const CHANGED_MEANWHILE =
+  'This tool was changed while the call was interrupted: it may have been called before. Call it again where it still matters.'
+
 interface RunnerParts {
   platform: Platform
-  run: RunInHand
+  run: RunExecution
   journal: Journal
-  waits: ToolWaits
-  approvals: Pick<Approvals, 'recheck'>
+  events: Pick<RunEvents, 'emit'>
+  awaitAnswer: AwaitAnswer['awaitAnswer']
+  decideCall: Pick<DecideCall, 'recheck'>
+  useGrant: UseGrant['useGrant']
   discretion: Pick<Discretion, 'toLeave'>
   writer: SpaceWriter
 }
@@ -54,104 +63,164 @@ export function createToolRunner({
   platform,
   run,
   journal,
-  waits,
-  approvals,
+  events,
+  awaitAnswer,
+  decideCall,
+  useGrant,
   discretion,
   writer,
 }: RunnerParts): ToolRunner {
   const { logger } = platform
+  /** The calls whose results were journaled together with their database changes. */
+  const journaled = new Set<string>()
+
+  function useOf(call: JournaledCall): ToolUse {
+    const { context, signal, standAside } = run
+    return {
+      context,
+      signal,
+      standAside,
+      callId: call.id,
+      state: (call.state ?? {}) as JsonObject,
+      async inTransaction(work) {
+        const { output, learned } = await journal.settledWith(run.context, call.id, work)
+        run.apply({ learned })
+        journaled.add(call.id)
+        return { output }
+      },
+    }
+  }
+
+  /**
+   * Validates the input, and shows a visible call.
+   * @returns what the call now waits for, or null if it is executed here
+   * @throws ToolFailure
+   */
+  async function beginCall(tool: Tool, call: JournaledCall, use: ToolUse): Promise<NewWait | null> {
+    if (use.context.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
+    const fault = await checkInput(tool, call.input, requesterOf(use.context.run))
+    if (fault !== null) {
+      // A call with invalid input is shown too.
+      if (tool.presence.type === 'part') await writer.show(use, { wait: null, at: 'call' })
+      throw new ToolFailure('BAD_INPUT', fault)
+    }
+    if (tool.outside !== undefined) orConfidential(await discretion.toLeave(run.context.run, tool.outside))
+    return beginValid(tool, call, use)
+  }
+
+  async function beginValid(tool: Tool, call: JournaledCall, use: ToolUse): Promise<NewWait | null> {
+    const isGranted = tool.approval !== undefined && (await isCovered(tool.approval, call, use))
+    const wait = waitOf(tool, call.input as JsonObject, { isGranted })
+    const at = isGranted || wait?.approval !== undefined ? 'question' : 'call'
+    const isPart = tool.presence.type === 'part' || at === 'question'
+    const shows = isPart && (await writer.show(use, { wait, at }))
+    if (wait === null) return null
+    if (!shows) await waitUnseen(tool, use.callId, wait)
+    if (wait.approval !== undefined) await decideCall.recheck({ toolCallId: use.callId })
+    return wait
+  }
+
+  /** Whether a standing grant covers the call: now, or before a crash. @throws ToolFailure */
+  async function isCovered(approval: AskedApproval, call: JournaledCall, { state }: ToolUse): Promise<boolean> {
+    const { id, toolName, input } = call
+    if (call.grantId !== null) {
+      if (termsOf(call)?.grantDigest !== approval.grantDigest) throw new ToolFailure('TOOL_CHANGED', CHANGED_MEANWHILE)
+      return true
+    }
+    const spaceId = writer.spaceOfQuestion(state)
+    return useGrant(run.context, { id, toolName, input: input as JsonObject, approval, spaceId })
+  }
 
   async function waitUnseen(tool: Tool, callId: string, wait: NewWait): Promise<void> {
     const isAskedByName = wait.approval !== undefined && wait.approval.approverIds.length > 0
     if (wait.approval !== undefined && (!isAskedByName || tool.execution === 'SPACE')) throw noActiveSpace()
     if (tool.execution === 'SPACE') throw new ToolFailure('NO_TARGET_SPACE', NO_TARGET_SPACE)
-    await waits.begin(run.claim, callId, wait)
+    await awaitAnswer(run.context, callId, wait)
   }
 
-  /** @returns the tool's output, or null if somebody outside the run will answer */
-  async function attempt(tool: Tool, input: JsonObject, use: ToolUse): Promise<{ output: Json } | null> {
-    if (run.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
-    const fault = await checkInput(tool, input, requesterOf(run.claim.run))
-    const wait = fault === null ? waitOf(tool, input) : null
-    if (fault === null && tool.outside !== undefined)
-      orConfidential(await discretion.toLeave(run.claim.run, tool.outside))
-    const isPart = tool.presence.type === 'part' || wait?.approval !== undefined
-    const shows = isPart && (await writer.show(use, wait))
-    if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
-    if (wait !== null) {
-      if (!shows) await waitUnseen(tool, use.callId, wait)
-      if (wait.approval !== undefined) await approvals.recheck({ toolCallId: use.callId })
-      return null
-    }
+  async function executeTool(tool: Tool, input: JsonObject, use: ToolUse): Promise<Settlement> {
     // A tool that ignores the signal keeps running; its result is discarded.
-    return { output: await unlessAborted(run.signal, tool.execute(input, use)) }
+    const { effects, ...returned } = await unlessAborted(run.signal, tool.execute(input, use))
+    if (effects !== undefined) await applyToolEffects(effects, use)
+    return doneWith(returned)
   }
 
-  async function settle(callId: string, settlement: Settlement): Promise<void> {
-    if (!(await writer.close({ toolCallId: callId, ...settlement })))
-      await journal.settled(run.claim, callId, settlement)
-  }
-
-  async function refused({ id, toolName, input }: JournaledCall): Promise<void> {
-    const { id: runId, agentId } = run.claim.run
-    const activeSpaceId = run.activeSpace?.id ?? null
-    await recordRefusal(platform.db.prisma, { id, toolName, input, runId, agentId, activeSpaceId })
+  /** Applies the effects of a call, and journals those that a resumed run needs. */
+  async function applyToolEffects(effects: ToolEffects, { callId, state }: ToolUse): Promise<void> {
+    const { entered, ending } = effects
+    run.apply(effects)
+    if (entered !== undefined) {
+      await journal.entered(run.context, entered.id, entered.seq)
+      events.emit({ type: 'RunSpaceEntered', spaceId: entered.id })
+    }
+    if (ending !== undefined) await journal.remember(run.context, callId, { ...state, ending: toJson(ending) })
   }
 
   /**
    * The settlement of a failed call. Mentions that people have seen part of its text, unless somebody
    * else ended the message.
    */
-  async function failed(error: unknown, call: JournaledCall): Promise<Settlement> {
+  async function settlementOf(error: unknown, tool: Tool, call: JournaledCall): Promise<Settlement> {
+    const { id: runId, agentId } = run.context.run
+    if (!(error instanceof ToolFailure))
+      logger.error({ runId, tool: tool.name, error: messageOf(error) }, 'the tool threw an unexpected error')
     const settlement = failureOf(error)
-    if (isConfidential(error)) await refused(call)
+    if (isConfidential(error)) {
+      const { id, toolName, input } = call
+      const activeSpaceId = run.context.activeSpace?.id ?? null
+      await recordRefusal(platform.db.prisma, { id, toolName, input, runId, agentId, activeSpaceId })
+    }
     const isNews = !isMessageEnded(error) && (await writer.isHeard(call.id))
     return isNews ? { ...settlement, output: heardInPart(settlement.output) } : settlement
   }
 
+  async function settle(callId: string, settlement: Settlement): Promise<void> {
+    if (journaled.has(callId) || (await writer.close({ toolCallId: callId, ...settlement }))) return
+    run.apply({ learned: await journal.settled(run.context, callId, settlement) })
+  }
+
   return {
-    async carryOut(tool, call) {
+    async runTool(tool, call) {
       let settlement: Settlement
-      let isJournaled = false
-      const { ending } = run
-      const carryOut: ToolUse['carryOut'] = async (work) => {
-        const output = await journal.carriedOut(run.claim, call.id, work)
-        isJournaled = true
-        return output
-      }
-      const state = (call.state ?? {}) as JsonObject
       try {
-        const answer = await attempt(tool, call.input as JsonObject, { run, callId: call.id, state, carryOut })
-        if (answer === null) return { type: 'waiting', isAsked: tool.approval !== undefined }
-        if (run.ending !== ending) await journal.remember(run.claim, call.id, { ...state, ending: toJson(run.ending) })
-        settlement = { status: 'DONE', output: toJson(answer.output), error: null }
+        const use = useOf(call)
+        const input = call.input as JsonObject
+        const wait = await beginCall(tool, call, use)
+        if (wait !== null) return { type: 'waiting', isAsked: wait.approval !== undefined }
+        settlement = await executeTool(tool, input, use)
       } catch (error) {
         if (run.signal.aborted) return { type: 'aborted' }
         if (error instanceof RunLostError || isOutage(error)) throw error
-        settlement = await failed(error, call)
-        if (!(error instanceof ToolFailure))
-          logger.error(
-            { runId: run.claim.run.id, tool: tool.name, error: messageOf(error) },
-            'the tool threw an unexpected error',
-          )
+        settlement = await settlementOf(error, tool, call)
       }
-      if (!isJournaled) await settle(call.id, settlement)
+      await settle(call.id, settlement)
       return { type: 'settled', settlement }
     },
   }
 }
 
 /** What a call has to wait for; null if it is executed at once. */
-function waitOf({ approval, waitMs }: Tool, input: JsonObject): NewWait | null {
-  if (approval !== undefined)
+function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { isGranted: boolean }): NewWait | null {
+  if (approval !== undefined && !isGranted)
     return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }
   return waitMs === undefined ? null : { waitMs }
 }
 
+/** The result of a call that succeeded. */
+export function doneWith({ output, files = [] }: ToolOutput): Settlement {
+  return { status: 'DONE', output: toJson(output), error: null, files }
+}
+
 /** A tool error as a result: a ToolFailure in its own words, any other error without internal details. */
 export function failureOf(error: unknown): Settlement {
-  const known = error instanceof ToolFailure
-  const message = known ? storableText(error.message) : 'The tool failed unexpectedly. Try something else.'
-  const code = known ? error.code : 'TOOL_FAILED'
-  return { status: code === 'TIMED_OUT' ? code : 'FAILED', output: failureResult(code, message), error: message }
+  if (!(error instanceof ToolFailure)) return failedWith('TOOL_FAILED', UNEXPECTED)
+  const { details, files = [] } = error.returned
+  return { ...failedWith(error.code, storableText(error.message), details), files }
+}
+
+const UNEXPECTED = 'The tool failed unexpectedly. Try something else.'
+
+function failedWith(code: string, message: string, details?: Json): Settlement {
+  const output = failureResult(code, message, details === undefined ? undefined : toJson(details))
+  return { status: code === 'TIMED_OUT' ? code : 'FAILED', output, error: message }
 }

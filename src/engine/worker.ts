@@ -1,10 +1,10 @@
+import { JOBS_CHANNEL } from '../broker/topics.ts'
+import type { Cycles } from '../context/cycle.ts'
+import type { Lifecycle } from '../flows/lifecycle.ts'
 import { createBell, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import type { Cycles } from '../minds/cycle.ts'
 import type { Platform } from '../platform/platform.ts'
-import { JOBS_CHANNEL } from '../realtime/topics.ts'
 import type { Claim } from '../runs/claiming.ts'
-import type { Lifecycle } from '../runs/lifecycle.ts'
 import type { Executor, Place } from './execute-run.ts'
 
 export interface Worker {

@@ -25,3 +25,13 @@ export function changedBudget(before: BudgetLimits | null, input: BudgetInput | 
   })
   return after.length === 0 ? null : Object.fromEntries(after)
 }
+
+/** The owner of an exhausted budget. */
+export type OverBudget = 'AGENT' | 'SPACE' | 'ROOT'
+
+/** The messages of runs and outcomes that a budget ended. */
+export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
+  AGENT: "The agent's budget for today is spent.",
+  SPACE: "The space's budget for today is spent.",
+  ROOT: 'The budget of the message or trigger that started this is spent.',
+}

@@ -71,11 +71,28 @@ export class RateLimitedError extends DomainError {
   }
 }
 
-/** The bearer token is missing, unknown, expired or revoked. Top-level, never a union member. */
+/** A request that a cookie authenticates, and that may come from another site's page. */
+export class CrossSiteError extends ForbiddenError {
+  constructor() {
+    super(
+      'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Or send a bearer token.',
+    )
+  }
+}
+
+/** The bearer token or session is missing, unknown, expired or revoked. Top-level, never a union member. */
 export class UnauthenticatedError extends Error {
   constructor(message = 'A valid bearer token is required: send the header "Authorization: Bearer <token>".') {
     super(message)
     this.name = 'UnauthenticatedError'
+  }
+}
+
+/** The consumer lags behind the limit and must resume from its last cursor. */
+export class SlowConsumerError extends Error {
+  constructor() {
+    super('The subscriber lags too far behind. Subscribe again after the last cursor.')
+    this.name = 'SlowConsumerError'
   }
 }
 

@@ -21,6 +21,10 @@ export const ID_PREFIXES = [
   'trg',
   'ntf',
   'aud',
+  'job',
+  'grt',
+  'ses',
+  'jln',
 ] as const
 
 export type IdPrefix = (typeof ID_PREFIXES)[number]

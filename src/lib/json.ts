@@ -4,6 +4,9 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 /** A JSON object. */
 export type JsonObject = { [key: string]: Json }
 
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
 /** Returns the size of a value's JSON in UTF-8 bytes. */
 export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value) ?? 'null')
@@ -68,10 +71,10 @@ export function cut(text: string, length: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length)
 }
 
-/** Like `cut`, and appends how many characters were cut off. */
-export function cutSaying(text: string, length: number): string {
+/** Like `cut`, and appends how many characters were cut off, of `uncutLength` if the text was cut before. */
+export function cutSaying(text: string, length: number, uncutLength = text.length): string {
   const kept = cut(text, length)
-  return kept.length === text.length ? text : `${kept}… (${text.length - kept.length} more characters)`
+  return kept.length === uncutLength ? text : `${kept}… (${uncutLength - kept.length} more characters)`
 }
 
 /** Returns the longest prefix of the items whose texts have at most `characters` in total. */

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomUUID } from 'node:crypto'
 
 /** The request or run on whose behalf code runs; each log line contains it. */
 export type LogContext = { requestId: string } | { runId: string; agentId: string }
@@ -10,4 +11,10 @@ export const logContext = (): LogContext | undefined => contexts.getStore()
 /** Runs `work`, and everything asynchronous that it starts, with this log context. */
 export function onBehalfOf<T>(context: LogContext, work: () => T): T {
   return contexts.run(context, work)
+}
+
+/** Returns the id of the current request, else a new one. */
+export function requestIdHere(): string {
+  const context = logContext()
+  return context !== undefined && 'requestId' in context ? context.requestId : randomUUID()
 }

@@ -118,3 +118,8 @@ export function checkJsonSize(value: unknown, field: string): void {
   if (isTooDeep(value)) throw new BadInputError(`JSON must not be nested more than ${DEEPEST_JSON} levels deep.`, field)
   if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('JSON must not exceed 256 KiB.', field)
 }
+
+/** Returns the index of the first value that repeats an earlier one; -1 if all differ. */
+export function indexOfRepeat<T>(values: readonly T[]): number {
+  return values.findIndex((value, index) => values.indexOf(value) !== index)
+}

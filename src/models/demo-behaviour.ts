@@ -1,6 +1,7 @@
 import { plausibleInput } from './demo-input.ts'
 import type { DemoEvent, DemoReading, DemoSpace } from './demo-reading.ts'
 import { answerTo, BUILT_IN, factToRemember, isFailure, nameOfSpace, reportOf, SET_MEMORIES } from './demo-replies.ts'
+import { isCue, sceneCalls, sceneText, silenceOf } from './demo-scene.ts'
 
 /** The result of a step of the demo model: tool calls, or a closing text that only admins see. */
 export type DemoStep = { type: 'calls'; calls: { toolName: string; input: object }[] } | { type: 'text'; text: string }
@@ -17,7 +18,8 @@ export function decideDemoStep(reading: DemoReading): DemoStep {
   if (toolChoice === 'none') return closing(reading)
   const wanted = events.filter((event) => wantsAnswer(event, reading))
   if (wanted.length === 0 && calls.length === 0 && tools.has('skip')) {
-    return { type: 'calls', calls: [{ toolName: 'skip', input: { reason: 'Nothing here is addressed to me.' } }] }
+    const reason = reading.role === null ? 'Nothing here is addressed to me.' : silenceOf(reading.role)
+    return { type: 'calls', calls: [{ toolName: 'skip', input: { reason } }] }
   }
   const sendTool = ['send_message', 'sendSpaceMessage'].find((name) => tools.has(name))
   const sent = calls.filter(({ toolName }) => toolName === 'send_message' || toolName === 'sendSpaceMessage').length
@@ -49,18 +51,20 @@ function stepFor(
     ({ toolName }) => !reading.calls.some((call) => call.toolName === toolName),
   )
   if (asked.length > 0) return asked
-  const text = event.type === 'message' ? answerTo(event, reading) : reportOf(event, reading)
+  const text =
+    event.type === 'message' ? (sceneText(reading, event) ?? answerTo(event, reading)) : reportOf(event, reading)
   return [{ toolName: sendTool, input: sendTool === 'send_message' ? { text } : { spaceId, text } }]
 }
 
-function wantsAnswer(event: DemoEvent, { name, spaces, tools }: DemoReading): boolean {
+function wantsAnswer(event: DemoEvent, { name, spaces, tools, role }: DemoReading): boolean {
   if (event.type !== 'message') return true
   const { message, mentioned, spaceId } = event
   if (mentioned || isAddressed(message.text, name)) return true
-  if (message.kind === 'agent') return false
   // A person who addresses another agent does not mean this one. Without the tool `skip` it answers anyway.
   const others = spaces.find(({ id }) => id === spaceId)?.members ?? []
   const meansAnother = others.some((member) => member.kind === 'agent' && isAddressed(message.text, member.name))
+  if (role !== null) return isCue(role, event, meansAnother)
+  if (message.kind === 'agent') return false
   return !(tools.has('skip') && meansAnother)
 }
 
@@ -93,9 +97,12 @@ function activeSpaceOf({ calls, spaces }: DemoReading): string | null {
 }
 
 /** Returns calls of the tools that an event names, and of the memory tool for a fact to remember. */
-function askedCalls(event: DemoEvent, spaceId: string, { tools }: DemoReading): { toolName: string; input: object }[] {
+function askedCalls(event: DemoEvent, spaceId: string, reading: DemoReading): { toolName: string; input: object }[] {
+  const { tools } = reading
   const text = event.type === 'message' ? event.message.text : event.text
   if (event.type === 'toolResult') return []
+  const scripted = event.type === 'message' ? sceneCalls(reading, event) : null
+  if (scripted !== null) return scripted
   const fact = event.type === 'message' ? factToRemember(text) : null
   const memoryTool = SET_MEMORIES.find((name) => tools.has(name))
   const asked = [...tools].flatMap(([toolName, schema]) =>

@@ -17,7 +17,12 @@ export interface DemoReading {
   /** The available tools, with their input schemas. */
   tools: Map<string, InputSchema>
   toolChoice: 'auto' | 'required' | 'none'
+  /** The part that the agent plays in the scene of the console's *Try it*; null for every other agent. */
+  role: DemoRole | null
 }
+
+/** See `demo-scene.ts`. */
+export type DemoRole = 'forecaster' | 'skeptic' | 'buyer'
 
 export interface DemoSpace {
   id: string
@@ -68,8 +73,12 @@ export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions):
       tools.flatMap((tool) => (tool.type === 'function' ? [[tool.name, tool.inputSchema as InputSchema]] : [])),
     ),
     toolChoice: toolChoice?.type === 'tool' ? 'required' : (toolChoice?.type ?? 'auto'),
+    role: (ROLE.exec(instructions)?.[1] as DemoRole | undefined) ?? null,
   }
 }
+
+/** The sentence with which an agent's instructions name its part. */
+const ROLE = /\(The demo model plays: (forecaster|skeptic|buyer)\.\)/
 
 function readName(instructions: string): string {
   const name =

@@ -13,13 +13,14 @@ export function answerTo(event: MessageEvent, reading: DemoReading): string {
   const asked = QUESTIONS.filter(({ pattern }) => pattern.test(message.text)).map(({ answer }) =>
     answer(event, reading),
   )
-  const isFirstContact = !reading.recent.some(({ from }) => from === reading.name)
+  // An agent of the scene leaves the setup to the page that plays it.
+  const isFirstContact = reading.role === null && !reading.recent.some(({ from }) => from === reading.name)
   const results = ofResults(reading.calls)
   const sentences = [
     `Hello ${message.from}!`,
     results.trim(),
     ...asked,
-    asked.length === 0 && results === '' ? `I read your message: ${quoted(message.text)}.` : '',
+    asked.length === 0 && results === '' ? `I read your message${quotation(': ', event, message.text, reading)}.` : '',
     isFirstContact && !asked.includes(selfDescription(reading)) ? selfDescription(reading) : '',
     asked.length === 0 ? 'Ask me who is here, what was said last, how many messages there are, or what I am.' : '',
   ]
@@ -71,12 +72,13 @@ function whoIsHere({ spaceId }: MessageEvent, { spaces }: DemoReading): string {
   return `In "${space.name}" there ${members.length === 0 ? 'is' : 'are'} ${others}.`
 }
 
-function whatWasSaidLast({ message }: MessageEvent, reading: DemoReading): string {
+function whatWasSaidLast(event: MessageEvent, reading: DemoReading): string {
+  const { message } = event
   const earlier = historyOf(reading).filter((other) => !isSame(other, message))
   const last = earlier.at(-1)
   if (last === undefined) return 'I see no message before yours.'
   const who = last.from === reading.name ? 'I' : last.from
-  return `The last message before yours: ${who} wrote ${quoted(last.text)}.`
+  return `The last message before yours: ${who} wrote${quotation(' ', event, last.text, reading) || ' to an agent'}.`
 }
 
 function howManyMessages(_: MessageEvent, reading: DemoReading): string {
@@ -174,8 +176,15 @@ export function nameOfSpace(spaces: DemoSpace[], id: string | null): string {
   return spaces.find((space) => space.id === id)?.name ?? 'the space'
 }
 
-function quoted(text: string): string {
-  return `"${shortened(text, 160)}"`
+/**
+ * Returns a quotation of a text after `before`; nothing for a text that names another agent of the space, which would take
+ * the quotation as addressed to it.
+ */
+function quotation(before: string, { spaceId }: MessageEvent, text: string, { spaces }: DemoReading): string {
+  const agents = spaces.find(({ id }) => id === spaceId)?.members.filter(({ kind }) => kind === 'agent') ?? []
+  const said = text.toLowerCase()
+  const isCall = agents.some(({ name }) => said.includes(name.toLowerCase()))
+  return isCall ? '' : `${before}"${shortened(text, 160)}"`
 }
 
 function shortened(text: string, length: number): string {

@@ -1,7 +1,16 @@
+import { createShared, sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import { cut } from '../lib/json.ts'
 import { counter } from '../lib/metrics.ts'
 import { parseModelName } from '../lib/model-name.ts'
+import { type ModelProviderSettings, smallModelOf } from '../lib/model-provider.ts'
 import type { Platform } from '../platform/platform.ts'
+import { type AddedProvider, readAddedProviders, settingsOfAdded } from './added-providers.ts'
+import type { LanguageModelV4 } from './language-model.ts'
 import { createProviderHealth } from './provider-health.ts'
+import { createProviderChecks, type ProviderStatus } from './provider-status.ts'
+import { type ProviderTest, testModel } from './provider-test.ts'
+import { createRedaction } from './redaction.ts'
 import {
   createModelRegistry,
   type ModelRegistry,
@@ -13,10 +22,12 @@ import {
 export interface ModelProvider extends RegisteredProvider {
   /** Set after too many failures: until then the provider is skipped if there is a fallback. */
   restsUntil: Date | null
+  /** Checks whether a model can be called now, and lists the models: one request to the provider, cached and bounded in time. */
+  status(): Promise<ProviderStatus>
 }
 
-/** The models of this server, and the health of their providers across processes. */
-export interface Models extends ModelRegistry {
+/** The models as a run uses them. */
+export interface RunModels extends Pick<ModelRegistry, 'resolve' | 'takesFile' | 'redact'> {
   /**
    * Records a failure of the model's provider. After the fifth failure within a minute the provider is skipped for 30
    * s.
@@ -24,38 +35,197 @@ export interface Models extends ModelRegistry {
   failed(name: string): Promise<void>
   /** Returns those of the models whose providers are skipped now, and until when. */
   resting(names: readonly string[]): Promise<Map<string, Date>>
-  listProviders(): Promise<ModelProvider[]>
 }
 
-export function createModels(
-  platform: Pick<Platform, 'db' | 'logger' | 'metrics'>,
-  options: ModelRegistryOptions,
-): Models {
-  const registry = createModelRegistry(options)
-  sayWarningsOnce(platform.logger, registry.redact)
+/** The models of this server, and the health of their providers across processes. */
+export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takesFile' | 'redact'> {
+  /**
+   * Returns the models for a run. They stay as they are now: a provider that is changed or deleted later does not
+   * disturb the run.
+   */
+  forRun(): RunModels
+  /** The model of an agent that is created without one. */
+  defaultModel(): string
+  /** Loads the providers again if one of the models is unknown: another process may just have added its provider. */
+  lookFor(names: readonly string[]): Promise<void>
+  /** Loads the providers that admins added. */
+  reload(): Promise<void>
+  /** A provider has changed: loads the providers, and forgets its failures. */
+  changed(provider: string): Promise<void>
+  listProviders(): Promise<ModelProvider[]>
+  /** Calls a model of a provider once. Null if there is no such provider. */
+  test(provider: string, modelId: string): Promise<ProviderTest | null>
+  /** Begins to watch for changes by other processes: by the signals of a channel, and by rechecks. */
+  watch(channel: string): void
+  close(): Promise<void>
+}
+
+export interface ModelsOptions extends ModelRegistryOptions {
+  /** The default of the settings; null if there is none. */
+  defaultModel?: string | null
+}
+
+/** The longest text of a test call. */
+const LONGEST_TEXT = 2000
+/** How often a process looks for changes whose signal was lost. */
+const RECHECK_MS = 30_000
+
+type Needed = Pick<Platform, 'db' | 'logger' | 'metrics' | 'secretBox' | 'signals'>
+
+export function createModels(platform: Needed, { defaultModel = null, ...options }: ModelsOptions): Models {
+  const { logger, signals } = platform
+  let registry = createModelRegistry(options)
+  let added: ModelProviderSettings[] = []
+  let rows: readonly AddedProvider[] = []
+  /** Keys that were replaced may still be in answers to earlier requests. */
+  const keys = new Set<string>()
+  let redactKeys = createRedaction([])
+  const redact = (text: string) => redactKeys(registry.redact(text))
   const health = createProviderHealth(platform)
+  const checks = createProviderChecks(redact)
+  const ended = new AbortController()
+  sayWarningsOnce(logger, redact)
   const failures = counter(
     platform.metrics,
     'parley_provider_failures_total',
     'Failures of model providers seen by this process: no response, an error response, or a broken stream.',
     ['provider'],
   )
+
+  function apply(found: readonly AddedProvider[]): void {
+    const before = new Map(rows.map((row, index) => [JSON.stringify(row), added[index]]))
+    if (
+      found.length === rows.length &&
+      found.every((row, index) => JSON.stringify(row) === JSON.stringify(rows[index]))
+    )
+      return
+    added = found.map((row) => before.get(JSON.stringify(row)) ?? settingsOfAdded(row, platform))
+    rows = found
+    for (const { apiKey } of added) if (apiKey !== null) keys.add(apiKey)
+    redactKeys = createRedaction([...keys])
+    registry = createModelRegistry({ ...options, added })
+  }
+
+  let loading: Promise<unknown> = Promise.resolve()
+  const loadOnce = createShared(async (): Promise<unknown> => {
+    try {
+      apply(await readAddedProviders(platform))
+      return null
+    } catch (error) {
+      return error
+    }
+  })
+
+  const load = () => {
+    const begun = loadOnce()
+    loading = begun
+    return begun
+  }
+
+  async function reload(): Promise<void> {
+    const error = await load()
+    if (error !== null) throw error
+  }
+
+  const tryToReload = async () => {
+    const error = await load()
+    if (error !== null && !ended.signal.aborted)
+      logger.warn({ error: messageOf(error) }, 'could not read the model providers; retrying')
+  }
+
+  async function recheck(): Promise<void> {
+    while (!ended.signal.aborted) {
+      await sleep(RECHECK_MS, ended.signal)
+      if (!ended.signal.aborted) await tryToReload()
+    }
+  }
+
+  let watching: Promise<unknown> = Promise.resolve()
+  const stops: (() => void)[] = []
+
+  async function failed(name: string): Promise<void> {
+    failures.inc({ provider: providerOf(name) })
+    await health.failed(providerOf(name))
+  }
+
   return {
-    ...registry,
-    failed(name) {
-      failures.inc({ provider: providerOf(name) })
-      return health.failed(providerOf(name))
+    check: (name) => registry.check(name),
+    isLocal: (name) => registry.isLocal(name),
+    takesFile: (name, mediaType) => registry.takesFile(name, mediaType),
+    redact,
+    forRun() {
+      const begun = registry
+      /** Models whose provider was added, by another process, after this one last looked. */
+      const registryFor = async (name: string) => {
+        if (begun.check(name) === null) return begun
+        await tryToReload()
+        return registry
+      }
+      return {
+        async resolve(name) {
+          const found = await registryFor(name)
+          const provider = providerOf(name)
+          const isMissing = found.check(name) !== null && found.settingsOf(provider) === undefined
+          if (isMissing) throw new Error(`${found.check(name)} An admin can also add the provider "${provider}" again.`)
+          return found.resolve(name)
+        },
+        takesFile: (name, mediaType) => (begun.check(name) === null ? begun : registry).takesFile(name, mediaType),
+        redact: (text) => redact(begun.redact(text)),
+        failed,
+        async resting(names) {
+          const resting = await health.resting()
+          return new Map(names.flatMap((name) => pairOf(name, resting.get(providerOf(name)))))
+        },
+      }
     },
-    async resting(names) {
-      const resting = await health.resting()
-      return new Map(names.flatMap((name) => pairOf(name, resting.get(providerOf(name)))))
+    defaultModel: () => defaultModel ?? smallModelOf(added.filter(({ lacks }) => lacks === null)) ?? 'demo',
+    async lookFor(names) {
+      if (names.some((name) => registry.check(name) !== null)) await tryToReload()
+    },
+    reload,
+    async changed(provider) {
+      await health.forget(provider)
+      await reload()
     },
     async listProviders() {
       const resting = await health.resting()
-      return registry.providers.map((provider) => ({ ...provider, restsUntil: resting.get(provider.name) ?? null }))
+      return registry.providers.map((provider) => {
+        const settings = registry.settingsOf(provider.name)
+        const restsUntil = resting.get(provider.name) ?? null
+        const status = async () => (settings === undefined ? BUILT_IN : checks.statusOf(settings, restsUntil))
+        return { ...provider, restsUntil, status }
+      })
+    },
+    async test(provider, modelId) {
+      const settings = registry.settingsOf(provider)
+      if (settings === undefined && provider !== 'demo') return null
+      const name = settings === undefined ? 'demo' : `${provider}:${modelId}`
+      const problem =
+        settings === undefined && modelId !== 'demo' ? 'The only model of "demo" is "demo".' : registry.check(name)
+      if (problem !== null) return { ok: false, text: redact(problem) }
+      if (settings !== undefined) checks.forget(settings)
+      const { ok, text } = await testModel(async () => (await registry.resolve(name)) as LanguageModelV4)
+      return { ok, text: cut(redact(text), LONGEST_TEXT) }
+    },
+    watch(channel) {
+      const subscribed = signals.subscribe(channel, () => void tryToReload())
+      // While Redis is unreachable, the subscription stays pending; the rechecks go on.
+      subscribed.then(
+        (stop) => (ended.signal.aborted ? stop() : stops.push(stop)),
+        () => {},
+      )
+      stops.push(signals.onReconnect(() => void tryToReload()))
+      watching = recheck()
+    },
+    async close() {
+      ended.abort()
+      for (const stop of stops.splice(0)) stop()
+      await Promise.all([watching, loading])
     },
   }
 }
+
+const BUILT_IN: ProviderStatus = { ready: true, notReadyReason: null, models: ['demo'] }
 
 const MOST_WARNINGS = 1000
 

@@ -1,4 +1,5 @@
 import { granting, withOptions } from './call-wishes.ts'
+import { withCorrectedEvents } from './chat-stream.ts'
 import { modelFetch } from './model-fetch.ts'
 import type { CreateModel, ProviderSettings } from './provider.ts'
 
@@ -16,7 +17,7 @@ export async function openCompatible({ name, baseUrl, apiKey, headers }: Provide
     baseURL: baseUrl ?? '',
     ...(apiKey === null ? {} : { apiKey }),
     headers,
-    fetch: modelFetch,
+    fetch: async (...request) => withCorrectedEvents(await modelFetch(...request)),
     includeUsage: true,
   })
   return (modelId) => {

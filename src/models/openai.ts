@@ -1,4 +1,5 @@
 import { type CallWishes, granting, withOptions } from './call-wishes.ts'
+import { withCorrectedEvents } from './chat-stream.ts'
 import type { CallOptions } from './language-model.ts'
 import { modelFetch } from './model-fetch.ts'
 import { type CreateModel, NO_KEY, type ProviderSettings } from './provider.ts'
@@ -9,7 +10,13 @@ const TIERS = ['auto', 'default', 'flex', 'priority']
 export async function openOpenAI({ api, baseUrl, apiKey, headers }: ProviderSettings): Promise<CreateModel> {
   const { createOpenAI } = await import('@ai-sdk/openai')
   const baseURL = baseUrl ?? 'https://api.openai.com/v1'
-  const provider = createOpenAI({ baseURL, apiKey: apiKey ?? NO_KEY, headers, fetch: modelFetch })
+  const chatFetch: typeof fetch = async (...request) => withCorrectedEvents(await modelFetch(...request))
+  const provider = createOpenAI({
+    baseURL,
+    apiKey: apiKey ?? NO_KEY,
+    headers,
+    fetch: api === 'openai-chat' ? chatFetch : modelFetch,
+  })
   const grant = (call: CallOptions, wishes: CallWishes) =>
     // Compatible servers may refuse unknown options.
     tiered(baseUrl === null ? withOptions(call, 'openai', { promptCacheKey: wishes.cacheKey }) : call, wishes)

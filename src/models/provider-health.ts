@@ -6,6 +6,8 @@ import type { Platform } from '../platform/platform.ts'
  */
 export interface ProviderHealth {
   failed(provider: string): Promise<void>
+  /** Forgets the failures of a provider whose settings have changed. */
+  forget(provider: string): Promise<void>
   /** Returns the skipped providers, and until when. */
   resting(): Promise<Map<string, Date>>
 }
@@ -22,6 +24,9 @@ export function createProviderHealth({ db }: Pick<Platform, 'db'>): ProviderHeal
           "restsUntil" = CASE
             WHEN (health."failedAt" || now())[cardinality(health."failedAt") + 2 - ${FAILURES}::int] > now() - interval '1 minute'
             THEN now() + interval '30 seconds' ELSE health."restsUntil" END`
+    },
+    async forget(provider) {
+      await db.prisma.$executeRaw`DELETE FROM "ModelProviderHealth" WHERE provider = ${provider}`
     },
     async resting() {
       const rows = await db.prisma.$queryRaw<{ provider: string; restsUntil: Date }[]>`

@@ -1,13 +1,15 @@
-import type { LanguageModel } from 'ai'
+import { extractReasoningMiddleware, type LanguageModel, wrapLanguageModel } from 'ai'
 import type { ModelProviderSettings } from '../config.ts'
 import { parseModelName } from '../lib/model-name.ts'
 import { openAnthropic } from './anthropic.ts'
 import { createDemoModel } from './demo.ts'
 import { openGoogle } from './google.ts'
+import type { LanguageModelV4 } from './language-model.ts'
 import { openOpenAI } from './openai.ts'
 import { openCompatible } from './openai-compatible.ts'
 import type { CreateModel } from './provider.ts'
 import { createRedaction } from './redaction.ts'
+import { textCalls } from './text-calls.ts'
 
 /** The models that agents may use, by name. */
 export interface ModelRegistry {
@@ -18,8 +20,14 @@ export interface ModelRegistry {
   resolve(name: string): Promise<LanguageModel>
   /** Returns why the name cannot be used, as a sentence; null if it can. */
   check(name: string): string | null
+  /** Whether the model's provider is a server of one's own. */
+  isLocal(name: string): boolean
+  /** Whether results of tools may contain files of this type for the model. */
+  takesFile(name: string, mediaType: string): boolean
   /** The providers in the order of the setting, the built-in one last. */
   providers: RegisteredProvider[]
+  /** The settings of a provider; undefined for an unknown one, and for the built-in one. */
+  settingsOf(provider: string): ModelProviderSettings | undefined
   /** Removes the configured keys, and text that looks like a key, from a provider's text. */
   redact(text: string): string
 }
@@ -30,10 +38,14 @@ export interface RegisteredProvider {
   api: string
   baseUrl: string | null
   hasKey: boolean
+  /** Whether the environment or the server itself sets it, so that the API cannot change it. */
+  fromEnvironment: boolean
 }
 
 export interface ModelRegistryOptions {
   providers?: ModelProviderSettings[]
+  /** The providers that admins added. Those with the same name of `providers`, unless vacant, take precedence. */
+  added?: readonly ModelProviderSettings[]
   /** The output speed of the demo model; 0 for no delay. */
   demoTokensPerSecond?: number
   /** Further models by full name, for tests. */
@@ -47,16 +59,28 @@ const PACKAGES: Record<ModelProviderSettings['package'], (settings: ModelProvide
   '@ai-sdk/google': openGoogle,
 }
 
+const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp']
+/** The types of files that an API takes in results of tools. Chat Completions takes text only. */
+const FILES_IN_RESULTS: Record<ModelProviderSettings['api'], readonly string[]> = {
+  openai: [...IMAGES, 'application/pdf'],
+  'openai-chat': [],
+  anthropic: [...IMAGES, 'application/pdf'],
+  google: ['image/png', 'image/jpeg', 'image/webp'],
+}
+
 export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRegistry {
-  const { providers = [], demoTokensPerSecond, extra = {} } = options
+  const { added = [], demoTokensPerSecond, extra = {} } = options
+  const { providers, isAdded } = joined(options.providers ?? [], added)
   const byName = new Map(providers.map((provider) => [provider.name, provider]))
   const opened = new Map<string, Promise<CreateModel>>()
   const models = new Map<string, LanguageModel>(Object.entries(extra))
   models.set('demo', createDemoModel({ tokensPerSecond: demoTokensPerSecond }))
 
+  const providerOf = (name: string) => byName.get(parseModelName(name)?.provider ?? '')
+
   function check(name: string): string | null {
     if (models.has(name)) return null
-    const provider = byName.get(parseModelName(name)?.provider ?? '')
+    const provider = providerOf(name)
     if (provider === undefined) {
       const known = [...byName.keys(), 'demo'].map((known) => (known === 'demo' ? '"demo"' : `"${known}:<model>"`))
       return `The model ${JSON.stringify(name)} is unknown. Use ${known.slice(0, -1).join(', ')} or ${known.at(-1)}.`
@@ -74,21 +98,46 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
 
   return {
     check,
+    isLocal: (name) => providerOf(name)?.isLocal === true,
+    takesFile(name, mediaType) {
+      const api = providerOf(name)?.api
+      return api !== undefined && FILES_IN_RESULTS[api].includes(mediaType)
+    },
     async resolve(name) {
       const known = models.get(name)
       if (known !== undefined) return known
       const problem = check(name)
       if (problem !== null) throw new Error(problem)
       const { provider, modelId } = parseModelName(name) as NonNullable<ReturnType<typeof parseModelName>>
-      const create = await open(byName.get(provider) as ModelProviderSettings)
-      const model = models.get(name) ?? create(modelId)
+      const settings = byName.get(provider) as ModelProviderSettings
+      const create = await open(settings)
+      const model = models.get(name) ?? (settings.isLocal ? corrected(create(modelId)) : create(modelId))
       models.set(name, model)
       return model
     },
     providers: [
-      ...providers.map(({ name, api, baseUrl, apiKey }) => ({ name, api, baseUrl, hasKey: apiKey !== null })),
-      { name: 'demo', api: 'demo', baseUrl: null, hasKey: false },
+      ...providers.map((provider) => {
+        const { name, api, baseUrl, apiKey, isVacant = false } = provider
+        return { name, api, baseUrl, hasKey: apiKey !== null, fromEnvironment: !isVacant && !isAdded(provider) }
+      }),
+      { name: 'demo', api: 'demo', baseUrl: null, hasKey: false, fromEnvironment: true },
     ],
+    settingsOf: (provider) => byName.get(provider),
     redact: createRedaction(providers.flatMap(({ apiKey, headers }) => [apiKey ?? '', ...Object.values(headers)])),
   }
+}
+
+/** Joins the providers of the environment with those that admins added. */
+function joined(given: readonly ModelProviderSettings[], added: readonly ModelProviderSettings[]) {
+  const taken = new Set(given.flatMap(({ name, isVacant }) => (isVacant ? [] : [name])))
+  const others = new Set(added.filter(({ name }) => !taken.has(name)))
+  const names = new Set([...others].map(({ name }) => name))
+  const providers = [...given.filter(({ name }) => !names.has(name)), ...others]
+  return { providers, isAdded: (provider: ModelProviderSettings) => others.has(provider) }
+}
+
+/** Servers of one's own may pass on reasoning and calls as the model wrote them: as text between tags. */
+function corrected(model: LanguageModel): LanguageModel {
+  const middleware = [textCalls, extractReasoningMiddleware({ tagName: 'think' })]
+  return wrapLanguageModel({ model: model as LanguageModelV4, middleware })
 }

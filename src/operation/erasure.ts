@@ -1,17 +1,22 @@
 import type { Viewer } from '../access/viewer.ts'
+import { agentChannel, entityChannel, SESSIONS_CHANNEL, tokenChannel } from '../broker/topics.ts'
+import type { DecideCall } from '../flows/decide-call.ts'
+import type { Leaving } from '../flows/leave-space.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
-import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
+import { messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { jsonbText, toJson } from '../lib/json.ts'
 import { sqlStateOf } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { agentChannel, entityChannel, tokenChannel } from '../realtime/topics.ts'
-import type { Approvals } from '../runs/approvals.ts'
-import { ACTIVE_STATUSES } from '../runs/runs.ts'
-import type { Members } from '../spaces/members.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { clearGrantReasons } from '../stores/grant-store.ts'
+import { emptyMessages } from '../stores/message-store.ts'
+import { deleteSessions } from '../stores/session-store.ts'
+import { lockSpacesOf } from '../stores/space-store.ts'
 import { ERASED } from './erased-human.ts'
 import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
 
@@ -32,9 +37,9 @@ export interface Erasure {
 }
 
 interface ErasureParts {
-  members: Pick<Members, 'lockSpacesOf' | 'leaveAll'>
+  leaving: Pick<Leaving, 'leaveAll'>
   publisher: Pick<SpacePublisher, 'rewritten'>
-  approvals: Pick<Approvals, 'recheck'>
+  decideCall: Pick<DecideCall, 'recheck'>
 }
 
 /** The remaining work, stored in the human's row. */
@@ -70,7 +75,7 @@ const NO_SUCH_HUMAN = 'There is no such human.'
 const NOT_FINISHED = 'could not finish an erasure; the next sweep continues it'
 const ROW_FAILED = 'could not remove the name of an erased human from a row; a later sweep tries again'
 
-export function createErasure(platform: Platform, { members, publisher, approvals }: ErasureParts): Erasure {
+export function createErasure(platform: Platform, { leaving, publisher, decideCall }: ErasureParts): Erasure {
   const { db, clock, signals, logger } = platform
 
   async function finish(id: string, forMs: number): Promise<void> {
@@ -109,14 +114,14 @@ export function createErasure(platform: Platform, { members, publisher, approval
 
   /** Starts the last pass, over the rows of the runs that were active, once all of these have ended. */
   async function beginLastPass(id: string, task: Task): Promise<boolean> {
-    const where = { id: { in: task.living }, status: { in: ACTIVE_STATUSES } }
+    const where = { id: { in: task.living }, status: { in: [...ACTIVE_RUN_STATUSES] } }
     if ((await db.prisma.run.count({ where })) > 0) return true
     return replaceTask(id, task, { ...task, place: FIRST_PLACE, isLastPass: true })
   }
 
   /** Empties some of the human's messages. After the last, publishes a snapshot to subscribers of their spaces. */
   async function emptySome(id: string, task: Task, after: string): Promise<boolean> {
-    const { last, spaceIds, failed } = await emptyMessages(db.prisma, id, after)
+    const { last, spaceIds, failed } = await emptyMessagesOf(db.prisma, id, after)
     report(id, failed)
     const emptiedIn = [...new Set([...(task.emptiedIn ?? []), ...spaceIds])]
     if (last === null) for (const spaceId of emptiedIn) await publisher.rewritten(spaceId)
@@ -143,28 +148,33 @@ export function createErasure(platform: Platform, { members, publisher, approval
 
   /** Makes subscribers of agents that work for the human read the agents' runs again. */
   async function tellWatchers(id: string): Promise<void> {
-    const where = { triggerSenderId: id, status: { in: ACTIVE_STATUSES } }
+    const where = { triggerSenderId: id, status: { in: [...ACTIVE_RUN_STATUSES] } }
     const agents = await db.prisma.run.findMany({ where, select: { agentId: true }, distinct: ['agentId'] })
     for (const { agentId } of agents) await signals.publish(agentChannel(agentId), { type: 'run-changed' })
   }
 
   return {
     async eraseHuman(viewer, { id, messages }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can erase humans.')
+      requireAdmin(viewer, 'erase humans')
       if (prefixOf(id) !== 'hum') throw new NotFoundError(NO_SUCH_HUMAN)
-      const { left, tokenIds } = await db.transaction(async (tx) => {
-        await members.lockSpacesOf(tx, id)
+      const { left, tokenIds, sessionIds } = await db.transaction(async (tx) => {
+        await lockSpacesOf(tx, id)
         await rename(tx, id, { messages, goneAt: new Date(clock.now()) })
-        const left = await members.leaveAll(tx, id)
-        return { left, tokenIds: await revokeAll(tx, id, new Date(clock.now())) }
+        if (messages) await clearGrantReasons(tx, id)
+        const left = await leaving.leaveAll(tx, id)
+        const tokenIds = await revokeAll(tx, id, new Date(clock.now()))
+        return { left, tokenIds, sessionIds: await deleteSessions(tx, { scope: 'HUMAN', viewerId: id }) }
       })
       await Promise.all([
-        ...tokenIds.map((tokenId) => signals.publish(tokenChannel(tokenId), { type: 'revoked' })),
+        ...[...tokenIds, ...sessionIds].map((credentialId) =>
+          signals.publish(tokenChannel(credentialId), { type: 'revoked' }),
+        ),
         signals.publish(entityChannel(id), { type: 'gone' }),
+        ...(sessionIds.length === 0 ? [] : [signals.publish(SESSIONS_CHANNEL, { type: 'ended', ids: sessionIds })]),
       ])
       await left.afterCommit()
       // A named approver need not be a member of a space.
-      await approvals.recheck()
+      await decideCall.recheck()
       try {
         await finish(id, AT_ONCE_MS)
       } catch (error) {
@@ -192,7 +202,7 @@ async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: bool
   const [human] = await tx.$queryRaw<{ name: string }[]>`
     SELECT name FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`
   if (human === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
-  const runs = await tx.run.findMany({ where: { status: { in: ACTIVE_STATUSES } }, select: { id: true } })
+  const runs = await tx.run.findMany({ where: { status: { in: [...ACTIVE_RUN_STATUSES] } }, select: { id: true } })
   const task: Task = {
     name: human.name,
     messages,
@@ -211,7 +221,7 @@ async function taskOf(tx: Tx, id: string): Promise<Task | null> {
 }
 
 /** @returns the last of these messages, null if no others follow; and the spaces with any of them */
-async function emptyMessages(
+async function emptyMessagesOf(
   tx: Tx,
   humanId: string,
   after: string,
@@ -221,14 +231,16 @@ async function emptyMessages(
       SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId}
       UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId})
     ORDER BY id LIMIT ${MESSAGES_AT_ONCE}`
-  const empty = (ids: string[]) => tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
   const failed: FailedRow[] = []
   try {
-    await empty(rows.map(({ id }) => id))
+    await emptyMessages(
+      tx,
+      rows.map(({ id }) => id),
+    )
   } catch {
     for (const { id } of rows) {
       try {
-        await empty([id])
+        await emptyMessages(tx, [id])
       } catch (error) {
         failed.push({ table: 'Message', id, error })
       }

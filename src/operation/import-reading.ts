@@ -1,10 +1,10 @@
 import { prefixOf } from '../lib/ids.ts'
 import { cut, oneLine } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
+import { REMAINS } from '../stores/space-store.ts'
 import { createForgetting, createStaging, type LeftOut, type StagedRow, stage } from './import-staging.ts'
 import { checkRow, isMovedTable } from './imported-rows.ts'
 import { FORMAT, FORMAT_VERSION } from './moving.ts'
-import { REMAINS } from './space-deletion.ts'
 
 const ROWS_AT_ONCE = 200
 const CHARACTERS_AT_ONCE = 1024 * 1024

@@ -1,11 +1,11 @@
+import { MOST_MEMBERS } from '../flows/join-space.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { jsonbText, oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
-import { MOST_MEMBERS } from '../spaces/members.ts'
+import { deleteRemains, insertRemains } from '../stores/space-store.ts'
 import { type LeftOutList, NO_EXPORT, readAll } from './import-reading.ts'
 import { createForgetting, type LeftOut, missingLabels, settle, stagedRows } from './import-staging.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
-import { REMAINS } from './space-deletion.ts'
 
 export interface ImportOptions {
   /** Reads and validates everything but writes nothing. */
@@ -195,12 +195,9 @@ async function writeAll(
   const counts: Imported['counts'] = {}
   const missing = await missingLabels(tx, spaceId)
   // Replaces what remained of the space if it was deleted here.
-  await tx.space.deleteMany({ where: { id: spaceId, ...REMAINS } })
+  await deleteRemains(tx, spaceId)
   const forget = createForgetting(tx)
-  const deletedAt = new Date()
-  await tx.space.createMany({
-    data: missing.map((id) => ({ id, name: '', routing: 'BROADCAST' as const, confidential: true, deletedAt })),
-  })
+  await insertRemains(tx, missing, new Date())
   for (const table of tablesInOrder()) {
     const most = LARGE_TABLES.includes(table) ? LARGE_ROWS_AT_ONCE : ROWS_AT_ONCE
     for await (const page of stagedRows(tx, table, most)) {

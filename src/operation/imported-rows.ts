@@ -1,7 +1,9 @@
 import { checkUrl } from '../agents/outgoing-request.ts'
-import { BUILT_IN_TOOL_NAMES, checkToolName, MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
+import { checkToolName, MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import { messageOf } from '../lib/errors.ts'
 import { checkName } from '../lib/validate.ts'
+import { ENDED_RUN_STATUSES, FINAL_MESSAGE_STATUSES, SETTLED_CALL_STATUSES } from '../rules/statuses.ts'
+import { isBuiltInTool } from '../tools/built-in-tools.ts'
 import { type Column, MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
 type Row = Record<string, unknown>
@@ -67,7 +69,7 @@ const RULES: Partial<Record<MovedTable, (row: Row) => string | null>> = {
   },
   Space: ({ name }) => faultIn(() => checkName(String(name), 'name')),
   AgentTool({ name, execution, url }) {
-    if (BUILT_IN_TOOL_NAMES.has(String(name))) return 'a built-in tool has this name'
+    if (isBuiltInTool(String(name))) return 'a built-in tool has this name'
     if ((execution === 'HTTP') !== (url != null)) return 'an HTTP tool must have a URL, and other tools must not'
     return faultIn(() => [checkToolName(String(name), 'name'), url == null ? null : checkUrl(String(url), 'url')])
   },
@@ -86,16 +88,16 @@ function faultIn(check: () => unknown): string | null {
   }
 }
 
-const isOver = (status: unknown, over: string[]) => over.includes(String(status))
+const isOver = (status: unknown, over: readonly string[]) => over.includes(String(status))
 
 /** Ends what was active at the time of the export. */
 const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
   Run: (row) =>
-    isOver(row['status'], ['COMPLETED', 'FAILED', 'CANCELED'])
+    isOver(row['status'], ENDED_RUN_STATUSES)
       ? row
       : { ...row, status: 'CANCELED', stopReason: 'GONE', finishedAt: new Date().toISOString() },
   ToolCall: (row) =>
-    isOver(row['status'], ['DONE', 'FAILED', 'TIMED_OUT', 'CANCELED'])
+    isOver(row['status'], SETTLED_CALL_STATUSES)
       ? row
       : {
           ...row,
@@ -103,5 +105,7 @@ const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
           settledAt: new Date().toISOString(),
           ...(row['approvalState'] === 'PENDING' ? { approvalState: 'CANCELED' } : {}),
         },
-  Message: (row) => (isOver(row['status'], ['COMPLETE', 'INTERRUPTED']) ? row : { ...row, status: 'INTERRUPTED' }),
+  // People of another server have not decided on calls here.
+  StandingGrant: (row) => (row['revokedAt'] == null ? { ...row, revokedAt: new Date().toISOString() } : row),
+  Message: (row) => (isOver(row['status'], FINAL_MESSAGE_STATUSES) ? row : { ...row, status: 'INTERRUPTED' }),
 }

@@ -12,6 +12,7 @@ export const SEALED = [
   { table: 'Agent', column: 'notifySecretSealed', id: ID, context: Prisma.sql`'notify:' || id` },
   { table: 'Webhook', column: 'secretSealed', id: ID, context: ID },
   { table: 'Webhook', column: 'oldSecretSealed', id: ID, context: ID },
+  { table: 'JoinLink', column: 'codeSealed', id: ID, context: ID },
   {
     table: 'AgentTool',
     column: 'headersSealed',
@@ -23,6 +24,18 @@ export const SEALED = [
     column: 'headersSealed',
     id: OF_AGENT,
     context: Prisma.sql`'mcp:' || "agentId" || ':' || name`,
+  },
+  {
+    table: 'McpServer',
+    column: 'oauthSealed',
+    id: OF_AGENT,
+    context: Prisma.sql`'mcp-oauth:' || "agentId" || ':' || name`,
+  },
+  {
+    table: 'ModelProvider',
+    column: 'keySealed',
+    id: Prisma.sql`name`,
+    context: Prisma.sql`'provider:' || name || ':' || api || ':' || coalesce("baseUrl", '')`,
   },
 ]
 

@@ -9,6 +9,8 @@ export type MovedTable =
   | 'McpServer'
   | 'Space'
   | 'FormerMember'
+  | 'StandingGrant'
+  | 'GrantDecision'
   | 'Chain'
   | 'Run'
   | 'RunSpace'
@@ -153,7 +155,7 @@ export const formerly = json((value) =>
     : 'must be { model, mind, toolset } of a deleted agent',
 )
 
-export const POLICY = ['quorum', 'approverIds', 'expiresInSeconds', 'escalateAfterSeconds', 'escalateToIds']
+export const POLICY = ['quorum', 'approverIds', 'expiresInSeconds', 'escalateAfterSeconds', 'escalateToIds', 'patient']
 /** ApprovalPolicy (src/agents/approval-policy.ts). */
 export const policy = json((value) => {
   if (!isObject(value) || Object.keys(value).some((key) => !POLICY.includes(key)) || !isNatural(value['quorum']))
@@ -165,7 +167,7 @@ export const policy = json((value) => {
   }
   for (const key of ['expiresInSeconds', 'escalateAfterSeconds'] as const)
     if (value[key] != null && !isNatural(value[key])) return `must have whole seconds in ${key}`
-  return null
+  return value['patient'] === undefined || value['patient'] === true ? null : 'must have patient true or absent'
 })
 export const isNatural = (value: unknown) =>
   Number.isInteger(value) && Number(value) >= 1 && Number(value) <= LARGEST_INT

@@ -6,6 +6,7 @@ import {
   ToolExecution,
   TriggerType,
 } from '../generated/prisma/enums.ts'
+import { MODEL_FAULTS } from '../lib/model-fault.ts'
 import {
   amount,
   array,
@@ -56,6 +57,7 @@ export const JOURNAL_TABLES = {
       costNanos: nullable(defaulted(amount())),
       summary: nullable(text()),
       error: nullable(text()),
+      fault: nullable(oneOf(MODEL_FAULTS)),
       stopReason: nullable(oneOf(RunStopReason)),
       stoppedById: to(nullable(id('hum', 'agt')), 'Entity', 'null'),
       retryOfId: to(nullable(id('run')), 'Run', 'null'),
@@ -158,8 +160,10 @@ export const JOURNAL_TABLES = {
       claimedById: to(nullable(id('hum')), 'Entity', 'null'),
       answeredById: to(nullable(id('hum')), 'Entity', 'null'),
       answeredByService: nullable(text(1000)),
+      grantId: to(nullable(id('grt')), 'StandingGrant', 'null'),
     },
     fixed: {
+      files: null,
       expiresAt: null,
       approvalExpiresAt: null,
       escalatesAt: null,

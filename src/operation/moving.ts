@@ -1,4 +1,4 @@
-import { confidentialAmong } from '../confidence/marks.ts'
+import { confidentialAmong } from '../confidentiality/marks.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
 import { type MovedTable, specOf } from './moved-tables.ts'
@@ -62,6 +62,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
   yield* plain('McpServer', isOfPeople('agentId'), { key: 'agentId' })
   yield* plain('Space', Prisma.sql`t.id = ${spaceId}`)
   yield* plain('FormerMember', ofSpace, { key: 'entityId' })
+  yield* grants()
   for await (const page of read('Chain', ofSpace))
     for (const { row } of page) yield { table: 'Chain', row: { ...row, replyStack: [] } }
 
@@ -89,6 +90,15 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
     yield* plain('RootUsage', Prisma.sql`t."rootId" = ANY(${ids}::text[])`, { key: 'rootId' })
   }
   yield* plain('Membership', ofSpace, { key: 'entityId' })
+
+  async function* grants(): AsyncGenerator<MovedRow> {
+    for await (const page of read('StandingGrant', ofSpace)) {
+      // The bounds of the others may contain words of another confidential space.
+      const open = page.filter(({ foreign }) => foreign.length === 0)
+      for (const { row } of open) yield { table: 'StandingGrant', row }
+      yield* plain('GrantDecision', Prisma.sql`t."grantId" = ANY(${open.map(idOf)}::text[])`, { key: 'grantId' })
+    }
+  }
 
   async function* calls(where: Prisma.Sql): AsyncGenerator<MovedRow> {
     for await (const page of read('ToolCall', where, { most: LARGE_ROWS_AT_ONCE })) {
@@ -119,6 +129,7 @@ const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
   Message: Prisma.sql`t.places || t.label`,
   Step: Prisma.sql`t.label`,
   Chain: Prisma.sql`t.label`,
+  StandingGrant: Prisma.sql`t.places || t.label`,
 }
 
 /**
@@ -148,17 +159,19 @@ async function* pagesOf(
   }
 }
 
-/** Returns members, former members, senders, deciders, and the agents of runs and calls. */
+/** Returns members, former members, senders, deciders, and the agents of runs, calls and grants. */
 async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<string[]> {
-  const rows = await prisma.$queryRaw<{ id: string }[]>`
+  const rows = await prisma.$queryRaw<{ id: string | null }[]>`
     SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
     UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
     UNION SELECT "senderId" FROM "Message" WHERE "spaceId" = ${spaceId}
     UNION SELECT "agentId" FROM "Run" WHERE "triggerSpaceId" = ${spaceId}
+    UNION SELECT unnest(ARRAY["agentId", "proposedById", "revokedById"]) FROM "StandingGrant" WHERE "spaceId" = ${spaceId}
+    UNION SELECT d."humanId" FROM "GrantDecision" d JOIN "StandingGrant" g ON g.id = d."grantId" WHERE g."spaceId" = ${spaceId}
     UNION SELECT d."humanId" FROM "Decision" d JOIN "ToolCall" c ON c.id = d."toolCallId" WHERE
       EXISTS (SELECT 1 FROM "Run" r WHERE r.id = c."runId" AND r."triggerSpaceId" = ${spaceId})
       OR EXISTS (SELECT 1 FROM "Message" m WHERE m.id = c."messageId" AND m."spaceId" = ${spaceId})`
-  return rows.map(({ id }) => id)
+  return rows.flatMap(({ id }) => id ?? [])
 }
 
 /** Removes references to other spaces, and all content of a run that has content of another confidential space. */

@@ -1,5 +1,5 @@
-import { BUILT_IN_TOOL_NAMES } from '../agents/tool-names.ts'
 import { nameIn, oneLine } from '../lib/json.ts'
+import { isBuiltInTool } from '../tools/built-in-tools.ts'
 import { ERASED, type ErasedHuman } from './erased-human.ts'
 
 /** A string to replace within a JSON value. */
@@ -55,10 +55,10 @@ const NAMES_BESIDE_IDS = [
 const SENTENCES = ['message', 'error', 'decisions', 'triggerSummary', 'about']
 
 const JSON_STRING = String.raw`"(?:[^"\\]|\\.)*"`
-/** `- [<space> (id: spc_…)] `, as src/minds/inbox-message.ts writes it. */
+/** `- [<space> (id: spc_…)] `, as src/context/inbox-message.ts writes it. */
 const MESSAGE_LINE = new RegExp(String.raw`^- \[(?:${JSON_STRING}|[^[\]():,"\\]*) \(id: (spc_[0-9a-f]{32})\)\] `)
 const RESULT_LINE = /^- \[TOOL_RESULT ([^\s()[\]]+) \(id: tcl_[0-9a-f]{32}\)\] /
-/** The text before the names of deciders (src/runs/decisions-told.ts, decision.ts, approvals.ts). */
+/** The text before the names of deciders (src/rules/approvals.ts). */
 const BEFORE_DECIDERS = /^(?: {2}It was )?(?:approved by |denied by |expired, approved only by |Only |Denied by )/
 const STRING_HERE = new RegExp(JSON_STRING, 'y')
 const REASON_HERE = new RegExp(String.raw` \(${JSON_STRING}\)`, 'y')
@@ -69,7 +69,7 @@ const SOURCE = new RegExp(
   String.raw`(a message from )(${JSON_STRING})( \(human\) in ${JSON_STRING} \(id: (spc_[0-9a-f]{32})\))`,
   'g',
 )
-/** A refusal by `src/confidence/discretion.ts`, up to the name. */
+/** A refusal by `src/confidentiality/discretion.ts`, up to the name. */
 const NOT_HEARD = new RegExp(`^what you know comes from ${JSON_STRING}; `)
 
 export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Surroundings): NameRedaction {
@@ -168,7 +168,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
   }
 
   function toolOutput(toolName: string, value: unknown): Edit[] {
-    if (BUILT_IN_TOOL_NAMES.has(toolName)) return walk(value)
+    if (isBuiltInTool(toolName)) return walk(value)
     // In results of other tools, the server writes only refusals and timeouts.
     const error = isRecord(value) ? value['error'] : undefined
     if (!isRecord(error) || !BEFORE_DECIDERS.test(String(error['message']))) return []

@@ -1,6 +1,11 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { IdPrefix } from '../lib/ids.ts'
-import { withMessages, withRuns } from '../runs/tool-call-ends.ts'
+import { deleteCallsOfMessagesSql, deleteCallsOfRunsSql } from '../stores/call-store.ts'
+import { deleteEventsOfRunsSql } from '../stores/inbox-store.ts'
+import { deleteOutcomesSql } from '../stores/outcome-store.ts'
+import { deleteSpacesOfRunsSql } from '../stores/run-store.ts'
+import { beginAfterSql } from '../stores/space-store.ts'
+import { ENDED_RUNS_SQL, FINAL_MESSAGES_SQL } from '../stores/status-sql.ts'
 
 // How old rows are found and deleted. Ids are ordered by time, so the primary key finds them.
 
@@ -35,27 +40,14 @@ export const MESSAGES: OldRows = {
   prefix: 'msg',
   table: Prisma.sql`"Message"`,
   key: Prisma.sql`id`,
-  isOld: (before) => Prisma.sql`t."createdAt" < ${before} AND t.status IN ('COMPLETE', 'INTERRUPTED')`,
+  isOld: (before) => Prisma.sql`t."createdAt" < ${before} AND t.status IN ${FINAL_MESSAGES_SQL}`,
   shared: Prisma.sql`t."spaceId"`,
   belongings: [
-    Prisma.sql`DELETE FROM "Outcome" WHERE "messageId" IN (${FEW})`,
+    deleteOutcomesSql(FEW),
     Prisma.sql`DELETE FROM "RootUsage" WHERE "rootId" IN (${FEW})`,
-    withMessages(FEW),
+    deleteCallsOfMessagesSql(FEW),
   ],
-  told: beginning,
-}
-
-/**
- * Where the messages of the space now begin. New messages come after the `lastSeq` that this statement sees; another
- * process may have deleted more than it sees.
- */
-function beginning(spaceId: string): Prisma.Sql {
-  const space = (column: string) => Prisma.sql`SELECT ${Prisma.raw(`"${column}"`)} FROM "Space" WHERE id = ${spaceId}`
-  return Prisma.sql`
-    UPDATE "Space" SET "firstSeq" = greatest("firstSeq", coalesce((
-        SELECT m.seq FROM "Message" m WHERE m."spaceId" = ${spaceId} AND m.seq >= (${space('firstSeq')}) AND m.id NOT IN (${FEW})
-        ORDER BY m.seq LIMIT 1), (${space('lastSeq')}) + 1))
-    WHERE id = ${spaceId}`
+  told: (spaceId) => beginAfterSql(spaceId, FEW),
 }
 
 /**
@@ -66,15 +58,11 @@ export const RUNS: OldRows = {
   prefix: 'run',
   table: Prisma.sql`"Run"`,
   key: Prisma.sql`id`,
-  isOld: (before) => Prisma.sql`t."finishedAt" < ${before} AND t.status IN ('COMPLETED', 'FAILED', 'CANCELED')
+  isOld: (before) => Prisma.sql`t."finishedAt" < ${before} AND t.status IN ${ENDED_RUNS_SQL}
     AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."runId" = t.id AND (c.status = 'WAITING' OR c."carryAt" IS NOT NULL))
     AND NOT EXISTS (SELECT 1 FROM "Agent" a JOIN "Cycle" c ON c."agentId" = a.id AND c.index = a."cycleCount" - 1
       WHERE a.id = t."agentId" AND c."runId" = t.id)`,
-  belongings: [
-    withRuns(FEW),
-    Prisma.sql`DELETE FROM "RunSpace" WHERE "runId" IN (${FEW})`,
-    Prisma.sql`DELETE FROM "InboxEvent" WHERE "runId" IN (${FEW})`,
-  ],
+  belongings: [deleteCallsOfRunsSql(FEW), deleteSpacesOfRunsSql(FEW), deleteEventsOfRunsSql(FEW)],
 }
 
 /** Inbox events without a cycle: removed, dropped, answered before, or of a cycle that was rolled back. */
@@ -101,6 +89,16 @@ export const ROOTS: OldRows = {
   table: Prisma.sql`"RootUsage"`,
   key: Prisma.sql`"rootId"`,
   isOld: () => Prisma.sql`NOT EXISTS (SELECT 1 FROM "Run" r WHERE r."rootId" = t."rootId")`,
+  belongings: [],
+}
+
+/** Standing grants that have ended, and that no call names any more. All of them expire. */
+export const GRANTS: OldRows = {
+  prefix: 'grt',
+  table: Prisma.sql`"StandingGrant"`,
+  key: Prisma.sql`id`,
+  isOld: (before) =>
+    Prisma.sql`t."expiresAt" < ${before} AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."grantId" = t.id)`,
   belongings: [],
 }
 

@@ -2,7 +2,8 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Json } from '../lib/json.ts'
 import { oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
-import { TOLD_CALLS } from '../runs/tool-call-ends.ts'
+import { NAMES_PEOPLE_SQL } from '../stores/call-store.ts'
+import { clearReasons } from '../stores/decision-store.ts'
 import { ERASED, type ErasedHuman, holds } from './erased-human.ts'
 import { createNameRedaction, type Edit, type NameRedaction } from './name-redaction.ts'
 import { isNear, type Near, surroundingsOf } from './namesakes.ts'
@@ -118,7 +119,7 @@ const TABLES: Record<string, Table> = {
     named: ['output', 'state', 'error'],
     agent: 'agentId',
     runs: ['runId'],
-    condition: TOLD_CALLS,
+    condition: NAMES_PEOPLE_SQL,
     change(row, names): Change {
       const error = row['error']
       const told = typeof error === 'string' ? names.toolError(error) : null
@@ -290,7 +291,7 @@ async function forgetReasons(db: Database, human: ErasedHuman, after: string): P
   const failed: FailedRow[] = []
   for (const { id } of calls) {
     try {
-      await db.prisma.decision.updateMany({ where: { humanId: human.id, toolCallId: id }, data: { reason: null } })
+      await clearReasons(db.prisma, { humanId: human.id, toolCallId: id })
     } catch (error) {
       failed.push({ table: DECISIONS, id, error })
     }

@@ -4,6 +4,7 @@ import {
   CHAINS,
   ENTRIES,
   EVENTS,
+  GRANTS,
   MESSAGES,
   type OldRow,
   type OldRows,
@@ -17,12 +18,13 @@ import { createWorkPace, type WorkPace } from './work-pace.ts'
 /** Deletes rows that are older than the settings allow. */
 export interface RetentionUpkeep {
   /**
-   * Deletes old rows in small batches with pauses, while this process has its turn and for at most some seconds,
-   * because the shutdown waits for it.
+   * Deletes old rows in small batches with pauses, while this process has its turn, until the signal aborts, and for at
+   * most some seconds. The next sweep continues.
    */
-  sweep(): Promise<void>
+  sweep(signal?: AbortSignal): Promise<void>
 }
 
+/** A third of the period of DELETE_OLD_ROWS, so that the disk can serve others. */
 const LONGEST_SWEEP_MS = 5000
 /** The size of the largest batch. */
 const ROWS_OF_SEARCH = 500
@@ -41,7 +43,7 @@ export function createRetention(
   const { messagesDays, runsDays, auditDays } = config.retention
   const kept: Kept[] = [
     { kind: MESSAGES, days: messagesDays },
-    ...[RUNS, EVENTS, CHAINS, ROOTS].map((kind) => ({ kind, days: runsDays })),
+    ...[RUNS, EVENTS, CHAINS, ROOTS, GRANTS].map((kind) => ({ kind, days: runsDays })),
     { kind: ENTRIES, days: auditDays },
   ].flatMap(({ kind, days }) => (days === null ? [] : [{ kind, days, pace: createWorkPace() }]))
 
@@ -64,9 +66,10 @@ export function createRetention(
   }
 
   return {
-    async sweep() {
+    async sweep(signal) {
       const until = performance.now() + longestSweepMs
-      let deletions = kept.map((one) => deletion(one, () => performance.now() > until))
+      const isOver = () => performance.now() > until || signal?.aborted === true
+      let deletions = kept.map((one) => deletion(one, isOver))
       while (deletions.length > 0) {
         const going: typeof deletions = []
         for (const one of deletions) if (!(await one.next()).done) going.push(one)

@@ -4,7 +4,7 @@ import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { firingKey } from './firing.ts'
+import { firingKey } from './slots.ts'
 
 /** Reads the firings of plans, for admins. */
 export interface FiringReading {

@@ -1,13 +1,15 @@
 import type { Viewer } from '../access/viewer.ts'
-import { isKnownTo, isOfLabel, type Marks, type Provenance, UNMARKED } from '../confidence/marks.ts'
+import { isKnownTo, isOfLabel, type Marks, type Provenance, UNMARKED } from '../confidentiality/marks.ts'
 import { type Plan, Prisma } from '../generated/prisma/client.ts'
-import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
 import { checkSchedule, checkTimeZone, nextSlot, type Schedule, type ScheduleInput } from './schedule.ts'
+import { enqueueSlots } from './slots.ts'
 
 export interface CreatePlanInput {
   agentId: string
@@ -90,7 +92,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
 
   return {
     async create(viewer, { agentId, schedule, ...input }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can create plans.')
+      requireAdmin(viewer, 'create plans')
       const plan = checkPlan({ ...input, ...schedule }, clock.now(), 'input.', 'input.schedule.')
       return db.transaction(async (tx) => {
         await lockPlans(tx, agentId)
@@ -104,7 +106,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
       })
     },
     async update(viewer, input) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can change plans.')
+      requireAdmin(viewer, 'change plans')
       return db.transaction(async (tx) => {
         const [before] = await tx.$queryRaw<
           Plan[]
@@ -112,12 +114,12 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
         if (before === undefined) throw new NotFoundError(NO_SUCH_PLAN)
         const plan = await tx.plan.update({ where: { id: before.id }, data: changesOf(input, before, clock.now()) })
         if (plan.enabled && plan.nextRunAt !== null)
-          await platform.jobs.enqueue(tx, [{ wakeUp: { type: 'plan', planId: plan.id }, at: plan.nextRunAt }])
+          await enqueueSlots(tx, platform.jobs, [{ id: plan.id, nextRunAt: plan.nextRunAt }])
         return plan
       })
     },
     async delete(viewer, { id }) {
-      if (viewer.scope !== 'ADMIN') throw new ForbiddenError('Only an admin can delete plans.')
+      requireAdmin(viewer, 'delete plans')
       await db.transaction(async (tx) => {
         if ((await removePlans(tx, wellFormedIds([id]))) === 0) throw new NotFoundError(NO_SUCH_PLAN)
       })
@@ -261,13 +263,15 @@ async function write(
   agentId: string,
   plan: NewPlan,
 ): Promise<Plan> {
-  const values = { ...plan, enabled: true, createdAt: new Date(clock.now()) }
+  const { places, label, askers } = plan
+  const provenance = { places: [...places], label: [...label], askers: [...askers] }
+  const values = { ...plan, ...provenance, enabled: true, createdAt: new Date(clock.now()) }
   const before = await namesakeOf(tx, agentId, plan)
   const written =
     before === null
       ? await tx.plan.create({ data: { id: newId('pln'), agentId, ...values } })
       : await tx.plan.update({ where: { id: before.id }, data: values })
-  await jobs.enqueue(tx, [{ wakeUp: { type: 'plan', planId: written.id }, at: plan.nextRunAt }])
+  await enqueueSlots(tx, jobs, [{ id: written.id, nextRunAt: plan.nextRunAt }])
   return written
 }
 

@@ -1,8 +1,6 @@
 import { Prisma, type Run } from '../generated/prisma/client.ts'
+import type { OverBudget } from '../lib/budget.ts'
 import type { Tx } from './db.ts'
-
-/** The owner of an exhausted budget. */
-export type OverBudget = 'AGENT' | 'SPACE' | 'ROOT'
 
 /** The budgets that apply to a generation: of its agent, of the space that it counts for, and of its root. */
 export interface BudgetState {
@@ -69,11 +67,4 @@ export async function reserve(
   if (state === null) return { type: 'lost' }
   if (state.over !== undefined) return { type: 'over', whose: state.over }
   return state.waitsFor === undefined ? { type: 'reserved' } : { type: 'waits', whose: state.waitsFor }
-}
-
-/** The messages of runs and outcomes that a budget ended. */
-export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
-  AGENT: "The agent's budget for today is spent.",
-  SPACE: "The space's budget for today is spent.",
-  ROOT: 'The budget of the message or trigger that started this is spent.',
 }

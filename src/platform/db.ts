@@ -11,14 +11,25 @@ import { type ConstructorOptions, fromPglite } from 'pg-boss'
 import type { Registry } from 'prom-client'
 import { PrismaPGlite } from '../generated/pglite-prisma-adapter.ts'
 import { type Prisma, PrismaClient } from '../generated/prisma/client.ts'
-import { createDeferred, sleep } from '../lib/async.ts'
+import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { isStalePlan, isWriteConflict } from './database-errors.ts'
+import { requesterHere } from '../lib/requester-context.ts'
+import { isStalePlan, isWriteConflict, sqlStateOf } from './database-errors.ts'
 import { lockDirectory } from './directory-lock.ts'
 import { findEmbeddedTemplate } from './embedded-template.ts'
+import { createFairTurns } from './fair-turns.ts'
 import { applyMigrations } from './migrate.ts'
-import { createEmbeddedQueries, createNamedQueries, createStatementNames } from './named-statements.ts'
+import { createEmbeddedQueries, createNamedQueries, createStatementNames, NO_NAMES } from './named-statements.ts'
 import { openPool } from './pool-metrics.ts'
+import { type InspectedPostgres, inspectPostgres } from './postgres-check.ts'
+import {
+  type ConnectionOptions,
+  configOf,
+  createClient,
+  jobSchemaOf,
+  quoteName,
+  searchPathOf,
+} from './postgres-connection.ts'
 
 /** The client for queries: the database, or a transaction in it. */
 export type Tx = Prisma.TransactionClient
@@ -27,8 +38,10 @@ export type Tx = Prisma.TransactionClient
 export interface Database {
   prisma: PrismaClient
   kind: 'postgres' | 'pglite'
-  /** The options with which pg-boss uses the same database. */
-  bossOptions: Pick<ConstructorOptions, 'db' | 'backend'>
+  /** The options with which pg-boss uses the same database, in a schema of its own. */
+  bossOptions: Pick<ConstructorOptions, 'db' | 'backend' | 'schema'>
+  /** Connections beside the pool; null for PGlite, which has only one. */
+  beside: ConnectionsBeside | null
   /**
    * Runs `work` in a transaction. Repeats it after a serialization failure, a deadlock, or a migration by another
    * process, at most 5 times, with jitter. Inside, use `tx` for every query, and make no network calls.
@@ -42,11 +55,18 @@ export interface Database {
    */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   /**
-   * Whether the database answers within 2 s: a query, or, while that waits for a connection, other queries of this
-   * process.
+   * Returns why the database cannot serve; null if it has written a row within 2 s, or, while that waits for a
+   * connection, has answered other queries of this process.
    */
-  healthy(): Promise<boolean>
+  fault(): Promise<string | null>
   close(): Promise<void>
+}
+
+/** Opens connections to PostgreSQL beside the pool: to the server itself if a setting names it. */
+export interface ConnectionsBeside {
+  openPool(options: ConnectionOptions): pg.Pool
+  /** Creates a connection that keeps a session. Null if there is only a transaction pooler, behind which none does. */
+  createSession: ((options: ConnectionOptions) => pg.Client) | null
 }
 
 /** Runs `work` in the given transaction, or in a new one. */
@@ -66,6 +86,10 @@ export function queryWithin<Row extends object>(
 export interface DatabaseOptions {
   /** The URL of PostgreSQL; null for PGlite under `dataDirectory`. */
   url: string | null
+  /** The URL of the server itself, if `url` leads to a transaction pooler. */
+  directUrl?: string | null
+  /** The results of the checks of both URLs at the start. */
+  inspected?: InspectedPostgres
   dataDirectory: string
   /** The most connections of this process. */
   poolSize?: number
@@ -75,9 +99,13 @@ export interface DatabaseOptions {
 
 /**
  * PGlite keeps its shared buffers (128 MB by default) in this process, while the operating system already caches the
- * files.
+ * files. The search path is that of connections to PostgreSQL.
  */
-const START_PARAMETERS = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB']
+const START_PARAMETERS = [
+  ...PGlite.defaultStartParams,
+  ...['-c', 'shared_buffers=16MB'],
+  ...['-c', `search_path=${searchPathOf('public')}`],
+]
 
 /**
  * Keeps PGlite's WebAssembly in the baseline compiler. The optimizing compiler takes half a gigabyte and a core for the
@@ -86,8 +114,10 @@ const START_PARAMETERS = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16
  */
 const WEB_ASSEMBLY_FLAGS = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
 
-const MIGRATION_LOCK = 7_275_539
-/** The timeout of the first connection, at the start. */
+/** For how long statements of the embedded database may hold up other events of this process. */
+const YIELD_AFTER_MS = 5
+
+/** The timeout of the connection for migrations. */
 const CONNECT_TIMEOUT_MS = 5000
 /** The longest wait for a connection of the pool during a burst. */
 const LONGEST_WAIT_MS = 20_000
@@ -116,6 +146,9 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     // PGlite reads the array types at its start. Without this, arrays of enums that were created just now would fail
     // until the next start.
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
+    const turns = createFairTurns({ places: 1, yieldAfterMs: YIELD_AFTER_MS })
+    // All statements and transactions pass here, those of Prisma and pg-boss too.
+    pglite._runExclusiveTransaction = (work) => turns.run(requesterHere(), work)
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     const queryNamed = createEmbeddedQueries(pglite)
     // Loads Prisma's query compiler now, so that its temporary memory is released together with the rest (memory.ts).
@@ -123,10 +156,11 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     return {
       prisma,
       kind: 'pglite',
-      bossOptions: { backend: 'pglite', db: fromPglite(pglite) },
+      bossOptions: { backend: 'pglite', db: fromPglite(pglite), schema: jobSchemaOf('public') },
+      beside: null,
       transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
       query: <Row extends object>({ text, values }: Prisma.Sql) => withRetries(() => queryNamed<Row>(text, values)),
-      healthy: () => answers(prisma),
+      fault: shareForAMoment(() => within(HEALTH_TIMEOUT_MS, writeFault(prisma))),
       async close() {
         await prisma.$disconnect()
         await pglite.close()
@@ -157,39 +191,44 @@ async function initialise(directory: string): Promise<void> {
 }
 
 async function openPostgres(url: string, options: DatabaseOptions): Promise<Database> {
-  const { poolSize = 10, onError = () => {}, metrics } = options
-  const poolConfig: pg.PoolConfig = {
-    connectionString: url,
-    max: poolSize,
-    connectionTimeoutMillis: LONGEST_WAIT_MS,
-    idleTimeoutMillis: LONGEST_IDLE_MS,
-    statement_timeout: 30_000,
-    idle_in_transaction_session_timeout: 30_000,
-    keepAlive: true,
-  }
-  const pool = openPool(poolConfig, metrics)
+  const { directUrl = null, poolSize = 10, onError = () => {}, metrics } = options
+  const inspected = options.inspected ?? (await inspectPostgres({ url, directUrl }))
+  const { main, direct } = inspected
+  await migratePostgres(inspected)
+  const pool = openPool(
+    configOf(main, {
+      max: poolSize,
+      connectionTimeoutMillis: LONGEST_WAIT_MS,
+      idleTimeoutMillis: LONGEST_IDLE_MS,
+    }),
+    metrics,
+  )
   pool.on('error', onError)
   // Any number of health checks may run at the same time.
   pool.setMaxListeners(0)
-  // Names of Prisma's statements and of others depend on their texts only.
-  const names = createStatementNames()
-  const factory = new PrismaPg(pool, { statementNameGenerator: names.of, onConnectionError: onError })
-  try {
-    await migratePostgres(url)
-  } catch (error) {
-    await pool.end()
-    throw new Error(`DATABASE_URL: the database cannot be used: ${messageOf(error)}`)
-  }
-  const prisma = new PrismaClient({ adapter: factory })
+  // Names of Prisma's statements and of others depend on their texts only. Poolers forget them, or mix them up.
+  const names = main.keepsSession ? createStatementNames() : NO_NAMES
+  const prisma = new PrismaClient({
+    adapter: new PrismaPg(pool, {
+      schema: main.schema,
+      statementNameGenerator: names.of as (statement: { sql: string }) => string,
+      onConnectionError: onError,
+    }),
+  })
   const queryNamed = createNamedQueries(pool, names)
+  const beside = direct ?? main
   return {
     prisma,
     kind: 'postgres',
-    bossOptions: { db: { executeSql: queryNamed } },
+    bossOptions: { db: { executeSql: queryNamed }, schema: quoteName(jobSchemaOf(main.schema)) },
+    beside: {
+      openPool: (config) => new pg.Pool(configOf(beside, config)),
+      createSession: direct === null ? null : (config) => createClient(direct, config),
+    },
     transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION), names.renew),
     query: <Row extends object>({ text, values }: Prisma.Sql) =>
       withRetries(async () => (await queryNamed<Row>(text, values)).rows, names.renew),
-    healthy: () => answersSomebody(pool, prisma),
+    fault: shareForAMoment(() => faultUnlessBusy(pool, prisma)),
     async close() {
       await prisma.$disconnect()
       await pool.end()
@@ -197,19 +236,18 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   }
 }
 
-/**
- * Lets one process migrate at a time: the others wait for the lock and then find nothing to do. The session with the
- * lock is the one that migrates, so that the lock cannot be lost before the work is done; the end of the session
- * releases it.
- */
-async function migratePostgres(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
+/** Applies missing migrations, on one connection. Other processes wait for each of them. */
+async function migratePostgres({ main, direct, pending }: InspectedPostgres): Promise<void> {
+  if (pending.length === 0) return
+  const { schema } = main
+  const client = createClient(direct ?? main, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
   // An error of the connection is also thrown by the running query.
   client.on('error', () => {})
   try {
     await client.connect()
-    await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
-    await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) })
+    await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) }, { schema })
+  } catch (error) {
+    throw new Error(`DATABASE_URL: the database cannot be used: ${messageOf(error)}`, { cause: error })
   } finally {
     await client.end()
   }
@@ -235,24 +273,62 @@ async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): P
   }
 }
 
-async function answers(prisma: PrismaClient): Promise<boolean> {
-  const answer = prisma.$queryRaw`SELECT 1`.then(
-    () => true,
-    () => false,
-  )
-  return Promise.race([answer, sleep(2000).then(() => false)])
+const HEALTH_TIMEOUT_MS = 2000
+/** For how long a good result is shared, so that requests to /health/ready cannot cause many writes. */
+const HEALTHY_FOR_MS = 1000
+const SILENT = 'The database does not answer.'
+
+/** Writes a row, and returns why that failed; null if it did not. */
+async function writeFault(prisma: PrismaClient): Promise<string | null> {
+  try {
+    await prisma.$executeRaw`
+      INSERT INTO "ReadinessCheck" (id, at) VALUES (1, clock_timestamp()) ON CONFLICT (id) DO UPDATE SET at = excluded.at`
+    return null
+  } catch (error) {
+    const state = sqlStateOf(error)
+    if (state === '25006') return 'The database is read-only.'
+    return state === null ? SILENT : `The database refuses to write (SQLSTATE ${state}).`
+  }
+}
+
+async function within(timeoutMs: number, fault: Promise<string | null>): Promise<string | null> {
+  return Promise.race([fault, sleep(timeoutMs).then(() => SILENT)])
 }
 
 /**
- * Whether PostgreSQL answers other queries: a pool exhausted by a burst does not mean that PostgreSQL is unavailable,
- * as long as connections are returned.
+ * A pool exhausted by a burst does not mean that PostgreSQL is unavailable, as long as connections are returned: then
+ * their statements stand in for the one that waits.
  */
-function answersSomebody(pool: pg.Pool, prisma: PrismaClient): Promise<boolean> {
-  const { promise, resolve } = createDeferred<boolean>()
+async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<string | null> {
+  const startedAt = performance.now()
+  let returned = 0
   const onRelease = (error: Error | null | undefined) => {
-    if (!error) resolve(true)
+    if (!error) returned += 1
   }
   pool.on('release', onRelease)
-  void answers(prisma).then(resolve)
-  return promise.finally(() => pool.off('release', onRelease))
+  try {
+    const fault = await within(HEALTH_TIMEOUT_MS, writeFault(prisma))
+    const isTimeOver = fault === SILENT && performance.now() - startedAt >= HEALTH_TIMEOUT_MS
+    return isTimeOver && returned > 0 ? null : fault
+  } finally {
+    pool.off('release', onRelease)
+  }
+}
+
+/** Makes concurrent calls share one check, and calls shortly after a good one its result. */
+function shareForAMoment(check: () => Promise<string | null>): () => Promise<string | null> {
+  let checking: Promise<string | null> | null = null
+  let healthyUntil = 0
+  return () => {
+    if (performance.now() < healthyUntil) return Promise.resolve(null)
+    checking ??= check()
+      .then((fault) => {
+        if (fault === null) healthyUntil = performance.now() + HEALTHY_FOR_MS
+        return fault
+      })
+      .finally(() => {
+        checking = null
+      })
+    return checking
+  }
 }

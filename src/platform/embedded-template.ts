@@ -60,7 +60,11 @@ async function fingerprint(): Promise<string> {
     const file = path.join(migrations, name, 'migration.sql')
     if (existsSync(file)) hash.update(name).update(await readFile(file))
   }
-  return hash.digest('hex').slice(0, 16)
+  const queues = path.join(import.meta.dirname, '../jobs', `queues${path.extname(import.meta.url)}`)
+  return hash
+    .update(await readFile(queues))
+    .digest('hex')
+    .slice(0, 16)
 }
 
 /** The package.json of a package, which is installed with Parley or, where Parley is a dependency itself, beside it. */

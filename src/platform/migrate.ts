@@ -2,8 +2,12 @@ import { createHash, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { messageOf } from '../lib/errors.ts'
+import { quoteName } from './postgres-connection.ts'
 
 const MIGRATIONS_DIRECTORY = path.resolve(import.meta.dirname, '../../prisma/migrations')
+
+/** One process at a time migrates a database. */
+const MIGRATION_LOCK = 7_275_539
 
 /** The same table as Prisma's schema engine creates, for compatibility with `prisma migrate`. */
 const CREATE_TABLE = `
@@ -12,48 +16,86 @@ const CREATE_TABLE = `
     migration_name VARCHAR(255) NOT NULL, logs TEXT, rolled_back_at TIMESTAMPTZ, started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     applied_steps_count INTEGER NOT NULL DEFAULT 0)`
 
-/** The single connection for migrations: PGlite, or a PostgreSQL session. */
+/** The single connection for migrations: PGlite, or a connection to PostgreSQL. */
 export interface MigrationConnection {
   /** Executes several statements one after the other. */
   exec(sql: string): Promise<unknown>
   query(sql: string): Promise<{ rows: unknown[] }>
 }
 
+export interface MigrationOptions {
+  /** The schema of the tables, which is created if it is missing. */
+  schema?: string
+  directory?: string
+}
+
 /**
  * Applies all missing migrations and returns their names. Each is one transaction, which also records it in
  * `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes for the life of the
- * process, so only the scripts that write and check migrations use it. Callers that may run concurrently must hold a
- * lock (see openDatabase).
+ * process, so only the scripts that write and check migrations use it. Several processes may do this at the same time:
+ * a lock of each transaction makes them wait for one another, so a transaction pooler is enough.
  * @throws Error with the name of the migration that failed, which is rolled back
  */
 export async function applyMigrations(
   connection: MigrationConnection,
-  directory = MIGRATIONS_DIRECTORY,
+  options: MigrationOptions = {},
 ): Promise<string[]> {
-  await connection.exec(CREATE_TABLE)
-  const applied = await namesOf(connection)
-  const names = (await readdir(directory, { withFileTypes: true }))
-    .flatMap((entry) => (entry.isDirectory() && !applied.has(entry.name) ? [entry.name] : []))
-    .sort()
-  for (const name of names) {
+  const { schema = 'public', directory = MIGRATIONS_DIRECTORY } = options
+  const applied: string[] = []
+  for (const name of await pendingMigrations(connection, options)) {
     const sql = await readFile(path.join(directory, name, 'migration.sql'), 'utf8')
-    await apply(connection, name, sql)
+    if (await apply(connection, { schema, name, sql })) applied.push(name)
   }
-  return names
+  return applied
 }
 
-async function apply(connection: MigrationConnection, name: string, sql: string): Promise<void> {
+/** Returns the names of the missing migrations, in their order. */
+export async function pendingMigrations(
+  connection: Pick<MigrationConnection, 'query'>,
+  { schema = 'public', directory = MIGRATIONS_DIRECTORY }: MigrationOptions = {},
+): Promise<string[]> {
+  const applied = await namesOf(connection, schema)
+  const entries = await readdir(directory, { withFileTypes: true })
+  return entries.flatMap((entry) => (entry.isDirectory() && !applied.has(entry.name) ? [entry.name] : [])).sort()
+}
+
+/** Returns false if another process has applied it meanwhile. */
+async function apply(
+  connection: MigrationConnection,
+  { schema, name, sql }: { schema: string; name: string; sql: string },
+): Promise<boolean> {
   try {
-    await connection.exec(`BEGIN;\n${sql}\n;${recordOf(name, sql)};\nCOMMIT;`)
+    await connection.exec(`BEGIN;
+      SET LOCAL statement_timeout = 0;
+      SET LOCAL idle_in_transaction_session_timeout = 0;
+      SELECT pg_advisory_xact_lock(${MIGRATION_LOCK});
+      ${createSchemaSql(schema)}
+      SET LOCAL search_path = ${quoteName(schema)};
+      ${CREATE_TABLE}`)
+    const isMissing = !(await namesOf(connection, schema)).has(name)
+    if (isMissing) await connection.exec(`${sql}\n;${recordOf(name, sql)}`)
+    await connection.exec('COMMIT')
+    return isMissing
   } catch (error) {
     await connection.exec('ROLLBACK').catch(() => {})
     throw new Error(`the migration ${name} failed: ${messageOf(error)}`, { cause: error })
   }
 }
 
-async function namesOf(connection: MigrationConnection): Promise<Set<string>> {
-  const sql = 'SELECT migration_name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL'
-  const { rows } = await connection.query(sql)
+/** CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if the schema exists. */
+const createSchemaSql = (schema: string) => `
+  DO $do$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = '${schema.replaceAll("'", "''")}') THEN
+      CREATE SCHEMA ${quoteName(schema)};
+    END IF;
+  END $do$;`
+
+async function namesOf(connection: Pick<MigrationConnection, 'query'>, schema: string): Promise<Set<string>> {
+  const isThere = `SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = '_prisma_migrations' AND n.nspname = '${schema.replaceAll("'", "''")}'`
+  if ((await connection.query(isThere)).rows.length === 0) return new Set()
+  const { rows } = await connection.query(`SELECT migration_name FROM ${quoteName(schema)}._prisma_migrations
+    WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL`)
   return new Set((rows as { migration_name: string }[]).map((row) => row.migration_name))
 }
 

@@ -8,10 +8,14 @@ const LARGEST_STATEMENT_CACHE = 500
  * Names of prepared statements, so that PostgreSQL keeps their plans. Beyond a limit, further statements stay unnamed.
  */
 export interface StatementNames {
-  of(statement: { sql: string }): string
+  /** Undefined for a statement that stays unnamed. */
+  of(statement: { sql: string }): string | undefined
   /** Changes all names, so that every statement is prepared again on each connection. */
   renew(): void
 }
+
+/** Leaves all statements unnamed. */
+export const NO_NAMES: StatementNames = { of: () => undefined, renew() {} }
 
 export function createStatementNames(): StatementNames {
   const names = new Map<string, string>()
@@ -19,7 +23,7 @@ export function createStatementNames(): StatementNames {
   return {
     of({ sql }) {
       const known = names.get(sql)
-      if (known !== undefined || names.size >= LARGEST_STATEMENT_CACHE) return known as string
+      if (known !== undefined || names.size >= LARGEST_STATEMENT_CACHE) return known
       const name = `p${generation}_${createHash('sha1').update(sql).digest('base64url')}`
       names.set(sql, name)
       return name
@@ -40,7 +44,7 @@ export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
     // A text with several statements has no values and cannot be prepared.
     values === undefined || values.length === 0
       ? pool.query<Row>(text)
-      : pool.query<Row>({ text, values, name: names.of({ sql: text }) })
+      : pool.query<Row>({ text, values, name: names.of({ sql: text }) as string })
 }
 
 const { serialize } = protocol

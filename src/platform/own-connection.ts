@@ -1,4 +1,3 @@
-import pg from 'pg'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from './platform.ts'
 
@@ -15,16 +14,14 @@ const LONGEST_WAIT_MS = 3000
  * Opens the connection at the first use, and again after an error. PGlite has only one connection, which is used
  * instead.
  */
-export function openOwnConnection({ db, config, logger }: Platform): OwnConnection {
-  if (config.databaseUrl === null) return { query: (statement) => db.prisma.$queryRaw(statement), async close() {} }
-  const pool = new pg.Pool({
-    connectionString: config.databaseUrl,
+export function openOwnConnection({ db, logger }: Pick<Platform, 'db' | 'logger'>): OwnConnection {
+  if (db.beside === null) return { query: (statement) => db.prisma.$queryRaw(statement), async close() {} }
+  const pool = db.beside.openPool({
     max: 1,
     idleTimeoutMillis: 0,
     connectionTimeoutMillis: LONGEST_WAIT_MS,
     query_timeout: LONGEST_WAIT_MS,
-    statement_timeout: LONGEST_WAIT_MS,
-    keepAlive: true,
+    settings: { statement_timeout: String(LONGEST_WAIT_MS) },
   })
   pool.on('error', (error) => logger.warn({ error: error.message }, 'lost the connection used for leases'))
   return {

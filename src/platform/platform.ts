@@ -1,12 +1,13 @@
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import type { EventLog } from '../broker/log.ts'
+import type { Signals } from '../broker/signals.ts'
 import type { Config } from '../config.ts'
+import type { Jobs } from '../jobs/jobs.ts'
 import type { DeltaJoiners } from '../lib/delta-joiner.ts'
-import type { EventLog } from '../realtime/event-log.ts'
-import type { Signals } from '../realtime/signals.ts'
 import type { Clock } from './clock.ts'
 import type { Database } from './db.ts'
-import type { Jobs } from './jobs.ts'
+import type { PublicUrl } from './public-url.ts'
 import type { SecretBox } from './secret-box.ts'
 
 /** The services of the outside, opened once by app.ts and passed to every part. */
@@ -19,6 +20,7 @@ export interface Platform {
   log: EventLog
   signals: Signals
   clock: Clock
+  publicUrl: PublicUrl
   logger: Logger
   /** The metrics of this process; each part registers its own. */
   metrics: Registry

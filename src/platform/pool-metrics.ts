@@ -1,6 +1,9 @@
 import pg from 'pg'
 import type { Registry } from 'prom-client'
+import { createDeferred } from '../lib/async.ts'
 import { gauge, histogram } from '../lib/metrics.ts'
+import { requesterHere } from '../lib/requester-context.ts'
+import { createFairTurns, type FairTurns } from './fair-turns.ts'
 
 type Callback = (...result: unknown[]) => void
 
@@ -8,9 +11,10 @@ const WAITS = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 20]
 
 /** Opens a pool that reports its connections and the time that statements wait for one. */
 export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): pg.Pool {
+  const { max = 10, connectionTimeoutMillis = 0 } = config
   const pool = new pg.Pool(config)
+  const turns = takeTurns(pool, { places: max, longestWaitMs: connectionTimeoutMillis })
   if (metrics === undefined) return pool
-  const { max = 10 } = config
   gauge(metrics, 'parley_pool_connections', 'Open PostgreSQL connections of this process.', () => pool.totalCount)
   gauge(
     metrics,
@@ -22,7 +26,7 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
     metrics,
     'parley_pool_waiting',
     'Queries and transactions that wait for a PostgreSQL connection.',
-    () => pool.waitingCount,
+    () => pool.waitingCount + turns.waitingCount(),
   )
   const waits = histogram(
     metrics,
@@ -32,7 +36,7 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
   )
   const connect = pool.connect.bind(pool) as (callback?: Callback) => Promise<pg.PoolClient> | undefined
   const measured = (callback?: Callback) => {
-    const end = pool.idleCount === 0 && pool.totalCount >= max ? waits.startTimer() : () => {}
+    const end = turns.isFull() ? waits.startTimer() : () => {}
     if (callback === undefined) return connect()?.finally(end)
     return connect((...result) => {
       end()
@@ -41,4 +45,48 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
   }
   pool.connect = measured as typeof pool.connect
   return pool
+}
+
+/**
+ * Gives connections to requesters in turn: the pool's own queue does not know them, and one member's queries would
+ * hold up everybody else's.
+ */
+function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; longestWaitMs: number }): FairTurns {
+  const turns = createFairTurns({ places })
+  const connect: () => Promise<pg.PoolClient> = pool.connect.bind(pool)
+
+  async function connectInTurn(): Promise<pg.PoolClient> {
+    const turn = turns.take(requesterHere())
+    const timer = createDeferred<null>()
+    const timeout = longestWaitMs > 0 ? setTimeout(() => timer.resolve(null), longestWaitMs) : undefined
+    const end = await Promise.race([turn, timer.promise])
+    clearTimeout(timeout)
+    if (end === null) {
+      void turn.then((unwanted) => unwanted())
+      // As the pool's own.
+      throw new Error('timeout exceeded when trying to connect')
+    }
+    try {
+      const client = await connect()
+      const release = client.release.bind(client)
+      client.release = (error) => {
+        release(error)
+        end()
+      }
+      return client
+    } catch (error) {
+      end()
+      throw error
+    }
+  }
+
+  pool.connect = ((callback?: Callback) => {
+    const connected = connectInTurn()
+    if (callback === undefined) return connected
+    connected.then(
+      (client) => callback(undefined, client, client.release),
+      (error) => callback(error),
+    )
+  }) as typeof pool.connect
+  return turns
 }

@@ -1,10 +1,10 @@
+import { ADMIN_CHANNEL, agentChannel, entityChannel, spaceChannel } from '../broker/topics.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
-import { ADMIN_CHANNEL, agentChannel, entityChannel, spaceChannel } from '../realtime/topics.ts'
-import type { AskedCall } from './approval.ts'
+import type { NamedApprovers } from '../rules/approvals.ts'
 
 /** The call that a signal is about. */
-export interface PublishedCall extends Partial<AskedCall> {
+export interface PublishedCall extends Partial<NamedApprovers> {
   id: string
   agentId: string
   /** The space in which it is shown; null if it is not shown. */
@@ -26,7 +26,7 @@ export interface CallPublisher {
   /** The call no longer waits: it was answered or decided, has timed out, or its run has ended. */
   settled(call: PublishedCall, audience?: Audience): Promise<void>
   /** Approval is now requested from further people, by name. */
-  escalated(call: PublishedCall & AskedCall): Promise<void>
+  escalated(call: PublishedCall & NamedApprovers): Promise<void>
 }
 
 export function createCallPublisher({ signals }: Pick<Platform, 'signals'>): CallPublisher {

@@ -1,5 +1,6 @@
 import type { Run } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
+import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
 /**
  * Stops all active runs that a run started, directly or not. A stopped run starts no others, so
@@ -18,7 +19,7 @@ export async function cascadeOf(
         SELECT id, status FROM "Run" WHERE "parentRunId" = ${runId}
         UNION SELECT r.id, r.status FROM "Run" r JOIN under u ON r."parentRunId" = u.id
       )
-      SELECT id FROM under WHERE status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL')`
+      SELECT id FROM under WHERE status IN ${ACTIVE_RUNS_SQL}`
     if (living.length === 0) return stopped
     const ended = await Promise.all(living.map(({ id }) => stop(id)))
     stopped.push(...ended.filter((run) => run !== null))

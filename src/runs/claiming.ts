@@ -1,14 +1,20 @@
+import type { Provenance } from '../confidentiality/marks.ts'
 import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
 import { runIdAt } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { parkRunsSql, type Taker, takeRunsSql } from '../stores/run-store.ts'
+import { IS_ACTIVE_CYCLE_SQL } from '../stores/status-sql.ts'
+
+/** The row of a run that a worker executes. */
+export type ClaimedRun = Readonly<Omit<Run, keyof Provenance>> & Provenance
 
 /** A run leased by a worker. Every write names the attempt, and is refused after a later claim, a stop or an end. */
 export interface Claim {
-  run: Run
-  attempt: number
+  readonly run: ClaimedRun
+  readonly attempt: number
   /** The first claim, a claim after the tools were answered, or one from a worker that died or released the run. */
-  kind: 'started' | 'resumed' | 'taken-over'
+  readonly kind: 'started' | 'resumed' | 'taken-over'
 }
 
 export interface Claimed {
@@ -20,9 +26,6 @@ export interface Claimed {
   /** Runs were left for lack of a slot here or of their agent: retry when a run ends. */
   isLeft?: true
 }
-
-/** The time for which a claim lasts unless it is renewed, by the database's clock. */
-export const LEASE = Prisma.sql`interval '10 seconds'`
 
 /** An unclaimed inbox event; must match the partial index. */
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
@@ -127,19 +130,12 @@ const QUEUE = (most: number, since: string) => Prisma.sql`
     (SELECT NULL, i."agentId", NULL, e."createdAt", 1, NULL FROM inbox i
       JOIN "Agent" a ON a.id = i."agentId" AND a.mind = 'PERSISTENT' AND ${MAY_THINK} JOIN "InboxEvent" e ON e.id = i."eventId"
       WHERE NOT EXISTS (SELECT 1 FROM "Run" r
-        WHERE r."agentId" = i."agentId" AND r."triggerType" = 'INBOX' AND r.status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL'))
+        WHERE r."agentId" = i."agentId" AND ${IS_ACTIVE_CYCLE_SQL})
       ORDER BY e.id LIMIT ${most})
   ) q`
 
 /** Consider this many times more runs than there are slots: many may belong to one agent that is at its limit. */
 const LOOK_AHEAD = 4
-
-/** The changes of a claim. A run's time limit starts with its first claim, and resumes after a suspension. */
-const taken = ({ worker, config }: Platform) => Prisma.sql`
-  status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
-  worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
-  "deadlineAt" = coalesce(r."deadlineAt", now() + r."timeLeftMs" * interval '1 millisecond',
-    coalesce(r."startedAt", now()) + ${config.limits.maxRunSeconds} * interval '1 second')`
 
 /**
  * Claims the next runs, at most `most` including the returned inboxes, in one statement. Skips rows
@@ -149,6 +145,7 @@ const taken = ({ worker, config }: Platform) => Prisma.sql`
  * until the agent is resumed.
  */
 export async function claimNext(platform: Platform, most: number): Promise<Claimed> {
+  const taker = takerOf(platform)
   const rows = await platform.db.query<ClaimRow>(Prisma.sql`
     WITH RECURSIVE inbox AS (${INBOXES}), "full" AS MATERIALIZED (${FULL_AGENTS}), queue AS MATERIALIZED (${QUEUE(most, runIdAt(Date.now() - RECENTLY_MS))}), agents AS MATERIALIZED (
       SELECT a.id, a.paused, a."maxConcurrentRuns" AS most FROM "Agent" a WHERE a.id IN (SELECT "agentId" FROM queue WHERE id IS NOT NULL)
@@ -165,11 +162,9 @@ export async function claimNext(platform: Platform, most: number): Promise<Claim
       WHERE r.id IN (SELECT id FROM next) AND r."claimableAt" <= now() AND r.status IN ('QUEUED', 'WAITING_TOOL', 'RUNNING')
       FOR NO KEY UPDATE SKIP LOCKED
     ), claimed AS (
-      UPDATE "Run" r SET ${taken(platform)} FROM held WHERE r.id = held.id
-      RETURNING r.*, held."statusBefore"
+      ${takeRunsSql(taker, Prisma.sql`FROM held WHERE r.id = held.id`)} RETURNING r.*, held."statusBefore"
     ), parked AS (
-      UPDATE "Run" SET "claimableAt" = NULL WHERE id IN (
-        SELECT id FROM "Run" WHERE id IN (SELECT id FROM ranked WHERE waits) AND status = 'QUEUED' FOR NO KEY UPDATE SKIP LOCKED)
+      ${parkRunsSql(Prisma.sql`SELECT id FROM ranked WHERE waits`)}
     ), inboxes AS (
       SELECT "agentId" AS inbox FROM next WHERE id IS NULL
     )
@@ -189,11 +184,14 @@ export async function claimNext(platform: Platform, most: number): Promise<Claim
 
 /** Claims a run that this transaction wrote. */
 export async function claimNew(tx: Tx, platform: Platform, runId: string): Promise<Claim> {
-  const [run] = await tx.$queryRaw<Run[]>`
-    UPDATE "Run" r SET ${taken(platform)} WHERE id = ${runId} RETURNING r.*`
+  const [run] = await tx.$queryRaw<
+    Run[]
+  >`${takeRunsSql(takerOf(platform), Prisma.sql`WHERE id = ${runId}`)} RETURNING r.*`
   if (run === undefined) throw new Error(`There is no run ${runId} to claim.`)
   return { run, attempt: run.attempt, kind: 'started' }
 }
+
+const takerOf = ({ worker, config }: Platform): Taker => ({ worker, maxRunSeconds: config.limits.maxRunSeconds })
 
 type ClaimRow = { isMoreThere: boolean; isLeft: boolean; inbox: string | null } & (
   | (Run & { statusBefore: RunStatus })

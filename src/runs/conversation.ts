@@ -1,20 +1,37 @@
 import type { AssistantModelMessage, ModelMessage, ToolModelMessage } from 'ai'
 import { cutSaying, type Json } from '../lib/json.ts'
+import type { ToolFile } from '../lib/tool-file.ts'
+import { isAnsweredOutside } from '../rules/call-answers.ts'
+import { isHandedOutCall } from '../rules/statuses.ts'
 import type { JournaledCall, JournaledGeneration, JournaledStep } from './journal.ts'
-import { isAnsweredOutside } from './tool-calls.ts'
 
 /** Characters of a result that a model receives; the journal keeps all of it. */
 const LONGEST_RESULT = 50_000
 
-/** A tool's result as the provider receives it. */
-function toolResult(modelCallId: string, toolName: string, output: Json): ToolModelMessage['content'][number] {
+/** A tool's result as the provider receives it. `messagesFor` removes the files for models that take none. */
+function toolResult(
+  modelCallId: string,
+  toolName: string,
+  { output, files }: { output: Json; files: readonly ToolFile[] },
+): ToolModelMessage['content'][number] {
   const text = typeof output === 'string' ? output : JSON.stringify(output)
+  if (files.length > 0) {
+    const shown = files.map(({ mediaType, data }) => filePart(mediaType, data))
+    const value = [{ type: 'text' as const, text: cutSaying(text, LONGEST_RESULT) }, ...shown]
+    return { type: 'tool-result', toolCallId: modelCallId, toolName, output: { type: 'content', value } }
+  }
   const isText = typeof output === 'string' || text.length > LONGEST_RESULT
   const value = isText
     ? { type: 'text' as const, value: cutSaying(text, LONGEST_RESULT) }
     : { type: 'json' as const, value: output }
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
 }
+
+const filePart = (mediaType: string, data: string) => ({
+  type: 'file' as const,
+  mediaType,
+  data: { type: 'data' as const, data },
+})
 
 /** The result of a call that never ended, for the model. */
 const INTERRUPTED: Json = {
@@ -30,11 +47,13 @@ function pendingResult(toolCallId: string): Json {
 }
 
 /** The result of a call, as the model received it. */
-function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean }): Json {
-  const { id, status, output, settledAt, approvalState } = call
-  const isAnsweredLater = isAnsweredOutside(call) && ['WAITING', 'DONE', 'TIMED_OUT'].includes(status)
-  if (asynchronous && (isAnsweredLater || (approvalState !== null && status !== 'CANCELED'))) return pendingResult(id)
-  return settledAt === null || (status === 'CANCELED' && output === null) ? INTERRUPTED : (output as Json)
+function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean }) {
+  const { id, status, output, files, settledAt, approvalState } = call
+  const isAnsweredLater = isAnsweredOutside(call) && isHandedOutCall(status)
+  if (asynchronous && (isAnsweredLater || (approvalState !== null && status !== 'CANCELED')))
+    return { output: pendingResult(id), files: [] }
+  if (settledAt === null || (status === 'CANCELED' && output === null)) return { output: INTERRUPTED, files: [] }
+  return { output: output as Json, files: (files ?? []) as unknown as ToolFile[] }
 }
 
 type Answered = JournaledStep<Pick<JournaledGeneration, 'assistant'>>

@@ -1,5 +1,5 @@
 import type { ModelMessage } from 'ai'
-import { setsNow, setsOf, take } from '../confidence/marks.ts'
+import { type Marks, marksTogether, setsNow, setsOf } from '../confidentiality/marks.ts'
 import type { ModelPrices } from '../config.ts'
 import type { Step, ToolCall } from '../generated/prisma/client.ts'
 import { Prisma } from '../generated/prisma/client.ts'
@@ -9,10 +9,17 @@ import { inKeyOrder, keyOrdersText } from '../lib/key-orders.ts'
 import { costOf } from '../lib/model-cost.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import {
+  type NewToolCall,
+  recordCallsSql,
+  type Settlement,
+  saveCallStateSql,
+  settleCallSql,
+} from '../stores/call-store.ts'
+import { type Spending, settleUsageSql, type Usage } from '../stores/run-store.ts'
+import type { Claim } from './claiming.ts'
 import { holdOf, RunLostError } from './hold.ts'
-import { countInLedger, countLost, type Spending, settledInRun, type Usage } from './ledger.ts'
-import type { Claim } from './lifecycle.ts'
-import { type NewToolCall, recorded, remembered, type Settlement, settled } from './tool-calls.ts'
+import { countInLedger, countLost } from './ledger.ts'
 import type { Withheld } from './withheld.ts'
 
 /** A model that failed or was skipped before another one responded, and why. */
@@ -78,11 +85,13 @@ export type JournaledCall = Pick<
   | 'status'
   | 'input'
   | 'output'
+  | 'files'
   | 'state'
   | 'settledAt'
   | 'approval'
   | 'approvalState'
   | 'carryAt'
+  | 'grantId'
 >
 
 /** A journaled step with its calls, in the order of the model. It is finished when all calls are settled. */
@@ -95,14 +104,22 @@ export interface JournaledStep<S = JournaledGeneration, C = JournaledCall> {
 export interface KeptStep extends JournaledStep {
   /** The run's end was written with it. */
   hasEnded?: true
+  /** The run's label, as written with it. */
+  label: readonly string[]
 }
 
-interface Marked {
-  /** The run's label, as written. */
-  label: string[]
+/** The confidentiality label of a run's row as just written, which includes spaces that have become confidential. */
+export interface WrittenLabel {
+  label: readonly string[]
 }
 
-interface Ended extends Marked {
+/** The result of a tool that changed the database, and the sources of what it returns. */
+export interface WorkResult {
+  output: Json
+  learned?: Partial<Marks>
+}
+
+interface Ended extends WrittenLabel {
   hasEnded: boolean
 }
 
@@ -143,17 +160,17 @@ export interface Journal {
     completing?: (step: JournaledStep) => Prisma.Sql | null,
   ): Promise<KeptStep>
   /** Journals the result of a call. */
-  settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<void>
+  settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<WrittenLabel>
   /**
    * Runs a tool's database changes and stores its result in one transaction, so that a resumed run
-   * finds both or neither. Writes an audit entry for each id that `work` returns as `changed`, or
-   * one for the agent if it returns none.
+   * finds both or neither. Adds what the tool learned to the run's marks. Writes an audit entry for
+   * each id that `work` passes to `changed`, or one for the agent if it passes none.
    */
-  carriedOut(
+  settledWith(
     claim: Claim,
     toolCallId: string,
-    work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<Json>,
-  ): Promise<Json>
+    work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<WorkResult>,
+  ): Promise<{ output: Json; learned: Marks }>
   /**
    * Counts the usage of a failed generation of a run that was stopped, failed or is released. Works
    * after the run's end, and if the run was deleted.
@@ -177,13 +194,13 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
       const marks = setsNow(claim.run)
       const sets = [
         Prisma.sql`"stepCount" = ${generation.index + 1}`,
-        settledInRun(spent),
+        settleUsageSql(spent),
         marks,
         ...(end ? [end] : []),
       ]
       const changes = {
         ...countInLedger(spent),
-        ...{ step: recordedStep(generation, spent), calls: recorded(generation.index, calls) },
+        ...{ step: recordedStep(generation, spent), calls: recordCallsSql(generation.index, calls) },
         end: Prisma.sql`SELECT "runStatus" <> 'RUNNING' AS "hasEnded", "runLabel" AS label FROM held`,
       }
       const written = holdOf(db, claim).write<Ended>(changes, { sets: Prisma.join(sets), isProgress: true })
@@ -191,29 +208,28 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
         if (error instanceof RunLostError) await countLost(db, claim.run, spent)
         throw error
       })
-      take(claim.run, { label: row?.label ?? [] })
-      return { ...step, ...(row?.hasEnded === true ? { hasEnded: true } : {}) }
+      return { ...step, label: row?.label ?? [], ...(row?.hasEnded === true ? { hasEnded: true } : {}) }
     },
     async settled(claim, toolCallId, settlement) {
-      const changes = { call: settled(toolCallId, settlement), marks: MARKS }
-      const row = await holdOf(db, claim).write<Marked>(changes, { sets: setsNow(claim.run), isProgress: true })
-      take(claim.run, { label: row?.label ?? [] })
+      const changes = { call: settleCallSql(toolCallId, settlement), marks: MARKS }
+      const row = await holdOf(db, claim).write<WrittenLabel>(changes, { sets: setsNow(claim.run), isProgress: true })
+      return { label: row?.label ?? [] }
     },
-    async carriedOut(claim, toolCallId, work) {
+    async settledWith(claim, toolCallId, work) {
       const hold = holdOf(db, claim)
       return hold.transaction(
         async (tx) => {
           let targetIds: readonly string[] = [claim.run.agentId]
-          const output = toJson(
-            await work(tx, (ids) => {
-              targetIds = ids
-            }),
-          )
-          const call = settled(toolCallId, { status: 'DONE', output, error: null })
+          const done = await work(tx, (ids) => {
+            targetIds = ids
+          })
+          const output = toJson(done.output)
+          const call = settleCallSql(toolCallId, { status: 'DONE', output, error: null })
           const changes = { record: recordOf(toolCallId, targetIds), call, marks: MARKS }
-          const row = await hold.write<Marked>(changes, { sets: setsNow(claim.run), tx })
-          take(claim.run, { label: row?.label ?? [] })
-          return output
+          const { places = [], label = [] } = done.learned ?? {}
+          const marks = marksTogether([claim.run, { places, label }])
+          const row = await hold.write<WrittenLabel>(changes, { sets: setsNow(marks), tx })
+          return { output, learned: marksTogether([marks, { places: [], label: row?.label ?? [] }]) }
         },
         { isProgress: true },
       )
@@ -227,7 +243,7 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
       await holdOf(db, claim).write({}, { sets: setsOf(claim.run) })
     },
     async remember(claim, toolCallId, state) {
-      await holdOf(db, claim).write({ call: remembered(toolCallId, state) })
+      await holdOf(db, claim).write({ call: saveCallStateSql(toolCallId, state) })
     },
     async read(runId) {
       const [steps, calls] = await Promise.all([
@@ -281,7 +297,7 @@ function journaledStep(generation: Generation, calls: NewToolCall[], { costNanos
   }
 }
 
-const NOT_ASKED = { approval: null, approvalState: null, carryAt: null }
+const NOT_ASKED = { files: null, approval: null, approvalState: null, carryAt: null, grantId: null }
 
 function recordedStep(generation: Generation, { costNanos }: Spending): Prisma.Sql {
   const { index, model, instructions, usage, finishReason, msToFirstChunk, startedAt, durationMs } = generation

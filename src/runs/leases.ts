@@ -1,9 +1,9 @@
-import { Prisma } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { openOwnConnection } from '../platform/own-connection.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type Claim, LEASE } from './claiming.ts'
+import { renewLeasesSql } from '../stores/run-store.ts'
+import type { Claim } from './claiming.ts'
 import { keepPresent } from './presence.ts'
 import type { StopSignals } from './stop-signal.ts'
 
@@ -25,11 +25,6 @@ export interface Leases {
 }
 
 const LOOK_MS = 1000
-/**
- * Renew a lease with less time left than this: when it is about three seconds old. Three more
- * renewals may fail before it expires.
- */
-const RENEWED_BELOW = Prisma.sql`interval '7.5 seconds'`
 
 /**
  * Once a second, and after each reconnect of the signals, one statement on a connection of its own
@@ -45,7 +40,9 @@ export async function createLeases(platform: Platform, stopSignals: StopSignals)
   async function look(): Promise<void> {
     const asked = [...inHands]
     if (asked.length === 0) return
-    const rows = await connection.query<{ id: string }>(renewal(asked.map(([id, { attempt }]) => ({ id, attempt }))))
+    const rows = await connection.query<{ id: string }>(
+      renewLeasesSql(asked.map(([id, { attempt }]) => ({ id, attempt }))),
+    )
     const kept = new Set(rows.map(({ id }) => id))
     for (const [id, inHand] of asked) if (!kept.has(id) && inHands.get(id) === inHand) inHand.lose()
   }
@@ -88,21 +85,4 @@ export async function createLeases(platform: Platform, stopSignals: StopSignals)
       await Promise.all([connection.close(), presence.close()])
     },
   }
-}
-
-/** Also renews an expired lease that nobody has taken over. Skips locked rows until the next time. */
-function renewal(claims: { id: string; attempt: number }[]): Prisma.Sql {
-  const ids = claims.map(({ id }) => id)
-  const attempts = claims.map(({ attempt }) => attempt)
-  const isMine = Prisma.sql`r.id = c.id AND r.attempt = c.attempt AND r.status = 'RUNNING'`
-  return Prisma.sql`
-    WITH claims AS MATERIALIZED (
-      SELECT * FROM unnest(${ids}::text[], ${attempts}::int[]) AS c(id, attempt)
-    ), old AS MATERIALIZED (
-      SELECT r.id FROM claims c JOIN "Run" r ON ${isMine} WHERE r."leaseUntil" < clock_timestamp() + ${RENEWED_BELOW}
-      FOR NO KEY UPDATE OF r SKIP LOCKED
-    ), renewed AS (
-      UPDATE "Run" r SET "leaseUntil" = clock_timestamp() + ${LEASE}, "claimableAt" = NULL FROM old WHERE r.id = old.id
-    )
-    SELECT r.id FROM claims c JOIN "Run" r ON ${isMine}`
 }

@@ -1,45 +1,11 @@
-import { Prisma, type Run } from '../generated/prisma/client.ts'
+import { Prisma } from '../generated/prisma/client.ts'
 import type { Changes } from '../platform/changes.ts'
 import type { Database } from '../platform/db.ts'
-
-/** Tokens of a step or run; `estimated` if the provider reported none. */
-export interface Usage {
-  inputTokens: number
-  /** The part of `inputTokens` that the provider had cached. */
-  cachedInputTokens: number
-  outputTokens: number
-  estimated: boolean
-}
-
-/** The usage of one generation. */
-export interface Spending extends Usage {
-  model: string
-  /** Null: the model has no price. */
-  costNanos: number | null
-}
-
-/** The day (UTC) for which usage is counted now. */
-export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
+import { addLostUsageSql, deleteRunSql, type Spending, TODAY } from '../stores/run-store.ts'
+import type { ClaimedRun } from './claiming.ts'
 
 /** Maximum delay until a change of a message's usage is published, and minimum interval between such events. */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
-
-/** Changes of the run's row: counts the usage of its generation, and releases its reservation. */
-export const settledInRun = (spent: Spending): Prisma.Sql =>
-  Prisma.sql`${countInRun(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
-
-/**
- * Changes of the run's row. Sums saturate at the column's maximum, so that a provider's figures
- * cannot fail a run.
- */
-function countInRun({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
-  const sum = (column: string, tokens: number) =>
-    Prisma.sql`${Prisma.raw(`"${column}"`)} = least(${Prisma.raw(`"${column}"`)}::bigint + ${tokens}, 2147483647)::int`
-  return Prisma.sql`${sum('inputTokens', inputTokens)}, ${sum('cachedInputTokens', cachedInputTokens)}, ${sum('outputTokens', outputTokens)},
-    "usageEstimated" = "usageEstimated" OR ${spent.estimated}, "costNanos" = "costNanos" + ${spent.costNanos}::float8,
-    "usageSpaceId" = coalesce("usageSpaceId", "deepestSpaceId", "triggerSpaceId", ''),
-    "usageDay" = coalesce("usageDay", ${TODAY}), "usageModel" = coalesce("usageModel", ${spent.model})`
-}
 
 /**
  * Changes that add usage to the day and the root, in a statement that holds a run (`FROM held`).
@@ -81,14 +47,12 @@ function summed(row: string): Prisma.Sql {
  * Counts usage outside of a hold: of a run that lost its claim, or of a failed generation; works if
  * the run was deleted.
  */
-export async function countLost(db: Database, run: Run, spent: Spending): Promise<void> {
+export async function countLost(db: Database, run: ClaimedRun, spent: Spending): Promise<void> {
   const { daily, root } = countInLedger(spent)
   const { id, attempt, agentId, rootId, deepestSpaceId, triggerSpaceId } = run
   await db.prisma.$executeRaw`
     WITH run AS (
-      UPDATE "Run" SET ${countInRun(spent)}, "reservedTokens" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedTokens" END,
-        "reservedNanos" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedNanos" END
-      WHERE id = ${id} RETURNING 1),
+      ${addLostUsageSql(id, attempt, spent)} RETURNING 1),
     held AS (
       SELECT ${id}::text AS "runId", ${agentId}::text AS "agentId", ${rootId}::text AS "payingRootId",
         ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", (SELECT count(*) FROM run) AS written
@@ -96,7 +60,7 @@ export async function countLost(db: Database, run: Run, spent: Spending): Promis
 }
 
 /** Deletes the run of a rolled-back cycle, and counts it as a skipped cycle. Its usage stays counted. */
-export const rolledBack = (runId: string): Prisma.Sql => Prisma.sql`
-  WITH gone AS (DELETE FROM "Run" WHERE id = ${runId} RETURNING *)
+export const rollBackCycleSql = (runId: string): Prisma.Sql => Prisma.sql`
+  WITH gone AS (${deleteRunSql(runId)} RETURNING *)
   UPDATE "DailyUsage" d SET runs = d.runs - 1, "skippedCycles" = d."skippedCycles" + 1 FROM gone r
   WHERE d.day = r."usageDay" AND d."agentId" = r."agentId" AND d."spaceId" = r."usageSpaceId" AND d.model = r."usageModel"`

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { AssistantModelMessage, ModelMessage } from 'ai'
+import type { AssistantModelMessage, ModelMessage, ToolModelMessage } from 'ai'
+
+type ToolPart = ToolModelMessage['content'][number]
 
 type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
 
@@ -23,13 +25,19 @@ export function madeBy(model: string, content: AssistantPart[]): AssistantModelM
 /**
  * Adapts a history for a model: from messages of other models, removes reasoning and the provider's
  * ids and signatures, which only those models can read, and replaces call ids that other providers
- * reject.
+ * reject; from results, removes the files that the model does not take.
  */
-export function messagesFor(model: string, messages: ModelMessage[]): ModelMessage[] {
+export function messagesFor(
+  model: string,
+  messages: ModelMessage[],
+  takesFile: (mediaType: string) => boolean,
+): ModelMessage[] {
   const renamed = new Map<string, string>()
   return messages.flatMap((message): ModelMessage[] => {
-    if (message.role === 'tool')
-      return [{ ...message, content: message.content.map((part) => answering(part, renamed)) }]
+    if (message.role === 'tool') {
+      const content = message.content.map((part) => answering(withFilesFor(part, takesFile), renamed))
+      return [{ ...message, content }]
+    }
     const maker = message.role === 'assistant' ? message.providerOptions?.[MADE_BY]?.model : undefined
     if (maker === undefined || message.role !== 'assistant') return [message]
     const { content } = message
@@ -46,6 +54,15 @@ function foreign(part: AssistantPart, renamed: Map<string, string>): AssistantPa
   const toolCallId = plainId(rest.toolCallId)
   renamed.set(rest.toolCallId, toolCallId)
   return [{ ...rest, toolCallId }]
+}
+
+/** The result describes its files in words, too. */
+function withFilesFor(part: ToolPart, takesFile: (mediaType: string) => boolean): ToolPart {
+  if (part.type !== 'tool-result' || part.output.type !== 'content') return part
+  const value = part.output.value.filter((one) => one.type !== 'file' || takesFile(one.mediaType))
+  const [only] = value
+  const isText = value.length === 1 && only?.type === 'text'
+  return { ...part, output: isText ? { type: 'text', value: only.text } : { type: 'content', value } }
 }
 
 function answering<P extends object>(part: P, renamed: Map<string, string>): P {

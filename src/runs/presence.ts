@@ -1,4 +1,4 @@
-import pg from 'pg'
+import type pg from 'pg'
 import { Prisma } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
@@ -45,21 +45,22 @@ const LONGEST_GOODBYE_MS = 1000
 /**
  * Marks this process as alive until it is closed: holds an advisory lock on a connection that runs
  * no other query, so that no slow query delays it. If the process dies, the kernel closes the
- * connection. Reconnects within a second.
+ * connection. Reconnects within a second. Behind a transaction pooler alone there is no such
+ * connection: others then wait for the end of the leases.
  */
-export function keepPresent({ db, config, logger, worker }: Platform): { close(): Promise<void> } {
+export function keepPresent({ db, logger, worker }: Platform): { close(): Promise<void> } {
+  if (db.beside !== null && db.beside.createSession === null) return { async close() {} }
+  const createSession = db.beside?.createSession ?? null
   const statement = presenceOf(worker)
   const ended = new AbortController()
   let isPresent = false
   /** PostgreSQL only: the current or last connection. */
   let current: pg.Client | null = null
 
-  async function connect(connectionString: string): Promise<void> {
-    const client = new pg.Client({
-      connectionString,
+  async function connect(create: NonNullable<typeof createSession>): Promise<void> {
+    const client = create({
       connectionTimeoutMillis: CONNECTED_WITHIN_MS,
       query_timeout: ANSWERED_WITHIN_MS,
-      keepAlive: true,
       keepAliveInitialDelayMillis: SILENT_FOR_MS,
     })
     const lose = () => {
@@ -73,8 +74,8 @@ export function keepPresent({ db, config, logger, worker }: Platform): { close()
   async function bePresent(): Promise<void> {
     void current?.end().catch(() => {})
     // PGlite has one connection, which ends with its process.
-    if (config.databaseUrl === null) await db.prisma.$queryRaw(statement)
-    else await connect(config.databaseUrl)
+    if (createSession === null) await db.prisma.$queryRaw(statement)
+    else await connect(createSession)
     isPresent = true
   }
 

@@ -28,6 +28,8 @@ export interface RunReading {
   page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
   /** By run, the runs that it started and that the viewer may see, oldest first, in the order of the ids. */
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
+  /** Those of the runs that answered a space and ended well, with a closing text, without having posted anything. */
+  unheardAmong(runIds: readonly string[]): Promise<Set<string>>
   /**
    * By agent, a page of the runs that the viewer may see, newest first, in the order of the ids;
    * `statuses` null: all. Returns a BadInputError in place of a page if a cursor belongs to another
@@ -62,6 +64,13 @@ export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
       const parents = [...new Set(runIds)]
       const pages = await rowsOf(await fetchIdPages(db.prisma, { parents, source, order: 'oldest', request }))
       return runIds.map((id) => pages.get(id)!)
+    },
+    async unheardAmong(runIds) {
+      const rows = await db.prisma.$queryRaw<{ id: string }[]>`
+        SELECT id FROM "Run" r WHERE id = ANY(${[...runIds]}::text[]) AND status = 'COMPLETED' AND "stopReason" = 'FINISHED'
+          AND summary IS NOT NULL AND "triggerType" NOT IN ('PLAN', 'SERVICE')
+          AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m."runId" = r.id)`
+      return new Set(rows.map(({ id }) => id))
     },
     async pageMany(viewer, agentIds, request, statuses) {
       const source = sourceOf(viewer, statuses)

@@ -1,5 +1,5 @@
+import { type AgentSignal, agentChannel, type ChangedRun } from '../broker/topics.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { type AgentSignal, agentChannel, type ChangedRun } from '../realtime/topics.ts'
 
 /** The fields of a run that are published when its status changes. */
 const TOLD = [

@@ -1,7 +1,7 @@
+import type { AppendOptions } from '../broker/log.ts'
+import { type RunLogEvent, runTopic } from '../broker/topics.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { AppendOptions } from '../realtime/event-log.ts'
-import { type RunLogEvent, runTopic } from '../realtime/topics.ts'
 
 /**
  * Publishes the events of a run while this process executes it, in call order. An unavailable log
@@ -26,9 +26,8 @@ const CONFIDENTIAL = { confidential: true } as const
 /** Deltas of a run with a confidentiality label are marked as such. */
 export function createRunEvents(
   { log, logger, config, deltas }: Platform,
-  run: { id: string; label: readonly string[] },
+  { id: runId, isConfidential }: { id: string; isConfidential(): boolean },
 ): RunEvents {
-  const { id: runId } = run
   const topic = runTopic(runId)
   const templates = new Map<string, (delta: string) => DeltaEvent>()
   const held: RunLogEvent[] = []
@@ -50,7 +49,7 @@ export function createRunEvents(
   let isHolding = false
   const joiner = deltas.joiner({ intervalMs: config.deltaMs, place: topic }, (key, delta) => {
     const template = templates.get(key)
-    if (template !== undefined) held.push({ ...template(delta), ...(run.label.length > 0 ? CONFIDENTIAL : {}) })
+    if (template !== undefined) held.push({ ...template(delta), ...(isConfidential() ? CONFIDENTIAL : {}) })
     if (!isHolding) send()
   })
 

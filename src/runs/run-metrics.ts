@@ -1,9 +1,11 @@
 import { Gauge } from 'prom-client'
+import type { Run } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { atMost, counter, OTHER } from '../lib/metrics.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { Aftermath } from './aftermath.ts'
+import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
+import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
 /** Agents with a label of their own: those with the most active runs, and the first whose runs this process ends. */
 const MOST_LIVING_AGENTS = 20
@@ -11,12 +13,13 @@ const MOST_ENDING_AGENTS = 200
 /** Scrapes share a result for this long. */
 const FRESH_MS = 1000
 const TIMEOUT_MS = 2000
-const LIVING = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
 type FigurePlatform = Pick<Platform, 'db' | 'metrics' | 'logger'>
 
-/** Counts the runs that this process ends; the lifecycle settles each of them. */
-export function countingEnds({ metrics }: Pick<Platform, 'metrics'>, aftermath: Aftermath): Aftermath {
+/** Counts the runs that this process ends. */
+export function createEndCounter({
+  metrics,
+}: Pick<Platform, 'metrics'>): (run: Pick<Run, 'status' | 'stopReason' | 'agentId'>) => void {
   const ended = counter(
     metrics,
     'parley_runs_ended_total',
@@ -24,13 +27,7 @@ export function countingEnds({ metrics }: Pick<Platform, 'metrics'>, aftermath: 
     ['status', 'reason', 'agent'],
   )
   const agentOf = atMost(MOST_ENDING_AGENTS)
-  return {
-    ...aftermath,
-    settle(run, end) {
-      ended.inc({ status: run.status, reason: run.stopReason ?? 'FINISHED', agent: agentOf(run.agentId) })
-      return aftermath.settle(run, end)
-    },
-  }
+  return (run) => ended.inc({ status: run.status, reason: run.stopReason ?? 'FINISHED', agent: agentOf(run.agentId) })
 }
 
 interface Row {
@@ -75,7 +72,7 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
     'Active runs, by status and agent (the 20 agents with the most; the rest as other).',
     ['status', 'agent'],
     (gauge, rows) => {
-      for (const status of LIVING) gauge.set({ status, agent: OTHER }, 0)
+      for (const status of ACTIVE_RUN_STATUSES) gauge.set({ status, agent: OTHER }, 0)
       for (const { status, agent, runs } of rows ?? []) if (runs > 0) gauge.set({ status, agent }, runs)
     },
   )
@@ -98,7 +95,7 @@ function readLiving(db: Platform['db']): Promise<Row[] | null> {
   const rows = db.prisma.$queryRaw<Row[]>`
     WITH living AS (
       SELECT status, "agentId", count(*) AS runs, min("queuedAt") FILTER (WHERE status = 'QUEUED' AND "claimableAt" <= now()) AS oldest
-      FROM "Run" WHERE status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL') GROUP BY status, "agentId"
+      FROM "Run" WHERE status IN ${ACTIVE_RUNS_SQL} GROUP BY status, "agentId"
     ), shown AS (
       SELECT "agentId" FROM living GROUP BY "agentId" ORDER BY sum(runs) DESC, "agentId" LIMIT ${MOST_LIVING_AGENTS}
     )

@@ -1,9 +1,9 @@
+import { decodeCursor, encodeCursor } from '../broker/cursor.ts'
+import { type RunLogEvent, runTopic } from '../broker/topics.ts'
 import type { Run, RunStatus, ToolCall, ToolCallStatus, ToolExecution } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import { cut, oneLine } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
-import { decodeCursor, encodeCursor } from '../realtime/cursor.ts'
-import { type RunLogEvent, runTopic } from '../realtime/topics.ts'
 
 /** The progress of a run, for its own agent. */
 export interface RunReport {
@@ -66,11 +66,11 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
     const topic = runTopic(runId)
     try {
       const [head = ''] = await log.heads([topic])
-      const { epoch, n } = decodeCursor(head)
-      const after = encodeCursor({ epoch, n: Math.max(0, n - LAST_ENTRIES) })
+      const { epoch, offset } = decodeCursor(head)
+      const after = encodeCursor({ epoch, offset: Math.max(0, offset - LAST_ENTRIES) })
       const delivery = await log.read(topic, after, LAST_ENTRIES)
       if (delivery.type === 'gap') return thoughts
-      for (const { event } of delivery.entries as { event: RunLogEvent }[]) {
+      for (const { event } of delivery.publications as { event: RunLogEvent }[]) {
         if (event.type === 'RunTextDelta' && event.step === step) thoughts.text += event.delta
         if (event.type === 'RunReasoningDelta' && event.step === step) thoughts.reasoning += event.delta
       }

@@ -1,6 +1,6 @@
+import type { Signals } from '../broker/signals.ts'
+import { RUNS_CHANNEL, type RunSignal } from '../broker/topics.ts'
 import { createDeferred, sleep } from '../lib/async.ts'
-import type { Signals } from '../realtime/signals.ts'
-import { RUNS_CHANNEL, type RunSignal } from '../realtime/topics.ts'
 
 /**
  * How long `stop` waits for the worker's acknowledgement. Correctness does not depend on it: the

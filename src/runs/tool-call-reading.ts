@@ -1,20 +1,11 @@
-import { isHeardBy } from '../confidence/world.ts'
+import type { Viewer } from '../access/viewer.ts'
+import { isHeardBy } from '../confidentiality/world.ts'
 import { Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
+import { waitsForReply } from '../rules/call-answers.ts'
 import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
-
-/** Whether a call waits for a reply to its message, by people or agents. */
-function waitsForReply({ status, state, settledAt }: ToolCall): boolean {
-  return status === 'RUNNING' && settledAt === null && (state as { wait?: unknown } | null)?.wait !== undefined
-}
-
-/** What a call waits for. */
-export function waitsFor(call: ToolCall): 'RESULT' | 'DECISION' | 'MESSAGE' | null {
-  if (call.status !== 'WAITING') return waitsForReply(call) ? 'MESSAGE' : null
-  return call.approvalState === 'PENDING' ? 'DECISION' : 'RESULT'
-}
 
 /** Whether a message by this human answers a waiting call; `wait` is from its input. */
 function mayReply(wait: unknown, humanId: string): boolean {
@@ -29,26 +20,19 @@ export type CallContents = Pick<ToolCall, 'id' | 'input' | 'output'>
 
 /** Reads tool calls. */
 export interface ToolCalls {
-  /** What a call waits for: RESULT, from a submission; DECISION, by people; MESSAGE, in its space; null: nothing. */
-  waitsFor(call: ToolCall): 'RESULT' | 'DECISION' | 'MESSAGE' | null
   /** By message, the call that waits for a reply to it. */
   waitingByMessage(messageIds: readonly string[]): Promise<Map<string, BriefCall>>
-  /** The calls that wait for a message which the human may post, oldest first. */
-  askingHuman(humanId: string, spaceIds: string[], most: number): Promise<BriefCall[]>
-  /** The calls on whose current input the human may decide and has not yet, oldest first. */
-  askingToDecide(humanId: string, spaceIds: string[], most: number): Promise<BriefCall[]>
+  /** The calls that the viewer may answer or decide on, oldest first; at most 100. */
+  pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>
   /** Complete calls, in the order of the ids; null if there is none. */
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
   /** The same without long inputs and outputs, which `contentsOf` reads. */
   getBriefMany(ids: readonly string[]): Promise<(BriefCall | null)[]>
   contentsOf(ids: readonly string[]): Promise<Map<string, CallContents>>
   ofRuns(runIds: string[]): Promise<Map<string, BriefCall[]>>
-  /**
-   * The calls that wait for a result and are shown in one of these spaces, or are EXTERNAL ones of
-   * these agents (null: of all), oldest first.
-   */
-  waiting(where: { spaceIds: string[] | null; agentIds: string[] | null }, most: number): Promise<BriefCall[]>
 }
+
+const MOST_PENDING = 100
 
 /** Characters of JSON up to which an input or output is included with its call. */
 const BRIEF_CHARACTERS = 16 * 1024
@@ -72,9 +56,46 @@ const BRIEF_COLUMNS = Prisma.sql`${Prisma.raw(OTHER_COLUMNS)},
   coalesce(${isLongSql(INPUT)}, false) AS "omitsInput", CASE WHEN NOT ${isLongSql(INPUT)} THEN c.input END AS input,
   coalesce(${isLongSql(OUTPUT)}, false) AS "omitsOutput", CASE WHEN NOT ${isLongSql(OUTPUT)} THEN c.output END AS output`
 
+const byAge = (a: ToolCall, b: ToolCall) => (a.id < b.id ? -1 : 1)
+
 export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
   const briefCalls = (condition: Prisma.Sql) =>
     db.prisma.$queryRaw<BriefCall[]>`SELECT ${BRIEF_COLUMNS} FROM "ToolCall" c WHERE ${condition}`
+
+  /**
+   * The calls that wait for a result and are shown in one of these spaces, or are EXTERNAL ones of these agents (null: of
+   * all), oldest first.
+   */
+  function awaitingResult({ spaceIds, agentIds }: { spaceIds: string[] | null; agentIds: string[] | null }) {
+    const inAny = (column: Prisma.Sql, ids: string[] | null) =>
+      ids === null ? Prisma.empty : Prisma.sql`AND ${column} = ANY(${ids}::text[])`
+    return briefCalls(Prisma.sql`
+      c.status = 'WAITING' AND (c."approvalState" IS NULL OR c."approvalState" = 'APPROVED') AND (
+        (c.execution = 'SPACE' ${inAny(Prisma.sql`c."spaceId"`, spaceIds)})
+        OR (c.execution = 'EXTERNAL' ${inAny(Prisma.sql`c."agentId"`, agentIds)}))
+      ORDER BY c.id LIMIT ${MOST_PENDING}`)
+  }
+
+  /** The calls that wait for a message which the human may post, oldest first. */
+  async function awaitingMessageOf(humanId: string, spaceIds: string[]): Promise<BriefCall[]> {
+    const rows = await db.prisma.$queryRaw<(BriefCall & { wait: unknown })[]>`
+      SELECT ${BRIEF_COLUMNS}, c.input->'wait' AS wait FROM "ToolCall" c
+      WHERE c."spaceId" = ANY(${spaceIds}::text[]) AND c.status = 'RUNNING' AND c.state @> '{"wait": {"asksPeople": true}}'
+      ORDER BY c.id`
+    return rows.filter((call) => mayReply(call.wait, humanId)).slice(0, MOST_PENDING)
+  }
+
+  /** The calls on whose current input the human may decide and has not yet, oldest first. */
+  function awaitingDecisionOf(humanId: string, spaceIds: string[]): Promise<BriefCall[]> {
+    return briefCalls(Prisma.sql`
+      c.status = 'WAITING' AND c."approvalState" = 'PENDING' AND (
+        ${humanId} = ANY(c."approverIds") OR (c."escalatedAt" IS NOT NULL AND ${humanId} = ANY(c."escalateToIds"))
+        OR (cardinality(c."approverIds") = 0 AND c."spaceId" = ANY(${spaceIds}::text[])))
+      AND ${isHeardBy(Prisma.sql`${humanId}`, Prisma.sql`c.places || c.label`)}
+      AND NOT EXISTS (SELECT 1 FROM "Decision" d WHERE d."toolCallId" = c.id AND d."humanId" = ${humanId}
+        AND d."inputDigest" = c."inputDigest" AND d.counted IS NULL)
+      ORDER BY c.id LIMIT ${MOST_PENDING}`)
+  }
 
   return {
     async getMany(ids) {
@@ -94,36 +115,25 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
       const rows = await briefCalls(Prisma.sql`c."runId" = ANY(${runIds}::text[]) ORDER BY c.id`)
       return Map.groupBy(rows, (row) => row.runId)
     },
-    waitsFor,
     async waitingByMessage(messageIds) {
       const rows = await briefCalls(Prisma.sql`
         c."messageId" = ANY(${[...messageIds]}::text[]) AND c.status = 'RUNNING' AND c.execution IS NULL ORDER BY c.id`)
       return new Map(rows.filter(waitsForReply).map((call) => [call.messageId ?? '', call]))
     },
-    async askingHuman(humanId, spaceIds, most) {
-      const rows = await db.prisma.$queryRaw<(BriefCall & { wait: unknown })[]>`
-        SELECT ${BRIEF_COLUMNS}, c.input->'wait' AS wait FROM "ToolCall" c
-        WHERE c."spaceId" = ANY(${spaceIds}::text[]) AND c.status = 'RUNNING' AND c.state @> '{"wait": {"asksPeople": true}}'
-        ORDER BY c.id`
-      return rows.filter((call) => mayReply(call.wait, humanId)).slice(0, most)
-    },
-    askingToDecide: (humanId, spaceIds, most) =>
-      db.prisma.$queryRaw<BriefCall[]>`
-        SELECT ${BRIEF_COLUMNS} FROM "ToolCall" c WHERE c.status = 'WAITING' AND c."approvalState" = 'PENDING' AND (
-          ${humanId} = ANY(c."approverIds") OR (c."escalatedAt" IS NOT NULL AND ${humanId} = ANY(c."escalateToIds"))
-          OR (cardinality(c."approverIds") = 0 AND c."spaceId" = ANY(${spaceIds}::text[])))
-        AND ${isHeardBy(Prisma.sql`${humanId}`, Prisma.sql`c.places || c.label`)}
-        AND NOT EXISTS (SELECT 1 FROM "Decision" d WHERE d."toolCallId" = c.id AND d."humanId" = ${humanId}
-          AND d."inputDigest" = c."inputDigest" AND d.counted IS NULL)
-        ORDER BY c.id LIMIT ${most}`,
-    waiting({ spaceIds, agentIds }, most) {
-      const inAny = (column: Prisma.Sql, ids: string[] | null) =>
-        ids === null ? Prisma.empty : Prisma.sql`AND ${column} = ANY(${ids}::text[])`
-      return briefCalls(Prisma.sql`
-        c.status = 'WAITING' AND (c."approvalState" IS NULL OR c."approvalState" = 'APPROVED') AND (
-          (c.execution = 'SPACE' ${inAny(Prisma.sql`c."spaceId"`, spaceIds)})
-          OR (c.execution = 'EXTERNAL' ${inAny(Prisma.sql`c."agentId"`, agentIds)}))
-        ORDER BY c.id LIMIT ${most}`)
+    async pendingToolCalls(viewer) {
+      if (viewer.scope === 'ADMIN') return awaitingResult({ spaceIds: null, agentIds: null })
+      if (viewer.scope === 'SERVICE') return awaitingResult({ spaceIds: [], agentIds: viewer.agentIds })
+      const memberships = await db.prisma.membership.findMany({
+        where: { entityId: viewer.id },
+        select: { spaceId: true },
+      })
+      const spaceIds = memberships.map(({ spaceId }) => spaceId)
+      const found = await Promise.all([
+        awaitingResult({ spaceIds, agentIds: [] }),
+        awaitingMessageOf(viewer.id, spaceIds),
+        awaitingDecisionOf(viewer.id, spaceIds),
+      ])
+      return found.flat().toSorted(byAge).slice(0, MOST_PENDING)
     },
   }
 }

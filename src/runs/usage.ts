@@ -1,9 +1,9 @@
+import { spaceTopic } from '../broker/topics.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { spaceTopic } from '../realtime/topics.ts'
+import { TODAY, type Usage } from '../stores/run-store.ts'
 import type { Timed } from './due.ts'
-import { TODAY, type Usage } from './ledger.ts'
 
 /** The dimensions by which usage can be grouped. */
 export type UsageDimension = 'DAY' | 'AGENT' | 'SPACE' | 'MODEL'

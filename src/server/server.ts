@@ -1,13 +1,24 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, Server as TcpServer } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createSignIns, type SignIns } from '../access/sign-ins.ts'
+import type { StartLink } from '../access/start-link.ts'
 import type { Config } from '../config.ts'
+import { createPaces, type PacesOptions } from '../delivery/backpressure.ts'
+import type { RunJournal } from '../delivery/feeds/run-replay.ts'
+import { createHub } from '../delivery/hub.ts'
+import { createStreams, type OwnStreams } from '../delivery/streams.ts'
+import { createSubscribe } from '../delivery/subscribe.ts'
+import { mostSubscriptions } from '../delivery/subscription-limits.ts'
+import type { Domain } from '../graphql/domain.ts'
+import { createMasking } from '../graphql/masking.ts'
+import { schema } from '../graphql/schema.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { Domain } from '../schema/domain.ts'
-import { schema } from '../schema/schema.ts'
+import { createAuthHandlers } from './http/auth.ts'
+import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
 import { createEventStreams } from './http/event-streams.ts'
@@ -15,21 +26,15 @@ import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
 import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
-import { createMasking } from './http/masking.ts'
+import { createMcpCallback, MCP_CALLBACK_PATH } from './http/mcp-callback.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
 import { pathToTell, underItsId } from './http/request-ids.ts'
+import { pathOf, rewriteTarget } from './http/targets.ts'
 import { closeUnreadBody } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
-import { createWriteSchedule } from './sockets/write-schedule.ts'
-import { createLiveGroups } from './streams/live-groups.ts'
-import { createPaces, type PacesOptions } from './streams/pace.ts'
-import type { RunJournal } from './streams/run-replay.ts'
-import { createStreams, type OwnStreams } from './streams/streams.ts'
-import { createSubscribe } from './streams/subscribe.ts'
-import { mostSubscriptions } from './streams/subscription-limits.ts'
 
 /** The parts of the application that the server needs. */
 export interface Served {
@@ -37,6 +42,7 @@ export interface Served {
   domain: Domain
   announcer: { watch(spaceId: string): () => void }
   journal: RunJournal
+  startLink: Pick<StartLink, 'redeem'>
 }
 
 export interface ServerOptions {
@@ -60,6 +66,8 @@ export interface RunningServer {
 }
 
 const DRAIN_MS = 5000
+/** How long idle connections stay open after the server has stopped accepting new ones. */
+const IDLE_MS = 500
 /** How long a client whose upgrade is refused may take to close its side of the connection. */
 const REFUSED_LINGER_MS = 3000
 /** Timeouts for a request's headers, and for the whole request. */
@@ -77,47 +85,70 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { logger } = platform
   let draining = false
   let closing = false
+  /** Idle connections are closed as soon as they are idle. */
+  let closesIdle = false
   const isApi = config.role !== 'worker'
-  const signIns = createSignIns(app.domain.tokens, logger)
+  const signIns = createSignIns(app.domain, logger)
   const endpoint = isApi ? createEndpoint(options, signIns) : null
   const { route, health } = createRoutes(app, signIns, endpoint, () => draining)
 
   const answer = answering(route, logger)
+  const { basePath } = platform.publicUrl
   const server = createServer(REQUEST_TIMES, (request, response) => {
+    rewriteTarget(request, basePath)
     // A response that is sent while the server closes leaves an idle connection.
-    response.once('close', () => closing && setImmediate(() => server.closeIdleConnections()))
+    response.once('close', () => closesIdle && setImmediate(() => server.closeIdleConnections()))
+    if (closing) response.setHeader('connection', 'close')
     closeUnreadBody(request, response)
     void answer(request, response)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
   const streaming = trackStreaming(server)
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    rewriteTarget(request, basePath)
     if (closing || endpoint === null || pathOf(request) !== GRAPHQL_PATH) return refuse(socket, closing ? 503 : 404)
     if (!endpoint.origins.allows(request)) return refuse(socket, 403)
     endpoint.sockets.upgrade(request, socket, head)
   })
   await listen(server, config)
   const { port } = server.address() as AddressInfo
+  const url = `http://${nameOf(config.host)}:${port}`
+  platform.publicUrl.listensAt(url)
 
   return {
-    url: `http://${nameOf(config.host)}:${port}`,
+    url,
     port,
     async close({ drain } = { drain: true }) {
       draining = true
       if (drain) await health.drainIsKnown()
+      // Accepts the connections that wait now: the kernel resets those that arrive later and are not accepted.
+      await nextTurn()
       closing = true
-      const closed = new Promise((resolve) => server.close(resolve))
+      const closed = stopAccepting(server)
+      const closeIdle = () => {
+        closesIdle = true
+        server.closeIdleConnections()
+      }
       await Promise.all([
+        drain ? Promise.race([closed, sleep(IDLE_MS)]).then(closeIdle) : null,
         endpoint?.drainEventStreams(drain ? DRAIN_MS : 0).then(() => destroyAll(streaming)),
         endpoint?.sockets.close(drain ? DRAIN_MS : 0),
         drain ? Promise.race([closed, sleep(DRAIN_MS)]) : null,
       ])
       server.closeAllConnections()
       await closed
+      // Ends what the HTTP server does at intervals.
+      server.close()
       await endpoint?.close()
     },
   }
 }
+
+/**
+ * Accepts no new connections. Unlike `server.close`, it leaves idle ones open: a proxy may have sent a request on them that
+ * is not read yet. Resolves once all are closed.
+ */
+const stopAccepting = (server: Server) => new Promise((resolve) => TcpServer.prototype.close.call(server, resolve))
 
 /** Handles each request, and returns 500 if that fails. */
 function answering(route: (request: IncomingMessage) => Handler, logger: Platform['logger']): Handler {
@@ -138,6 +169,9 @@ interface Endpoint {
   /** The console: its page and assets. */
   console: Handler
   invitation: Handler
+  /** By path. */
+  auth: Record<string, Handler>
+  mcpCallback: Handler
   sockets: Sockets
   /** Ends the operations on event streams: see EventStreams. */
   drainEventStreams(timeoutMs: number): Promise<void>
@@ -146,28 +180,31 @@ interface Endpoint {
 }
 
 function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOptions, signIns: SignIns): Endpoint {
-  const { platform, domain, announcer, journal } = served
-  const { allowedOrigins, limits } = config
-  const { logger, metrics } = platform
+  const { platform, domain, announcer, journal, startLink } = served
+  const { limits } = config
+  const { logger, metrics, publicUrl } = platform
+  const allowedOrigins =
+    publicUrl.origin === null ? config.allowedOrigins : [...config.allowedOrigins, publicUrl.origin]
+  const origins = createOrigins(allowedOrigins, logger)
   const maskError = createMasking(platform)
   const streams: OwnStreams = createStreams({ platform, domain, announcer, journal })
-  const schedule = createWriteSchedule()
-  const live = createLiveGroups(schedule, metrics)
+  const hub = createHub(metrics)
   const { maxSocketsPerViewer, maxResponseBytes } = limits
   const maxSubscriptionsPerViewer = mostSubscriptions(maxSocketsPerViewer)
   const subscribe = createSubscribe({
     domain,
     streams,
     maskError,
-    live,
+    hub,
     paces: createPaces(pacing),
     maxSubscriptionsPerViewer,
     maxResponseBytes,
   })
   const bodies = createBodyReader()
+  const authentication = createAuthentication(signIns, { origins, publicUrl })
   const graphql = createGraphql({
     domain,
-    signIns,
+    authentication,
     schema,
     streams,
     maskError,
@@ -182,14 +219,12 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     signIns,
     watchViewer: streams.watchViewer,
     maxSocketsPerViewer,
-    schedule,
     keepAliveMs,
     ...{ logger, metrics },
   })
-  const graphiql = createGraphiql()
-  const page = createConsole()
-  const origins = createOrigins(allowedOrigins, logger)
-  const pipeline = { graphql, signIns, maskError, bodies }
+  const graphiql = createGraphiql(publicUrl.basePath)
+  const page = createConsole(publicUrl.basePath)
+  const pipeline = { graphql, authentication, maskError, bodies }
   const eventStreams = createEventStreams({ ...pipeline, maxStreamsPerViewer: maxSocketsPerViewer })
   return {
     origins,
@@ -206,7 +241,9 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       return graphql(request, response)
     },
     console: page,
-    invitation: createInvitationHandler({ invitations: domain.invitations, page, origins, signIns }),
+    invitation: createInvitationHandler({ invitations: domain.invitations, startLink, page, origins, signIns }),
+    auth: createAuthHandlers({ sessions: domain.sessions, signIns, origins, publicUrl }),
+    mcpCallback: createMcpCallback(domain),
     sockets,
     close: () => streams.close(),
   }
@@ -220,7 +257,7 @@ function createRoutes(
   isDraining: () => boolean,
 ) {
   const { db, log, clock, metrics } = platform
-  const health = createHealth({ database: () => db.healthy(), realtime: () => log.healthy(), isDraining, clock })
+  const health = createHealth({ database: () => db.fault(), realtime: () => log.healthy(), isDraining, clock })
   const figures = createMetrics({
     others: metrics,
     signIns,
@@ -233,13 +270,14 @@ function createRoutes(
     '/health/live': health.live,
     '/health/ready': health.ready,
     '/metrics': figures,
-    ...(endpoint === null ? {} : { [GRAPHQL_PATH]: endpoint.handle }),
+    ...(endpoint === null ? {} : { [GRAPHQL_PATH]: endpoint.handle, [MCP_CALLBACK_PATH]: endpoint.mcpCallback }),
   }
   const route = (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost
     const path = pathOf(request)
     if (endpoint !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
     if (endpoint !== null && INVITATION_PATH.test(path)) return endpoint.invitation
+    if (endpoint?.auth[path] !== undefined) return endpoint.auth[path]
     const handler = byPath[path] ?? (isConsolePath(path) ? endpoint?.console : undefined)
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     return handler === undefined || (path !== GRAPHQL_PATH && !isRead) ? notFound : handler
@@ -256,10 +294,6 @@ function hasUsableHost({ headers }: IncomingMessage): boolean {
 }
 
 const refuseHost: Handler = (_, response) => sendJson(response, 400, { error: 'The Host header is malformed.' })
-
-function pathOf({ url = '/' }: IncomingMessage): string {
-  return url.split('?')[0] ?? '/'
-}
 
 function refuse(socket: Duplex, status: 403 | 404 | 503): void {
   const reason = { 403: 'Forbidden', 404: 'Not Found', 503: 'Service Unavailable' }[status]

@@ -1,7 +1,7 @@
+import { spaceTopic } from '../broker/topics.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { spaceTopic } from '../realtime/topics.ts'
 
 /** Appends committed messages to the event log in `seq` order without gaps, whichever process committed them. */
 export interface Announcer {
@@ -52,7 +52,7 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
   async function checkWatched(): Promise<void> {
     const ids = [...watched.keys()]
     if (ids.length === 0) return
-    const ordinals = await log.announced(ids.map(spaceTopic))
+    const ordinals = await log.lastOrdinals(ids.map(spaceTopic))
     const announced = new Map(ids.map((id, index) => [id, ordinals[index]]))
     const spaces = await db.prisma.space.findMany({ where: { id: { in: ids } }, select: { id: true, lastSeq: true } })
     for (const { id, lastSeq } of spaces) {

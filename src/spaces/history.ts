@@ -1,8 +1,9 @@
-import { confidentialAmong, union } from '../confidence/marks.ts'
+import { confidentialAmong, union } from '../confidentiality/marks.ts'
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { cutSaying, firstWithin } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
-import { isUnfinished, type MessageOrigin, type MessagePart } from './message.ts'
+import { isUnfinished, type MessageOrigin, type MessagePart } from '../rules/message.ts'
+import { readableCallsSql } from '../stores/call-store.ts'
 import { type ReadableCall, readableText } from './readable-text.ts'
 
 /** A message as an agent reads it. */
@@ -42,6 +43,8 @@ interface HistoryRange {
   upToSeq: Prisma.Sql
   /** A further condition on a message `m`. */
   condition?: Prisma.Sql
+  /** Whether the whole text of a message `m` is needed; otherwise a long text may be truncated to what a line shows. */
+  isWhole: Prisma.Sql
   offset?: number
   limit: number
   characters: number
@@ -109,6 +112,8 @@ export interface HistoryRow {
   kind: EntityKind
   status: MessageStatus
   parts: MessagePart[]
+  /** The length of the text, if `parts` contains only its beginning; else null. */
+  uncutLength: number | null
   origin: MessageOrigin | null
   /** A string if the row comes from JSON. */
   createdAt: Date | string
@@ -117,41 +122,71 @@ export interface HistoryRow {
   calls: ReadableCall[] | null
 }
 
-export interface HistoryHooks {
-  /** Subquery: the calls that the message with this id shows, as a JSON array of ReadableCall. */
-  shownCalls(messageId: Prisma.Sql): Prisma.Sql
-}
+/**
+ * The newest messages, of which the sizes are summed first: eight long ones fill a prompt, and the sizes of older ones
+ * would have to be read from their whole texts.
+ */
+const FEW = 15
 
-export function createHistory({ db }: Platform, { shownCalls }: HistoryHooks): History {
-  const select = ({ spaceId, readerId, upToSeq, condition, offset = 0, limit, characters }: HistoryRange) => Prisma.sql`
-    WITH asked AS (
-      SELECT m.id, m.seq, least(length(m.parts::text), ${LONGEST_TEXT}) AS size FROM "Message" m
-      WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} AND m.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int)
-        ${condition === undefined ? Prisma.empty : Prisma.sql`AND ${condition}`}
-      ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}
+/** Characters that JavaScript counts as two, and PostgreSQL as one. */
+const ASTRAL = '[\\U00010000-\\U0010FFFF]'
+
+/** The text of a message `m` that has one part, and once per row: each use of `m.parts` would decompress it again. */
+const FIRST_TEXT = Prisma.sql`SELECT m.parts->0->>'text' AS text OFFSET 0`
+
+/** Messages in the range, newest first, with the characters of their JSON, as far as a line may show them. */
+const sizesOf = (
+  { spaceId, upToSeq, condition = Prisma.sql`true` }: Pick<HistoryRange, 'spaceId' | 'upToSeq' | 'condition'>,
+  offset: number,
+  limit: number,
+) => Prisma.sql`
+  SELECT m.id, m.seq, CASE WHEN octet_length(first.text) >= ${LONGEST_TEXT} AND length(first.text) >= ${LONGEST_TEXT} THEN ${LONGEST_TEXT}
+    ELSE least(length(m.parts::text), ${LONGEST_TEXT}) END AS size
+  FROM "Message" m CROSS JOIN LATERAL (${FIRST_TEXT}) first
+  WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} AND m.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int) AND ${condition}
+  ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}`
+
+export function createHistory({ db }: Platform): History {
+  const select = ({ characters, offset = 0, limit, ...range }: HistoryRange) => Prisma.sql`
+    WITH newest AS MATERIALIZED (${sizesOf(range, offset, Math.min(limit, FEW))}), asked AS (
+      SELECT * FROM newest UNION ALL (${sizesOf(
+        {
+          ...range,
+          condition: Prisma.sql`${range.condition ?? Prisma.sql`true`} AND coalesce((SELECT sum(size) FROM newest), 0) < ${characters}`,
+        },
+        offset + FEW,
+        Math.max(limit - FEW, 0),
+      )})
     ), shown AS (
       SELECT id, sum(size) OVER (ORDER BY seq DESC) - size AS before FROM asked
     )
-    SELECT m.id, m.seq, m."senderId", e.name, e.kind, m.status, m.parts, m.origin, m."createdAt",
-      (m.origin IS NOT NULL AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."entityId" = ${readerId}
+    SELECT m.id, m.seq, m."senderId", e.name, e.kind, m.status, m.origin, m."createdAt",
+      CASE WHEN cut.length IS NULL THEN m.parts ELSE jsonb_build_array(jsonb_build_object('type', 'text', 'text', left(first.text, ${LONGEST_TEXT}))) END AS parts,
+      cut.length AS "uncutLength",
+      (m.origin IS NOT NULL AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."entityId" = ${range.readerId}
         AND o."spaceId" = m.origin->>'triggerSpaceId')) AS "originVisible",
       ${confidentialAmong(Prisma.sql`m.places || m.label`)} AS label,
-      CASE WHEN m.parts @? '$[*] ? (@.type == "tool")' THEN (${shownCalls(Prisma.sql`m.id`)}) END AS calls
+      CASE WHEN m.parts @? '$[*] ? (@.type == "tool")' THEN (${readableCallsSql(Prisma.sql`m.id`)}) END AS calls
     FROM shown JOIN "Message" m ON m.id = shown.id JOIN "Entity" e ON e.id = m."senderId"
+      CROSS JOIN LATERAL (${FIRST_TEXT}) first CROSS JOIN LATERAL (
+        SELECT CASE WHEN length(first.text) > ${LONGEST_TEXT} AND jsonb_array_length(m.parts) = 1 AND NOT (${range.isWhole}) AND first.text !~ ${ASTRAL}
+          THEN length(first.text) END AS length OFFSET 0) cut
     WHERE shown.before < ${characters} ORDER BY m.seq DESC`
 
   return {
-    async read({ spaceId, readerId, upToSeq = null, since, limit, offset = 0, characters, ...telling }) {
+    async read({ spaceId, readerId, upToSeq = null, since, limit, offset = 0, characters, whole = [], ...telling }) {
       const rows = await db.query<HistoryRow>(
         select({
           spaceId: Prisma.sql`${spaceId}`,
           readerId: Prisma.sql`${readerId}`,
           upToSeq: Prisma.sql`${upToSeq}::int`,
+          isWhole:
+            limit === 1 ? Prisma.sql`true` : Prisma.sql`m.id = ANY(${whole.filter((id) => id !== null)}::text[])`,
           ...(since === undefined ? {} : { condition: saidSince(since) }),
           ...{ limit, offset, characters },
         }),
       )
-      return linesOf(rows, { ...telling, limit, offset, characters })
+      return linesOf(rows, { ...telling, whole, limit, offset, characters })
     },
     rowsOf: (range) => Prisma.sql`
       SELECT coalesce(jsonb_agg(to_jsonb(line) ORDER BY line.seq DESC), '[]') FROM (${select(range)}) line`,
@@ -174,9 +209,10 @@ const saidSince = ({ at, butOfRun }: { at: Date; butOfRun: string }) =>
 function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = [], readOn }: Telling): HistoryLine[] {
   const lines = rows.map((row, index) => {
     const line = lineOf(row)
-    const isCut = !whole.includes(line.id) && limit > 1 && line.text.length > LONGEST_TEXT
+    const length = row.uncutLength ?? line.text.length
+    const isCut = !whole.includes(line.id) && limit > 1 && length > LONGEST_TEXT
     if (!isCut) return line
-    return { ...line, text: `${cutSaying(line.text, LONGEST_TEXT)}${readOn?.(offset + index) ?? ''}` }
+    return { ...line, text: `${cutSaying(line.text, LONGEST_TEXT, length)}${readOn?.(offset + index) ?? ''}` }
   })
   return withinCharacters(lines, characters, whole).reverse()
 }

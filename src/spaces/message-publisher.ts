@@ -1,6 +1,6 @@
+import type { SpaceLogEvent } from '../broker/topics.ts'
+import { spaceChannel, spaceTopic } from '../broker/topics.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { SpaceLogEvent } from '../realtime/topics.ts'
-import { spaceChannel, spaceTopic } from '../realtime/topics.ts'
 
 /** The message that an event is about. */
 export interface PublishedMessage {

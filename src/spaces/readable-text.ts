@@ -1,5 +1,6 @@
 import { cut } from '../lib/json.ts'
-import type { MessagePart } from './message.ts'
+import type { MessagePart } from '../rules/message.ts'
+import { LONGEST_OUTPUT } from '../stores/call-store.ts'
 
 /** A tool call in a message, as agents read it. */
 export interface ReadableCall {
@@ -10,9 +11,6 @@ export interface ReadableCall {
   output: unknown
   outputStart?: string | null
 }
-
-/** Maximum characters of a call's output, as JSON. */
-export const LONGEST_OUTPUT = 2000
 
 /** Renders a message for agents: its texts, and for each call the tool, its status and its output. */
 export function readableText(parts: readonly MessagePart[], calls: readonly ReadableCall[]): string {

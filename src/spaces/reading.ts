@@ -1,15 +1,17 @@
 import type { Viewer } from '../access/viewer.ts'
-import { type Outcome, Prisma, type Message as Row, type Space } from '../generated/prisma/client.ts'
+import type { Draft } from '../broker/log.ts'
+import { spaceTopic } from '../broker/topics.ts'
+import { confidentialAmong } from '../confidentiality/marks.ts'
+import { type OutcomeKind, Prisma, type Message as Row, type Space } from '../generated/prisma/client.ts'
 import { type BadInputError, ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { foreignCursor, type Page, type PageRequest } from '../lib/page.ts'
 import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { Draft } from '../realtime/event-log.ts'
-import { spaceTopic } from '../realtime/topics.ts'
-import { NO_SUCH_SPACE } from './members.ts'
-import { type Message, type MessagePart, messageOfRow } from './message.ts'
+import { type Message, type MessagePart, messageOfRow } from '../rules/message.ts'
+import { moveReadMarker } from '../stores/membership-store.ts'
+import { NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { SpacePublisher } from './space-publisher.ts'
 
 export interface MarkReadInput {
@@ -20,6 +22,24 @@ export interface MarkReadInput {
 export interface HumanInSpace {
   humanId: string
   spaceId: string
+}
+
+/** The effect of a message on an agent. */
+export interface ReadOutcome {
+  messageId: string
+  agentId: string
+  kind: OutcomeKind
+  reason: string | null
+  error: string | null
+  runId: string | null
+  /** When the agent's run or think cycle with this message began, and when it ended. */
+  readingSince: Date | null
+  readAt: Date | null
+  /** Of SKIPPED: the confidential spaces that the reason comes from, if they are known. */
+  label: string[]
+  isLabelKnown: boolean
+  /** Of SKIPPED without a reason: the first line of the run's closing text. */
+  closing: string | null
 }
 
 /** Reads messages and read markers. Lookups for many spaces take one statement; access is for the caller to check. */
@@ -52,7 +72,7 @@ export interface Reading {
    */
   markRead(viewer: Viewer, input: MarkReadInput): Promise<Space>
   /** The outcomes of each message by agent; a message without outcomes is left out. */
-  outcomesMany(messageIds: readonly string[]): Promise<Map<string, Outcome[]>>
+  outcomesMany(messageIds: readonly string[]): Promise<Map<string, ReadOutcome[]>>
   /**
    * Adds the streamed text to STREAMING messages; without the event log, the saved text remains.
    * Read the log's head before the messages, so that they contain at least everything up to it.
@@ -137,10 +157,14 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
       return space
     },
     async outcomesMany(messageIds) {
-      const rows = await db.prisma.outcome.findMany({
-        where: { messageId: { in: [...messageIds] } },
-        orderBy: [{ messageId: 'asc' }, { agentId: 'asc' }],
-      })
+      const rows = await db.prisma.$queryRaw<ReadOutcome[]>`
+        SELECT o."messageId", o."agentId", o.kind::text AS kind, o.reason, o.error, o."runId",
+          coalesce(o."readingSince", r."startedAt") AS "readingSince", coalesce(o."readAt", r."finishedAt") AS "readAt",
+          CASE WHEN o.kind = 'SKIPPED' THEN ${confidentialAmong(Prisma.sql`o.label || coalesce(r.places || r.label, '{}')`)} ELSE '{}' END AS label,
+          r.id IS NOT NULL OR o."readAt" IS NOT NULL AS "isLabelKnown",
+          CASE WHEN o.kind = 'SKIPPED' AND o.reason IS NULL THEN split_part(r.summary, chr(10), 1) END AS closing
+        FROM "Outcome" o LEFT JOIN "Run" r ON r.id = o."runId"
+        WHERE o."messageId" = ANY(${[...messageIds]}::text[]) ORDER BY o."messageId", o."agentId"`
       return Map.groupBy(rows, ({ messageId }) => messageId)
     },
     async withDraftText(messages) {
@@ -241,11 +265,7 @@ async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId
   ])
   if (space === null) throw new NotFoundError(NO_SUCH_SPACE)
   if (message === null) throw new NotFoundError(NO_SUCH_MESSAGE)
-  const { count } = await db.prisma.membership.updateMany({
-    where: { spaceId, entityId: viewer.id, lastReadSeq: { lt: message.seq } },
-    data: { lastReadSeq: message.seq },
-  })
-  return { space, moved: count > 0 }
+  return { space, moved: await moveReadMarker(db.prisma, { spaceId, entityId: viewer.id }, message.seq) }
 }
 
 /** Inserts a streamed part at its index if the row does not have it yet. */

@@ -1,7 +1,7 @@
+import { spaceChannel } from '../broker/topics.ts'
 import { createDeferred, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { spaceChannel } from '../realtime/topics.ts'
 import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from './reply-search.ts'
 
 /** A wait for the first message in a space that matches one of the conditions. */

@@ -1,7 +1,7 @@
-import { type Marks, marksOf } from '../confidence/marks.ts'
+import { type Marks, marksOf } from '../confidentiality/marks.ts'
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
-import { isUnfinished, type MessagePart } from './message.ts'
+import { isUnfinished, type MessagePart } from '../rules/message.ts'
 
 /** Which senders answer a wait. */
 export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entity'; entityId: string }

@@ -1,6 +1,6 @@
+import { entityChannel, type SpaceLogEvent, spaceChannel, spaceTopic } from '../broker/topics.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { entityChannel, type SpaceLogEvent, spaceChannel, spaceTopic } from '../realtime/topics.ts'
 
 /**
  * Publishes committed changes of a space and its members: to the space's topic, the space's

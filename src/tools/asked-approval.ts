@@ -1,11 +1,12 @@
 import type { ApprovalPolicy } from '../agents/approval-policy.ts'
 import type { JsonObject } from '../lib/json.ts'
-import type { AskedApproval } from '../runs/approval.ts'
+import { type AskedApproval, type WaitLimits, waitSecondsOf } from '../rules/approvals.ts'
 
 /** The properties of a tool that determine the approval of its calls. */
 interface AskingTool {
   inputSchema: JsonObject
   versionDigest: string
+  grantDigest: string | null
   visible: boolean
   /** The time limit for a result from outside; null if the server executes the call. */
   answerMs: number | null
@@ -14,19 +15,20 @@ interface AskingTool {
 /** Returns the approval that a call needs, by the current policy of its tool. */
 export function askedApproval(
   policy: ApprovalPolicy,
-  { inputSchema, versionDigest, visible, answerMs }: AskingTool,
-  { toolWaitSeconds }: { toolWaitSeconds: number },
+  { inputSchema, versionDigest, grantDigest, visible, answerMs }: AskingTool,
+  limits: WaitLimits,
 ): AskedApproval {
   const { quorum, approverIds, expiresInSeconds, escalateAfterSeconds, escalateToIds } = policy
   return {
     quorum,
     inputSchema,
     toolDigest: versionDigest,
+    grantDigest,
     hidesOutput: !visible,
     answerMs,
-    patient: expiresInSeconds !== null,
+    patient: expiresInSeconds !== null || policy.patient === true,
     approverIds: approverIds ?? [],
-    expiresInSeconds: expiresInSeconds ?? toolWaitSeconds,
+    expiresInSeconds: waitSecondsOf(policy, limits),
     escalateAfterSeconds,
     escalateToIds: escalateToIds ?? [],
   }

@@ -1,3 +1,4 @@
+import type { Marks } from '../confidentiality/marks.ts'
 import type {
   AgentTool,
   EntityKind,
@@ -8,10 +9,11 @@ import type {
   Toolset,
 } from '../generated/prisma/client.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
+import type { ToolFile } from '../lib/tool-file.ts'
 import type { Tx } from '../platform/db.ts'
-import type { AskedApproval } from '../runs/approval.ts'
-import type { Claim } from '../runs/lifecycle.ts'
-import type { Message } from '../spaces/message.ts'
+import type { AskedApproval } from '../rules/approvals.ts'
+import type { Message } from '../rules/message.ts'
+import type { RunContext, RunExecution, ToolEffects } from './run-context.ts'
 
 /**
  * A failure that the model receives as the call's result, `{ "error": { "code", "message" } }`. The message
@@ -19,16 +21,26 @@ import type { Message } from '../spaces/message.ts'
  */
 export class ToolFailure extends Error {
   readonly code: string
-  constructor(code: string, message: string) {
+  /** The further content of the failure. */
+  readonly returned: FailureDetails
+  constructor(code: string, message: string, returned: FailureDetails = {}) {
     super(message)
     this.name = 'ToolFailure'
     this.code = code
+    this.returned = returned
   }
 }
 
+/** The content of a failure besides its message. */
+export interface FailureDetails {
+  /** Structured content. */
+  details?: Json
+  files?: readonly ToolFile[]
+}
+
 /** Returns the result that a model receives for a failure. */
-export function failureResult(code: string, message: string): JsonObject {
-  return { error: { code, message } }
+export function failureResult(code: string, message: string, details?: Json): JsonObject {
+  return { error: { code, message, ...(details === undefined ? {} : { details }) } }
 }
 
 /**
@@ -36,58 +48,36 @@ export function failureResult(code: string, message: string): JsonObject {
  * that text.
  */
 export function heardInPart(output: Json): Json {
-  const { code, message } = ((output as JsonObject | null)?.['error'] ?? {}) as { code?: string; message?: string }
-  return failureResult(code ?? 'FAILED', `${message ?? ''} ${HEARD_IN_PART}`.trimStart())
+  const error = (output as JsonObject | null)?.['error'] ?? {}
+  const { code, message, details } = error as { code?: string; message?: string; details?: Json }
+  return failureResult(code ?? 'FAILED', `${message ?? ''} ${HEARD_IN_PART}`.trimStart(), details)
 }
 
 const HEARD_IN_PART =
   'People have seen what you wrote: it stands in the space, cut off. Do not say it again; say only what is still missing.'
 
-/** The space that a run has entered. */
-export interface ActiveSpace {
-  id: string
-  /** The last message of the space when the run entered it. */
-  seq: number
-}
-
 /** The facts that decide which tools a run gets. */
 export interface ToolScene {
   agent: { id: string; name: string; toolset: Toolset; mind: Mind; tools: AgentTool[]; mcpServers: McpServer[] }
-  /** The agent's spaces, with their members in join order. */
+  /** The agent's spaces. */
   spaces: {
     id: string
     name: string
     routing: Routing
     adminAgentId: string | null
+    /** The number of members. */
+    size: number
+    /** At most 100, agents first; none of a space whose members the run may not know, or after the first many. */
     members: { id: string; name: string; kind: EntityKind; description: string | null }[]
   }[]
 }
 
-/** A run that this process executes, as its tools see and change it. */
-export interface RunInHand {
-  claim: Claim
-  agent: { id: string; name: string }
-  activeSpace: ActiveSpace | null
-  /** Aborts when the run is stopped, out of time, or released to another worker. */
-  signal: AbortSignal
-  /** Set by a tool that ends the run after this step, with an outcome of its own. */
-  ending: RequestedEnding | null
-  /** Frees this process's slot for another run while it awaits `wait`. */
-  standAside<T>(wait: Promise<T>): Promise<T>
-  /** Makes a space the active one: writes it to the journal and publishes it as an event of the run. */
-  enter(space: ActiveSpace): Promise<void>
-}
-
-/** An outcome that a tool requests. Its effects on other runs are written in the transaction that ends the run. */
-export type RequestedEnding =
-  /** Delegates the trigger to another agent of a space without posting: the run is CANCELED. */
-  | { type: 'delegate'; targetAgentId: string; spaceId: string; reason: string | null }
-  /** The agent has nothing to do. */
-  | { type: 'skip'; reason: string | null }
-
 /** One call of a tool. */
 export interface ToolUse {
-  run: RunInHand
+  /** The run as of this call. Tools do not change a run: they return effects. */
+  context: RunContext
+  signal: AbortSignal
+  standAside: RunExecution['standAside']
   /** Our id of the call, `tcl_…`. It is also the idempotency key of what the call posts. */
   callId: string
   /** The call's state that survives a crash: its placement, or what the tool stored when it started. */
@@ -99,11 +89,29 @@ export interface ToolUse {
    * entry is for the agent.
    * @throws the error of `work`, or RunLostError
    */
-  carryOut(work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<JsonObject>): Promise<Json>
+  inTransaction(work: ToolWork): Promise<ToolReturn>
+}
+
+/** The database changes of a tool, and the sources of what it returns. */
+export type ToolWork = (
+  tx: Tx,
+  changed: (ids: readonly string[]) => void,
+) => Promise<{ output: JsonObject; learned?: Partial<Marks> }>
+
+/** The result of a call for the model, and what follows from it for the run. The engine applies the effects. */
+export interface ToolReturn extends ToolOutput {
+  effects?: ToolEffects
+}
+
+/** The result of a call. */
+export interface ToolOutput {
+  output: Json
+  /** For models that take files; `output` describes them. */
+  files?: readonly ToolFile[]
 }
 
 /** A call that is executed outside its run. */
-export interface CarriedCall {
+export interface ApprovedCall {
   callId: string
   signal: AbortSignal
 }
@@ -138,16 +146,16 @@ export interface Tool {
   /** Set if a person or service returns the result: its time limit. `execute` is then not called. */
   waitMs?: number
   /**
-   * Set if people must approve each call. The call is then executed outside its run, by `carryOut`, unless a
+   * Set if people must approve each call. The call is then executed outside its run, by `executeApproved`, unless a
    * person or service returns its result.
    */
   approval?: AskedApproval
   /** Executes a call from its input alone, without its run. @throws ToolFailure */
-  carryOut?(input: JsonObject, use: CarriedCall): Promise<Json>
+  executeApproved?(input: JsonObject, use: ApprovedCall): Promise<ToolOutput>
   /** The model continues without the result, which arrives in the agent's inbox. */
   asynchronous?: boolean
-  /** @returns the result for the model. @throws ToolFailure for a failure that the model can act on */
-  execute(input: JsonObject, use: ToolUse): Promise<Json>
+  /** @throws ToolFailure for a failure that the model can act on */
+  execute(input: JsonObject, use: ToolUse): Promise<ToolReturn>
 }
 
 export type Presence =

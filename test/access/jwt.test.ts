@@ -8,7 +8,7 @@ describe("sign-in with an issuer's keys", () => {
   let server: Server | undefined
   afterEach(() => server?.close())
 
-  /** An issuer whose keys stand at a URL. */
+  /** An issuer that serves its keys at a URL. */
   async function issuer() {
     const { publicKey, privateKey } = await generateKeyPair('RS256')
     const jwk = { ...(await exportJWK(publicKey)), kid: 'one', alg: 'RS256' }
@@ -24,7 +24,7 @@ describe("sign-in with an issuer's keys", () => {
     }
   }
 
-  test('a token signed with one of them is good while it lasts; one without an end only where that is allowed', async () => {
+  test('a signed token is valid until it expires; a token without expiry only if the settings allow it', async () => {
     const { settings, signed, privateKey } = await issuer()
     const verify = createJwtVerifier(settings, Date.now)!
     const endless = await signed('one').sign(privateKey)
@@ -35,7 +35,7 @@ describe("sign-in with an issuer's keys", () => {
     expect(await verify(await signed('one').setExpirationTime(end).sign(privateKey))).toMatchObject({ expiresAt: end })
   })
 
-  test('who else its issuer lets in stays outside: only tokens for the audience are good, and from the issuer', async () => {
+  test('only tokens with the right audience and issuer are valid', async () => {
     const { settings, signed, privateKey } = await issuer()
     const own = { ...settings, issuer: 'https://id.example', audience: 'parley' }
     const tokenOf = (from: string | null, ...audience: string[]) => {
@@ -52,7 +52,7 @@ describe("sign-in with an issuer's keys", () => {
       await tokenOf('https://evil.example', 'parley'),
       await tokenOf(null, 'parley'),
     ]
-    // Without bounds it is the end that a token may lack, and an audience where the settings name none.
+    // With `allowUnbounded`, a token may lack the expiry, and the audience if the settings have none.
     for (const allowUnbounded of [false, true]) {
       const verify = createJwtVerifier({ ...own, allowUnbounded }, Date.now)!
       for (const token of good) expect(await verify(token)).toMatchObject({ subject: 'ada' })
@@ -65,7 +65,7 @@ describe("sign-in with an issuer's keys", () => {
     ])
   })
 
-  test('a key that the issuer does not have, and its public key as a shared secret, are no good', async () => {
+  test('a key that the issuer does not publish, and the public key used as a shared secret, are refused', async () => {
     const { settings, signed, privateKey, jwk } = await issuer()
     const verify = createJwtVerifier(settings, Date.now)!
     expect(await verify(await signed('two').sign(privateKey))).toBeNull()
@@ -74,7 +74,7 @@ describe("sign-in with an issuer's keys", () => {
     expect(await verify('not.a.token')).toBeNull()
   })
 
-  test('an issuer that cannot be reached is a failure that names the setting, not a bad token', async () => {
+  test('an unreachable issuer is an outage that names the setting, not an invalid token', async () => {
     const { settings, signed, privateKey } = await issuer()
     const token = await signed('one').sign(privateKey)
     server?.close()
@@ -82,7 +82,7 @@ describe("sign-in with an issuer's keys", () => {
     await expect(createJwtVerifier(settings, Date.now)!(token)).rejects.toThrow(`AUTH_JWKS_URL (${settings.jwksUrl})`)
   })
 
-  test('an issuer that fails is asked once in some seconds, however many tokens come', async () => {
+  test('a failing issuer is called once every few seconds, however many tokens arrive', async () => {
     const { settings, signed, privateKey } = await issuer()
     let asked = 0
     server?.removeAllListeners('request')
@@ -101,7 +101,7 @@ describe("sign-in with an issuer's keys", () => {
     expect(asked).toBe(2)
   })
 
-  test('without a secret and without keys there is no sign-in', () => {
+  test('without a secret and without keys, sign-in is off', () => {
     expect(
       createJwtVerifier({ secret: null, jwksUrl: null, issuer: null, audience: null, allowUnbounded: false }, Date.now),
     ).toBeNull()

@@ -2,8 +2,8 @@ import { SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createTokens } from '../../src/access/tokens.ts'
 import { type HumanViewer, OPERATOR_ID } from '../../src/access/viewer.ts'
+import type { SignalPayload } from '../../src/broker/topics.ts'
 import { newId } from '../../src/lib/ids.ts'
-import type { SignalPayload } from '../../src/realtime/topics.ts'
 import { ADMIN_TOKEN, type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
@@ -19,7 +19,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
 
   const minutes = (count: number) => new Date(domain.clock.now() + count * 60_000)
 
-  test("the operator's token is an admin's, and is no token that can be read or revoked", async () => {
+  test("the operator's token belongs to an admin and cannot be read or revoked", async () => {
     const viewer = await domain.tokens.authenticate(ADMIN_TOKEN)
     expect(viewer).toEqual({ scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expiresAt: null })
     expect(await domain.tokens.getMany(domain.admin, [OPERATOR_ID])).toEqual([null])
@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
     }
   })
 
-  test('the secret is kept nowhere, and its hash is given to nobody', async () => {
+  test('only a hash of the secret is stored, and the hash is never returned', async () => {
     const { accessToken, secret } = await domain.tokens.create(domain.admin, { grant: { admin: {} } })
     const rows = await domain.platform.db.prisma.$queryRaw`SELECT row_to_json(t)::text AS text FROM "AccessToken" t`
     expect(JSON.stringify(rows)).not.toContain(secret.slice(4))
@@ -87,7 +87,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
     await expect(domain.tokens.create(domain.admin, { grant: filled })).rejects.toMatchObject({ code })
   })
 
-  test('one that ends in the past, or now, is refused; one that has ended is no good', async () => {
+  test('an expiry in the past, or now, is refused; an expired token is invalid', async () => {
     const create = (expiresAt: Date) => domain.tokens.create(domain.admin, { grant: { humanId: ada.id }, expiresAt })
     domain.clock.set(Date.now())
     const refused = { code: 'BAD_INPUT', field: 'input.expiresAt' }
@@ -103,7 +103,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
     expect(await domain.tokens.stands(viewer!)).toBe(false)
   })
 
-  test('a revoked one is no good, says so on its channel, and stays revoked since the first time', async () => {
+  test('a revoked token is invalid, the revocation is published, and its first time stays', async () => {
     const { accessToken, secret } = await domain.tokens.create(domain.admin, { grant: { humanId: ada.id } })
     const viewer = await domain.tokens.authenticate(secret)
     const heard: SignalPayload[] = []
@@ -121,7 +121,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
   })
 
   test.each(['', 'prl_', 'prl_unknown', 'x'.repeat(9000), 'a.b.c', `${ADMIN_TOKEN} `])(
-    '%j stands for nobody',
+    '%j identifies nobody',
     async (bearer) => {
       expect(await domain.tokens.authenticate(bearer)).toBeNull()
     },
@@ -144,7 +144,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
     }
     const sign = (jwt: SignJWT, key = secret) => jwt.sign(new TextEncoder().encode(key))
 
-    test("its subject is the human's id or externalId; the id wins", async () => {
+    test("the subject is the human's id or externalId; the id has precedence", async () => {
       domain.clock.set(Date.now())
       const bob = await domain.humans.create(domain.admin, { name: 'Bob', externalId: 'auth0|bob' })
       expect(await tokens().authenticate(await sign(signed(ada.id)))).toEqual({
@@ -156,7 +156,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
       expect(await tokens().authenticate(await sign(signed('auth0|bob')))).toMatchObject({ scope: 'HUMAN', id: bob.id })
     })
 
-    test('it ends with the token', async () => {
+    test('it ends when the token expires', async () => {
       const viewer = await tokens().authenticate(await sign(signed(ada.id)))
       expect(await tokens().stands(viewer!)).toBe(true)
       domain.clock.set(minutes(11).getTime())
@@ -170,16 +170,16 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
       ['another issuer', () => sign(signed(ada.id).setIssuer('https://evil.example'))],
       ['another audience', () => sign(signed(ada.id).setAudience('another'))],
       ['another key', () => sign(signed(ada.id), 'another-shared-secret-of-32-characters')],
-      ['an end in the past', () => sign(signed(ada.id).setExpirationTime(minutes(-1)))],
-      ['no end', () => sign(signed(ada.id, 'HS256', null))],
-      ['a beginning in the future', () => sign(signed(ada.id).setNotBefore(minutes(5)))],
+      ['an expiry in the past', () => sign(signed(ada.id).setExpirationTime(minutes(-1)))],
+      ['no expiry', () => sign(signed(ada.id, 'HS256', null))],
+      ['a start in the future', () => sign(signed(ada.id).setNotBefore(minutes(5)))],
       ['another algorithm', () => sign(signed(ada.id, 'HS512'))],
       ['no signature', async () => `${(await sign(signed(ada.id))).split('.').slice(0, 2).join('.')}.`],
-    ])('one of %s stands for nobody', async (_, make) => {
+    ])('a token with %s identifies nobody', async (_, make) => {
       expect(await tokens().authenticate(await make())).toBeNull()
     })
 
-    test('none is accepted where sign-in is not set up', async () => {
+    test('is off without its settings', async () => {
       expect(await domain.tokens.authenticate(await sign(signed(ada.id)))).toBeNull()
     })
   })

@@ -4,9 +4,9 @@ import type { VisibleToolCall } from '../../src/access/visibility.ts'
 import type { Agent } from '../../src/agents/agents.ts'
 import type { Run } from '../../src/generated/prisma/client.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
+import { type Domain, openDomain, RULE_DATABASES } from '../support/domain.ts'
 
-describe.each(DATABASES)('who sees what on %s', (database) => {
+describe.each(RULE_DATABASES)('visibility on the %s stack', (database) => {
   let domain: Domain
   let ada: HumanViewer
   let bob: HumanViewer
@@ -34,7 +34,7 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
 
   const set = (...values: string[]) => new Set(values)
 
-  test('spaces: members and admins', async () => {
+  test('spaces are visible to members and admins', async () => {
     const { spaces, isMember } = domain.visibility
     const ids = [shared, adas, newId('spc')]
     expect(await spaces(ada, ids)).toEqual(set(shared, adas))
@@ -44,7 +44,7 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
     expect([await isMember(adas, helper.id), await isMember(adas, bob.id)]).toEqual([true, false])
   })
 
-  test('agents are a directory for humans; a service sees those it was granted', async () => {
+  test('humans see all agents; a service sees those that its token grants', async () => {
     const ids = [helper.id, other.id]
     expect(await domain.visibility.entities(stranger, ids)).toEqual(new Set(ids))
     expect(domain.visibility.agents(service, ids)).toEqual(new Set(ids))
@@ -53,7 +53,7 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
     expect(await domain.visibility.entities(service, [...ids, ada.id])).toEqual(new Set(ids))
   })
 
-  test('humans see themselves, who shares a space, and who left one of theirs', async () => {
+  test('humans see themselves, members of their spaces, and former members', async () => {
     const { entities } = domain.visibility
     const ids = [ada.id, bob.id, stranger.id, newId('hum'), newId('agt')]
     expect(await entities(ada, ids)).toEqual(set(ada.id, bob.id))
@@ -71,7 +71,7 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
     expect(await entities(ada, [silent.id])).toEqual(set(silent.id))
   })
 
-  test('messages: those of the spaces one is in', async () => {
+  test('messages are visible to members of their space', async () => {
     const messages = [await domain.message(shared, ada.id), await domain.message(adas, ada.id)]
     const [first, second] = messages.map(({ id }) => id)
     expect(await domain.visibility.messages(bob, messages)).toEqual(set(first!))
@@ -93,6 +93,7 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
       messageId: null,
       spaceId: null,
       approvalState: null,
+      grantId: null,
       approverIds: [],
       escalateToIds: [],
       escalatedAt: null,
@@ -111,7 +112,7 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
       ofPlan = await domain.run(helper.id, { triggerType: 'PLAN' })
     })
 
-    test('a run is visible to who is in the space that triggered it or that it wrote in', async () => {
+    test('a run is visible to members of the space that triggered it and of spaces that it posted in', async () => {
       const { runs } = domain.visibility
       expect(await runs(ada, all())).toEqual(set(inAdas.id, writesInShared.id))
       expect(await runs(bob, all())).toEqual(set(writesInShared.id))
@@ -119,20 +120,20 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
       expect(await runs(domain.admin, all())).toEqual(new Set(all().map(({ id }) => id)))
     })
 
-    test('a service sees the runs that it triggered, by its token and not by its name', async () => {
+    test('a service sees the runs that its own token triggered, not those of a token with the same name', async () => {
       const namesake = await domain.service('Narrow', [helper.id])
       expect(await domain.visibility.runs(narrow, all())).toEqual(set(ofService.id))
       expect(await domain.visibility.runs(namesake, all())).toEqual(set())
     })
 
-    test('thoughts are for admins and the service that triggered', () => {
+    test('reasoning is visible to admins and to the service that triggered the run', () => {
       const { runThoughts } = domain.visibility
       const readers = [domain.admin, narrow, service, ada] satisfies Viewer[]
       expect(readers.map((viewer) => runThoughts(viewer, ofService))).toEqual([true, true, false, false])
       expect(readers.map((viewer) => runThoughts(viewer, inAdas))).toEqual([true, false, false, false])
     })
 
-    test('a call shows to who sees its run; what is in it only where it is a visible part, and not where it asks by a message', async () => {
+    test('a call is visible to those who see its run; its content only if it is a visible part and does not ask by a message', async () => {
       const { toolCalls, toolCallContents } = domain.visibility
       const hidden = call(writesInShared)
       const own = { execution: 'INTERNAL' } as const
@@ -149,7 +150,7 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
       expect(await toolCallContents(domain.admin, calls)).toEqual(new Set(ids))
     })
 
-    test('a service sees what is in the calls of its runs, and EXTERNAL ones of its agents', async () => {
+    test("a service sees the content of its runs' calls, and of EXTERNAL calls of its agents", async () => {
       const { toolCalls, toolCallContents } = domain.visibility
       const own = call(ofService)
       const external = call(inAdas, { execution: 'EXTERNAL' })
@@ -161,7 +162,7 @@ describe.each(DATABASES)('who sees what on %s', (database) => {
       expect(await toolCalls(service, calls)).toEqual(set(external.id, ofOther.id))
     })
 
-    test('many are answered at once, in any number', async () => {
+    test('many checks are batched, in any number', async () => {
       const runs = await Promise.all(Array.from({ length: 30 }, () => domain.run(helper.id, { triggerSpaceId: adas })))
       expect((await domain.visibility.runs(ada, runs)).size).toBe(30)
       const calls = runs.map((run) => call(run))

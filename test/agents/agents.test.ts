@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import type { CreateAgentInput, UpdateAgentInput } from '../../src/agents/agent-input.ts'
+import { idPageRequest } from '../../src/graphql/connections.ts'
 import { encodeIdCursor } from '../../src/lib/id-cursor.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { idPageRequest } from '../../src/schema/connections.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
@@ -19,7 +19,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
     domain.agents.update(domain.admin, { id, ...changes })
 
   describe('creating', () => {
-    test('what is absent has the default of its mind', async () => {
+    test('an omitted field has the default of its mind', async () => {
       const stateless = await domain.agent('Stateless')
       expect(stateless).toMatchObject({
         kind: 'AGENT',
@@ -46,13 +46,13 @@ describe.skipIf(!hasPostgres)('agents', () => {
       })
     })
 
-    test('null is the default too, except for no token budget', async () => {
+    test('null is also the default, except that it removes the token budget', async () => {
       const nothing = { model: null, maxSteps: null, maxConcurrentRuns: null, tools: null, phases: null, cycle: null }
       const agent = await domain.agent('Null', { ...nothing, mind: 'PERSISTENT', tokenBudget: null, mcpServers: null })
       expect(agent).toMatchObject({ model: 'demo', maxSteps: 20, maxConcurrentRuns: 5, tokenBudget: null })
     })
 
-    test('only admins create and change agents, and nobody learns more by trying', async () => {
+    test('only admins create and change agents, and others learn nothing by trying', async () => {
       const { id } = await domain.agent('Theirs')
       const viewers: Viewer[] = [await domain.human('Ada'), await domain.service('Jira', null)]
       for (const viewer of viewers) {
@@ -91,11 +91,11 @@ describe.skipIf(!hasPostgres)('agents', () => {
           ],
         },
       ],
-    ])('a bad %s is named: %j', async (field, input) => {
+    ])('a bad %s is refused by name: %j', async (field, input) => {
       await expect(domain.agent('Some agent', input)).rejects.toMatchObject(fault(field))
     })
 
-    test('phases are kept in the order of their steps and may name built-in, own and MCP tools', async () => {
+    test('phases are stored in the order of their steps and may name built-in, own and MCP tools', async () => {
       const tool = { name: 'lookup', description: '', inputSchema: { type: 'object' }, execution: 'INTERNAL' as const }
       const agent = await domain.agent('Phased', {
         tools: [tool],
@@ -120,7 +120,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
   })
 
   describe('changing', () => {
-    test('what is absent stays', async () => {
+    test('an omitted field stays unchanged', async () => {
       const { id, ...before } = await domain.agent('Same', { description: 'd', instructions: 'i', tokenBudget: 9 })
       expect(await update(id, {})).toEqual({ id, ...before })
       const after = await update(id, { name: 'Other', instructions: 'j', model: 'openai:gpt-5', maxSteps: 3 })
@@ -150,7 +150,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
       )
     })
 
-    test('only humans and spaces that exist count as urgent', async () => {
+    test('only existing humans and spaces count as urgent', async () => {
       const { id: spaceId } = await domain.space(domain.admin)
       const { id } = await domain.agent('Thinker', { mind: 'PERSISTENT' })
       expect((await update(id, { cycle: { urgentFrom: [spaceId] } })).cycle?.urgentFrom).toEqual([spaceId])
@@ -166,7 +166,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
       }
     })
 
-    test('two changes at the same time both count', async () => {
+    test('two concurrent changes both count', async () => {
       const { id } = await domain.agent('Busy', { mind: 'PERSISTENT' })
       await Promise.all([
         update(id, { cycle: { minRecentCycles: 1 } }),
@@ -186,7 +186,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
     const names = async (viewer: Viewer, search: string | null, page = {}) =>
       (await domain.agents.page(viewer, idPageRequest('agt', page), search)).items.map(({ name }) => name)
 
-    test('search looks in name and description, whatever the case, newest first', async () => {
+    test('search finds text in name and description, ignoring case, newest first', async () => {
       const ada = await domain.human('Ada')
       await domain.agent('Zebra One', { description: 'stripes' })
       await domain.agent('Second', { description: 'about a ZEBRA' })
@@ -195,14 +195,14 @@ describe.skipIf(!hasPostgres)('agents', () => {
       expect(await names(ada, 'zebra', { last: 1 })).toEqual(['Zebra One'])
     })
 
-    test('a percent sign, an underscore and a backslash are themselves', async () => {
+    test('a percent sign, an underscore and a backslash are literal', async () => {
       await domain.agent('Discount 50% _off_ a\\b')
       for (const search of ['50%', '_off_', 'a\\b']) expect(await names(domain.admin, search)).toHaveLength(1)
       for (const search of ['5%0', '5_%', 'D%t', 'a_b']) expect(await names(domain.admin, search)).toEqual([])
       expect((await names(domain.admin, '  ')).length).toBeGreaterThan(1)
     })
 
-    test('a service sees those that it was granted', async () => {
+    test('a service sees the agents that its token grants', async () => {
       const agents = [await domain.agent('Mine'), await domain.agent('Mine too')]
       await domain.agent('Not mine')
       const service = await domain.service(
@@ -213,7 +213,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
       expect(await names(await domain.service('Nothing', []), null)).toEqual([])
     })
 
-    test('pages follow one another', async () => {
+    test('pages are consecutive', async () => {
       for (const name of ['a', 'b', 'c', 'd', 'e']) await domain.agent(`paged ${name}`)
       const first = await domain.agents.page(domain.admin, idPageRequest('agt', { first: 2 }), 'paged')
       expect(first.items.map(({ name }) => name)).toEqual(['paged e', 'paged d'])
@@ -228,7 +228,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
       expect([back.hasPreviousPage, back.hasNextPage]).toEqual([true, true])
     })
 
-    test('a search or a cursor that cannot be is refused', async () => {
+    test('an invalid search or cursor is refused', async () => {
       const page = domain.agents.page(domain.admin, idPageRequest('agt', {}), 'x'.repeat(201))
       await expect(page).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'search' })
       for (const after of [encodeIdCursor(newId('spc')), newId('agt')]) {
@@ -238,7 +238,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
   })
 
   describe('humans', () => {
-    test('only admins create them; their names and external ids have rules', async () => {
+    test('only admins create humans; their names and external ids have rules', async () => {
       const { humans, admin } = domain
       const ada = await humans.create(admin, { name: ' Ada ', externalId: 'auth0|ada' })
       expect(ada).toMatchObject({ kind: 'HUMAN', name: 'Ada', externalId: 'auth0|ada' })
@@ -252,7 +252,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
       await expect(humans.create(asAda, { name: 'x' })).rejects.toMatchObject({ code: 'FORBIDDEN' })
     })
 
-    test('they are found by id, agents are not', async () => {
+    test('humans are found by id, agents are not', async () => {
       const ada = await domain.human('Ada')
       const agent = await domain.agent('Agent')
       const found = await domain.humans.getMany([agent.id, ada.id, newId('hum'), '\0'])

@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type CustomTools, createCustomTools, type ToolInput } from '../../src/agents/custom-tools.ts'
 import { createMcpServers, type McpServerInput, type McpServers } from '../../src/agents/mcp-servers.ts'
 import { openHeaders } from '../../src/agents/outgoing-request.ts'
-import { BUILT_IN_TOOL_NAMES } from '../../src/agents/tool-names.ts'
+import { TOOLS } from '../../src/tools/built-in-tools.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
 const SECRET = 'Bearer hunter2'
 
-describe.skipIf(!hasPostgres)('what agents bring', () => {
+describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
   let domain: Domain
   let tools: CustomTools
   let servers: McpServers
@@ -36,7 +36,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
     domain.agents.update(domain.admin, { id, ...changes })
 
   describe('tools', () => {
-    test('what is absent has the default of its execution', async () => {
+    test('an omitted field has the default of the execution', async () => {
       const executions = ['HTTP', 'SPACE', 'EXTERNAL', 'INTERNAL'] as const
       const inputs = executions.map((execution) =>
         execution === 'HTTP' ? http('http') : { ...internal(execution.toLowerCase()), execution },
@@ -66,19 +66,20 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
       ['url', { execution: 'HTTP', url: 'nonsense' }],
       ['url', { execution: 'INTERNAL', url: 'https://example.com' }],
       ['headers', { execution: 'EXTERNAL', headers: { a: 'b' } }],
-    ])('a bad %s is named: %j', async (field, rest) => {
+    ])('a bad %s is refused by name: %j', async (field, rest) => {
       const creating = domain.agent('Some agent', { tools: [internal('fine'), { ...internal('bad'), ...rest }] })
       await expect(creating).rejects.toMatchObject({ code: 'BAD_INPUT', field: `input.tools.1.${field}` })
     })
 
-    test("no tool has a built-in's name or another one's", async () => {
-      for (const name of [...BUILT_IN_TOOL_NAMES, 'fine']) {
+    test('no tool has the name of a built-in or of another one', async () => {
+      const names = Object.values(TOOLS).flatMap((tools) => tools.flatMap((tool) => Object.values(tool.names)))
+      for (const name of [...new Set(names), 'fine']) {
         const creating = domain.agent('Some agent', { tools: [internal('fine'), internal(name)] })
         await expect(creating).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.tools.1.name' })
       }
     })
 
-    test('a list replaces the one before, in its order', async () => {
+    test('a list replaces the previous one, in its order', async () => {
       const { id } = await domain.agent('Toolbox', { tools: ['a', 'b', 'c'].map(internal) })
       await change(id, { tools: ['d', 'c', 'a'].map(internal) })
       expect((await toolsOf(id)).map(({ name }) => name)).toEqual(['d', 'c', 'a'])
@@ -93,7 +94,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
     const headersIn = async (id: string) =>
       (await toolsOf(id)).map((tool) => openHeaders('tool', tool, domain.platform.secretBox))
 
-    test('are kept sealed, and only their names can be read', async () => {
+    test('are stored sealed, and only their names can be read', async () => {
       const { id } = await domain.agent('Caller', { tools: [http('call', { headers: { Authorization: SECRET } })] })
       const [tool] = await toolsOf(id)
       expect(tool).toMatchObject({ headerNames: ['Authorization'] })
@@ -101,7 +102,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
       expect(await headersIn(id)).toEqual([{ Authorization: SECRET }])
     })
 
-    test('stay with the tool of the same name when absent, go with null, change when given', async () => {
+    test('stay with the tool of the same name when absent, are removed by null, change when given', async () => {
       const first = [http('a', { headers: { A: '1' } }), http('b', { headers: { B: '2' } })]
       const { id } = await domain.agent('Caller', { tools: first })
       await change(id, { tools: [http('b'), http('a', { url: 'https://example.com/elsewhere' }), http('c')] })
@@ -113,7 +114,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
       expect(await headersIn(id)).toEqual([{}, { C: '3' }])
     })
 
-    test('open for no other tool', async () => {
+    test('cannot be opened for another tool', async () => {
       const { id } = await domain.agent('Caller', { tools: [http('a', { headers: { A: '1' } })] })
       const [tool] = await toolsOf(id)
       expect(() => openHeaders('tool', { ...tool!, name: 'b' }, domain.platform.secretBox)).toThrow()
@@ -144,7 +145,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
     })
     const serversOf = async (agentId: string) => (await servers.listMany([agentId])).get(agentId) ?? []
 
-    test('all of their tools are allowed unless a list says which', async () => {
+    test('all of their tools are allowed unless a list restricts them', async () => {
       const mcpServers = [
         jira(),
         jira({ name: 'some', allowedTools: ['a', 'a'] }),
@@ -169,7 +170,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
       expect((await serversOf(id))[0]).toMatchObject({ headerNames: [], headersSealed: null })
     })
 
-    test('what was seen of a server is forgotten once it stands elsewhere', async () => {
+    test('the fingerprints of a server are deleted when its URL changes', async () => {
       const { prisma } = domain.platform.db
       const { id } = await domain.agent('Connected', { mcpServers: [jira()] })
       const trusted = async (agentId: string) =>
@@ -189,7 +190,7 @@ describe.skipIf(!hasPostgres)('what agents bring', () => {
       ['url', { url: 'http://user@example.com' }],
       ['headers', { headers: 1 }],
       ['allowedTools', { allowedTools: [''] }],
-    ])('a bad %s is named: %j', async (field, rest) => {
+    ])('a bad %s is refused by name: %j', async (field, rest) => {
       const creating = domain.agent('Connected', { mcpServers: [jira({ name: 'first' }), jira(rest)] })
       await expect(creating).rejects.toMatchObject({ code: 'BAD_INPUT', field: `input.mcpServers.1.${field}` })
     })

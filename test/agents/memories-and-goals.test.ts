@@ -4,9 +4,9 @@ import { createGoals, type Goals } from '../../src/agents/goals.ts'
 import { createMemories, type Memories } from '../../src/agents/memories.ts'
 import { newId } from '../../src/lib/ids.ts'
 import type { Tx } from '../../src/platform/db.ts'
-import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
+import { type Domain, openDomain, RULE_DATABASES } from '../support/domain.ts'
 
-describe.each(DATABASES)('memories and goals on %s', (database) => {
+describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
   let domain: Domain
   let memories: Memories
   let goals: Goals
@@ -24,7 +24,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
     Object.fromEntries(((await memories.listMany([agentId])).get(agentId) ?? []).map(({ key, value }) => [key, value]))
 
   describe('memories', () => {
-    test('are written key by key: a new one is added, a known one replaced', async () => {
+    test('are written key by key: a new one is added, an existing one replaced', async () => {
       const id = await agent()
       await memories.set(id, [
         { key: 'name', value: 'Ada' },
@@ -40,7 +40,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
       ])
     })
 
-    test('an edit of an admin and one of the agent at the same time lose neither', async () => {
+    test('concurrent edits by an admin and the agent are both kept', async () => {
       const id = await agent()
       const writers = Array.from({ length: 10 }, (_, index) => {
         const entry = [{ key: `key ${index}`, value: String(index) }]
@@ -50,7 +50,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
       expect(Object.keys(await recalled(id))).toHaveLength(10)
     })
 
-    test('are forgotten by key, and say which there were', async () => {
+    test('are deleted by key, and the existing keys are returned', async () => {
       const id = await agent()
       await memories.set(id, [{ key: 'a', value: '1' }])
       await memories.set(id, [{ key: 'b', value: '2' }])
@@ -85,7 +85,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
     })
   })
 
-  describe('what a run may not know', () => {
+  describe('entries that a run may not see', () => {
     const marks = { places: [], label: [] }
     const confidential = async () => {
       const space = await domain.space(domain.admin)
@@ -95,7 +95,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
     const full = <T>(make: (index: number) => T) => Array.from({ length: 500 }, (_, index) => make(index))
     const inTx = <T>(work: (tx: Tx) => Promise<T>) => domain.platform.db.transaction(work)
 
-    test('takes none of the room that it has for memories and goals: nobody fills them up for others', async () => {
+    test('do not count towards the limits of its memories and goals: nobody fills them up for others', async () => {
       const id = await agent()
       const hidden = await confidential()
       const key = (index: number) => ({ key: `key ${index}`, value: '' })
@@ -118,7 +118,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
   describe('goals', () => {
     const pursued = async (agentId: string) => (await goals.listMany([agentId])).get(agentId) ?? []
 
-    test('a new one is ACTIVE, a known one changes in what is given', async () => {
+    test('a new one is ACTIVE, an existing one changes in the given fields', async () => {
       const id = await agent()
       const [goal] = await goals.set(id, [{ description: 'Tidy up' }])
       expect(goal).toMatchObject({ description: 'Tidy up', status: 'ACTIVE' })
@@ -131,7 +131,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
       expect(await goals.getMany([newId('gol'), goal!.id])).toMatchObject([null, { status: 'COMPLETED' }])
     })
 
-    test('an edit of an admin and one of the agent at the same time lose neither', async () => {
+    test('concurrent edits by an admin and the agent are both kept', async () => {
       const id = await agent()
       const [goal] = await goals.set(id, [{ description: 'Tidy up' }])
       await Promise.all([
@@ -146,7 +146,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
       ])
     })
 
-    test("another agent's goal is none, and then nothing is written", async () => {
+    test("another agent's goal is not found, and then nothing is written", async () => {
       const [id, other] = [await agent(), await agent()]
       const [theirs] = await goals.set(other, [{ description: 'Theirs' }])
       for (const goalId of [theirs!.id, newId('gol'), '\0']) {
@@ -157,7 +157,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
       expect([await pursued(id), await pursued(other)]).toMatchObject([[], [{ status: 'ACTIVE' }]])
     })
 
-    test('are removed by id, and say which there were', async () => {
+    test('are deleted by id, and the existing ids are returned', async () => {
       const id = await agent()
       const [first, second] = await goals.set(id, [{ description: 'a' }, { description: 'b' }])
       expect(await goals.delete(id, [first!.id, newId('gol')])).toEqual([first!.id])
@@ -174,7 +174,7 @@ describe.each(DATABASES)('memories and goals on %s', (database) => {
     })
   })
 
-  test('nobody but admins edits either, and an agent that does not exist has none', async () => {
+  test('only admins edit either, and an agent that does not exist has none', async () => {
     const agentId = await agent()
     for (const viewer of others) {
       const input = { agentId, memories: [], keys: [], goals: [], ids: [] }

@@ -22,7 +22,7 @@ const FIRINGS = `query ($id: ID!) {
   node(id: $id) { ... on Plan { firings { edges { node { id result dueAt firedAt run { id agent { id } } } } } } }
 }`
 
-describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   playScenarios(stack, (opened) => {
@@ -31,13 +31,13 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
 
   const pause = async ({ id }: Named, paused = true) =>
     expect(await stage.ask(stage.admin, PAUSE, { input: { id, paused } })).toEqual({ agent: { paused } })
-  /** How the outcomes of the space's last message stand, by agent. */
+  /** The outcomes of the space's last message, by agent. */
   const outcomes = async (space: Named): Promise<Record<string, string>> => {
     const message = (await stage.messagesIn(space)).at(-1)
     return Object.fromEntries(message.outcomes.map(({ agent, kind }: Read) => [agent.name, kind]))
   }
 
-  test('loses what would wake it, and says so with each message; then it is woken again', async () => {
+  test('does not wake, and each message gets that outcome; later it wakes again', async () => {
     const husam = await stage.person('Husam')
     const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
     const space = await stage.space('Team', [husam, ada, bob], { routing: 'BROADCAST' })
@@ -49,7 +49,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     await Promise.all([stage.endedRuns(ada, 1), stage.endedRuns(bob, 2)])
   })
 
-  test('finishes what is under way, and what is queued waits until it goes on', async () => {
+  test('finishes its running work, and queued runs wait until it resumes', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { maxConcurrentRuns: 1 })
     const bob = await stage.bot('Bob')
@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
       forAgent('Ada', (request) => (request.step === 0 ? [{ gate: held.promise }, { text: 'Done.' }] : undefined)),
     )
     await stage.say(husam, space, 'One')
-    await until('the first run is under way', () => parley.models.requests.length > 0)
+    await until('the first run is running', () => parley.models.requests.length > 0)
     await stage.say(husam, space, 'Two')
     await pause(ada)
     held.open()
@@ -71,23 +71,23 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     await stage.endedRuns(ada, 2)
   })
 
-  test('begins nothing that was queued by who did not see it being paused', async () => {
+  test('does not start a run that was queued by a process that had not yet seen the pause', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { maxConcurrentRuns: 1 })
     const space = await stage.space('Team', [husam, ada])
     const held = gate()
     parley.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: 'Done.' }]))
     await stage.say(husam, space, 'One')
-    await until('the first run is under way', () => parley.models.requests.length > 0)
+    await until('the first run is running', () => parley.models.requests.length > 0)
     await stage.say(husam, space, 'Two')
     await pause(ada)
     held.open()
     await stage.endedRuns(ada, 1)
     const { prisma } = parley.app.platform.db
     const second = { agentId: ada.id, startedAt: null }
-    // As its insert leaves it, where that commits after the pause.
+    // The row as the insert of another process leaves it if that commits after the pause.
     await prisma.run.updateMany({ where: second, data: { claimableAt: new Date() } })
-    await until('workers have looked at it', async () => {
+    await until('workers have polled for it', async () => {
       const run = await prisma.run.findFirst({ where: { agentId: ada.id }, orderBy: { id: 'desc' } })
       return run?.claimableAt === null
     })
@@ -96,7 +96,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     await stage.endedRuns(ada, 2)
   })
 
-  test('with a persistent mind reads what came meanwhile once it goes on', async () => {
+  test('with a persistent mind reads the events of the pause after it resumes', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const bob = await stage.bot('Bob')
@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     )
   })
 
-  test('is passed over by turns, and to mention it is an error for people and agents', async () => {
+  test('is skipped by turns, and people and agents get an error for mentioning it', async () => {
     const husam = await stage.person('Husam')
     const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
     const chain = await stage.space('Chain', [husam, ada, bob], { routing: 'MENTION_CHAIN' })
@@ -139,11 +139,11 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
       refusals.push(...run.toolCalls.map(({ output }: Read) => output.error))
     }
     expect(refusals.map(({ code }) => code)).toEqual(['AGENT_PAUSED', 'AGENT_PAUSED', 'AGENT_PAUSED'])
-    // Bob himself is nobody to hand on to.
+    // Bob himself is not a possible target.
     for (const { message } of refusals.slice(1)) expect(message).toContain('There is no other agent here')
   })
 
-  test.each(['STATELESS', 'PERSISTENT'])('answers a service that asks again as it did before: %s', async (mind) => {
+  test.each(['STATELESS', 'PERSISTENT'])('returns to a repeated service call the same as before: %s', async (mind) => {
     const ada = await stage.bot('Ada', { mind })
     const input = { agentId: ada.id, serviceName: 'Jira', payload: { issue: 7 }, idempotencyKey: 'once' }
     const first = await stage.ask(stage.admin, TRIGGER, { input })
@@ -155,7 +155,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     expect(await stage.ask(stage.admin, TRIGGER, other)).toMatchObject({ __typename: 'ConflictError' })
   })
 
-  test('is not woken by services, webhooks, plans or a retry, which say so', async () => {
+  test('does not wake by services, webhooks, plans or a retry, which get an error', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada')
     const space = await stage.space('Team', [husam, ada])
@@ -189,7 +189,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     expect(await stage.runsOf(ada)).toHaveLength(1)
   })
 
-  test('a plan is run now beside its slots, and its event in an inbox is not piled up', async () => {
+  test('a plan can be run now besides its slots, and its inbox events do not pile up', async () => {
     const [bob, ada] = [await stage.bot('Bob'), await stage.bot('Ada', { mind: 'PERSISTENT' })]
     const husam = await stage.person('Husam')
     const space = await stage.space('Thoughts', [husam, ada], { routing: 'BROADCAST' })
@@ -207,7 +207,7 @@ describe.each(RULE_STACKS)('an agent that is paused, on the %s stack', (stack) =
     const held = gate()
     parley.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: 'Thought.' }]))
     await stage.say(husam, space, 'Think for long')
-    await until('a cycle is under way', () =>
+    await until('a cycle is running', () =>
       parley.models.requests.some(({ instructions }) => instructions.includes('Ada')),
     )
     expect([(await runNow(thought.id)).result, (await runNow(thought.id)).result]).toEqual(['INBOX', 'STILL_WAITING'])

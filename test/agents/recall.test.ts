@@ -5,7 +5,7 @@ import { createConsciousnessReading } from '../../src/agents/consciousness.ts'
 import { createMindControl } from '../../src/agents/mind-control.ts'
 import { createRecalling, type Recall, type Recalled } from '../../src/agents/recall.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { estimateTokens } from '../../src/minds/token-usage.ts'
+import { estimateTokens } from '../../src/lib/token-estimate.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { imbalanceOf } from '../support/thinking.ts'
@@ -31,13 +31,13 @@ function cycleOf(index: number, tokens: number): ModelMessage[] {
   ]
 }
 
-describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
+describe.skipIf(!hasPostgres)('the part of a consciousness in a prompt', () => {
   let domain: Domain
   let recalling: ReturnType<typeof createRecalling>
 
   beforeAll(async () => {
     domain = await openDomain()
-    recalling = createRecalling(domain.platform, { estimateTokens })
+    recalling = createRecalling(domain.platform)
   })
   afterAll(() => domain?.close())
 
@@ -64,7 +64,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
   const inboxesIn = ({ messages }: Recalled) =>
     messages.filter(({ role, content }) => role === 'user' && String(content).startsWith('INBOX')).length
 
-  test('of a mind of many cycles, whose limits were raised, no more than fits is read', async () => {
+  test('for many cycles and raised limits, no more than fits is read', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     await db().$executeRaw`INSERT INTO "Cycle" ("agentId", index, "runId", messages, summary, "tokenEstimate")
       SELECT ${agent.id}, n, 'run_none', '[]', 'I did.', 5 FROM generate_series(0, 7999) n`
@@ -81,7 +81,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     const prisma = new Proxy(db(), {
       get: (target, name) => (name === 'cycle' ? { findMany: counting } : Reflect.get(target, name, target)),
     })
-    const counted = createRecalling({ db: { ...domain.platform.db, prisma } }, { estimateTokens })
+    const counted = createRecalling({ db: { ...domain.platform.db, prisma } })
     const { recall } = await counted.choose(agent.id, within(100_000, 10))
     expect(recall.end).toBe(8001)
     expect(rows).toBeLessThan(7000)
@@ -95,7 +95,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     expect(recalled.recall).toMatchObject({ summed: 0, whole: 0, end: 5 })
   })
 
-  test("past the budget, one message of earlier cycles' own summaries, then the last cycles whole", async () => {
+  test('beyond the budget, one message with summaries of earlier cycles, then the last cycles whole', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 10; n++) await think(agent.id, 100, null)
     const { messages, recall, tokens } = await recalling.choose(agent.id, within(900, 2))
@@ -112,7 +112,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     expect(tokens).toBeLessThanOrEqual(900)
   })
 
-  test("between two compactions the beginning stays the same, for the provider's cache", async () => {
+  test("between two compactions the start stays the same, for the provider's cache", async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     let previous: Recalled | null = null
     let compactions = 0
@@ -128,7 +128,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     expect(compactions).toBeLessThan(12)
   })
 
-  test('an agent that is allowed more than before gets back what was left out; while it is not, the beginning stays', async () => {
+  test('an agent with a higher budget gets omitted cycles back; with an unchanged one, the start stays', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 6; n++) await think(agent.id, 100, null)
     const less = await recalling.choose(agent.id, within(200, 1))
@@ -142,7 +142,7 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     expect(inboxesIn(await recalling.choose(agent.id, within(600, 3, 200)))).toBe(3)
   })
 
-  test('a reset hides what was before and keeps it on record', async () => {
+  test('a reset hides earlier cycles and keeps them on record', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     const reading = createConsciousnessReading(domain.platform)
     for (let n = 0; n < 3; n++) await think(agent.id, 50, null)
@@ -158,14 +158,14 @@ describe.skipIf(!hasPostgres)('what of a consciousness is sent', () => {
     expect(await recalling.again(agent.id, before.recall)).toEqual(before.messages)
   })
 
-  test('the original stays readable, whatever is sent of it', async () => {
+  test('the original stays readable, although only a part of it is sent', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 6; n++) await think(agent.id, 200, (await recalling.choose(agent.id, within(300, 1))).recall)
     const [consciousness] = await createConsciousnessReading(domain.platform).getMany([agent.id])
     expect(consciousness?.messages).toEqual(Array.from({ length: 6 }, (_, n) => cycleOf(n, 200)).flat())
   })
 
-  test('whatever the cycles and the budget: never too much, the newest first to stay, balanced, the same again', async () => {
+  test('for any cycles and budget: never too much, newest cycles first, balanced, and repeatable', async () => {
     const cycles = fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 14 })
     const scenario = fc.record({
       cycles,

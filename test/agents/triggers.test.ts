@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ServiceViewer } from '../../src/access/viewer.ts'
-import type { TriggerAgentInput } from '../../src/agents/triggers.ts'
+import type { TriggerAgentInput } from '../../src/flows/trigger-agent.ts'
 import type { Run } from '../../src/generated/prisma/client.ts'
 import { newId } from '../../src/lib/ids.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { claimNext } from '../../src/runs/claiming.ts'
-import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
+import { type Domain, openDomain, RULE_DATABASES } from '../support/domain.ts'
 import { createPlanning, type Planning, withJobs } from '../support/planning.ts'
 
 const TICKET = { event: 'ticket_critical', ticketId: 'PROJ-123' }
 
-describe.each(DATABASES)('a service on %s', (database) => {
+describe.each(RULE_DATABASES)('a service on %s', (database) => {
   let domain: Domain
   let platform: Platform
   let planning: Planning
@@ -40,7 +40,7 @@ describe.each(DATABASES)('a service on %s', (database) => {
     platform.db.prisma.inboxEvent.findMany({ where: { agentId: id }, orderBy: { id: 'asc' } })
   const countRuns = () => platform.db.prisma.run.count()
 
-  test('that was granted an agent starts a run of it, with the payload and in no space', async () => {
+  test('with the agent granted starts a run of it, with the payload and in no space', async () => {
     const run = await runOf()
     expect(run).toMatchObject({
       agentId,
@@ -59,11 +59,11 @@ describe.each(DATABASES)('a service on %s', (database) => {
     expect((await claimNext(platform, 1)).claims).toMatchObject([{ run: { id: run.id }, kind: 'started' }])
   })
 
-  test('keeps its own name, whatever it says', async () => {
+  test('keeps its own name, even if the request has another', async () => {
     expect(await runOf({ serviceName: 'GitHub' })).toMatchObject({ triggerName: 'Jira' })
   })
 
-  test('that was not granted the agent finds none, the same as for an id of nothing', async () => {
+  test('without the agent granted does not find it, as for an unknown id', async () => {
     const other = await domain.service('Other', [thinkerId])
     const notFound = { code: 'NOT_FOUND', message: 'There is no such agent.' }
     await expect(trigger({}, other)).rejects.toMatchObject(notFound)
@@ -75,7 +75,7 @@ describe.each(DATABASES)('a service on %s', (database) => {
     expect(await runOf({}, all)).toMatchObject({ triggerName: 'All' })
   })
 
-  test('is what an admin speaks for by name, and a human never', async () => {
+  test('can be named by an admin in a request, and never by a human', async () => {
     const nameless = { code: 'BAD_INPUT', field: 'input.serviceName' }
     for (const serviceName of [undefined, null, ' ']) {
       await expect(trigger({ serviceName }, domain.admin)).rejects.toMatchObject(nameless)
@@ -86,7 +86,7 @@ describe.each(DATABASES)('a service on %s', (database) => {
     await expect(trigger({ serviceName: 'Cron' }, ada)).rejects.toMatchObject({ code: 'FORBIDDEN' })
   })
 
-  test('that repeats a key gets the same run, however many at once; another caller, agent or key gets its own', async () => {
+  test('gets the same run for a repeated key, however many concurrent requests; another caller, agent or key gets its own', async () => {
     const before = await countRuns()
     const runs = await Promise.all(Array.from({ length: 8 }, () => runOf({ idempotencyKey: 'PROJ-123' })))
     expect(new Set(runs.map(({ id }) => id)).size).toBe(1)
@@ -101,7 +101,7 @@ describe.each(DATABASES)('a service on %s', (database) => {
     expect(await countRuns()).toBe(before + 6)
   })
 
-  test('reaches the inbox of a persistent agent, once for a key, and urgently where it says so', async () => {
+  test('reaches the inbox of a persistent agent, once per key, and urgently if requested', async () => {
     const answers = await Promise.all([
       trigger({ agentId: thinkerId, idempotencyKey: 'a', urgent: true }),
       trigger({ agentId: thinkerId, idempotencyKey: 'a', urgent: true }),
@@ -129,7 +129,7 @@ describe.each(DATABASES)('a service on %s', (database) => {
     expect(await runOf({ payload: 'x'.repeat(256 * 1024 - 2) })).toMatchObject({ status: 'QUEUED' })
   })
 
-  test('sends what PostgreSQL cannot hold, and the agent gets what it can', async () => {
+  test('sends characters that PostgreSQL cannot store, and the agent gets the storable ones', async () => {
     const run = await runOf({ payload: { text: 'a\0b\ud800', spelled: '\\u0000' } })
     expect(run.triggerPayload).toEqual({ text: 'ab\ufffd', spelled: '\\u0000' })
   })

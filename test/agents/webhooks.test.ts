@@ -1,12 +1,12 @@
 import { Webhook as Signer } from 'standardwebhooks'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Delivery } from '../../src/agents/webhook-deliveries.ts'
 import type { Webhook } from '../../src/agents/webhooks.ts'
+import type { Delivery } from '../../src/flows/receive-webhook.ts'
 import { UnauthenticatedError } from '../../src/lib/errors.ts'
 import { newId } from '../../src/lib/ids.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
-import { BASE_URL, createPlanning, type Planning, withJobs } from '../support/planning.ts'
+import { createPlanning, type Planning, withJobs } from '../support/planning.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
 const NOW = Date.parse('2030-01-01T10:00:00Z')
@@ -45,7 +45,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     to?: string
   }
 
-  /** What a service does with the library of Standard Webhooks; `headers` replaces some afterwards. */
+  /** A delivery as a service makes it with the library of Standard Webhooks; `headers` replaces some afterwards. */
   const deliver = ({
     id = 'msg_1',
     sentAt = NOW,
@@ -65,13 +65,13 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
   const runOf = ({ runId }: Delivery) => platform.db.prisma.run.findUniqueOrThrow({ where: { id: runId ?? '' } })
   const countRuns = () => platform.db.prisma.run.count({ where: { triggerServiceId: webhook.id } })
 
-  test('has a secret that is shown once and kept encrypted, and a URL of its own', async () => {
+  test('has a secret that is shown once and stored encrypted, and its own URL', async () => {
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
     expect(webhook).toEqual({
       id: expect.stringMatching(/^whk_[0-9a-f]{32}$/),
       agentId,
       serviceName: 'Jira',
-      url: `${BASE_URL}/hooks/agents/${webhook.id}`,
+      path: `/hooks/agents/${webhook.id}`,
       urgent: false,
       lastUsedAt: null,
       createdAt: new Date(NOW),
@@ -81,7 +81,13 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     expect(JSON.stringify(row)).not.toContain(secret.slice(6, 20))
   })
 
-  test('is created by admins only, with a name, for an agent that there is', async () => {
+  test('refuses bytes that are not UTF-8, and numbers that JavaScript would change, by their name', async () => {
+    await expect(deliver({ body: Buffer.from([0x22, 0xff, 0x22]) })).rejects.toMatchObject({ code: 'BAD_INPUT' })
+    await expect(deliver({ body: '{"id":9007199254740993}' })).rejects.toThrow('9007199254740993')
+    expect(await countRuns()).toBe(0)
+  })
+
+  test('is created by admins only, with a name, for an existing agent', async () => {
     for (const viewer of [await domain.human('Ada'), await domain.service('Jira', null)]) {
       const created = planning.webhooks.create(viewer, { agentId, serviceName: 'Jira' })
       await expect(created).rejects.toMatchObject({ code: 'FORBIDDEN' })
@@ -104,7 +110,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     })
   })
 
-  test('counts a delivery once by its id, however often and with whatever it comes', async () => {
+  test('counts a delivery once by its id, however often it arrives and with any body', async () => {
     const deliveries = await Promise.all([deliver(), deliver(), deliver({ body: 'another' })])
     domain.clock.set(NOW + 4 * MINUTE_MS)
     deliveries.push(await deliver({ sentAt: NOW + 4 * MINUTE_MS }))
@@ -127,7 +133,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     ])
   })
 
-  test('takes one good signature among several, as while a secret is replaced', async () => {
+  test('accepts one valid signature among several, as during a rotation of the secret', async () => {
     const signature = new Signer(secret).sign('msg_1', new Date(NOW), BODY)
     const headers = { 'webhook-signature': `v1,${Buffer.alloc(32).toString('base64')} v2,x ${signature} v1` }
     expect(await deliver({ headers })).toMatchObject({ isNew: true })
@@ -146,13 +152,12 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     ['a time that is none', { headers: { 'webhook-timestamp': `${NOW / 1000}x` } }],
     ['a time more than 5 minutes ago', { sentAt: NOW - 5 * MINUTE_MS - 1000 }],
     ['a time more than 5 minutes ahead', { sentAt: NOW + 5 * MINUTE_MS + 1000 }],
-    ['bytes that are no text', { body: Buffer.from([0x22, 0xff, 0x22]) }],
   ])('refuses a delivery with %s, and does nothing', async (_, parcel) => {
     await expect(deliver(parcel)).rejects.toThrow(UnauthenticatedError)
     expect(await countRuns()).toBe(0)
   })
 
-  test.each([-5, 5])('takes a delivery %d minutes from now', async (minutes) => {
+  test.each([-5, 5])('accepts a delivery %d minutes from now', async (minutes) => {
     expect(await deliver({ sentAt: NOW + minutes * MINUTE_MS })).toMatchObject({ isNew: true })
   })
 
@@ -161,7 +166,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     ['text', 'deploy #287 failed', 'deploy #287 failed'],
     ['nothing', '', ''],
     ['what PostgreSQL cannot hold', '"a\\u0000\\ud800"', 'a\ufffd'],
-  ])('hands on a body of %s', async (_, body, payload) => {
+  ])('passes on a body of %s', async (_, body, payload) => {
     expect(await runOf(await deliver({ body }))).toMatchObject({ triggerPayload: payload })
   })
 
@@ -172,7 +177,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     expect(await countRuns()).toBe(0)
   })
 
-  test('that there is not is not found, whatever is signed', async () => {
+  test('that does not exist is not found, with any signature', async () => {
     for (const to of [newId('whk'), agentId, 'nonsense\0']) {
       await expect(deliver({ to })).rejects.toMatchObject({ code: 'NOT_FOUND' })
     }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createRetention } from '../../src/operation/retention.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -11,7 +11,7 @@ const LOG = `query ($actorId: ID, $targetId: ID, $action: String, $first: Int, $
   auditLog(actorId: $actorId, targetId: $targetId, action: $action, first: $first, after: $after) {
     pageInfo { hasNextPage endCursor } edges { node { id at actor { id name } serviceName action targetId detail refused } } } }`
 
-describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the audit log, on the %s stack', (stack) => {
   let parley: TestServer
   let admin: ParleyClient
 
@@ -33,7 +33,7 @@ describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
     // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
     (await ask(LOG, filter)).edges.map(({ node }: any) => node)
 
-  test('what is made and changed is on record, with who did it and to what, and without content or secrets', async () => {
+  test('records each creation and change with its actor and target, without content or secrets', async () => {
     const made = await ask(
       `mutation ($input: CreateAgentInput!) { createAgent(input: $input) { ... on CreateAgentPayload { agent { id } } } }`,
       {
@@ -90,7 +90,7 @@ describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
     expect(await ask(LOG, {}, client)).toBeNull()
   })
 
-  test('what was refused is on record too, what only failed is not', async () => {
+  test('records refused actions, and no failed ones', async () => {
     const human = await parley.human('Eve')
     const client = await parley.clientOf(human)
     const agent = await parley.agent('Ada')
@@ -106,7 +106,7 @@ describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
     expect(await entries({ targetId: `agt_${'0'.repeat(32)}` })).toEqual([])
   })
 
-  test('what an agent does to the server by a tool is on record with the tool, and what it says is not', async () => {
+  test('records what an agent does to the server by a tool, with the tool and without the content', async () => {
     const { human, agent, space } = await parley.room('Ada')
     parley.models.script(
       steps([
@@ -123,13 +123,13 @@ describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
     expect(JSON.stringify(found)).not.toContain('secret of hers')
   })
 
-  test('is told by what the tool changed: each goal and plan, and the run that it stopped', async () => {
+  test('names the objects that a tool changed: each goal and plan, and the stopped run', async () => {
     const { human, agent, space } = await parley.room('Bea', { maxConcurrentRuns: 2 })
     const { prisma } = parley.app.platform.db
     const held = gate()
     parley.models.script(steps([{ gate: held.promise }, { text: 'Too late.' }]))
     const [stale] = (await parley.send(human, space.id, 'First')).runs
-    await until('it thinks', () => parley.models.requests.length > 0)
+    await until('the agent thinks', () => parley.models.requests.length > 0)
     const goals = ['Read', 'Write'].map((description) => ({ description }))
     parley.models.script(
       steps([
@@ -156,18 +156,18 @@ describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
     expect(found.at(-1).detail).toMatchObject({ runId: runs[0]?.id })
   })
 
-  test('who redeems an invitation is on record with the token', async () => {
+  test('records the redemption of an invitation with its token', async () => {
     const human = await parley.human('Zoe')
     const { invitations, tokens } = parley.app.domain
-    const { url } = await invitations.create(parley.admin, { humanId: human.id, expiresInSeconds: 60 })
-    const secret = await invitations.redeem(url.split('/').at(-1) ?? '')
+    const { path } = await invitations.create(parley.admin, { humanId: human.id, expiresInSeconds: 60 })
+    const secret = await invitations.redeem(path.split('/').at(-1) ?? '')
     const viewer = await tokens.authenticate(secret ?? '')
     expect(await entries({ actorId: human.id })).toMatchObject([
       { action: 'redeemInvitation', targetId: viewer?.tokenId, actor: { id: human.id } },
     ])
   })
 
-  test('what is older than PARLEY_KEEP_AUDIT_DAYS is deleted, and nothing else', async () => {
+  test('entries older than PARLEY_KEEP_AUDIT_DAYS are deleted, and nothing else', async () => {
     const { platform } = parley.app
     const at = new Date(platform.clock.now() - 3 * 86_400_000)
     const id = `aud_${at.getTime().toString(16).padStart(12, '0')}${'0'.repeat(20)}`
@@ -180,7 +180,7 @@ describe.each(STACKS)('the audit log, on the %s stack', (stack) => {
     expect(await platform.db.prisma.auditEntry.count()).toBe(before - 1)
   })
 
-  test('an entry and what it tells of stand or fall together, and neither is changed afterwards', async () => {
+  test('an entry and its change are committed together or not at all, and entries cannot be modified', async () => {
     const { prisma } = parley.app.platform.db
     await expect(prisma.$executeRaw`UPDATE "AuditEntry" SET action = 'nothing'`).rejects.toThrow('append-only')
     await expect(prisma.$executeRaw`DELETE FROM "AuditEntry"`).rejects.toThrow('append-only')

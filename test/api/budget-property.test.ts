@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { DailyUsage } from '../../src/generated/prisma/client.ts'
 import type { BudgetLimits } from '../../src/lib/budget.ts'
 import { costOf, type ModelPrice } from '../../src/lib/model-cost.ts'
+import { runsOf } from '../support/effort.ts'
 import type { ModelAction, ModelRequest, TokenFigures } from '../support/model-server-script.ts'
-import { runsOf } from '../support/nightly.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -34,7 +34,7 @@ const agents = fc.array(
 )
 const spaces = fc.array(fc.record({ budget: budgets }), { minLength: 1, maxLength: 2 })
 
-/** A generator of numbers that follow from a seed. */
+/** A generator of numbers from a seed. */
 function createDice(seed: number): (most: number) => number {
   let state = seed >>> 0
   return (most) => {
@@ -59,7 +59,7 @@ const ofRun = ({ inputTokens, outputTokens, costNanos }: Counted): Spent => ({
 })
 const spentBy = (rows: Counted[]): Spent => sumOf(rows.map(ofRun))
 
-/** Limits of one scope, with what it has spent, and the generations in it that may be under way at a time. */
+/** The limits of one scope, its spending, and the number of its concurrent generations. */
 function expectWithin(
   what: string,
   { tokens, nanos }: Spent,
@@ -78,7 +78,7 @@ const lowest = (limits: (number | undefined)[]): number | undefined => {
   return set.length === 0 ? undefined : Math.min(...set)
 }
 
-describe.skipIf(!hasPostgres)('whatever agents do to one another', () => {
+describe.skipIf(!hasPostgres)('random interactions of agents', () => {
   let parley: TestServer
 
   beforeAll(async () => {
@@ -89,7 +89,7 @@ describe.skipIf(!hasPostgres)('whatever agents do to one another', () => {
   })
   afterAll(() => parley?.close())
 
-  /** What the model server has sent, by the name of the agent that asked. */
+  /** The usage that the model server has sent, by the name of the agent. */
   function playing(seed: number, spaceIds: string[]) {
     const dice = createDice(seed)
     const sent = new Map<string, Spent[]>()
@@ -110,7 +110,10 @@ describe.skipIf(!hasPostgres)('whatever agents do to one another', () => {
     return { sent, skipped }
   }
 
-  /** What the ledger says of agents is what their runs say, with those that are gone. @returns how often a budget has said no */
+  /**
+   * Checks that the ledger of agents equals the sum of their runs, including deleted ones.
+   * @returns how often a budget has refused
+   */
   async function ledgerHolds(ids: string[], skipped: Spent[]): Promise<number> {
     const { prisma } = parley.app.platform.db
     const where = { agentId: { in: ids } }
@@ -127,7 +130,7 @@ describe.skipIf(!hasPostgres)('whatever agents do to one another', () => {
     return refused + runs.filter(({ stopReason }) => stopReason === 'OVER_BUDGET').length
   }
 
-  test('no budget is exceeded by more than what is under way, and the ledger is what the providers have sent', async () => {
+  test('no budget is exceeded by more than the unfinished generations, and the ledger matches the providers', async () => {
     let over = 0
     await fc.assert(
       fc.asyncProperty(agents, spaces, fc.nat(), async (cast, places, seed) => {
@@ -150,7 +153,7 @@ describe.skipIf(!hasPostgres)('whatever agents do to one another', () => {
             return { id: (await parley.send(human, room.id, `Message ${n}`)).message.id, room: n % rooms.length }
           }),
         )
-        await until('all has come to rest', async () => {
+        await until('all runs have ended', async () => {
           const living = { agentId: { in: ids }, status: { in: ['QUEUED', 'RUNNING', 'WAITING_TOOL'] as never[] } }
           const waiting = { agentId: { in: ids }, doneAt: null, waitsUntil: null }
           return (await prisma.run.count({ where: living })) + (await prisma.inboxEvent.count({ where: waiting })) === 0
@@ -194,7 +197,7 @@ function spentOn({ model }: ModelRequest, { inputTokens, outputTokens, cachedInp
   return { tokens: inputTokens + outputTokens, nanos: costOf(price, { inputTokens, outputTokens, cachedInputTokens }) }
 }
 
-/** Speaks here or elsewhere, looks, or ends; a cycle that has done nothing yet may skip. */
+/** Posts here or elsewhere, reads, or ends; a cycle without actions may skip. */
 function actionOf(
   { messages, toolNames }: ModelRequest,
   dice: (most: number) => number,

@@ -52,14 +52,14 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     await parley.runWhen(id ?? '')
     return ask(RUN, { id })
   }
-  /** As if everything until now had been the day before. */
+  /** Moves all usage so far to the day before. */
   async function nextDay() {
     const { prisma } = parley.app.platform.db
     await prisma.$executeRaw`UPDATE "DailyUsage" SET day = day - 1`
     await prisma.$executeRaw`UPDATE "InboxEvent" SET "waitsUntil" = "waitsUntil" - interval '1 day'`
   }
 
-  test('an admin sets limits: one left out stays, null lifts it; they are shown with what is spent today', async () => {
+  test("an admin sets limits: an omitted limit stays, null lifts it; the API shows them with today's spending", async () => {
     const { human, agent, space } = await parley.room('Ada')
     parley.models.script(steps(done))
     const { runs } = await parley.send(human, space.id, 'Hi')
@@ -90,7 +90,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(seen.budget).toMatchObject({ tokensPerDay: 500, ...spent })
   })
 
-  test.each([Number.MAX_VALUE, Number.MIN_VALUE])('a limit may be any number: %d USD', async (usd) => {
+  test.each([Number.MAX_VALUE, Number.MIN_VALUE])('a limit accepts any number: %d USD', async (usd) => {
     const { human, agent, space } = await parley.room('Ada')
     const budget = { usdPerDay: usd, usdPerRoot: usd }
     await budgetOf(agent, budget)
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(await ended(runs[0]?.id)).toMatchObject({ status: 'COMPLETED', error: null })
   })
 
-  test('a stateless agent whose day is spent is woken by nothing until the next one', async () => {
+  test('nothing wakes a stateless agent that has spent its daily budget until the next day', async () => {
     const { human, agent, space } = await parley.room('Ada')
     const client = await parley.clientOf(human)
     await budgetOf(agent, { tokensPerDay: 100 })
@@ -129,7 +129,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(await ended(again.runs[0]?.id)).toMatchObject({ status: 'COMPLETED' })
   })
 
-  test('a run under way ends FAILED before the generation that would be too much, and is not tried again', async () => {
+  test('a run FAILS before the generation that would exceed the budget, and is not retried', async () => {
     const { human, agent, space } = await parley.room('Ada')
     await budgetOf(agent, { usdPerRoot: 2 * USD })
     parley.models.script(steps(said('One.'), said('Two.'), said('Three.')))
@@ -148,7 +148,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(await ended(other.runs[0]?.id)).toMatchObject({ stepCount: 2 })
   })
 
-  test("the lowest limit of a root's space and agents holds for all that comes of it", async () => {
+  test("the lowest limit of a root's space and agents applies to everything that the root causes", async () => {
     const human = await parley.human('Husam')
     const [ada, bea] = [await parley.agent('Ada'), await parley.agent('Bea')]
     const space = await parley.space(human, [ada.id, bea.id])
@@ -157,7 +157,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     parley.models.script(() => said('Your turn.'))
     const { message } = await parley.send(human, space.id, 'Talk')
     const { prisma } = parley.app.platform.db
-    await until('all has come to rest', async () => {
+    await until('all runs have ended', async () => {
       const living = { rootId: message.id, status: { in: ['QUEUED' as const, 'RUNNING' as const] } }
       const [alive, root] = [await prisma.run.count({ where: living }), await parley.messages(space.id)]
       return alive === 0 && root.length > 1
@@ -166,14 +166,14 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
       id: message.id,
     })
     expect(rootUsage.totalTokens).toBeGreaterThanOrEqual(600)
-    // Five runs of each agent at most are under way when it is spent.
+    // At most five runs of each agent are running when it is spent.
     expect(rootUsage.totalTokens).toBeLessThanOrEqual(600 + 10 * 100)
     const kinds = await prisma.outcome.findMany({ where: { kind: 'OVER_BUDGET', agentId: { in: [ada.id, bea.id] } } })
     const stopped = await prisma.run.count({ where: { rootId: message.id, stopReason: 'OVER_BUDGET' } })
     expect(kinds.length + stopped).toBeGreaterThan(0)
   })
 
-  test("a mind's events wait for the next day, or until its budget is raised; those of a spent root are done", async () => {
+  test("a persistent agent's events wait for the next day or a higher budget; events of a spent root are done", async () => {
     const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT' })
     const client = await parley.clientOf(human)
     const send = async (text: string) => (await ask(SEND, { input: { spaceId: space.id, text } }, client)).sentMessage
@@ -187,7 +187,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     await until('it waits', async () => (await thinking.inboxOf(agent)).at(-1)?.waitsUntil)
     expect(await outcomesOf(waits)).toMatchObject([{ kind: 'OVER_BUDGET', run: null }])
     await nextDay()
-    await until('its day has come', async () => (await thinking.inboxOf(agent)).at(-1)?.doneAt)
+    await until('the retry is due', async () => (await thinking.inboxOf(agent)).at(-1)?.doneAt)
     await until('the cycle has ended', async () => (await thinking.runsOf(agent)).length === 2)
     await thinking.rest(agent)
     const more = await send('And now?')
@@ -202,7 +202,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect((await thinking.inboxOf(agent)).length).toBe(3)
   })
 
-  test('where a limit in USD holds, a model without a known price is not run; a fallback with one is, and demo', async () => {
+  test('under a limit in USD, a model without a known price does not run; a priced fallback and demo do', async () => {
     const { human, agent, space } = await parley.room('Ada', { model: 'openai.chat:unpriced' })
     await budgetOf(agent, { usdPerDay: 1 })
     parley.models.script(steps(done))

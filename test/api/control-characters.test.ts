@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
     expect(result).toEqual({ __typename: 'BadInputError', message: expect.stringMatching(REFUSED_NAME), field })
   })
 
-  test('in a message of a human they are replaced; tabs and line breaks are kept, and NUL is refused', async () => {
+  test("in a human's message they are replaced; tabs and line breaks stay, and NUL is refused", async () => {
     const send = (text: string) =>
       stage.ask(
         ann.client,
@@ -81,23 +81,24 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
       field: 'input.text',
     })
     expect(await send('a\tb\r\nc')).toMatchObject({ sentMessage: { text: 'a\tb\r\nc' } })
+    await stage.endedRuns(agent, 2)
   })
 
-  test('in what an agent writes they are replaced, in the stream as in the message', async () => {
+  test("in an agent's text they are replaced, both in the stream and in the message", async () => {
     const heard = await listen(ann.client, space.id)
     const chunks = ['{"text":"One\\u0007', '\\u001b[1m two\\n', '\\u0085\\tthree\\u007f"}']
     parley.models.script(({ step }) => (step === 0 ? [{ toolCall: 'send_message', chunks }] : [{ text: 'Done.' }]))
     await stage.say(ann, space, 'Count.')
     const whole = 'One\uFFFD\uFFFD[1m two\n\uFFFD\tthree\uFFFD'
-    const message = await until('the agent has written', async () =>
+    const message = await until('the agent has posted', async () =>
       (await stage.messagesIn(space)).find(({ sender, status }) => sender.id === agent.id && status === 'COMPLETE'),
     )
     expect(message.text).toBe(whole)
-    await until('all of it was streamed', async () => heard.deltas.join('') === whole)
+    await until('the whole text has streamed', async () => heard.deltas.join('') === whole)
     heard.stop()
   })
 
-  test('what was named with one before keeps working, and can be renamed', async () => {
+  test('an existing name that contains one keeps working, and can be changed', async () => {
     const { prisma } = parley.app.platform.db
     await prisma.space.update({ where: { id: space.id }, data: { name: BAD_NAME } })
     await prisma.entity.update({ where: { id: agent.id }, data: { name: BAD_NAME } })
@@ -115,7 +116,7 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
   })
 })
 
-/** The deltas of agents' texts in a space, as they come. */
+/** The deltas of agents' texts in a space, in order of arrival. */
 async function listen(client: ParleyClient, id: string): Promise<{ deltas: string[]; stop(): void }> {
   const deltas: string[] = []
   const watch = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename ... on MessageTextDelta { delta } } }`

@@ -14,13 +14,13 @@ describe('resume points and pages', () => {
   let client: ParleyClient
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
     ada = await parley.human('Ada')
     client = await parley.clientOf(ada)
   })
   afterAll(() => parley?.close())
 
-  /** Posts a message right after each read of the space or its messages: whoever read before the cursor was taken misses it. */
+  /** Posts a message right after each read of the space or its messages: a read before the cursor would miss it. */
   async function postingBetweenReads<T>(spaceId: string, work: () => Promise<T>): Promise<T> {
     const { reading, spaces } = parley.app.domain
     const before = { ...reading, getSpaces: spaces.getMany }
@@ -43,10 +43,12 @@ describe('resume points and pages', () => {
     }
   }
 
-  /** The ids of the messages that come after a cursor. */
+  /** The ids of the messages after a cursor. */
   async function postedAfter(spaceId: string, cursor: string): Promise<string[]> {
     const delivery = await parley.app.platform.log.read(`space:${spaceId}`, cursor, 1000)
-    return delivery.type === 'gap' ? [] : delivery.entries.flatMap(({ event }) => (event['messageId'] as string) ?? [])
+    return delivery.type === 'gap'
+      ? []
+      : delivery.publications.flatMap(({ event }) => (event['messageId'] as string) ?? [])
   }
 
   test.each([
@@ -59,7 +61,7 @@ describe('resume points and pages', () => {
       'query ($id: ID!) { space: node(id: $id) { ... on Space { messages { edges { node { id } } } streamCursor } } }',
     ],
     ['a list', 'query { spaces(first: 1) { edges { node { messages { edges { node { id } } } streamCursor } } } }'],
-  ])('of %s is taken before anything of it is read', async (_, query) => {
+  ])('the cursor of %s is read before its content', async (_, query) => {
     const space = await parley.space(ada, [])
     await parley.send(ada, space.id, 'first')
     const { data } = await postingBetweenReads(space.id, () =>
@@ -73,7 +75,7 @@ describe('resume points and pages', () => {
     expect([...new Set([...shown, ...later])].sort()).toEqual(all.sort())
   })
 
-  test('of a message that leads to its space is taken before the message is read', async () => {
+  test('the cursor of a space that is selected through a message is read before the message', async () => {
     const space = await parley.space(ada, [])
     const { message } = await parley.send(ada, space.id, 'first')
     const order: string[] = []
@@ -97,7 +99,7 @@ describe('resume points and pages', () => {
     expect(order.lastIndexOf('message')).toBeGreaterThan(order.indexOf('cursor'))
   })
 
-  test('is not taken where nobody asks for it', async () => {
+  test('a cursor that the query does not select is not read', async () => {
     const space = await parley.space(ada, [])
     const { log } = parley.app.platform
     const { heads } = log
@@ -111,7 +113,7 @@ describe('resume points and pages', () => {
     expect(asked).toBe(0)
   })
 
-  test('messages come in pages in both directions, each end exact, by cursor or by a message id', async () => {
+  test('messages are paged in both directions, exact at each end, by cursor or by message id', async () => {
     const space = await parley.space(ada, [])
     const ids: string[] = []
     for (let n = 1; n <= 7; n++) ids.push((await parley.send(ada, space.id, `${n}`)).message.id)
@@ -156,7 +158,7 @@ describe('resume points and pages', () => {
     ])
   })
 
-  test('every other connection pages too', async () => {
+  test('every other connection is paged too', async () => {
     const agents = []
     for (const name of ['One', 'Two', 'Three']) agents.push(await parley.agent(`Paged ${name}`))
     const space = await parley.space(ada, [agents[0]?.id ?? ''])
@@ -187,7 +189,7 @@ describe('resume points and pages', () => {
     expect(runs.agent.activeRuns).toHaveLength(3)
   })
 
-  test("a cursor of another agent's inbox, or of another run's steps, is none", async () => {
+  test("a cursor of another agent's inbox, or of another run's steps, is invalid", async () => {
     const admin = await parley.clientOf(parley.admin)
     const minds = [await parley.agent('Mia', { mind: 'PERSISTENT' }), await parley.agent('Max', { mind: 'PERSISTENT' })]
     const TRIGGER = `mutation ($agentId: ID!) { triggerAgent(input: { agentId: $agentId, serviceName: "bell", payload: 1 }) { __typename } }`

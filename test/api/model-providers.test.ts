@@ -4,7 +4,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 
 const KEY = 'a-key-that-nobody-may-see'
 
-describe('models of any provider, by GraphQL', () => {
+describe('models of any provider over GraphQL', () => {
   let parley: TestServer
   let admin: ParleyClient
 
@@ -15,7 +15,7 @@ describe('models of any provider, by GraphQL', () => {
       bare: { api: 'google' },
     }
     const settings = { PARLEY_PROVIDERS: JSON.stringify(providers) }
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings })
+    parley = await startTestServer({ worker: false, settings })
     admin = await parley.clientOf(parley.admin)
   })
   afterAll(() => parley?.close())
@@ -33,7 +33,7 @@ describe('models of any provider, by GraphQL', () => {
   const create = (input: object) =>
     mutate('createAgent', { name: 'Ada', instructions: '', model: 'claude:opus', ...input })
 
-  test('admins see the providers, and never a key; others see none', async () => {
+  test('admins see the providers, but never a key; others see none', async () => {
     const query = '{ modelProviders { name api baseUrl hasKey restsUntil } }'
     const { data } = await admin.ask(query)
     expect(data).toEqual({
@@ -51,7 +51,7 @@ describe('models of any provider, by GraphQL', () => {
     expect(await human.ask(query)).toMatchObject({ data: { modelProviders: null } })
   })
 
-  test('an agent keeps what it is given, an update changes it, and null takes the settings away', async () => {
+  test('an agent stores its settings, an update changes them, and null removes them', async () => {
     const modelSettings = {
       temperature: 0,
       topP: 0.5,
@@ -112,7 +112,7 @@ describe('models of any provider, by GraphQL', () => {
     expect(await mutate('updateAgent', { id: agent.id, ...input })).toEqual(answer)
   })
 
-  test('a fallback becomes the model only with a word about the fallbacks', async () => {
+  test('a fallback can become the model only if the same update sets the fallbacks', async () => {
     const { agent } = await create({ fallbackModels: ['demo'] })
     const alone = await mutate('updateAgent', { id: agent.id, model: 'demo' })
     expect(alone).toMatchObject({ __typename: 'BadInputError', field: 'input.model' })

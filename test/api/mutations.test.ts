@@ -15,7 +15,7 @@ describe('mutations', () => {
   let service: ParleyClient
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
     ada = await parley.human('Ada')
     admin = await parley.clientOf(parley.admin)
     human = await parley.clientOf(ada)
@@ -332,7 +332,7 @@ describe('mutations', () => {
     })
   })
 
-  test('several in one document each see what the one before did', async () => {
+  test('several mutations in one document each see the result of the previous one', async () => {
     const { data } = await human.ask(`mutation {
       a: createSpace(input: { name: "A" }) { ... on CreateSpacePayload { space { name } } }
       b: createSpace(input: { name: "B" }) { ... on CreateSpacePayload { space { name } } }
@@ -345,7 +345,7 @@ describe('mutations', () => {
     expect(renamed.data).toEqual({ a: { space: { name: 'One' } }, b: { space: { name: 'Two' } } })
   })
 
-  test('instants and JSON are taken as they are meant, and nothing else', async () => {
+  test('instants and JSON are parsed exactly, and other values are refused', async () => {
     const grant = (expiresAt: string) => ({ input: { grant: { admin: {} }, expiresAt } })
     const query =
       'mutation ($input: CreateAccessTokenInput!) { createAccessToken(input: $input) { ... on CreateAccessTokenPayload { accessToken { expiresAt } } ... on Error { code } } }'

@@ -170,7 +170,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     return [runId, messageId, toolCallId]
   }
 
-  test('depends on the fields, and not on the number of rows', async () => {
+  test('depends on the fields, not on the number of rows', async () => {
     const one = await world(1)
     const many = await world(100)
     const operations: [name: string, viewer: (human: HumanViewer) => Viewer, operation: string, most: number][] = [
@@ -184,7 +184,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     for (const [name, viewerOf, operation, most] of operations) {
       const few = await cost(viewerOf(one.human), operation, { id: one.spaceId, ids: one.ids })
       const all = await cost(viewerOf(many.human), operation, { id: many.spaceId, ids: many.ids })
-      // Loads of one kind from two fields are one statement or two, as their own causes happen to return.
+      // The lookups of one kind from two fields are one statement or two, as they happen to coincide.
       expect(Math.abs(all - few), `${name}: ${few} statements for one row, ${all} for a hundred`).toBeLessThanOrEqual(3)
       expect(Math.max(few, all), name).toBeLessThanOrEqual(most)
     }

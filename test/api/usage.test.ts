@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { openDatabase } from '../../src/platform/db.ts'
 import { createUsageReading } from '../../src/runs/usage.ts'
 import { RULE_STACKS } from '../support/application.ts'
+import { runsOf } from '../support/effort.ts'
 import { fillLedger } from '../support/ledger.ts'
 import { type ModelAction, steps, when } from '../support/model-server-script.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
@@ -26,16 +27,16 @@ const FOLLOW = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) 
 
 const DAY_MS = 86_400_000
 const today = () => new Date(Math.floor(Date.now() / DAY_MS) * DAY_MS)
-/** From yesterday until tomorrow, whatever midnight does meanwhile. */
+/** From yesterday until tomorrow, so that midnight does not matter. */
 const span = () => ({ from: new Date(today().getTime() - DAY_MS), to: new Date(today().getTime() + 2 * DAY_MS) })
 
-/** What a generation of these figures says and costs: 1000 fresh at 2, 400 cached at 0.5 and 50 written at 10 USD a million. */
+/** The usage and cost of a generation: 1000 fresh at 2, 400 cached at 0.5 and 50 written at 10 USD a million. */
 const FIGURES = { inputTokens: 1400, cachedInputTokens: 400, outputTokens: 50 }
 const COST = 0.0027
 const said = (text: string): ModelAction[] => [{ toolCall: 'send_message', input: { text } }, { usage: FIGURES }]
 const done: ModelAction[] = [{ text: 'Done.' }, { usage: FIGURES }]
 
-describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
   let parley: TestServer
   let admin: ParleyClient
   let thinking: Thinking
@@ -58,7 +59,7 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
   // biome-ignore lint/suspicious/noExplicitAny: answers are compared as a whole
   const ledger = async (filter: object): Promise<any[]> => (await ask(LEDGER, { ...span(), by: [], ...filter })).usage
 
-  test('a run, its steps and its root say what they cost, with cached input at its own price', async () => {
+  test('a run, its steps and its root show their cost, with cached input at its own price', async () => {
     const { human, space } = await parley.room('Ada')
     parley.models.script(steps(said('Four.'), done))
     const { runs, message } = await parley.send(human, space.id, 'What is 2 + 2?')
@@ -74,7 +75,7 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
     expect(await ask(MESSAGE, { id: replies[1]?.id })).toEqual({ message: { rootUsage: null } })
   })
 
-  test('a message has set off what its agents set off in turn, in other spaces too, and those who see it are told', async () => {
+  test("a message's usage includes the runs that its agents triggered, also in other spaces, and its viewers get an update", async () => {
     const human = await parley.human('Husam')
     const [ada, bea] = [await parley.agent('Ada'), await parley.agent('Bea')]
     const space = await parley.space(human, [ada.id])
@@ -118,7 +119,7 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
     ])
   })
 
-  test('a model without a known price costs nobody knows what, and demo nothing', async () => {
+  test('a model without a known price has an unknown cost, and demo costs nothing', async () => {
     const { human, space, agent } = await parley.room('Ada', { model: 'openai.chat:unknown' })
     const demo = await parley.room('Dee', { model: 'demo' })
     parley.models.script(steps(done))
@@ -136,7 +137,7 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
     expect(rootUsage.totalTokens).toBeGreaterThan(0)
   })
 
-  test('what a skipped cycle used is in the ledger and in its root, where nothing else is left of it', async () => {
+  test('the usage of a skipped cycle stays in the ledger and in its root after the run is deleted', async () => {
     const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT' })
     parley.models.script(() => [...skip('Not for me.'), { usage: FIGURES }])
     const { message } = await parley.send(human, space.id, 'Lunch?')
@@ -153,7 +154,7 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
     expect(await ledger({ agentId: agent.id })).toMatchObject([{ runs: 1, skippedCycles: 1 }])
   })
 
-  test('a generation that a stop cut off is paid for: estimated, in the run, its root and the ledger', async () => {
+  test('a generation that was stopped has an estimated cost in the run, its root and the ledger', async () => {
     const { human, agent, space } = await parley.room('Ada')
     parley.models.script(() => [{ text: 'It is a long story, ' }, { hang: true }])
     const { runs, message } = await parley.send(human, space.id, 'Tell me')
@@ -177,7 +178,7 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
     expect(row).toMatchObject({ runs: 1, inputTokens, outputTokens, costUsd })
   })
 
-  test('days are those from `from` on and before `to`, in UTC', async () => {
+  test('days count from `from` inclusive to `to` exclusive, in UTC', async () => {
     const agent = await parley.agent('Ada')
     const rows = ['2025-03-01', '2025-03-02', '2025-03-03'].map((day) => ({
       day: new Date(day),
@@ -199,21 +200,24 @@ describe.each(RULE_STACKS)('what things cost, on the %s stack', (stack) => {
     ])
   })
 
-  test('nobody but an admin sees usage', async () => {
+  test('only an admin sees usage', async () => {
     const client = await parley.clientOf(await parley.human('Eve'))
     expect(await client.ask(LEDGER, { ...span(), by: [] })).toMatchObject({ data: { usage: null } })
   })
 })
 
-describe.skipIf(!hasPostgres)('the ledger of a million runs', () => {
+/** A million runs in the long form. */
+const LEDGER_SPACES = runsOf({ usual: 2, nightly: 20 })
+
+describe.skipIf(!hasPostgres)('the ledger of many runs', () => {
   let parley: TestServer
   let admin: ParleyClient
 
   beforeAll(async () => {
     parley = await startTestServer({ stack: 'postgres', worker: false, settings: { PARLEY_ROLE: 'api' } })
     admin = await parley.clientOf(parley.admin)
-    await fillLedger(parley.app.platform.db)
-  }, 60_000)
+    await fillLedger(parley.app.platform.db, LEDGER_SPACES)
+  })
   afterAll(() => parley?.close())
 
   const COUNTS = `query ($from: DateTime!, $to: DateTime!, $by: [UsageDimension!]!) {
@@ -223,10 +227,10 @@ describe.skipIf(!hasPostgres)('the ledger of a million runs', () => {
   test('is summed by day and agent', async () => {
     const filter = { from: new Date(from), to: new Date('2025-04-11'), by: ['DAY', 'AGENT'] as const }
     const rows = await parley.app.domain.usage.query(filter)
-    expect(rows.reduce((sum, { runs }) => sum + runs, 0)).toBe(1_000_000)
+    expect(rows.reduce((sum, { runs }) => sum + runs, 0)).toBe(LEDGER_SPACES * 50_000)
   })
 
-  test('is planned anew for the days that are asked for, however often it was summed before', async () => {
+  test('gets a query plan for the requested days each time, however often it was summed before', async () => {
     const database = await createTestDatabase()
     const db = await openDatabase({ url: database.url, dataDirectory: '', poolSize: 1 })
     const usage = createUsageReading({ db, log: parley.app.platform.log })
@@ -240,7 +244,7 @@ describe.skipIf(!hasPostgres)('the ledger of a million runs', () => {
     expect(kept).toEqual([{ forAnyDays: 0, forTheseDays: 8 }])
   })
 
-  test('is shown by day and agent; what would be more than 10,000 rows is refused, and says what to do', async () => {
+  test('is returned by day and agent; a result over 10,000 rows is refused with advice', async () => {
     const shown = await admin.ask<{ usage: unknown[] }>(COUNTS, {
       from,
       to: '2025-01-11T00:00:00Z',

@@ -5,7 +5,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 
 const NODES = 'query ($ids: [ID!]!) { nodes(ids: $ids) { __typename id } }'
 
-describe('what a viewer may not see does not exist for it', () => {
+describe('objects that a viewer may not see do not exist for that viewer', () => {
   let parley: TestServer
   let ada: HumanViewer
   let eve: HumanViewer
@@ -16,7 +16,7 @@ describe('what a viewer may not see does not exist for it', () => {
   let toolCallId: string
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
     ada = await parley.human('Ada')
     eve = await parley.human('Eve')
     agentId = (await parley.agent('Echo')).id
@@ -53,7 +53,7 @@ describe('what a viewer may not see does not exist for it', () => {
     return { scope: 'SERVICE', id: accessToken.id, name: 'hook', agentIds, tokenId: accessToken.id, expiresAt: null }
   }
 
-  test('node and nodes give what the fields give: foreign, unknown and malformed ids are null, one beside another', async () => {
+  test('node and nodes agree with the other fields: foreign, unknown and malformed ids are null, each on its own', async () => {
     const ids = [
       spaceId,
       messageId,
@@ -97,7 +97,7 @@ describe('what a viewer may not see does not exist for it', () => {
     expect(await types(ada)).toEqual([null, null])
   })
 
-  test('internals are for admins; what goes in and out of a tool that shows nowhere too', async () => {
+  test('only admins read internals, and the input and output of a tool that is not shown', async () => {
     const query = `query ($agent: ID!, $run: ID!) { agent(id: $agent) { name internals { instructions } }
       run(id: $run) { status internals { steps { edges { cursor } } } toolCalls { toolName status input output } } }`
     const variables = { agent: agentId, run: runId }
@@ -119,7 +119,7 @@ describe('what a viewer may not see does not exist for it', () => {
     })
   })
 
-  test('reasons of outcomes are for admins, an idempotency key for the sender', async () => {
+  test('only admins read the reasons of outcomes, and only the sender the idempotency key', async () => {
     const { message } = await parley.app.domain.sending.send(ada, { spaceId, text: 'Again', idempotencyKey: 'key-1' })
     const query = 'query ($id: ID!) { message(id: $id) { idempotencyKey outcomes { kind reason agent { name } } } }'
     const seenBy = async (viewer: Viewer) => (await ask<{ message: object }>(viewer, query, { id: message.id })).message
@@ -133,7 +133,7 @@ describe('what a viewer may not see does not exist for it', () => {
     })
   })
 
-  test('a run is told of in another space without what it was about', async () => {
+  test('a run is visible in another space without its trigger', async () => {
     const other = await parley.space(eve, [agentId])
     const { prisma } = parley.app.platform.db
     await prisma.runSpace.create({ data: { runId, spaceId: other.id } })
@@ -148,7 +148,7 @@ describe('what a viewer may not see does not exist for it', () => {
     await prisma.runSpace.deleteMany({ where: { runId, spaceId: other.id } })
   })
 
-  test('a message from a run that another space triggered keeps that space to itself', async () => {
+  test('a message from a run that another space triggered does not reveal that space', async () => {
     const other = await parley.space(eve, [agentId])
     const origin = {
       triggerType: 'SPACE_MESSAGE',
@@ -180,7 +180,7 @@ describe('what a viewer may not see does not exist for it', () => {
     expect(await ask(parley.admin, query, { id })).toEqual({ message: { origin: whole } })
   })
 
-  test('a service sees the agents it was granted, and nothing of spaces', async () => {
+  test('a service sees the agents that its token grants, and nothing of spaces', async () => {
     const other = await parley.agent('Other')
     const query = `query ($a: ID!, $b: ID!, $s: ID!) { viewer { scope serviceName human { id } unreadCount } a: agent(id: $a) { name } b: agent(id: $b) { name }
       agents { edges { node { name } } } spaces { edges { cursor } } space(id: $s) { id } }`
@@ -194,7 +194,7 @@ describe('what a viewer may not see does not exist for it', () => {
     })
   })
 
-  test('who left stays visible with id, name and kind', async () => {
+  test('a former member stays visible with id, name and kind', async () => {
     const bob = await parley.human('Bob')
     await parley.app.domain.members.add(parley.admin, { spaceId, entityId: bob.id })
     const { message } = await parley.send(bob, spaceId, 'Farewell')

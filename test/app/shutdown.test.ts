@@ -9,7 +9,7 @@ describe('a process that shuts down', () => {
   let server: RunningServer
 
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'embedded', settings: { PORT: '0' } })
+    parley = await startApplication({ settings: { PORT: '0' } })
     server = await startServer({ app: parley.app, config: parley.app.platform.config })
   })
   afterAll(async () => {
@@ -17,7 +17,7 @@ describe('a process that shuts down', () => {
     await parley?.stores.close()
   })
 
-  test('keeps its database until the requests that are under way are answered', async () => {
+  test('keeps its database open until pending requests are answered', async () => {
     const { domain, platform } = parley.app
     const { secret: token } = await domain.tokens.create(parley.admin, { grant: { admin: {} } })
     const client = createParleyClient({ origin: `http://127.0.0.1:${server.port}`, token })

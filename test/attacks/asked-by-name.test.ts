@@ -7,13 +7,13 @@ import type { Read } from '../support/stage.ts'
 import { mentions, takesTurns } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// Made from the schema: a new field of anything that can be reached from a call is asked for by itself.
+// Built from the schema: the test selects each new field of any object that can be reached from a call.
 
 const SECRET = 'CANARY'
 const SETTLED = `subscription { viewerEvents { __typename ... on ViewerToolCallSettled { toolCall { id approval { state } } } } }`
 const TYPES: Record<string, string> = { tcl: 'ToolCall', run: 'Run', msg: 'Message', spc: 'Space' }
 
-/** What of a run is nobody's secret: all that is not null, or empty, for who is only asked about a call of it. */
+/** The public fields of a run: all that are not null, or empty, for an approver of one of its calls. */
 const PUBLIC_OF_RUN = [
   ...['id', 'agent', 'status', 'stepCount', 'usage', 'rootUsage', 'toolCalls', 'streamCursor', 'children'],
   ...['queuedAt', 'startedAt', 'finishedAt', 'stopReason', 'triggerType', 'triggerSummary', 'depth', 'rootId'],
@@ -23,10 +23,10 @@ const PUBLIC_OF_CALL = [
   ...['approval', 'inputSchema', 'claimedBy'],
 ]
 
-describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('an approver who is named and not a member of the space, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
-  /** Everything of one thing: of all types at once it would cost more than one may ask for. */
+  /** Every field of one object: for all types at once the query would exceed the limits. */
   const everythingOf = (id: string) => {
     const type = nodeTypes.find(({ name }) => name === TYPES[id.slice(0, 3)])!
     return `query ($id: ID!) { node(id: $id) { __typename id ... on ${type.name} { ${selectionOf(type, 2)} } } }`
@@ -40,7 +40,7 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
       .filter(([field, value]) => field !== '__typename' && value !== null && JSON.stringify(value) !== '[]')
       .map(([field]) => field.split('_')[0])
 
-  /** An agent that another has mentioned calls two tools; of one of them somebody is asked who belongs nowhere. */
+  /** An agent that another has mentioned calls two tools; the named approver of one of them is a member of no space. */
   async function begin() {
     const { stage, parley, service } = play
     const [alice, eve, fay] = await Promise.all(['Alice', 'Eve', 'Fay'].map((name) => stage.person(name)))
@@ -67,7 +67,7 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
     return { alice, eve, fay, space, call }
   }
 
-  test('sees the call, its input and the public fields of its run, and nothing else, before and after', async () => {
+  test('reads the call, its input and the public fields of its run, and nothing else, before and after', async () => {
     const { alice, eve, space, call } = await begin()
     const { admin } = play.stage
     const known = (await nodesFor(admin, [call.id]))[0]
@@ -97,25 +97,27 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
     play.service.answer = { booked: SECRET }
     await play.deciders.decide(eve, call.id, true, { reason: 'fair' })
     await play.parley.runWhen(runId)
-    await until('it is called back', () => play.parley.models.requests.length >= 4)
+    await until('the agent is called back', () => play.parley.models.requests.length >= 4)
     await look()
     expect(JSON.stringify(await nodesFor(alice.client, [call.id]))).toContain(SECRET)
   })
 
-  test('sees nothing of it any more once others have decided, after the event that says so', async () => {
+  test('loses access once others have decided, after the event that says so', async () => {
     const { eve, fay, call } = await begin()
     const settled: Read[] = []
     const events = fay.client.subscribe<Read, object>({ toString: () => SETTLED } as never, {}, (event) =>
       settled.push(event),
     )
-    await until('she listens', () => settled.length > 0)
+    await until('she is subscribed', () => settled.length > 0)
     const seenBy = async ({ client }: { client: ParleyClient }) => {
       const found = await nodesFor(client, [call.id, call.run.id])
       return found.map(({ __typename }) => __typename)
     }
     expect(await seenBy(fay)).toEqual(['ToolCall', 'Run'])
     await play.deciders.decide(eve, call.id, true)
-    const told = await until('she is told', () => settled.find((event) => JSON.stringify(event).includes(call.id)))
+    const told = await until('she gets the event', () =>
+      settled.find((event) => JSON.stringify(event).includes(call.id)),
+    )
     expect(told.viewerEvents.toolCall).toMatchObject({ id: call.id, approval: { state: 'APPROVED' } })
     await play.parley.runWhen(call.run.id)
     expect(await seenBy(fay)).toEqual([])
@@ -124,7 +126,7 @@ describe.each(RULE_STACKS)('who is asked by name, from outside the space, on the
     events.stop()
   })
 
-  test('follows and changes nothing of it but the decision', async () => {
+  test('may do nothing with the run but decide', async () => {
     const { eve, call } = await begin()
     const { run } = (await play.deciders.callFor({ client: play.stage.admin }, call.id)) as Read
     const events = eve.client.subscribe<Read, object>(`subscription { runEvents(runId: "${run.id}") { at } }`, {})

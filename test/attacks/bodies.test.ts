@@ -11,14 +11,13 @@ import { until } from '../support/until.ts'
 const NO_LIMITS = { messages: 0, triggers: 0, requests: 0 }
 const JWT_SECRET = 'a-secret-of-an-issuer-for-tests-of-32'
 
-describe('who has no token', () => {
+describe('a client without a token', () => {
   let parley: TestServer
   let token: string
   const sockets: Socket[] = []
 
   beforeAll(async () => {
     parley = await startTestServer({
-      stack: 'embedded',
       worker: false,
       settings: { PARLEY_LOG_LEVEL: 'silent', AUTH_JWT_SECRET: JWT_SECRET },
     })
@@ -29,7 +28,7 @@ describe('who has no token', () => {
     await parley?.close()
   })
 
-  /** Everything that comes back, as it stands. */
+  /** The whole response, as text. */
   function say(port: number, text: string): { heard: string; isClosed: boolean } {
     const said = { heard: '', isClosed: false }
     const socket = connect(port, '127.0.0.1', () => socket.write(text))
@@ -46,19 +45,19 @@ describe('who has no token', () => {
   const head = (path: string, size: number) =>
     `POST ${path} HTTP/1.1\r\nHost: parley\r\nContent-Length: ${size}\r\n\r\n`
 
-  test('is refused what says that it is larger than a webhook takes, before any of it came', async () => {
+  test('gets 413 for a body that declares a larger size than a webhook accepts, before any of it arrives', async () => {
     const { port } = parley.server
     const { webhook } = await parley.app.domain.webhooks.create(parley.admin, {
       agentId: (await parley.agent('Hooked')).id,
       serviceName: 'ci',
     })
     const unknown = say(port, head('/hooks/agents/whk_x', 64 * 1024 + 1))
-    await until('it is refused', async () => unknown.heard.startsWith('HTTP/1.1 413'))
+    await until('the body is refused', async () => unknown.heard.startsWith('HTTP/1.1 413'))
     const unsigned = say(port, head(`/hooks/agents/${webhook.id}`, 1000))
-    await until('it is refused', async () => unsigned.heard.startsWith('HTTP/1.1 401'))
+    await until('the body is refused', async () => unsigned.heard.startsWith('HTTP/1.1 401'))
   })
 
-  describe('and sends what is never whole', () => {
+  describe('and sends an unfinished body', () => {
     const servers: Server[] = []
     afterAll(() => {
       for (const server of servers) server.closeAllConnections()
@@ -79,29 +78,29 @@ describe('who has no token', () => {
       return (server.address() as AddressInfo).port
     }
 
-    test('is cut off after a time', async () => {
+    test('is disconnected after a time', async () => {
       const slow = say(await serve({ timeoutMs: 50 }), `${head('/hooks/agents/whk_x', 1000)}half`)
-      await until('it is cut off', async () => slow.isClosed)
+      await until('the sender is disconnected', async () => slow.isClosed)
     })
 
-    test('costs a bounded amount of memory in all, and nobody else their turn afterwards', async () => {
+    test('uses a bounded amount of memory in total, and does not delay others afterwards', async () => {
       const port = await serve({ mostUnfinishedBytes: 100_000 })
       const half = `${head('/hooks/agents/whk_x', 60_000)}${'x'.repeat(50_000)}`
       const first = [say(port, half), say(port, half)]
       const third = say(port, half)
-      await until('one is too many', async () =>
+      await until('one body is too many', async () =>
         [...first, third].some(({ heard }) => heard.startsWith('HTTP/1.1 503')),
       )
       for (const socket of sockets) socket.destroy()
-      await until('the next one is taken', async () => {
+      await until('the next body is accepted', async () => {
         const next = say(port, `${head('/hooks/agents/whk_x', 4)}{"a"`)
-        await until('it is answered', async () => next.heard !== '')
+        await until('the request gets its response', async () => next.heard !== '')
         return next.heard.startsWith('HTTP/1.1 202')
       })
     })
   })
 
-  test('nor anybody else gets a 500 for a literal of thousands of lists, or a name that is no text', async () => {
+  test('a literal of thousands of lists, or a name that is not text, causes no 500', async () => {
     const ask = (authorization: string, query: string) =>
       fetch(`${parley.origin}/graphql`, {
         method: 'POST',

@@ -8,11 +8,11 @@ const ADD = `mutation ($spaceId: ID!, $entityId: ID!) { addMember(input: { space
 const UPDATE = `mutation ($input: UpdateAgentInput!) { updateAgent(input: $input) {
   __typename ... on BadInputError { field message } } }`
 
-describe('what others own', () => {
+describe('objects that belong to others', () => {
   let parley: TestServer
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
   })
   afterAll(() => parley?.close())
 
@@ -29,23 +29,20 @@ describe('what others own', () => {
     ['EVERYONE', 'CreateSpacePayload', 'CreateSpacePayload'],
     ['SHARES_SPACE', 'ForbiddenError', 'CreateSpacePayload'],
     ['ADMINS', 'ForbiddenError', 'ForbiddenError'],
-  ] as const)(
-    'an agent that is addable by %s is put into a space by nobody else',
-    async (addableBy, stranger, known) => {
-      const agent = await parley.agent('Confidant', { addableBy })
-      const alice = await someone('Alice')
-      const mallory = await someone('Mallory')
-      const asAdmin = await parley.clientOf(parley.admin)
-      expect(await typeOf(asAdmin, CREATE, { memberIds: [agent.id, alice.human.id] })).toBe('CreateSpacePayload')
-      expect(await typeOf(mallory.client, CREATE, { memberIds: [agent.id] })).toBe(stranger)
-      expect(await typeOf(alice.client, CREATE, { memberIds: [agent.id] })).toBe(known)
-      const { id: spaceId } = await parley.space(mallory.human, [])
-      const added = await typeOf(mallory.client, ADD, { spaceId, entityId: agent.id })
-      expect(added).toBe(stranger === 'ForbiddenError' ? stranger : 'AddMemberPayload')
-    },
-  )
+  ] as const)('nobody else can add an agent that is addable by %s to a space', async (addableBy, stranger, known) => {
+    const agent = await parley.agent('Confidant', { addableBy })
+    const alice = await someone('Alice')
+    const mallory = await someone('Mallory')
+    const asAdmin = await parley.clientOf(parley.admin)
+    expect(await typeOf(asAdmin, CREATE, { memberIds: [agent.id, alice.human.id] })).toBe('CreateSpacePayload')
+    expect(await typeOf(mallory.client, CREATE, { memberIds: [agent.id] })).toBe(stranger)
+    expect(await typeOf(alice.client, CREATE, { memberIds: [agent.id] })).toBe(known)
+    const { id: spaceId } = await parley.space(mallory.human, [])
+    const added = await typeOf(mallory.client, ADD, { spaceId, entityId: agent.id })
+    expect(added).toBe(stranger === 'ForbiddenError' ? stranger : 'AddMemberPayload')
+  })
 
-  test('an agent is in at most 1,000 spaces', async () => {
+  test('an agent is a member of at most 1,000 spaces', async () => {
     const agent = await parley.agent('Popular')
     const { client } = await someone('Ada')
     const { prisma } = parley.app.platform.db
@@ -59,7 +56,7 @@ describe('what others own', () => {
     expect(await typeOf(client, CREATE, { memberIds: [agent.id] })).toBe('LimitExceededError')
   })
 
-  test('a human creates at most 100 spaces within a day; what an admin creates for it does not count', async () => {
+  test('a human creates at most 100 spaces a day; spaces that an admin creates for the human do not count', async () => {
     const { human, client } = await someone('Busy')
     const { prisma } = parley.app.platform.db
     const spaces = Array.from({ length: 99 }, () => ({
@@ -77,7 +74,7 @@ describe('what others own', () => {
     expect(await typeOf(client, CREATE, {})).toBe('CreateSpacePayload')
   })
 
-  test('headers that are kept stay with the origin that they were given for', async () => {
+  test('a redirect to another origin drops the secret headers', async () => {
     const client = await parley.clientOf(parley.admin)
     const tool = (changes: object) => ({
       ...{

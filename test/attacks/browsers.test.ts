@@ -3,17 +3,17 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createSignIns } from '../../src/access/sign-ins.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-describe('a page of another site, and who guesses', () => {
+describe('a hostile web page and a client that guesses secrets', () => {
   let parley: TestServer
   let token: string
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_LOG_LEVEL: 'silent' } })
+    parley = await startTestServer({ worker: false, settings: { PARLEY_LOG_LEVEL: 'silent' } })
     token = await parley.tokenOf(await parley.human('Ada'))
   })
   afterAll(() => parley?.close())
 
-  /** As fetch does not: with any Host. */
+  /** A raw request, since fetch cannot set the Host. */
   function get(
     path: string,
     headers: Record<string, string>,
@@ -36,11 +36,11 @@ describe('a page of another site, and who guesses', () => {
     ['a proxy that says it in its own way', { 'x-real-ip': '203.0.113.1' }, 401],
     ['a proxy that only says that it is one', { via: '1.1 proxy' }, 401],
     ['a page in a browser', { origin: 'https://evil.example' }, 401],
-  ])('the figures are for admins, and for %s: %j', async (_, headers, status) => {
+  ])('the metrics are for admins, and for %s: %j', async (_, headers, status) => {
     expect((await get('/metrics', headers)).status).toBe(status)
   })
 
-  test('no answer is kept on the way, and no text is taken for something else', async () => {
+  test('responses are not cached, and their content type is not guessed', async () => {
     const authorization = `Bearer ${token}`
     const query = `/graphql?query=${encodeURIComponent('{ viewer { id } }')}`
     const accept = 'application/json'
@@ -49,7 +49,7 @@ describe('a page of another site, and who guesses', () => {
     expect((await get('/nothing', {})).headers).toMatchObject({ 'x-content-type-options': 'nosniff' })
   })
 
-  test('GraphiQL runs its own scripts alone, is framed by nobody, and talks to nobody else', async () => {
+  test('GraphiQL runs only its own scripts, cannot be framed, and connects only to its own origin', async () => {
     const { headers } = await get('/graphql', { accept: 'text/html' })
     const policy = String(headers['content-security-policy'])
     expect(policy).toMatch(/^default-src 'none'; script-src( 'sha256-[\w+/=]+')+; /)
@@ -58,11 +58,14 @@ describe('a page of another site, and who guesses', () => {
     expect(policy).not.toMatch(/script-src[^;]*unsafe/)
   })
 
-  test('who tries tokens is noted with address and count, never with the token', async () => {
+  test('failed tokens are logged with address and count, never with the token', async () => {
     const noted: object[] = []
-    const signIns = createSignIns({ authenticate: async () => null }, {
-      warn: (about: object) => noted.push(about),
-    } as never)
+    const signIns = createSignIns(
+      { tokens: { authenticate: async () => null }, sessions: { authenticate: async () => null } },
+      {
+        warn: (about: object) => noted.push(about),
+      } as never,
+    )
     for (let n = 0; n < 250; n += 1) expect(await signIns.authenticate(`guess-${n}`, '203.0.113.1')).toBeNull()
     signIns.refuse('203.0.113.2')
     expect(noted).toEqual([
@@ -74,7 +77,7 @@ describe('a page of another site, and who guesses', () => {
     expect(signIns.refused()).toBe(251)
   })
 
-  test('who tries codes of invitations is noted too, and what is none is not looked for', async () => {
+  test('failed invitation codes are logged too, and a malformed code causes no lookup', async () => {
     const before = await refusedSignIns()
     const redeem = vi.spyOn(parley.app.platform.db, 'transaction')
     const guess = (code: string) => fetch(`${parley.origin}/invitations/${code}`, { method: 'POST' })

@@ -6,7 +6,7 @@ import { until } from '../support/until.ts'
 const BUDGET = 30_000
 const AT_ONCE = 50
 
-describe.each(STACKS)('a budget that many runs spend at once, on the %s stack', (stack) => {
+describe.each(STACKS)('a budget shared by many concurrent runs, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -15,7 +15,7 @@ describe.each(STACKS)('a budget that many runs spend at once, on the %s stack', 
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Each generation says that it used so much, and that many are under way at a time. */
+  /** The usage of each generation, and the number of concurrent ones. */
   function generationsUse(inputTokens: number, outputTokens = 60) {
     const seen = { calls: 0 }
     parley.models.script(() => {
@@ -39,7 +39,7 @@ describe.each(STACKS)('a budget that many runs spend at once, on the %s stack', 
     parley.app.platform.db.prisma.run.count({ where: { reservedTokens: { gt: 0 }, status: 'RUNNING' } })
 
   test.each(['agent', 'space'] as const)(
-    'is exceeded by less than a generation where it is that of the %s',
+    'is exceeded by less than one generation if it is the budget of the %s',
     async (whose) => {
       const { human, space } = await parley.room('Ada', {
         ...{ maxConcurrentRuns: AT_ONCE },
@@ -59,7 +59,7 @@ describe.each(STACKS)('a budget that many runs spend at once, on the %s stack', 
     },
   )
 
-  test('refuses nobody while all of it together is not spent: who might exceed it waits', async () => {
+  test('refuses no run until it is used up: a run that might exceed it waits', async () => {
     const { human, space } = await parley.room('Bea', { maxConcurrentRuns: AT_ONCE, budget: { tokensPerDay: BUDGET } })
     generationsUse(100)
     const runs = await runAtOnce([space.id], human, AT_ONCE)
@@ -67,7 +67,7 @@ describe.each(STACKS)('a budget that many runs spend at once, on the %s stack', 
     expect(tokensOf(runs)).toBe(AT_ONCE * 160)
   })
 
-  test('counts what a dead worker had reserved for as long as its lease, and no longer', async () => {
+  test('counts the reservation of a dead worker until its lease ends', async () => {
     const { human, agent, space } = await parley.room('Cy', { maxConcurrentRuns: 2, budget: { tokensPerDay: BUDGET } })
     const { prisma } = parley.app.platform.db
     const id = 'run_01a20000000000000000000000000001'
@@ -91,21 +91,21 @@ describe.each(STACKS)('a budget that many runs spend at once, on the %s stack', 
     await prisma.run.create({ data: { ...dead, leaseUntil: aWhile(), deadlineAt: aWhile() } })
     const seen = generationsUse(100)
     const { runs } = await parley.send(human, space.id, 'Go')
-    await until('it waits', async () => (await parley.run(runs[0]?.id ?? '')).status === 'RUNNING')
-    await until('it has tried', async () => (await parley.eventsOf(runs[0]?.id ?? '')).includes('RunStarted'))
+    await until('the run waits', async () => (await parley.run(runs[0]?.id ?? '')).status === 'RUNNING')
+    await until('the run has tried', async () => (await parley.eventsOf(runs[0]?.id ?? '')).includes('RunStarted'))
     expect(seen.calls).toBe(0)
     await prisma.run.update({ where: { id }, data: { leaseUntil: new Date(Date.now() - 1000) } })
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED', inputTokens: 100 })
     expect((await parley.runWhen(id)).reservedTokens).toBe(0)
   })
 
-  test('is free again after a run that was stopped in the middle of a generation', async () => {
+  test('is released when a run is stopped during a generation', async () => {
     const { human, space } = await parley.room('Dee', { maxConcurrentRuns: 2, budget: { tokensPerDay: 9000 } })
     parley.models.script(() => [{ text: 'Begun' }, { hang: true }])
     const { runs: first } = await parley.send(human, space.id, 'Hang')
-    await until('it has reserved', async () => (await reserved()) === 1)
+    await until('the run has reserved its budget', async () => (await reserved()) === 1)
     const { runs: second } = await parley.send(human, space.id, 'Go')
-    await until('the other waits', async () => (await parley.run(second[0]?.id ?? '')).status === 'RUNNING')
+    await until('the other run waits', async () => (await parley.run(second[0]?.id ?? '')).status === 'RUNNING')
     generationsUse(100)
     await parley.app.domain.control.stopRun(human, { runId: first[0]?.id ?? '', cascade: false })
     expect(await parley.runWhen(second[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })

@@ -5,11 +5,11 @@ import type { Person, Read } from '../support/stage.ts'
 
 const AUDIT = `query ($id: ID!) { auditLog(targetId: $id, action: "claimToolCall", first: 100) { edges { node { id } } } }`
 
-describe.each(RULE_STACKS)('what people may do about one call, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the bounds of one call, on the %s stack', (stack) => {
   const play = playDecisions(stack, { PARLEY_RATE_MESSAGES: '300' })
   const { room } = play
 
-  /** Edits in turn, to the one input and the other, until one is refused. */
+  /** Alternates between two inputs until an edit is refused. */
   async function editUntilRefused(
     people: Person[],
     callId: string,
@@ -24,7 +24,7 @@ describe.each(RULE_STACKS)('what people may do about one call, on the %s stack',
     }
   }
 
-  test('is to edit its input 20 times in all: what stands then can be approved or denied', async () => {
+  test('its input can be edited 20 times; after that it can still be approved or denied', async () => {
     const { alice, bob, carol, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(1)])
     const call = await play.deciders.asked(alice)
     const { edits, end } = await editUntilRefused([alice, bob], call.id, call.approval.inputDigest)
@@ -38,11 +38,11 @@ describe.each(RULE_STACKS)('what people may do about one call, on the %s stack',
     expect(play.service.calls).toEqual([{ key: call.id, input }])
   })
 
-  test('is 100 decisions, of which the last are shown; a denial is taken all the same', async () => {
+  test('it takes 100 decisions and shows the last ones; a denial is always accepted', async () => {
     const { alice, bob, carol, runId } = await room([refundTool(play.service, { quorum: 3 })], [refund(1)])
     const call = await play.deciders.asked(alice)
     const { prisma } = play.parley.app.platform.db
-    // As five people would in turn: about inputs that were edited since.
+    // As five people would in turn: with inputs that were edited since.
     const lapsed = Array.from({ length: 120 }, (_, n) => ({
       ...{ toolCallId: call.id, humanId: bob.id, inputDigest: `before ${n}`, approve: true, counted: false },
       ...{ reason: `${n}`, at: new Date(Date.now() - 1_000_000 + n * 1000) },
@@ -55,7 +55,7 @@ describe.each(RULE_STACKS)('what people may do about one call, on the %s stack',
     await play.parley.runWhen(runId!)
   })
 
-  test('is refused as often as it is tried, and on record 60 times a minute', async () => {
+  test('refused attempts are limited, and recorded at most 60 times a minute', async () => {
     const { alice, bob, runId } = await room([refundTool(play.service, { approverIds: ['@alice'] })], [refund(1)])
     const call = await play.deciders.asked(alice)
     const tried = await Promise.all(Array.from({ length: 80 }, () => play.deciders.decide(bob, call.id, true)))
@@ -66,7 +66,7 @@ describe.each(RULE_STACKS)('what people may do about one call, on the %s stack',
     await play.parley.runWhen(runId!)
   })
 
-  test('is to claim and release it 100 times: one notice of that waits, and the audit log is bounded', async () => {
+  test('it can be claimed and released 100 times, which leaves one waiting notice and a bounded audit log', async () => {
     const notifyUrl = 'http://127.0.0.1:9/gone'
     const { alice, bob, runId } = await room([refundTool(play.service, {})], [refund(1)], { notifyUrl })
     const call = await play.deciders.asked(alice)
@@ -78,14 +78,15 @@ describe.each(RULE_STACKS)('what people may do about one call, on the %s stack',
     }
     await claimAndRelease(alice, 40)
     expect(results).toEqual(new Set(['ClaimToolCallPayload', 'RateLimitedError']))
-    const notices = await prisma.notification.findMany({ where: { toolCallId: call.id } })
+    const notices = await prisma.$queryRaw<{ body: string }[]>`
+      SELECT data->>'body' AS body FROM pgboss.job WHERE name = 'send-notice' AND singleton_key = ${call.id}`
     const claims = notices.filter(({ body }) => JSON.parse(body).type === 'tool_call.claimed')
     expect(claims.length).toBeLessThanOrEqual(2)
     await prisma.toolCall.update({ where: { id: call.id }, data: { claimChanges: 100, claimedById: null } })
     expect(await play.deciders.claim(bob, call.id)).toMatchObject({ __typename: 'LimitExceededError' })
     const { edges } = await play.stage.ask(play.stage.admin, AUDIT, { id: call.id })
     expect(edges.length).toBeLessThanOrEqual(30)
-    // Past the rate of what she sends, she can still deny.
+    // Beyond her rate limit, she can still deny.
     expect(await play.deciders.decide(alice, call.id, true)).toMatchObject({ __typename: 'RateLimitedError' })
     expect(await play.deciders.decide(alice, call.id, false)).toMatchObject({ __typename: 'DecideToolCallPayload' })
     await play.parley.runWhen(runId!)

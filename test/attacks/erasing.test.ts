@@ -9,10 +9,10 @@ const ERASE = `mutation ($input: EraseHumanInput!) {
   eraseHuman(input: $input) { __typename ... on EraseHumanPayload { erasedHumanId } ... on Error { message } }
 }`
 
-/** The first letters of the last ones make an escape sequence of JSON behind a backslash. */
+/** The first characters of the last ones form an escape sequence of JSON after a backslash. */
 const NAMES = ['nora', 'bob', 'tom', 'robert', 'frank', 'uma', 'Ann "A" Lee', 'back\\slash', '$& $1 (.*)+[', '李 🦊']
 
-describe.each(RULE_STACKS)('what is written to make a human impossible to erase, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('text that is meant to prevent an erasure, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   beforeAll(async () => {
@@ -26,7 +26,7 @@ describe.each(RULE_STACKS)('what is written to make a human impossible to erase,
     stage.ask(stage.admin, ERASE, { input: { id: human.id, messages } })
   const unfinished = async (human: { id: string }) =>
     (await db().entity.findUnique({ where: { id: human.id } }))?.formerly
-  /** What the mind's rows hold, as PostgreSQL writes it. */
+  /** The rows of the agent's memory, as PostgreSQL prints them. */
   const mindOf = async (agentId: string): Promise<string> => {
     const rows = await db().$queryRaw<{ row: Read }[]>`
       SELECT payload AS row FROM "InboxEvent" WHERE "agentId" = ${agentId} UNION ALL
@@ -34,7 +34,7 @@ describe.each(RULE_STACKS)('what is written to make a human impossible to erase,
     return JSON.stringify(rows)
   }
 
-  test('a message of somebody else about them changes nothing, and stays as it was written', async () => {
+  test('a message by another member about the erased human stays unchanged', async () => {
     const [mallory, mina] = [await stage.person('Mallory'), await stage.bot('Mina', { mind: 'PERSISTENT' })]
     const victims = await Promise.all(NAMES.map((name) => stage.person(name)))
     const space = await stage.space('Room', [...victims, mallory, mina], { routing: 'BROADCAST' })
@@ -55,10 +55,10 @@ describe.each(RULE_STACKS)('what is written to make a human impossible to erase,
     expect((await stage.messagesIn(space))[0].text).toBe(words)
   })
 
-  test('a name with a line break, or any other, is removed from wherever the server wrote it', async () => {
+  test('a name with line breaks or other special characters is removed from all text that the server wrote', async () => {
     const mina = await stage.bot('Mona', { mind: 'PERSISTENT' })
     const people = await Promise.all(NAMES.map((name) => stage.person(`Zoe ${name}`)))
-    // As an import, or an earlier version, may have brought it.
+    // As an import, or an earlier version, may have left it.
     const broken = await stage.person('Zoe broken')
     await db().entity.update({ where: { id: broken.id }, data: { name: 'Zoe\nbroken\t"\\' } })
     const space = await stage.space('Hall', [...people, broken, mina], { routing: 'BROADCAST' })
@@ -83,7 +83,7 @@ describe.each(RULE_STACKS)('what is written to make a human impossible to erase,
     expect(JSON.stringify(calls)).not.toContain('Zoe')
   })
 
-  test('a row that cannot be written is left for later, and neither the other rows nor the other humans wait for it', async () => {
+  test('a row that cannot be written is postponed, and does not delay other rows or other humans', async () => {
     const [stuck, behind] = [await stage.person('Stuck Steve'), await stage.person('Behind Ben')]
     const minds = [await stage.bot('Mira', { mind: 'PERSISTENT' }), await stage.bot('Maud', { mind: 'PERSISTENT' })]
     for (const mind of minds) {
@@ -110,16 +110,16 @@ describe.each(RULE_STACKS)('what is written to make a human impossible to erase,
 
     await db().$executeRawUnsafe('DROP TRIGGER refuse_row ON "Cycle"')
     await db().$executeRawUnsafe('DROP FUNCTION refuse_row')
-    // The time until the next attempt is over.
+    // Skips the time until the next attempt.
     await db().$executeRaw`UPDATE "Entity" SET formerly = formerly - 'retryAt' WHERE id = ${stuck.id}`
-    await until('a sweep has finished it', async () => {
+    await until('a sweep has finished the erasure', async () => {
       await parley.app.domain.deletion.sweep()
       return (await unfinished(stuck)) === null
     })
     expect(await mindOf(minds[0]?.id ?? '')).not.toContain('Stuck Steve')
   })
 
-  test('an erasure that waits for a run is finished though one before it can make no progress', async () => {
+  test('an erasure that waits for a run finishes although an earlier one makes no progress', async () => {
     const [first, second] = [await stage.person('Never Done'), await stage.person('Soon Done')]
     const formerly = { name: 'Never Done', messages: false, place: 'no place at all' }
     await db().entity.update({ where: { id: first.id }, data: { name: 'Erased', goneAt: new Date(), formerly } })
@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('what is written to make a human impossible to erase,
     expect(await unfinished(first)).toBeNull()
   })
 
-  test('with its messages, all that it wrote is emptied, more than go at once too', async () => {
+  test('an erasure with messages empties all of them, also more than one batch', async () => {
     const [zoe, eve] = [await stage.person('Zoe Writer'), await stage.person('Eve')]
     const space = await stage.space('Long', [zoe, eve])
     await stage.say(zoe, space, 'First')

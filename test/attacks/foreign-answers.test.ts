@@ -9,13 +9,13 @@ import { startMcpServer } from '../support/mcp-server.ts'
 import { type ModelAction, steps } from '../support/model-server-script.ts'
 import { callsOf } from '../support/space-tools.ts'
 
-describe('an answer that no database can hold', () => {
+describe('responses that the database cannot store', () => {
   let parley: TestApplication
   let server: Server
   const received: { path: string; key: unknown }[] = []
 
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'embedded', settings: { PARLEY_LOG_LEVEL: 'silent' } })
+    parley = await startApplication({ settings: { PARLEY_LOG_LEVEL: 'silent' } })
     server = createServer((request, response) => {
       received.push({ path: request.url ?? '', key: request.headers['idempotency-key'] })
       const isFailure = request.url?.includes('500')
@@ -44,7 +44,7 @@ describe('an answer that no database can hold', () => {
     return parley.runWhen(runs[0]?.id ?? '')
   }
 
-  test.each(['/json', '/text', '/json-500', '/text-500'])('of an HTTP tool costs one request: %s', async (at) => {
+  test.each(['/json', '/text', '/json-500', '/text-500'])('of an HTTP tool cost one request: %s', async (at) => {
     const theirs = { name: 'theirs', description: '', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
     const run = await runWith({ tools: [{ ...theirs, url: urlOf(at) }] }, [{ toolCall: 'theirs', input: {} }])
     expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
@@ -56,7 +56,7 @@ describe('an answer that no database can hold', () => {
   test.each<[string, object]>([
     ['a result that says it failed', { isError: true, content: [{ type: 'text', text: 'a\0\ud800' }] }],
     ['a result', { content: [{ type: 'text', text: 'a\0\ud800' }] }],
-  ])('of an MCP tool costs one call, which has a key: %s', async (_, answer) => {
+  ])('of an MCP tool fails at most one call, which has a key: %s', async (_, answer) => {
     const mcp = await startMcpServer([{ name: 'pay', answer: () => answer }])
     const run = await runWith({ mcpServers: [{ name: 'bank', url: mcp.url }] }, [{ toolCall: 'bank__pay', input: {} }])
     expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
@@ -66,7 +66,7 @@ describe('an answer that no database can hold', () => {
     await mcp.close()
   })
 
-  test('of a provider fails the run at its first request, and shows nothing of a key', async () => {
+  test('of a provider fail the run at its first request, and reveal no key', async () => {
     const key = 'azurekey0a1b2c3d4e5f60718293a4b5c6d7e8'
     const run = await runWith({}, [{ error: `bad \0\ud800 key ${key}`, status: 400 }])
     expect(run).toMatchObject({ status: 'FAILED', attempt: 1 })
@@ -76,7 +76,7 @@ describe('an answer that no database can hold', () => {
   })
 })
 
-test('a rejection that nobody handles is logged with an id and counted, and the process lives on', () => {
+test('an unhandled rejection is logged with an id and counted, and the process continues', () => {
   const module = path.resolve('src/app/rejections.ts')
   const script = `
     import { Registry } from 'prom-client'

@@ -24,11 +24,11 @@ const DOUBLING = {
 }
 const nested = (depth: number): JsonObject => (depth === 0 ? {} : { x: nested(depth - 1) })
 
-describe('what somebody else wrote as the schema of a tool', () => {
+describe('a tool schema from an untrusted source', () => {
   let parley: TestApplication
 
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'embedded', settings: { PARLEY_LOG_LEVEL: 'silent' } })
+    parley = await startApplication({ settings: { PARLEY_LOG_LEVEL: 'silent' } })
   })
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
@@ -40,7 +40,7 @@ describe('what somebody else wrote as the schema of a tool', () => {
     execution: 'INTERNAL' as const,
   })
 
-  /** The result of the tool's one call in a run that gives it this input. */
+  /** The result of the tool's only call, in a run with this input. */
   async function callWith(inputSchema: object, input: unknown, storedSchema?: object) {
     const { human, agent, space } = await parley.room('Ada', { tools: [tool(inputSchema)] })
     if (storedSchema !== undefined) {
@@ -56,7 +56,7 @@ describe('what somebody else wrote as the schema of a tool', () => {
     return (await callsOf(parley, run.id))[0]
   }
 
-  test('is refused where its check would be a promise, and accepts nothing where it was kept before', async () => {
+  test('is refused if it cannot be checked synchronously, and an older one accepts no input', async () => {
     const schema = { $async: true, ...string({}) }
     const refused = { code: 'BAD_INPUT', field: 'input.tools.0.inputSchema' }
     await expect(parley.agent('Async', { tools: [tool(schema)] })).rejects.toMatchObject(refused)
@@ -68,17 +68,17 @@ describe('what somebody else wrote as the schema of a tool', () => {
     ['a pattern that tries for hours', string({ pattern: '^(a+)+$' }), { a: `${'a'.repeat(60)}!` }],
     ['choices within choices', DOUBLING, nested(60)],
     [
-      'a list without repeats',
+      'may require unique items',
       { type: 'object', properties: { a: { uniqueItems: true } } },
       { a: Array.from({ length: 20_000 }, (_, n) => ({ n })) },
     ],
-  ])('cannot hold anybody up: %s', async (_, schema, input) => {
+  ])('cannot block others: %s', async (_, schema, input) => {
     expect(await callWith(schema, input)).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_INPUT' } } })
-    // Whoever comes next is checked as ever.
+    // The next caller is checked as usual.
     expect(await callWith(string({ minLength: 2 }), { a: 'ok' })).toMatchObject({ status: 'DONE' })
   })
 
-  test('has no say over other schemas by what it calls itself or its parts', async () => {
+  test('cannot affect other schemas by its id or its definitions', async () => {
     for (const schema of [
       { $id: DRAFT_07, type: 'object' },
       { type: 'object', properties: { a: { $id: DRAFT_07, type: 'string' } } },
@@ -96,12 +96,12 @@ describe('what somebody else wrote as the schema of a tool', () => {
     expect(await callWith(tree, { of: { of: { name: 1 } } })).toMatchObject({ status: 'FAILED' })
   })
 
-  test('is refused where it is longer than a model should be sent each time', async () => {
+  test('is refused if it is too long to be sent to a model every time', async () => {
     const long = { type: 'object', description: 'x'.repeat(70_000) }
     await expect(parley.agent('Long', { tools: [tool(long)] })).rejects.toMatchObject({ code: 'BAD_INPUT' })
   })
 
-  test('of an MCP server is looked at only where the tool is trusted: one that the server adds waits for an admin', async () => {
+  test('of an MCP server is checked only if the tool is trusted: new tools wait for an admin', async () => {
     const server: McpServer = await startMcpServer([{ name: 'add' }])
     const { human, agent, space } = await parley.room('Ada', { mcpServers: [{ name: 'odd', url: server.url }] })
     const offered = async () => {
@@ -117,7 +117,7 @@ describe('what somebody else wrote as the schema of a tool', () => {
         ?.tools.map(({ name, confirmed }) => ({ name, confirmed }))
     expect(await offered()).toEqual(['odd__add'])
     server.tools.push({ name: 'new', inputSchema: { type: 'object', properties: { a: { pattern: '^(a+)+$' } } } })
-    // Another agent's session is asked anew; this one's list is fresh for a minute.
+    // Another agent's session is listed again; this one's list is fresh for a minute.
     await parley.app.domain.agents.update(parley.admin, {
       id: agent.id,
       mcpServers: [{ name: 'odd', url: server.url, headers: { 'x-again': '1' } }],

@@ -15,14 +15,14 @@ const lightOf = (spaceId: string) => `subscription { spaceMessages(spaceId: "${s
 const heavyOf = (spaceId: string) => `subscription { spaceMessages(spaceId: "${spaceId}") { __typename
   ... on MessagePosted { message { space { messages(last: 15) { edges { node { text } } } } } } } }`
 
-describe('what costs others much', () => {
+describe('expensive events', () => {
   let parley: TestServer
 
   beforeAll(async () => {
     const settings = { PARLEY_RATE_REQUESTS: '200', PARLEY_RATE_MESSAGES: '0' }
-    // An event of these heavy subscriptions is some 450,000 characters long.
+    // An event of these heavy subscriptions has some 450,000 characters.
     const pacing = { burst: 1_000_000, perSecond: 300_000 }
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings, pacing })
+    parley = await startTestServer({ worker: false, settings, pacing })
   })
   afterAll(() => parley?.close())
 
@@ -36,7 +36,7 @@ describe('what costs others much', () => {
         if (spaceMessages.__typename === 'MessagePosted') posted += 1
       },
     )
-    await until('it stands', async () => watched.seen.length > 0)
+    await until('the subscription is active', async () => watched.seen.length > 0)
     return { client, posted: () => posted }
   }
   const remainingOf = async (client: ParleyClient) => {
@@ -44,7 +44,7 @@ describe('what costs others much', () => {
     return data?.viewer.rateLimits.find(({ name }) => name === 'requests')?.remaining ?? 0
   }
 
-  test('of events is paced, whoever writes them: neither the viewer nor those who ask the same pay for it with their rates', async () => {
+  test('are paced, from any sender, and are not charged to the rates of the subscribers', async () => {
     const [mallory, bob, carol] = [
       await parley.human('Mallory'),
       await parley.human('Bob'),
@@ -57,22 +57,23 @@ describe('what costs others much', () => {
     for (let n = 0; n < 15; n += 1) await parley.send(bob, spaceId, LONG)
     const other = await watching(mallory, heavyOf(elsewhere))
     for (let n = 0; n < 15; n += 1) await parley.send(bob, elsewhere, LONG)
-    await until('she has spent what she may receive at once', async () => other.posted() > 0)
+    await until('she has used up her burst', async () => other.posted() > 0)
     const heavy = await watching(mallory, heavyOf(spaceId))
     const same = await watching(carol, heavyOf(spaceId))
     const light = await watching(bob, lightOf(spaceId))
     const before = await remainingOf(heavy.client)
     for (let n = 1; n <= 4; n += 1) {
       await parley.send(bob, spaceId, LONG)
-      await until('one who asks for little receives it', async () => light.posted() === n)
-      if (n === 1) await until('so does one who asks the same', async () => same.posted() === 1)
+      await until('a light subscription gets the event', async () => light.posted() === n)
+      if (n === 1)
+        await until('another subscription with the same selection gets the event', async () => same.posted() === 1)
     }
     expect(heavy.posted()).toBeLessThan(4)
     expect(await remainingOf(heavy.client)).toBeGreaterThan(before - 5)
-    await until('the other receives the rest', async () => heavy.posted() === 4)
+    await until('the other viewer gets the rest', async () => heavy.posted() === 4)
   })
 
-  test('of what changes in a list of spaces costs nothing either, however long the last messages are', async () => {
+  test('of a list of spaces are not charged either, however long the last messages are', async () => {
     const [mallory, bob] = [await parley.human('Mallory'), await parley.human('Bob')]
     const input = { name: 'Hall', routing: 'BROADCAST' as const, memberIds: [mallory.id, bob.id] }
     const { id: spaceId } = await parley.app.domain.spaces.create(parley.admin, input)
@@ -81,16 +82,16 @@ describe('what costs others much', () => {
       { toString: () => LAST_MESSAGES },
       {},
     )
-    await until('it stands', async () => list.seen.length > 0)
+    await until('the subscription is active', async () => list.seen.length > 0)
     const before = await remainingOf(client)
     for (let n = 1; n <= 4; n += 1) {
       await parley.send(mallory, spaceId, LONG)
-      await until('he is told', async () => list.seen.length > n)
+      await until('he gets the event', async () => list.seen.length > n)
     }
     expect(await remainingOf(client)).toBe(before - 1)
   })
 
-  test('a socket that goes on past its rate is read more slowly: what it sends is answered all the same', async () => {
+  test('a socket over its rate is read more slowly, and its operations are still answered', async () => {
     const token = await parley.tokenOf(await parley.human('Mallory'))
     const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
     const refused: number[] = []
@@ -105,10 +106,10 @@ describe('what costs others much', () => {
       socket.send(JSON.stringify({ id: String(id), type: 'subscribe', payload: { query: HEAVY } }))
     }
     for (let id = 0; id < MANY; id += 1) ask(id)
-    await until('it is past its rate', async () => refused.length >= 100)
+    await until('the socket is beyond its rate', async () => refused.length >= 100)
     const began = performance.now()
     for (let id = MANY; id < 2 * MANY; id += 1) ask(id)
-    await until('all are answered', async () => refused.length >= MANY, { timeoutMs: 30_000 })
+    await until('all operations have results', async () => refused.length >= MANY, { timeoutMs: 30_000 })
     expect(performance.now() - began).toBeGreaterThan(1000)
     socket.terminate()
   })

@@ -10,19 +10,19 @@ import {
   isNonNullType,
 } from 'graphql'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { schema } from '../../src/schema/schema.ts'
+import { schema } from '../../src/graphql/schema.ts'
 import { STACKS } from '../support/application.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-// Made from the schema: what takes an id or a text is tried with one that no database can hold.
+// Built from the schema: passes an id or text that no database can store to every argument for one.
 
 const TEXTS = { 'a NUL': 'agt_\0', 'half a surrogate pair': 'spc_\ud800' }
 const DEEPEST = 3
 
 const NUMBERS: Record<string, unknown> = { Int: 1, Float: 1, Boolean: true, DateTime: '2026-01-01T00:00:00Z', JSON: {} }
 
-/** A value of the type, every id and text in it being this one. */
+/** A value of the type, with this text as every id and text. */
 function madeOf(type: GraphQLInputType, text: string, depth = 0): unknown {
   const nullable = getNullableType(type)
   if (isListType(nullable)) return [madeOf(nullable.ofType, text, depth)]
@@ -33,7 +33,7 @@ function madeOf(type: GraphQLInputType, text: string, depth = 0): unknown {
   return Object.fromEntries(given.map((field) => [field.name, madeOf(field.type, text, depth + 1)]))
 }
 
-/** Each argument by itself, beside those that must be there. */
+/** Each argument separately, next to the required ones. */
 function questionsOf(field: GraphQLField<unknown, unknown>): { names: string[]; operation: string }[] {
   const required = field.args.filter(({ type }) => isNonNullType(type)).map(({ name }) => name)
   const sets = [required, ...field.args.map(({ name }) => [...new Set([...required, name])])]
@@ -47,7 +47,7 @@ function questionsOf(field: GraphQLField<unknown, unknown>): { names: string[]; 
   })
 }
 
-/** Everything that can be asked for, with this text wherever one is taken. */
+/** Every operation, with this text for every argument that accepts one. */
 function operationsWith(text: string): { what: string; operation: string; variables: object }[] {
   const roots = { query: schema.getQueryType(), mutation: schema.getMutationType() }
   return Object.entries(roots).flatMap(([kind, root]) =>
@@ -61,7 +61,7 @@ function operationsWith(text: string): { what: string; operation: string; variab
   )
 }
 
-describe.each(STACKS)('texts that no database can hold, on the %s stack', (stack) => {
+describe.each(STACKS)('text that the database cannot store, on the %s stack', (stack) => {
   let parley: TestServer
   let clients: ParleyClient[]
 
@@ -72,7 +72,7 @@ describe.each(STACKS)('texts that no database can hold, on the %s stack', (stack
   afterAll(() => parley?.close())
 
   test.each(Object.entries(TEXTS))(
-    '%s is an answer like any other, wherever an id or a text is taken',
+    '%s gets an ordinary response in every field that takes an id or text',
     async (_, text) => {
       const operations = operationsWith(text)
       expect(operations.length).toBeGreaterThan(80)

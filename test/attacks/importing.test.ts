@@ -35,10 +35,10 @@ async function textsOf(lines: AsyncIterable<string>): Promise<string[]> {
   return texts
 }
 
-/** An id of the same kind that nothing has. */
+/** An unused id of the same kind. */
 const another = (id: string) => newId(id.slice(0, 3) as 'msg')
 
-describe.each(RULE_STACKS)('a file that claims to be the export of one space, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a hostile file that claims to be the export of one space, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   let alice: Person
@@ -57,10 +57,10 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     parley.models.script(forAgent('Bare', steps([sayIn(secret.id, 'The code is 4711.')], [{ text: 'Said.' }])))
     await stage.say(alice, secret, 'What is the code?')
     await stage.endedRuns(bare, 1)
-    // A worker writes this once more; then nothing but the import changes a row.
+    // A worker writes this once more; after that, only the import changes rows.
     const { prisma } = parley.app.platform.db
     await until(
-      'its usage is published',
+      'the run has its usage published',
       async () => (await prisma.rootUsage.count({ where: { tellAt: { not: null } } })) === 0,
     )
   })
@@ -83,7 +83,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     return new Set(rows.flat())
   }
 
-  /** The export of a small space of Mallory's, which is gone then: she keeps the file. */
+  /** The export of a small, deleted space of Mallory's: she keeps the file. */
   async function fileOfMallory(): Promise<{ space: Named; lines: string[] }> {
     const space = await stage.space('Small talk', [mallory])
     await stage.say(mallory, space, 'hello')
@@ -98,7 +98,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     ...lines.slice(-1),
   ]
 
-  test('changes no row that is here, whatever rows of another space it adds, under their ids or others', async () => {
+  test('changes no existing row, even if it names rows of other spaces', async () => {
     const foreign = (await textsOf(exportSpace(db(), secret.id)))
       .map((line) => JSON.parse(line) as Line)
       .filter(({ row }) => row !== undefined)
@@ -108,7 +108,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
       row: 'id' in row ? { ...row, id: another(row['id']), seq: 99 } : row,
     }))
     const { space, lines } = await fileOfMallory()
-    // And with Mallory in the place of whoever is named.
+    // And with Mallory's id instead of Alice's.
     const hers = JSON.parse(JSON.stringify(renamed).replaceAll(alice.id, mallory.id)) as Line[]
     const before = await dump()
     const imported = await load(withRows(lines, [...foreign, ...renamed, ...hers]))
@@ -122,7 +122,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     expect(await stage.ask(mallory.client, SPACE, { id: secret.id })).toBeNull()
   })
 
-  test('gives an agent that is here no tool, no MCP server and no other settings', async () => {
+  test('gives an existing agent no tools, no MCP servers and no other settings', async () => {
     const { lines } = await fileOfMallory()
     const tool = {
       agentId: bare.id,
@@ -164,7 +164,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     expect((await stage.ask(stage.admin, INTERNALS, { id: bare.id })).internals).toEqual({ tools: [], mcpServers: [] })
   })
 
-  test('frees no confidential space: one that was deleted here comes back as it was', async () => {
+  test('does not lift confidentiality: a confidential space that was deleted is confidential again', async () => {
     const [eve, space] = [await stage.person('Eve'), await stage.space('Diary', [mallory], { confidential: true })]
     await stage.say(mallory, space, 'for me')
     const lines = await textsOf(exportSpace(db(), space.id))
@@ -174,7 +174,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     expect(await stage.ask(eve.client, SPACE, { id: space.id })).toBeNull()
   })
 
-  test('makes nobody who signs in elsewhere: such a human refuses the import, and a new one gets no externalId', async () => {
+  test('creates no human who signs in by an external id: such a human refuses the import, and new ones get no externalId', async () => {
     const { space, lines } = await fileOfMallory()
     await parley.app.domain.humans.update(parley.admin, { id: alice.id, externalId: `alice-${stack}` })
     const [entity, future] = [newId('hum'), newId('hum')]
@@ -204,7 +204,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     expect(members.toSorted()).toEqual([alice.id, mallory.id].toSorted())
   })
 
-  test('starts no erasure, blocks no key of plans, and is charged to no root that is here', async () => {
+  test('starts no erasure, blocks no plan key, and charges no existing root', async () => {
     const { space, lines } = await fileOfMallory()
     const plan = `${newId('pln')}:2030-01-01T00:00:00.000Z`
     const [root] = await db().prisma.run.findMany({ where: { agentId: bare.id } })
@@ -247,7 +247,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     })
   })
 
-  test('shows no call of others in a message', async () => {
+  test('shows no tool call of other runs in a message', async () => {
     const { space, lines } = await fileOfMallory()
     const [call] = await db().prisma.toolCall.findMany({ where: { agentId: bare.id } })
     const message = lines.map((line) => JSON.parse(line) as Line).find(({ table }) => table === 'Message')?.row ?? {}
@@ -262,7 +262,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     )
     const [, other] = (await stage.messagesIn(space)) as Read[]
     expect(other.parts).toMatchObject([{ __typename: 'TextPart', text: 'look' }])
-    // Numbers go on after the last one.
+    // Numbering continues after the last one.
     await stage.say(mallory, space, 'and on')
     expect((await stage.messagesIn(space)).map(({ text }) => text)).toEqual(['hello', 'look', 'and on'])
   })
@@ -285,7 +285,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
       'no usable row of its space',
     ],
     [
-      'of a space with a strange id',
+      'with a malformed space id',
       ([heading = '', ...lines]) => [heading.replace('spc_', 'spx_'), ...lines],
       'not a space export',
     ],
@@ -296,7 +296,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     expect(await dump()).toEqual(before)
   })
 
-  test('is refused wherever it is cut off, changes nothing, and is imported whole afterwards', async () => {
+  test('is refused wherever it is truncated, changes nothing, and is imported completely afterwards', async () => {
     const { space, lines } = await fileOfMallory()
     const before = await dump()
     for (let kept = 0; kept < lines.length; kept++) await expect(load(lines.slice(0, kept))).rejects.toThrow()
@@ -305,7 +305,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     await expect(load(lines)).rejects.toThrow(`The space ${space.id} already exists`)
   })
 
-  test('a dry run writes nothing, and names first the agents and the addresses that would be called', async () => {
+  test('a dry run writes nothing, and lists agents and tool addresses first', async () => {
     const tool = {
       name: 'send',
       description: 'd',
@@ -334,7 +334,7 @@ describe.each(RULE_STACKS)('a file that claims to be the export of one space, on
     expect(await dump()).toEqual(before)
   })
 
-  test('an honest one has all of its tools, also more than are written at once', async () => {
+  test('an honest file keeps all of its tools, also more than one batch', async () => {
     const tools = Array.from({ length: 70 }, (_, index) => ({
       name: `tool_${index}`,
       description: 'd',
@@ -358,11 +358,11 @@ describe.each(RULE_STACKS)('an export, on the %s stack', (stack) => {
   let to: TestServer
   beforeAll(async () => {
     from = await startTestServer({ stack })
-    to = await startTestServer({ stack: 'embedded' })
+    to = await startTestServer()
   })
   afterAll(() => Promise.all([from?.close(), to?.close()]))
 
-  test('has no words of other confidential spaces, and what comes from them stays confidential where they are not', async () => {
+  test('contains no confidential text of other spaces, and its rows keep labels whose space is missing', async () => {
     const [here, there] = [await openStage(from), await openStage(to)]
     const [alice, bob] = [await here.person('Alice'), await here.person('Bob')]
     const ada = await here.bot('Ada')
@@ -381,7 +381,7 @@ describe.each(RULE_STACKS)('an export, on the %s stack', (stack) => {
     from.models.script(forAgent('Ada', steps(...leaks)))
     await here.say(alice, team, 'What is new?')
     await here.endedRuns(ada, 2)
-    // Where all may hear it, she says it; what was said there belongs there.
+    // The agent may post it where all may read it; the content still comes from the confidential space.
     from.models.script(forAgent('Ada', steps(reads, [sayIn(pair.id, 'On Friday.')], [{ text: 'SWORDFISH told.' }])))
     await here.say(alice, pair, 'When is it?')
     await here.endedRuns(ada, 3)
@@ -419,7 +419,7 @@ describe.each(RULE_STACKS)('an export, on the %s stack', (stack) => {
 })
 
 describe('lines of a file', () => {
-  test('are read one by one from any chunks, and refused past a length', async () => {
+  test('are read one by one from any chunks, and refused beyond a length', async () => {
     const text = 'first\r\nsécond 🦊\n\nlast'
     for (const size of [1, 2, 3, 7, 100]) {
       const bytes = Buffer.from(text)
@@ -437,8 +437,8 @@ describe('lines of a file', () => {
   })
 })
 
-describe.skipIf(!hasPostgres)('an import that is killed', () => {
-  test('has written nothing, and is done when it is repeated', async () => {
+describe.skipIf(!hasPostgres)('an import whose process is killed', () => {
+  test('has written nothing, and succeeds when it is repeated', async () => {
     const parley = await startTestServer({ stack: 'postgres', worker: false })
     const stage = await openStage(parley)
     const person = await stage.person('Husam')
@@ -465,7 +465,7 @@ describe.skipIf(!hasPostgres)('an import that is killed', () => {
     const child = spawn('node', ['scripts/import.ts'], { env, stdio: ['pipe', 'ignore', 'ignore'] })
     child.stdin.on('error', () => {})
     for (const line of [...lines.slice(0, -1), ...more]) child.stdin.write(`${line}\n`)
-    await until('it has read some of it', isStaging)
+    await until('the cycle has read part of it', isStaging)
     child.kill('SIGKILL')
     await once(child, 'exit')
     expect(await prisma.message.count({ where: { spaceId: space.id } })).toBe(0)

@@ -25,7 +25,7 @@ const CLAIM = `mutation ($id: ID!, $release: Boolean!) {
 const STOP = 'mutation ($id: ID!) { result: stopRun(input: { runId: $id }) { __typename ... on Error { message } } }'
 const PENDING = '{ viewer { pendingToolCalls { id approval { inputDigest } run { id } } } }'
 
-/** What somebody who subscribes may ask about each event, light and heavy. */
+/** The selections of a subscriber for each event, light and heavy. */
 const FIELDS = [
   '__typename cursor',
   '__typename ... on MessagePosted { message { id text sender { id name } } }',
@@ -39,7 +39,7 @@ const VIEWER =
 
 type Result = { __typename?: string; message?: string; [field: string]: unknown }
 
-describe(`what others do, at random with seed ${SEED}`, () => {
+describe(`random activity of other members, with seed ${SEED}`, () => {
   let parley: TestServer
   const random = randomOf(SEED)
 
@@ -69,7 +69,7 @@ describe(`what others do, at random with seed ${SEED}`, () => {
     return `x${some.repeat(Math.floor((random() * 31_998) / some.length))}`
   }
 
-  /** Bob, who must not notice; and his spaces: with Mallory, without, and some to leave. */
+  /** Bob, who must not be affected; and his spaces: with Mallory, without, and some to leave. */
   async function createWorld() {
     const bob = await parley.human('Bob')
     const carol = await parley.human('Carol')
@@ -85,7 +85,7 @@ describe(`what others do, at random with seed ${SEED}`, () => {
   }
   type World = Awaited<ReturnType<typeof createWorld>>
 
-  /** One hostile member: whatever it may do, at random and as fast as it is answered. Refusals do not stop it. */
+  /** One hostile member: any allowed actions, at random and as fast as the server responds. Refusals do not stop it. */
   async function attack(viewer: HumanViewer, { common, noisy }: World, random: Random, end: AbortSignal) {
     const [client, ...others] = await clientsOf(viewer, 3)
     const subscriptions: { stop(): void }[] = []
@@ -130,7 +130,7 @@ describe(`what others do, at random with seed ${SEED}`, () => {
     return data?.result ?? {}
   }
 
-  test('neither refuses anything to a bystander, nor costs it anything', {
+  test('causes no refusal for a bystander and is not charged to them', {
     timeout: SECONDS * 1000 + 120_000,
   }, async () => {
     const world = await createWorld()
@@ -149,11 +149,11 @@ describe(`what others do, at random with seed ${SEED}`, () => {
     for (const spaceId of [common, ...noisy])
       for (const fields of FIELDS) subscribe(`subscription { spaceMessages(spaceId: "${spaceId}") { ${fields} } }`)
     subscribe(VIEWER)
-    await until('he is told of what they do', () => own.events > 50)
+    await until('he gets events of the hostile members', () => own.events > 50)
 
     const idle = await remaining()
     await sleep(2000)
-    // Unless his minute began anew.
+    // A new minute may have begun.
     expect(await remaining()).toBeGreaterThanOrEqual(idle)
 
     const deadline = Date.now() + SECONDS * 1000
@@ -180,7 +180,7 @@ describe(`what others do, at random with seed ${SEED}`, () => {
     expect(Math.min(...Object.values(done))).toBeGreaterThan(0)
   })
 
-  /** A call of a run of his own that waits for a decision. */
+  /** A call of his own run that waits for a decision. */
   async function waitingCall(client: ParleyClient, spaceId: string) {
     const { runs = [] } = (await asked(client, SEND, { spaceId, text: 'pay, please' })) as { runs?: { id: string }[] }
     const [run] = runs

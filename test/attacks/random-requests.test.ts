@@ -4,16 +4,15 @@ import { sendRandomDocuments, sendRandomFrames, type Target } from '../support/r
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const COUNT = 400
-/** The same each time, so that nothing fails here by chance; test/faults sends many more, and others. */
+/** The same seed each time, so that the test is deterministic; test/faults sends many more, with other seeds. */
 const SEED = 17
 
-describe('what is made at random from the schema', () => {
+describe('requests generated at random from the schema', () => {
   let parley: TestServer
   let target: Target
 
   beforeAll(async () => {
     parley = await startTestServer({
-      stack: 'embedded',
       worker: false,
       settings: { PARLEY_RATE_REQUESTS: '0', PARLEY_RATE_MESSAGES: '0', PARLEY_RATE_TRIGGERS: '0' },
     })
@@ -31,7 +30,7 @@ describe('what is made at random from the schema', () => {
   })
   afterAll(() => parley?.close())
 
-  test.each(TIMES)('nor by the instant %s', async (time) => {
+  test.each(TIMES)('an out-of-range instant causes no internal error: %s', async (time) => {
     const admin = await parley.clientOf(parley.admin)
     const { errors = [] } = await admin.ask(
       `mutation ($at: DateTime!) { createAccessToken(input: { expiresAt: $at, grant: { admin: {} } }) { __typename } }`,
@@ -43,11 +42,11 @@ describe('what is made at random from the schema', () => {
     for (const { extensions } of errors) expect(extensions?.['code']).toBe('BAD_USER_INPUT')
   })
 
-  test('is answered as documents, and never by a fault within', async () => {
+  test('cause no internal error as HTTP documents', async () => {
     expect(await sendRandomDocuments(target, COUNT, SEED)).toEqual([])
   })
 
-  test('is answered as messages of sockets, and never by a fault within', async () => {
+  test('cause no internal error as WebSocket messages', async () => {
     expect(await sendRandomFrames(target, COUNT, SEED)).toEqual([])
   })
 })

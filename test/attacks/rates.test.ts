@@ -11,7 +11,7 @@ const SEND = `mutation ($spaceId: ID!) { sendMessage(input: { spaceId: $spaceId,
 const RATES = '{ viewer { rateLimits { name limit remaining resetsAt } } }'
 const HEAVY = `{ ${Array.from({ length: 20 }, (_, n) => `a${n}: spaces(first: 100) { edges { node { id name } } }`).join(' ')} }`
 
-describe.each(STACKS.slice(-1))('past a rate, on the %s stack', (stack) => {
+describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stack) => {
   let parley: TestServer
 
   beforeAll(async () => {
@@ -35,7 +35,7 @@ describe.each(STACKS.slice(-1))('past a rate, on the %s stack', (stack) => {
       }
     ).viewer.rateLimits
 
-  test('of messages a mutation says when to try again, and others send theirs', async () => {
+  test('of messages learns when to retry, and others can still post', async () => {
     const { client, spaceId } = await someone('Ada')
     const results: { __typename: string; retryAfterMs?: number }[] = []
     for (let n = 0; n < 7; n += 1) {
@@ -59,7 +59,7 @@ describe.each(STACKS.slice(-1))('past a rate, on the %s stack', (stack) => {
     expect(await limitsOf(await parley.clientOf(parley.admin))).toEqual([])
   })
 
-  test('of requests, counted by what they ask for, the answer is 429 with Retry-After; a mutation that can answers itself', async () => {
+  test('of requests, weighed by complexity, gets 429 with Retry-After, or RateLimitedError from a mutation that lists it', async () => {
     const { human, client, spaceId } = await someone('Eve')
     const other = await someone('Fay')
     const token = await parley.tokenOf(human)
@@ -82,13 +82,13 @@ describe.each(STACKS.slice(-1))('past a rate, on the %s stack', (stack) => {
     expect(await (await ask(SEND, { spaceId })).json()).toMatchObject({
       data: { sendMessage: { __typename: 'RateLimitedError', code: 'RATE_LIMITED' } },
     })
-    // The same viewer by another way, and somebody else.
+    // The same viewer over another transport, and another viewer.
     const bySocket = client.subscribe({ toString: () => 'query { viewer { id } }' }, {})
     expect(JSON.stringify(await bySocket.ended)).toContain('RATE_LIMITED')
     expect((await other.client.ask('{ viewer { id } }')).status).toBe(200)
   })
 
-  test('documents that are refused count by their length, and past the rate long ones are not read', async () => {
+  test('of documents is charged by length, and long documents are not parsed', async () => {
     const { client } = await someone('Hal')
     const long = (n: number) => `{ ${'viewer { id scope } '.repeat(300)} nothing${n} }`
     const codes: unknown[] = []
@@ -100,7 +100,7 @@ describe.each(STACKS.slice(-1))('past a rate, on the %s stack', (stack) => {
     expect(JSON.stringify(await bySocket.ended)).toContain('RATE_LIMITED')
   })
 
-  test('of triggers a service and a webhook are told so', async () => {
+  test('of triggers gets an error, as a service and as a webhook', async () => {
     const agent = await parley.agent('Hooked', { mind: 'PERSISTENT' })
     const service = await parley.clientOf({
       scope: 'SERVICE',
@@ -137,7 +137,7 @@ describe.each(STACKS.slice(-1))('past a rate, on the %s stack', (stack) => {
     expect(Number((await deliver('d-5')).headers.get('retry-after'))).toBeGreaterThan(0)
   })
 
-  test.skipIf(stack === 'embedded')('another process of the deployment counts the same', async () => {
+  test.skipIf(stack === 'embedded')('is over its rate in every process of the deployment', async () => {
     const { client, human } = await someone('Gil')
     await client.ask(HEAVY)
     const beside = await startTestServer({
@@ -148,12 +148,12 @@ describe.each(STACKS.slice(-1))('past a rate, on the %s stack', (stack) => {
     })
     const there = await beside.clientOf(human)
     const used = 200 - (await limitsOf(client)).find(({ name }) => name === 'requests')!.remaining
-    await until('what was counted there is known here', async () => {
+    await until('this process has read the count of the other one', async () => {
       const rate = (await limitsOf(there)).find(({ name }) => name === 'requests')
       return rate !== undefined && 200 - rate.remaining > used
     })
-    await until('it is refused there too', async () => (await there.ask(HEAVY)).status === 429)
-    await until('and here', async () => (await client.ask('{ viewer { id } }')).status === 429)
+    await until('the other process refuses it too', async () => (await there.ask(HEAVY)).status === 429)
+    await until('this process refuses it', async () => (await client.ask('{ viewer { id } }')).status === 429)
     await beside.close()
   })
 })

@@ -5,20 +5,19 @@ import { findProbes, type Probe } from '../support/response-probes.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** Small, so that little has to be asked for to pass it. */
+/** Small, so that small requests can exceed it. */
 const MOST_RESPONSE_BYTES = 256 * 1024
-/** The braces and names around what is counted, and what an error says. */
+/** The braces and names around the counted content, and the text of an error. */
 const ENVELOPE_BYTES = 16 * 1024
 const LONG = 30_000
 
-describe('a response that asks often for what is long', () => {
+describe('responses that repeat long content', () => {
   let parley: TestServer
   let probes: Probe[]
   let clients: Record<string, Awaited<ReturnType<TestServer['clientOf']>>>
 
   beforeAll(async () => {
     parley = await startTestServer({
-      stack: 'embedded',
       settings: {
         PARLEY_MAX_RESPONSE_BYTES: String(MOST_RESPONSE_BYTES),
         PARLEY_RATE_REQUESTS: '0',
@@ -78,7 +77,7 @@ describe('a response that asks often for what is long', () => {
     await admin.ask('mutation ($i: UpdateSpaceInput!) { updateSpace(input: $i) { __typename } }', { i: described })
   }
 
-  test('is found for what members, agents and admins wrote, by walking the schema', () => {
+  test('cover everything that members, agents and admins can write, by walking the schema', () => {
     const names = probes.map(({ name }) => name)
     const expected = [
       ...['Message.text', 'TextPart.text', 'ToolCall.input', 'Space.description', 'Agent.description'],
@@ -95,7 +94,7 @@ describe('a response that asks often for what is long', () => {
     expect(expected.filter((name) => !names.includes(name))).toEqual([])
   })
 
-  test('stays within the bound, or is refused as too complex, for each field and list that is long', async () => {
+  test('stay within the bound, or get QUERY_TOO_COMPLEX, for each long field and list', async () => {
     const findings: string[] = []
     let past = 0
     for (const { name, document, bytes, mostTimes, viewer } of probes) {

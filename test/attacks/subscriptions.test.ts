@@ -9,7 +9,6 @@ describe('the subscriptions of one human', () => {
 
   beforeAll(async () => {
     parley = await startTestServer({
-      stack: 'embedded',
       worker: false,
       settings: { PARLEY_MAX_SOCKETS_PER_VIEWER: '3' },
     })
@@ -30,11 +29,11 @@ describe('the subscriptions of one human', () => {
     return client
   }
   const watch = (client: ParleyClient, text: string) => client.subscribe({ toString: () => text } as never, {} as never)
-  /** Whether it stands, once that is known. */
+  /** Whether it is active, once that is known. */
   async function standing(client: ParleyClient, text: string): Promise<string> {
     const watched = watch(client, text)
     const ended = watched.ended.then((reason) => JSON.stringify(reason))
-    const stands = until('it stands', async () => watched.seen.length > 0).then(() => 'stands')
+    const stands = until('the subscription is active', async () => watched.seen.length > 0).then(() => 'stands')
     return Promise.race([ended, stands])
   }
   const heavy = (
@@ -44,7 +43,7 @@ describe('the subscriptions of one human', () => {
     ... on SpaceSnapshot { space { ${Array.from({ length: 25 }, (_, a) => `a${a}: messages(last: 100) { edges { node { id text sender { id } } } }`).join(' ')} } }
     ... on MessagePosted { message { space { ${Array.from({ length: 25 }, (_, a) => `a${a}: messages(last: 100) { edges { node { id text sender { id } } } }`).join(' ')} } } } } }`
 
-  test('that ask for much, each in another way, are few; the same way may stand often', async () => {
+  test('with different expensive selections are limited to a few; the same selection may be open often', async () => {
     const { spaceId, token } = await someone()
     const client = socketOf(token)
     const results: string[] = []
@@ -63,7 +62,7 @@ describe('the subscriptions of one human', () => {
     const sockets = [socketOf(token), socketOf(token), socketOf(token)]
     const one = sockets[0]!
     const watched = Array.from({ length: 298 }, (_, n) => watch(sockets[(n + 1) % 3]!, light))
-    await Promise.all(watched.map((each) => until('it stands', async () => each.seen.length > 0)))
+    await Promise.all(watched.map((each) => until('the subscription is active', async () => each.seen.length > 0)))
     const byStream = () =>
       fetch(`${parley.origin}/graphql`, {
         method: 'POST',
@@ -76,10 +75,10 @@ describe('the subscriptions of one human', () => {
     expect(await standing(one, light)).toContain('RATE_LIMITED')
     for (const stream of streams) await stream.body?.cancel()
     watched[0]?.stop()
-    await until('there is room again', async () => (await standing(one, light)) === 'stands')
+    await until('another one is accepted again', async () => (await standing(one, light)) === 'stands')
   })
 
-  test('to viewerEvents, which follows all of its spaces, are two hundred at most', async () => {
+  test('to viewerEvents follow at most two hundred spaces in total', async () => {
     const { token } = await someone()
     const sockets = [socketOf(token), socketOf(token), socketOf(token)]
     const watched = Array.from({ length: 201 }, (_, n) =>
@@ -89,7 +88,7 @@ describe('the subscriptions of one human', () => {
     expect(JSON.stringify(refused)).toContain('RATE_LIMITED')
   })
 
-  test('and queries that wait when their socket goes are no fault within', async () => {
+  test('that wait when their socket closes cause no internal error', async () => {
     const { token } = await someone()
     const logged = vi.spyOn(parley.app.platform.logger, 'error')
     const client = createParleyClient({ origin: parley.origin, token })
@@ -99,7 +98,7 @@ describe('the subscriptions of one human', () => {
     const page = vi.spyOn(parley.app.domain.spaces, 'page').mockReturnValue(gate)
     const fields = Array.from({ length: 240 }, (_, n) => `b${n}: name`).join(' ')
     for (let n = 0; n < 3; n += 1) watch(client, `{ spaces(first: 100) { edges { node { ${fields} } } } }`)
-    await until('one of them is at work', async () => page.mock.calls.length > 0)
+    await until('one of the operations is running', async () => page.mock.calls.length > 0)
     await client.close()
     await until('its socket is gone', async () => (await openSockets()) === before)
     open({ items: [], hasNextPage: false, hasPreviousPage: false } as never)

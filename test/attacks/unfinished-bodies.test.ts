@@ -5,7 +5,10 @@ import { until } from '../support/until.ts'
 
 const MIB = 1024 * 1024
 const BODIES = 600
-/** Since the last of the bodies stopped arriving: on a busy machine it takes this process seconds to send so much to itself. */
+/**
+ * Since the last of the bodies stopped arriving: on a busy machine this process needs seconds to send so much to
+ * itself.
+ */
 const CLOSED_WITHIN_MS = 15_000
 
 describe('request bodies that never end', () => {
@@ -15,7 +18,7 @@ describe('request bodies that never end', () => {
   let lastSentAt = 0
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
     token = await parley.tokenOf(await parley.human('Ada'))
   })
   afterAll(async () => {
@@ -38,7 +41,7 @@ describe('request bodies that never end', () => {
       sender.received += data
     })
     socket.on('error', () => {})
-    // The server has closed its side, or all of it.
+    // The server has closed its side, or the connection.
     socket.on('end', () => {
       sender.isClosed = true
     })
@@ -65,7 +68,7 @@ describe('request bodies that never end', () => {
       body: JSON.stringify({ query }),
     })
 
-  test(`${BODIES} of 1 MiB are all closed within 15 s; the process holds a bounded part of them and goes on serving`, async () => {
+  test(`${BODIES} of 1 MiB are all closed within 15 s, in bounded memory, and the server keeps serving`, async () => {
     const before = process.memoryUsage()
     const heldBefore = before.arrayBuffers + before.external
     let mostHeld = 0
@@ -85,7 +88,9 @@ describe('request bodies that never end', () => {
     ]
     const senders = Array.from({ length: BODIES }, (_, index) => paths[index % paths.length]!())
     expect((await ask('{ viewer { id } }')).status).toBe(200)
-    await until('all are closed', async () => senders.every(({ isClosed }) => isClosed), { timeoutMs: 60_000 })
+    await until('all connections are closed', async () => senders.every(({ isClosed }) => isClosed), {
+      timeoutMs: 60_000,
+    })
     const tookMs = Date.now() - lastSentAt
     clearInterval(measuring)
     expect(tookMs).toBeLessThan(CLOSED_WITHIN_MS)
@@ -97,63 +102,61 @@ describe('request bodies that never end', () => {
 
   test.each([
     ['too large by its length', 413, () => send(head('/graphql', sized(3 * MIB)), 'x')],
-    [
-      'too large by its chunks',
-      413,
-      () => send(head('/graphql', CHUNKED), `${(3 * MIB).toString(16)}\r\n`, most, most),
-    ],
-    ['without a good token', 401, () => send(head('/graphql', sized(MIB), 'Bearer no'), 'x')],
+    ['too large in chunks', 413, () => send(head('/graphql', CHUNKED), `${(3 * MIB).toString(16)}\r\n`, most, most)],
+    ['without a valid token', 401, () => send(head('/graphql', sized(MIB), 'Bearer no'), 'x')],
     ['of another type', 415, () => send(head('/graphql', sized(MIB), undefined, 'text/plain'), 'x')],
-    ['for a path that there is not', 404, () => send(head('/nothing', sized(MIB)), 'x')],
+    ['for an unknown path', 404, () => send(head('/nothing', sized(MIB)), 'x')],
     ['for an invitation', 404, () => send(head('/invitations/no', sized(MIB)), 'x')],
-  ])('a body %s is answered with %i, and its connection is closed', async (_, status, sendIt) => {
+  ])('a body %s gets %i, and its connection is closed', async (_, status, sendIt) => {
     const sender = sendIt()
-    await until('it is closed', async () => sender.isClosed)
+    await until('the connection is closed', async () => sender.isClosed)
     expect(sender.received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
     expect(sender.received.toLowerCase()).toContain('\r\nconnection: close\r\n')
   })
 
-  test('a client that goes on sending what is refused is cut off, after it could read why', async () => {
+  test('a client that keeps sending a refused body is disconnected after it could read the response', async () => {
     const sender = send(head('/graphql', sized(1024 * MIB)), 'x')
     const sending = setInterval(() => sender.socket.write(Buffer.alloc(1024, 'x')), 20)
     let isGone = false
     sender.socket.on('close', () => {
       isGone = true
     })
-    await until('its connection is gone', async () => isGone)
+    await until('the connection is gone', async () => isGone)
     clearInterval(sending)
     expect(sender.received).toMatch(/^HTTP\/1\.1 413 /)
   })
 
-  test('an honest client on a slow line, whose small body takes 10 s, is served, and its connection kept', async () => {
+  test('an honest client on a slow line, whose small body takes 10 s, is served, and its connection is kept', async () => {
     const body = JSON.stringify({ query: '{ viewer { id } }' })
     const sender = send(head('/graphql', sized(body.length)))
     for (const letter of body) {
       sender.socket.write(letter)
       await new Promise((resolve) => setTimeout(resolve, 10_000 / body.length))
     }
-    await until('it is answered', async () => sender.received.includes('"viewer"'))
+    await until('the request gets its response', async () => sender.received.includes('"viewer"'))
     expect(sender.received).toMatch(/^HTTP\/1\.1 200 /)
     expect(sender.isClosed).toBe(false)
   })
 
-  test('a client whose upgrade is refused, and that never closes its side, is cut off', async () => {
+  test('a client whose upgrade is refused and that does not close is disconnected', async () => {
     const upgrade = 'Host: parley\r\nConnection: Upgrade\r\nUpgrade: websocket'
     const sender = send(`GET /nothing HTTP/1.1\r\n${upgrade}\r\n\r\n`)
     let isGone = false
     sender.socket.on('close', () => {
       isGone = true
     })
-    await until('it is refused', async () => sender.received.startsWith('HTTP/1.1 404'))
+    await until('the request is refused', async () => sender.received.startsWith('HTTP/1.1 404'))
     const writing = setInterval(() => sender.socket.write('x'), 20)
-    await until('its connection is gone', async () => isGone)
+    await until('the connection is gone', async () => isGone)
     clearInterval(writing)
   })
 
   test('headers that never end are closed within 15 s', async () => {
     const started = Date.now()
     const senders = [send('POST /graphql HTTP/1.1\r\nHost: parley\r\n'), send('POST'), send('')]
-    await until('all are closed', async () => senders.every(({ isClosed }) => isClosed), { timeoutMs: 60_000 })
+    await until('all connections are closed', async () => senders.every(({ isClosed }) => isClosed), {
+      timeoutMs: 60_000,
+    })
     expect(Date.now() - started).toBeLessThan(CLOSED_WITHIN_MS)
   })
 })

@@ -1,6 +1,6 @@
 import { type GraphQLObjectType, getNamedType, isObjectType } from 'graphql'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { schema } from '../../src/schema/schema.ts'
+import { schema } from '../../src/graphql/schema.ts'
 import { RULE_STACKS } from '../support/application.ts'
 import { selectionOf } from '../support/every-field.ts'
 import { forAgent, type ModelAction } from '../support/model-server-script.ts'
@@ -24,7 +24,7 @@ function createRandom(seed: number): (below: number) => number {
   }
 }
 
-/** Everything that a subscription's events say, and what they lead to. */
+/** Every field of a subscription's events and of their objects. */
 function everyEvent(field: 'runEvents' | 'spaceMessages' | 'viewerEvents' | 'agentActivity'): string {
   const type = getNamedType(schema.getSubscriptionType()?.getFields()[field]?.type)
   const types = isObjectType(type) ? [type] : (schema.getPossibleTypes(type as never) as readonly GraphQLObjectType[])
@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     ]
     spaces = await Promise.all(
       Array.from({ length: SPACES }, async (_, index) => {
-        // Each space hides from somebody.
+        // Each space is hidden from some viewer.
         const members = people.filter((_person, of) => of === index % PEOPLE || random(3) === 0)
         const input = { routing: 'BROADCAST', confidential: index === SPACES - 1 }
         const space = await stage.space(
@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
   })
 
   const somewhere = () => spaces[random(spaces.length)] as Named
-  /** What an agent does in one generation: it goes from space to space, and says nothing that names one. */
+  /** An agent's actions in one generation: it enters several spaces, and posts nothing that names one. */
   function actionsAt({ name }: Named, step: number): ModelAction[] {
     if (step >= 4) return [{ text: 'Done.' }]
     if (name === 'Payer' && step === 3) return [{ toolCall: 'pay', input: {} }]
@@ -88,7 +88,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
   }
 
   const seesIt = (viewer: Viewer, { members }: (typeof spaces)[number]) => members.has(viewer.id)
-  /** Ids and names of the spaces that the viewer may not see, as far as they stand in what it got. */
+  /** Ids and names of the spaces that the viewer may not see, if its data contain them. */
   const unseenIn = (viewer: Viewer, received: unknown) => {
     const text = JSON.stringify(received)
     return spaces
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     watched.push({ person, events: person.client.subscribe<Read, object>({ toString: () => document }, {}) })
   }
 
-  /** Of every viewer: its side bar, and each of its spaces. */
+  /** For every viewer: its list of spaces, and each of its spaces. */
   function watchSpaces(viewer: Viewer): void {
     watch(viewer, 'viewerEvents')
     for (const { id } of spaces.filter((space) => seesIt(viewer, space))) {
@@ -158,7 +158,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     for (const viewer of viewers) await readAll(viewer, runs)
     const events = () => watched.flatMap(({ person, events: { seen } }) => seen.map((event) => ({ person, event })))
     const isEntered = ({ event }: { event: Read }) => event.runEvents?.__typename === 'RunSpaceEntered'
-    await until('those who may see it are told of a space that was entered', () => events().some(isEntered))
+    await until('viewers of the space get the event of the entry', () => events().some(isEntered))
     const refusals = watched.map(({ events: { ended } }) => Promise.race([ended, null]))
     const words = new Set(
       (await Promise.all(refusals)).flatMap((refusal) => (refusal === null ? [] : [textOf(refusal)])),
@@ -168,7 +168,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     for (const { person, event } of events()) expect(unseenIn(person, event)).toEqual([])
   }, 300_000)
 
-  test('is null in an event that is asked for the space alone', async () => {
+  test('is null in an event whose operation selects only the space', async () => {
     const { prisma } = parley.app.platform.db
     const ended = await prisma.run.findMany({ where: { status: 'COMPLETED' } })
     const written = await prisma.runSpace.findMany({ where: { runId: { in: ended.map(({ id }) => id) } } })

@@ -1,6 +1,6 @@
 import { parse } from 'graphql'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { schema } from '../../src/schema/schema.ts'
+import { schema } from '../../src/graphql/schema.ts'
 import { createWithdrawals } from '../../src/server/http/withdrawals.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -16,7 +16,7 @@ const RELEASE = `mutation { result: claimToolCall(input: { toolCallId: "tcl_1", 
 describe('a viewer who has spent the rate of requests', () => {
   let parley: TestServer
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_RATE_REQUESTS: '200' } })
+    parley = await startTestServer({ worker: false, settings: { PARLEY_RATE_REQUESTS: '200' } })
   })
   afterAll(() => parley?.close())
 

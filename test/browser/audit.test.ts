@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { FIRE_PLAN } from '../../src/jobs/queues.ts'
 import { hasBrowserFor } from '../support/browser.ts'
 import { PATIENCE } from '../support/console-page.ts'
 import { playConsole } from '../support/console-play.ts'
@@ -17,7 +18,7 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     parley = started
   })
 
-  /** The operator makes so many agents; then Eve makes a space with the last of them, and may not rename it. */
+  /** The operator creates several agents; then Eve creates a space with the last of them, and may not rename it. */
   async function play(agents: number) {
     const admin = await parley.clientOf(parley.admin)
     let id = ''
@@ -31,7 +32,7 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     return { id }
   }
 
-  test('what was done stands there with who did it and to what, refusals stand out, and it is read page by page', async () => {
+  test('lists who did what to whom, marks refusals, and is paged', async () => {
     const { id } = await play(60)
     const { page, violations } = await openAs(parley.admin, '/audit')
     const rows = page.getByRole('main').getByRole('listitem')
@@ -61,7 +62,7 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     expect(new URL(page.url()).pathname).toBe(`/agents/${id}`)
   }, 90_000)
 
-  test('on a phone it fits the screen; who is no admin has no such page', async () => {
+  test('fits the screen of a phone; only admins have the page', async () => {
     await play(1)
     const { page, signIn, violations } = await openAs(parley.admin, '/audit', { width: 360, height: 740 })
     await page.getByText('Eve tried to change agent').first().waitFor(PATIENCE)
@@ -73,4 +74,25 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     await signIn(await parley.tokenOf(await parley.human('Bob')))
     await page.getByRole('heading', { name: 'There is no page at this address' }).waitFor(PATIENCE)
   }, 90_000)
+
+  test('shows jobs that have failed for good above it, which are retried or deleted there', async () => {
+    const { jobs, db } = parley.app.platform
+    await parley.app.stopWorker(0)
+    for (const planId of ['pln_1', 'pln_2']) {
+      await db.transaction((tx) => jobs.enqueue(tx, FIRE_PLAN, [{ input: { planId } }]))
+      const [job] = await jobs.claim(FIRE_PLAN, 1)
+      await db.prisma.$executeRaw`UPDATE pgboss.job SET retry_count = retry_limit WHERE id = ${job?.id}::uuid`
+      await jobs.fail(FIRE_PLAN, { ...job!, retryCount: job!.retryLimit }, new Error('No such model.'))
+    }
+    const { page, violations } = await openAs(parley.admin, '/audit')
+    const failed = page.getByRole('region', { name: 'Failed jobs' })
+    await failed.getByText('No such model.').first().waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    const of = (planId: string) => failed.getByRole('listitem').filter({ hasText: planId })
+    await of('pln_1').getByRole('button', { name: 'Retry' }).click()
+    await of('pln_1').waitFor({ ...PATIENCE, state: 'detached' })
+    await of('pln_2').getByRole('button', { name: 'Delete' }).click()
+    await failed.waitFor({ ...PATIENCE, state: 'detached' })
+    expect(await jobs.claim(FIRE_PLAN, 10)).toMatchObject([{ data: { planId: 'pln_1' } }])
+  })
 })

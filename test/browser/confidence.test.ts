@@ -23,7 +23,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     return page.getByRole('dialog').getByRole('region', { name: 'Confidentiality' })
   }
 
-  test('a person chooses it for a new space, sees what it means and who also sits elsewhere; only an admin lifts it', async () => {
+  test('a person makes a new space confidential and sees what that means; only an admin can lift it', async () => {
     const { human, agent, space } = await parley.room('Iris', {}, { name: 'Kitchen' })
     const ada = await openAs(human, `/spaces/${space.id}`, { width: 360, height: 740 })
     await ada.page.getByRole('heading', { name: 'Kitchen', exact: true }).waitFor(PATIENCE)
@@ -56,7 +56,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     await lineOf(ada).waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('a member makes a space confidential, everyone in it sees so at once, and a refusal stands where it happened', async () => {
+  test('a member makes a space confidential, everyone in it sees so at once, and a refusal is shown in place', async () => {
     const { human, agent, space } = await parley.room('Solo', {}, { name: 'Attic' })
     const bob = await parley.human('Bob')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     expect(await operator.violations()).toEqual([])
   }, 90_000)
 
-  test('an admin sees of a run whom it works for, what it knows in confidence, and what was kept from it', async () => {
+  test('an admin sees for a run its requesters, its label, and what was withheld from it', async () => {
     const [alice, bob] = [await parley.human('Alice'), await parley.human('Bob')]
     const agent = await parley.agent('Noor')
     const diary = await parley.space(alice, [agent.id], { name: 'Diary', confidential: true })

@@ -9,6 +9,7 @@ import type { TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const hasBrowser = hasBrowserFor("the console's test")
+const UNFINISHED = ['QUEUED', 'RUNNING', 'WAITING_TOOL'] as const
 const approval = {
   name: 'ask_approval',
   description: 'Asks.',
@@ -22,7 +23,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     parley = started
   })
 
-  /** A person's console at its space. */
+  /** A person's console at the person's space. */
   async function openSpace(human: HumanViewer, space: { id: string; name: string }, options = {}) {
     const shown = await open({ path: `/spaces/${space.id}`, ...options })
     await shown.signIn(await parley.tokenOf(human))
@@ -30,35 +31,51 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     return shown
   }
 
-  test('an operator comes from nothing to two agents that talk, and decides on what one of them asks', async () => {
-    const { page, signIn, message, say } = await open()
+  test('Try it plays a scene: each suggestion does what it says, once, and an order waits for the approval', async () => {
+    const { page, signIn, message, violations } = await open()
     await signIn(await parley.tokenOf(parley.admin))
     await page.getByLabel('Their model').selectOption('demo', PATIENCE)
     await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
     await page.getByText('You are Ada').waitFor(PATIENCE)
-    const next = await page.getByText('Say hello. Then write:').textContent(PATIENCE)
-    await say('Hello! Who is here?')
-    const answers = page.locator('.message.agent[data-status="COMPLETE"]')
-    await answers.filter({ hasText: 'I am Iris' }).waitFor(PATIENCE)
-    await answers.filter({ hasText: 'I am Tom' }).waitFor(PATIENCE)
-    await message('Hello! Who is here?').getByText('Iris and Tom woke').click()
-    await page.getByText('Open its run').first().waitFor(PATIENCE)
-    await page.keyboard.press('Escape')
-    await say(next?.split('write: ')[1] ?? '')
-    await page
-      .getByRole('link', { name: /Waiting for you/ })
-      .getByLabel(/waiting/)
-      .waitFor(PATIENCE)
-    await page.getByRole('link', { name: /Waiting for you/ }).click()
-    const card = page.getByRole('region', { name: 'Tool call ask_approval' }).first()
-    await card.getByRole('button', { name: 'Approve' }).click(PATIENCE)
-    await page.goBack()
-    await page.getByText('approved').first().waitFor(PATIENCE)
+    const suggested = page.getByRole('region', { name: 'Suggested messages' }).getByRole('button')
+    expect(await suggested.allTextContents()).toEqual([
+      'Who is here?',
+      'Will there be frost tonight?',
+      'Order two rolls of fleece',
+    ])
+    expect(await violations()).toEqual([])
+    const shownAtRest = async () => {
+      const { run } = parley.app.platform.db.prisma
+      await until('no run is left', async () => (await run.count({ where: { status: { in: [...UNFINISHED] } } })) === 0)
+      await page.locator('.activity').waitFor({ ...PATIENCE, state: 'hidden' })
+      return page.getByRole('article').count()
+    }
+
+    await suggested.filter({ hasText: 'Who is here?' }).dblclick(PATIENCE)
+    await message('In "Garden" there are Ada (human)').waitFor(PATIENCE)
+    expect(await shownAtRest()).toBe(2)
+
+    await suggested.filter({ hasText: 'frost' }).click(PATIENCE)
+    await message('Yes, frost from three').getByRole('table').waitFor(PATIENCE)
+    await message('Who orders the rest?').waitFor(PATIENCE)
+    expect(await shownAtRest()).toBe(5)
     await page.reload()
-    await page.getByText('approved').first().waitFor(PATIENCE)
+    await suggested.first().waitFor(PATIENCE)
+    expect(await suggested.allTextContents()).toEqual(['Order two rolls of fleece'])
+
+    await suggested.click(PATIENCE)
+    const order = page.getByRole('region', { name: 'Tool call order_fleece' })
+    await order.getByRole('button', { name: 'Approve' }).click(PATIENCE)
+    await message('Ordered: two rolls of fleece, here before dusk.').waitFor(PATIENCE)
+    await shownAtRest()
+    expect([await suggested.count(), await order.count()]).toEqual([0, 1])
+    await message('Ordered: two rolls of fleece').getByText('here before dusk').waitFor(PATIENCE)
+    if (process.env.SHOT) await page.screenshot({ path: process.env.SHOT })
+    await message('Order two rolls').getByText('woke').click()
+    await page.getByText('Open its run').first().waitFor(PATIENCE)
   }, 90_000)
 
-  test('a text shows while it is written, in two browsers alike, and a stop from the second ends it', async () => {
+  test('a text streams in two browsers alike, and a stop in the second ends it', async () => {
     const { human, agent, space } = await parley.room('Slow')
     const said = { toolCall: 'send_message', chunks: ['{"text":"', 'The first half', new Promise(() => {}), '"}'] }
     parley.models.script(forAgent(agent.name, steps([said])))
@@ -73,7 +90,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     }
   }, 90_000)
 
-  test('markdown is read, and what looks like markup in a name or a message is the text that it is', async () => {
+  test('Markdown is rendered, and markup in a name or message is shown as text', async () => {
     const attack = '<img src=x onerror="alert(1)"><script>alert(2)</script>'
     const agent = await parley.agent(attack)
     const human = await parley.human('Ada')
@@ -95,14 +112,14 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('dialog').getByText(attack).first().waitFor(PATIENCE)
   }, 90_000)
 
-  test('a failure is said where it happened, in the words of who failed, and can be tried again', async () => {
+  test('a failure is shown in place, with what a person can do, and can be retried', async () => {
     const { human, agent, space } = await parley.room('Broken')
     parley.models.script(forAgent(agent.name, () => [{ error: 'Incorrect API key provided', status: 401 }]))
     const { page, message, say } = await openSpace(human, space)
     await say('Hello? Anybody?')
     const failed = message('Hello? Anybody?')
     await failed.getByText('Broken could not answer.').waitFor(PATIENCE)
-    await failed.getByText('Incorrect API key').first().waitFor(PATIENCE)
+    await failed.getByText('An admin has to correct the key').first().waitFor(PATIENCE)
     parley.models.reset()
     parley.models.script(forAgent(agent.name, steps([{ toolCall: 'send_message', input: { text: 'Here I am.' } }])))
     await failed.getByRole('button', { name: 'Retry' }).click()
@@ -111,7 +128,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('heading', { name: space.name, exact: true }).waitFor()
   }, 90_000)
 
-  test('a tool that waits is answered in words by the second of two browsers, and both see it', async () => {
+  test('a waiting call is answered from the second of two browsers, and both show it', async () => {
     const { human, agent, space } = await parley.room('Asker', { tools: [approval] })
     const asks = [{ toolCall: 'ask_approval', input: { question: 'A barbecue?' } }]
     parley.models.script(forAgent(agent.name, steps(asks, [{ text: 'ok' }])))
@@ -127,7 +144,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
   }, 90_000)
 
-  test('a person makes a space with an agent by the keyboard alone, and asks it by name', async () => {
+  test('a person creates a space with an agent by keyboard alone, and mentions it by name', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const agent = await parley.agent('Quick')
@@ -166,7 +183,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByLabel('Token').waitFor(PATIENCE)
   }, 90_000)
 
-  test('after a lost connection it goes on where it was: nothing is missing, nothing is there twice', async () => {
+  test('after a lost connection it resumes without gaps or duplicates', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const sockets: { route: WebSocketRoute; sent: string[] }[] = []
@@ -205,7 +222,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     expect(JSON.parse(resumed).payload.variables.after).toEqual(expect.any(String))
   }, 90_000)
 
-  test('a token that is no good is said in plain words, one may try another, and it stays in the tab', async () => {
+  test('an invalid token is reported in plain words, another can be entered, and it stays in the tab', async () => {
     const { page, signIn } = await open()
     await signIn('wrong')
     await page.getByRole('alert').getByText('The server does not accept this token.').waitFor(PATIENCE)
@@ -227,7 +244,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await other.page.getByText('Signed in as the service ci').first().waitFor(PATIENCE)
   }, 90_000)
 
-  test('on a phone the transcript is the page, and a long history is there when one scrolls', async () => {
+  test('on a phone the transcript fills the page, and scrolling loads a long history', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     for (let at = 1; at <= 60; at++) await parley.send(human, space.id, `Number ${at}.`)

@@ -22,10 +22,10 @@ const ORDER = {
 
 const DECIDE = 'mutation ($input: DecideToolCallInput!) { decideToolCall(input: $input) { __typename } }'
 
-/** By the keyboard is pressed what is in it: a click is lost where the transcript moves while the button is down. */
+/** Buttons in it are pressed by keyboard: a click is lost if the transcript moves while the button is down. */
 const call = (shown: ConsolePage) => shown.page.getByRole('region', { name: 'Tool call order' })
 
-describe.skipIf(!hasBrowser)('what is decided in the console', () => {
+describe.skipIf(!hasBrowser)('decisions in the console', () => {
   let parley: TestServer
   const { openAs } = playConsole((started) => {
     parley = started
@@ -44,7 +44,7 @@ describe.skipIf(!hasBrowser)('what is decided in the console', () => {
     return { first, second, bob, runs }
   }
 
-  test('what two people must agree on is carried out once both have, as one of them has changed it', async () => {
+  test('a call that needs two people is executed after both approve, with the edit of one of them', async () => {
     const { first, second, runs } = await play('Buyer')
     await call(first).getByRole('button', { name: 'I’ll handle this' }).press('Enter', PATIENCE)
     await call(second).getByText('is handling this.').waitFor(PATIENCE)
@@ -71,12 +71,12 @@ describe.skipIf(!hasBrowser)('what is decided in the console', () => {
     for (const shown of [first, second]) {
       await call(shown).getByText('It will freeze.').waitFor(PATIENCE)
       await call(shown).getByText('two metres').waitFor(PATIENCE)
-      await call(shown).locator('.status').getByText('approved').waitFor(PATIENCE)
+      await call(shown).locator('.status').getByText('done').waitFor(PATIENCE)
     }
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
   }, 90_000)
 
-  test('whoever edits what somebody else has changed meanwhile is told so, and overrules nobody unseen', async () => {
+  test("an edit on top of another person's unseen edit is refused with an explanation", async () => {
     const { first, second, bob } = await play('Hasty')
     await call(first).getByRole('button', { name: 'Edit first…' }).press('Enter', PATIENCE)
     await call(first).getByLabel('quantity').fill('3', PATIENCE)
@@ -93,5 +93,120 @@ describe.skipIf(!hasBrowser)('what is decided in the console', () => {
     await call(first).getByRole('button', { name: 'Back' }).press('Enter')
     await call(first).getByRole('button', { name: 'Edit first…' }).press('Enter')
     await expect.poll(() => call(first).getByLabel('quantity').inputValue(), PATIENCE).toBe('9')
+  }, 90_000)
+
+  const order = (item: string, quantity: number) => ({ toolCall: 'order', input: { item, quantity } })
+  /** A person in a room with an agent that makes these calls, run by run. */
+  async function roomWith(quorum: number, ...ofRuns: ReturnType<typeof order>[][]) {
+    const tool = { ...ORDER, approval: { quorum } }
+    const { human, agent, space } = await parley.room('Buyer', { tools: [tool] })
+    const left = [...ofRuns]
+    parley.models.script((request) => (request.step === 0 ? left.shift() : [{ text: 'ok' }]))
+    const run = async () => (await parley.send(human, space.id, 'Order.')).runs[0]?.id ?? ''
+    return { human, agent, space, run }
+  }
+
+  test('calls that are alike are decided on at once; a denied one is called denied, once', async () => {
+    const { human, space, run } = await roomWith(1, [order('Fleece', 1), order('Foil', 2), order('Twine', 3)])
+    const shown = await openAs(human, `/spaces/${space.id}`)
+    const runId = await run()
+    await call(shown).nth(2).waitFor(PATIENCE)
+    for (const state of await call(shown).locator('.status').allTextContents()) expect(state).toBe('waits for approval')
+    await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
+    const alike = shown.page.getByRole('region', { name: 'Calls of order that wait' })
+    expect(await alike.getByRole('listitem').count()).toBe(3)
+    expect(await shown.violations()).toEqual([])
+    await alike.getByLabel('Reason for all').fill('It is warm.')
+    await alike.getByRole('button', { name: 'Deny all 3' }).press('Enter')
+    await parley.runWhen(runId, 'COMPLETED')
+    await expect
+      .poll(() => call(shown).locator('.status').allTextContents(), PATIENCE)
+      .toEqual(['denied', 'denied', 'denied'])
+    if (process.env['SHOT']) await shown.page.screenshot({ path: process.env['SHOT'] })
+    expect(await call(shown).getByText('It is warm.').allTextContents()).toHaveLength(3)
+    expect(await shown.page.getByText('failed').count()).toBe(0)
+  }, 90_000)
+
+  test('calls like a waiting one are allowed within bounds, which past inputs show; the grant is shown where it applies, and revoked', async () => {
+    const { human, agent, space, run } = await roomWith(
+      1,
+      [order('Fleece', 1), order('Foil', 1), order('Fleece', 9)],
+      [order('Fleece', 2)],
+      [order('Fleece', 2), order('Fleece', 3)],
+      [order('Fleece', 1)],
+    )
+    const shown = await openAs(human, `/spaces/${space.id}`)
+    const { page } = shown
+    const first = await run()
+    await call(shown).nth(2).waitFor(PATIENCE)
+    await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
+    await page.getByRole('button', { name: 'Approve all 3' }).press('Enter')
+    await parley.runWhen(first, 'COMPLETED')
+
+    const second = await run()
+    const waiting = call(shown).filter({ hasText: 'waits for approval' })
+    await waiting.getByRole('button', { name: 'Allow calls like this…' }).press('Enter', PATIENCE)
+    const form = page.getByRole('region', { name: 'Allow calls of order' })
+    await form.getByText(`by Buyer in ${space.name}`).waitFor(PATIENCE)
+    await form.getByText('2 of the last 3 calls').waitFor(PATIENCE)
+    await form.getByLabel('quantity', { exact: true }).selectOption('AT_MOST')
+    await form.getByText('1 of the last 3 calls').waitFor(PATIENCE)
+    await form.getByLabel('Sum of', { exact: true }).selectOption('quantity')
+    await form.getByLabel('Sum of quantity, at most').fill('4')
+    await form.getByLabel('Number of calls').fill('5')
+    expect(await shown.violations()).toEqual([])
+    await form.getByRole('button', { name: 'Approve and allow' }).press('Enter')
+    await parley.runWhen(second, 'COMPLETED')
+
+    const third = await run()
+    await waiting.getByText('3', { exact: true }).waitFor(PATIENCE)
+    const through = call(shown).filter({ hasText: 'by a standing grant that' })
+    await through.getByRole('button', { name: 'Show the grant' }).press('Enter')
+    await through.getByText('quantity: at most 2').waitFor(PATIENCE)
+    await through.getByText('2 of 4 quantity').waitFor(PATIENCE)
+    await page.getByRole('button', { name: /members, details/ }).press('Enter')
+    const ofSpace = page.getByRole('dialog').getByRole('region', { name: 'Standing grants' })
+    await ofSpace.getByText('1 of 5 calls').waitFor(PATIENCE)
+    await page.keyboard.press('Escape')
+    await page.goto(`${parley.origin}/agents/${agent.id}/grants`)
+    const ofAgent = page.getByRole('region', { name: 'Standing grants' })
+    await ofAgent.getByText('item: only "Fleece"').waitFor(PATIENCE)
+    expect(await shown.violations()).toEqual([])
+    await ofAgent.getByRole('button', { name: 'Revoke' }).press('Enter')
+    await ofAgent.getByText('1 ended').click(PATIENCE)
+    await ofAgent.getByText(/revoked by/).waitFor(PATIENCE)
+
+    await page.goto(`${parley.origin}/spaces/${space.id}`)
+    await waiting.getByRole('button', { name: 'Deny', exact: true }).press('Enter', PATIENCE)
+    await parley.runWhen(third, 'COMPLETED')
+    await run()
+    await waiting.getByText('1', { exact: true }).waitFor(PATIENCE)
+  }, 120_000)
+
+  test('a grant for a tool that needs two people waits for the second, who decides on it', async () => {
+    const { human, space, run } = await roomWith(2, [order('Fleece', 1)])
+    const bob = await parley.human('Bob')
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
+    const first = await openAs(human, `/spaces/${space.id}`)
+    await run()
+    await call(first).getByRole('button', { name: 'Allow calls like this…' }).press('Enter', PATIENCE)
+    await first.page.getByText('once 2 people have approved it').waitFor(PATIENCE)
+    await first.page.getByRole('button', { name: 'Approve and allow' }).press('Enter')
+    await call(first).getByText('1 of 2 approvals').waitFor(PATIENCE)
+    const second = await openAs(bob, `/spaces/${space.id}`)
+    const waiting = second.page.getByRole('link', { name: /Waiting for you/ })
+    // The call and the grant.
+    await waiting.getByLabel('2 waiting').waitFor(PATIENCE)
+    await waiting.press('Enter')
+    const proposed = second.page.getByRole('region', { name: 'Proposed standing grants' })
+    await proposed.getByText('1 of 2 approvals').waitFor(PATIENCE)
+    expect(await second.violations()).toEqual([])
+    await proposed.getByRole('button', { name: 'Approve the grant' }).press('Enter')
+    await proposed.waitFor({ ...PATIENCE, state: 'detached' })
+    await waiting.getByLabel('1 waiting').waitFor(PATIENCE)
+    await first.page.getByRole('button', { name: /members, details/ }).press('Enter')
+    const ofSpace = first.page.getByRole('dialog').getByRole('region', { name: 'Standing grants' })
+    await ofSpace.getByText('active', { exact: true }).waitFor(PATIENCE)
+    await ofSpace.getByText('0 of 10 calls').waitFor(PATIENCE)
   }, 90_000)
 })

@@ -30,7 +30,7 @@ const order = {
   approval: { quorum: 1 },
 }
 
-/** Every address of the console, by the pattern that `app.tsx` knows it by, with what shows once it is there. */
+/** Every address of the console, by its pattern in `app.tsx`, with a text of the loaded page. */
 type Addresses = Record<string, { address: string; shows: (page: Page) => ReturnType<Page['getByText']> }[]>
 
 describe.skipIf(!hasBrowser)('every page of the console', () => {
@@ -84,7 +84,11 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
       { address: `/runs/${runId}`, shows: anywhere('verbatim') },
       { address: '/runs/run_unknown', shows: anywhere('Run not found') },
     ],
+    '/join/:code': [
+      { address: '/join/a-code', shows: (page) => page.getByRole('button', { name: 'Join', exact: true }) },
+    ],
     '/people': [{ address: '/people', shows: (page) => page.getByRole('button', { name: /^Invite/ }).first() }],
+    '/models': [{ address: '/models', shows: heading('Models') }],
     '/usage': [{ address: '/usage', shows: (page) => page.getByRole('row', { name: /Agent/ }).first() }],
     '/audit': [{ address: '/audit', shows: heading('Audit log') }],
     '/start': [{ address: '/start', shows: (page) => page.getByText('built in', { exact: true }) }],
@@ -92,7 +96,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     '/waiting': [{ address: '/waiting', shows: anywhere('Nothing is waiting for you') }],
   })
 
-  /** What is wider than its place; what scrolls sideways on purpose is none of it. */
+  /** Elements wider than their parent, except those that scroll sideways on purpose. */
   const tooWide = (page: Page) =>
     page.evaluate<
       string[]
@@ -105,7 +109,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     expect([what, await violations()]).toEqual([what, []])
   }
 
-  /** Within the page: as by a link of it. */
+  /** Within the page, like a click on a link. */
   async function go({ page }: ConsolePage, address: string): Promise<void> {
     await page.evaluate(`history.pushState(null, '', ${JSON.stringify(address)})`)
   }
@@ -114,7 +118,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     ['wide', 1280, 800],
     ['on a phone', 360, 740],
   ])(
-    'fits, %s, whatever the names, and has no fault of access in light or dark',
+    'fits, %s, with names of any length, and has no accessibility violation in light or dark mode',
     async (_, width, height) => {
       const addresses = operatorsPages(stage)
       const known = [...readFileSync(APP, 'utf8').matchAll(/path="([^"]+)"/g)].map(([, pattern]) => pattern)
@@ -130,7 +134,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     300_000,
   )
 
-  test('and so have the ways in: signing in, an invitation', async () => {
+  test('also the sign-in and invitation pages', async () => {
     for (const [address, text] of [
       ['/', 'Rooms for people and agents'],
       ['/invitations/unknown', 'You are invited'],
@@ -145,7 +149,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     ['wide', 1280, 800],
     ['on a phone', 360, 740],
   ])(
-    'and so has what opens over them, %s',
+    'also its dialogs, %s',
     async (_, width, height) => {
       const shown = await openAs(stage.ada, `/spaces/${stage.space.id}`, { width, height })
       const { page } = shown

@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
+import { hasBrowserFor, openBrowser } from '../support/browser.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
@@ -11,15 +11,12 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
   let browser: Browser
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded' })
-    browser = await launchBrowser()
+    parley = await startTestServer()
+    browser = await openBrowser()
   }, 60_000)
-  afterAll(async () => {
-    await browser?.close()
-    await parley?.close()
-  })
+  afterAll(() => parley?.close())
 
-  test('a live subscription shows what is posted and an answer while it is written, with the token typed into the headers pane', async () => {
+  test('a live subscription shows posts and a streaming answer, with the token from the headers pane', async () => {
     const human = await parley.human('Ada')
     const agent = await parley.agent('Echo')
     const space = await parley.space(human, [agent.id])
@@ -40,7 +37,7 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     const editors = page.locator('.monaco-editor')
     await editors.first().waitFor({ timeout: 30_000 })
 
-    /** Puts a text in the place of what an editor holds. */
+    /** Replaces the content of an editor. */
     const write = async (editor: ReturnType<typeof page.locator>, text: string) => {
       await editor.click()
       await page.keyboard.press('Control+A')
@@ -63,7 +60,7 @@ describe.skipIf(!hasBrowser)('GraphiQL in a browser without internet', () => {
     goOn()
     await result.getByText(`${half}${rest}`).waitFor({ timeout: 20_000 })
     expect(await parley.run(runs[0]?.id ?? '')).toMatchObject({ agentId: agent.id })
-    // The schema was asked for once there was a token, a new tab has the token too, and none of it is stored.
+    // The page requested the schema once there was a token, a new tab has the token too, and nothing is stored.
     await page
       .getByRole('button', { name: /Documentation/ })
       .first()

@@ -10,9 +10,9 @@ import type { TestServer } from '../support/served.ts'
 const hasBrowser = hasBrowserFor('the test of hostile text')
 const PICTURES = process.env['PARLEY_TEST_PICTURES']
 const LENGTH = 32_000
-/** On a machine that several test files share; a page that hangs takes minutes. */
+/** For a machine that several test files share; a page that hangs takes minutes. */
 const MOST_MS = 6000
-/** On such a machine too; parsing may take 60 ms of it, loading the page takes more. */
+/** For such a machine too; parsing may take 60 ms of it, loading the page takes more. */
 const MOST_TASK_MS = 1500
 
 const filled = (piece: string) => piece.repeat(Math.ceil(LENGTH / piece.length)).slice(0, LENGTH)
@@ -35,13 +35,13 @@ const HOSTILE: Record<string, string> = {
   'letters from right to left': filled('\u202e\u2067abc '),
 }
 
-describe.skipIf(!hasBrowser)('the console in front of hostile text', () => {
+describe.skipIf(!hasBrowser)('hostile text in the console', () => {
   let parley: TestServer
   const { openAs } = playConsole((started) => {
     parley = started
   })
 
-  /** Collects, in `window.held`, how long each task held the page up. */
+  /** Collects, in `window.held`, how long each task blocked the page. */
   const watchTasks = (page: Page) =>
     page.evaluate(() => {
       const held: number[] = []
@@ -61,7 +61,7 @@ describe.skipIf(!hasBrowser)('the console in front of hostile text', () => {
   }
 
   test.each(Object.entries(HOSTILE))(
-    '%s leave the honest messages around them to be read',
+    '%s leave the other messages readable',
     async (name, text) => {
       const human = await parley.human('Ada')
       const space = await parley.space(human, [], { name: 'Garden' })
@@ -93,7 +93,7 @@ describe.skipIf(!hasBrowser)('the console in front of hostile text', () => {
     90_000,
   )
 
-  test('a text beyond the limits says so, and unfolds', async () => {
+  test('a text beyond the limits is marked and can be unfolded', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     await parley.send(human, space.id, filled('> '))
@@ -106,14 +106,14 @@ describe.skipIf(!hasBrowser)('the console in front of hostile text', () => {
     expect(await page.locator('.folded').count()).toBe(0)
   }, 90_000)
 
-  test('a message that cannot be rendered is shown as plain text, alone, and can be tried again', async () => {
+  test('a message that cannot be rendered is shown as plain text, alone, and can be retried', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     for (const text of ['an honest word before', '[a link](/runs) that breaks', 'an honest word after'])
       await parley.send(human, space.id, text)
     const { page, message } = await openAs(human, `/spaces/${space.id}`, {}, { mayComplain: true })
     await message('an honest word after').waitFor(PATIENCE)
-    // A fault of the browser, since none of the console's own is known.
+    // An error from outside, since no error of the console's own is known.
     await page.addInitScript(() => {
       const { parse } = URL
       Object.assign(window, { isBroken: true })
@@ -135,7 +135,7 @@ describe.skipIf(!hasBrowser)('the console in front of hostile text', () => {
     expect(await broken.count()).toBe(0)
   }, 90_000)
 
-  test('links and images name the host that they lead to, in every spelling, and nothing is loaded from there', async () => {
+  test('links and images show their host in every spelling, and nothing is loaded from it', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const addresses = [
@@ -164,7 +164,7 @@ describe.skipIf(!hasBrowser)('the console in front of hostile text', () => {
     await picture(page, 'links')
   }, 90_000)
 
-  test('a call of deep values is shown shortened, and a schema that refers to itself is edited as JSON', async () => {
+  test('the input of a call is shortened if it is deep, and a recursive schema is edited as JSON', async () => {
     const tool = {
       name: 'order',
       description: 'Orders.',
@@ -194,7 +194,7 @@ describe.skipIf(!hasBrowser)('the console in front of hostile text', () => {
     await message('Order some.').waitFor(PATIENCE)
   }, 90_000)
 
-  test('a long text is shown while it is written, without holding the page up', async () => {
+  test('a long text streams without blocking the page', async () => {
     const { human, agent, space } = await parley.room('Writer')
     const words = Array.from({ length: 600 }, (_, at) => `**word ${at}** and [a link](/runs) and more `)
     const said = { toolCall: 'send_message', chunks: ['{"text":"', ...words, new Promise(() => {}), '"}'] }

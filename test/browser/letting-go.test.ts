@@ -7,15 +7,15 @@ import { playConsole } from '../support/console-play.ts'
 import type { TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-const hasBrowser = hasBrowserFor('the test of what the console lets go')
+const hasBrowser = hasBrowserFor('the test of evicted messages')
 
-describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', () => {
+describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
   let parley: TestServer
   const { openAs } = playConsole((started) => {
     parley = started
   })
 
-  /** A space in which Ada has said something, and Bob so much after it; she looks at it. */
+  /** A space with a message of Ada, and many later ones of Bob; Ada's console shows it. */
   async function openAttic({ said, before = 0, size = {} }: { said: number; before?: number; size?: object }) {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
@@ -47,7 +47,7 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
   const drawn = async (page: Page) =>
     (await page.getByRole('article').allTextContents()).map((text) => Number(/Word (\d+)\./.exec(text)?.[1]))
 
-  test('who looks at the end keeps the newest messages, and by scrolling up finds all others, in order', async () => {
+  test('at the end of the transcript the newest messages stay, and scrolling up loads all others in order', async () => {
     const { page, message, say } = await openAttic({ said: 3 })
     await beginning(page).waitFor(PATIENCE)
     await say(200)
@@ -56,7 +56,7 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
     const height = await heightOf(page)
     await say(200)
     await message('Word 403.').waitFor(PATIENCE)
-    await until('it is no longer than before', async () => (await heightOf(page)) < height * 1.5)
+    await until('the page is no longer than before', async () => (await heightOf(page)) < height * 1.5)
     expect(await page.getByRole('button', { name: 'First unread' }).count()).toBe(0)
 
     const seen = new Set<number>()
@@ -69,7 +69,7 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
     expect(seen.size).toBe(403)
   }, 120_000)
 
-  test('who has scrolled up, and writes, keeps what is there, where it stands, until the way back to the end', async () => {
+  test('a reader who scrolled up keeps the loaded messages in place until jumping back to the end', async () => {
     const { page, message, say } = await openAttic({ said: 60 })
     await wheelUp(page, 400)
     const toEnd = page.getByRole('button', { name: 'To the end' })
@@ -79,7 +79,7 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
       return [await first?.textContent(), await first?.boundingBox()]
     }
     const [height, place] = [await heightOf(page), await placeOf()]
-    // What one writes meanwhile takes lines of its own.
+    // The text in the input takes lines of its own.
     await page.getByRole('textbox', { name: 'Message' }).fill('Where was I?\n\n\nHere.')
     await say(200)
     await page.getByRole('button', { name: '200 new' }).waitFor(PATIENCE)
@@ -87,40 +87,38 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
     expect(await heightOf(page)).toBeGreaterThan(height * 2)
     await page.getByRole('button', { name: '200 new' }).click()
     await message('Word 260.').waitFor(PATIENCE)
-    await until('the old ones are let go', async () => (await heightOf(page)) < height * 2)
+    await until('the old messages are removed', async () => (await heightOf(page)) < height * 2)
   }, 120_000)
 
-  test('a link to a message that was let go, and the way to the first unread one, bring it again', async () => {
+  test('a link to an evicted message, and the jump to the first unread one, load it again', async () => {
     const { page, message, say, ids } = await openAttic({ said: 130, before: 20 })
     await page.getByRole('button', { name: 'First unread' }).click(PATIENCE)
     await message('Word 1.').waitFor(PATIENCE)
     const unread = page.getByText('New', { exact: true })
     const topOf = async (shown: typeof unread) => (await shown.boundingBox())?.y ?? Number.NaN
     const isAtTop = async () => Math.abs((await topOf(unread)) - (await topOf(conversation(page)))) < 60
-    await until('the first unread message stands at the top', isAtTop)
+    await until('the first unread message is at the top', isAtTop)
     await page.getByRole('button', { name: 'To the end' }).click(PATIENCE)
     await say(1)
     await message('Word 131.').waitFor(PATIENCE)
-    await until('the old ones are let go', async () => (await beginning(page).count()) === 0)
+    await until('the old messages are removed', async () => (await beginning(page).count()) === 0)
     await page.evaluate(`location.hash = '${ids[4]}'`)
     await message('Word 5.').waitFor(PATIENCE)
     await page.locator(`.message.target[id="${ids[4]}"]`).waitFor(PATIENCE)
   }, 120_000)
 
-  test('in a window in which all that came first fits, what was before comes by itself', async () => {
+  test('a tall window loads earlier messages until it is filled', async () => {
     const { page, message } = await openAttic({ said: 120, size: { width: 1000, height: 3000 } })
-    await until('there is something to scroll', () =>
-      conversation(page).evaluate((box) => box.scrollHeight > box.clientHeight),
-    )
+    await until('the page can scroll', () => conversation(page).evaluate((box) => box.scrollHeight > box.clientHeight))
     await message('Word 120.').waitFor(PATIENCE)
-    await until('the beginning is reached', async () => {
+    await until('the start is reached', async () => {
       await wheelUp(page, 600)
       return (await beginning(page).count()) === 1
     })
     await message('Word 1.').waitFor(PATIENCE)
   }, 120_000)
 
-  test('the end is not lost by how much is said at once, and is left by whoever scrolls up meanwhile', async () => {
+  test('fast posting does not lose the end, and scrolling up leaves it', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
     const prose = 'Cover the tomatoes, it will be **cold** tonight.\n\n'
@@ -134,7 +132,7 @@ describe.skipIf(!hasBrowser)('what the console lets go of a long conversation', 
       await message(`Round ${round}.`).waitFor(PATIENCE)
     }
     const isAtEnd = () => conversation(page).evaluate((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 2)
-    await until('one looks at the end', isAtEnd)
+    await until('the end is visible', isAtEnd)
     expect(await page.getByRole('button', { name: /To the end|new$/ }).count()).toBe(0)
     const more = sayAll(Array.from({ length: 20 }, () => prose.repeat(5)))
     await wheelUp(page, 300)

@@ -14,7 +14,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     parley = started
   })
 
-  test('a run is looked into while it goes on: its steps, its words to itself, what it was sent, and what it set off', async () => {
+  test('a run is inspected while it runs: its steps, reasoning, prompts, and the runs that it started', async () => {
     const { human, agent, space } = await parley.room('Iris')
     const other = await parley.agent('Tom')
     await parley.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
@@ -44,7 +44,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.getByRole('heading', { name: 'Tom’s run' }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('an agent is made, told otherwise, given a tool, remembered things for, and woken', async () => {
+  test('an agent is created, changed, given a tool and a memory, and triggered', async () => {
     const { page, violations } = await openAs(parley.admin, '/agents')
     await page.getByRole('button', { name: 'New agent' }).click(PATIENCE)
     const fields = page.getByRole('form', { name: 'New agent' })
@@ -92,7 +92,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     expect(await page.getByLabel('Instructions').inputValue()).toBe('You keep very short minutes.')
   }, 90_000)
 
-  test('a mind is seen into: what waits is taken out, what it thought begins anew, and its goals are given, marked and removed', async () => {
+  test('a mind is inspected: inbox events are dropped, the consciousness is reset, and goals are added, completed and removed', async () => {
     const thinking = thinkingOn(parley)
     const { human, agent, space } = await parley.room('Iris', { mind: 'PERSISTENT' })
     parley.models.script(() => [{ text: 'I have covered them.' }])
@@ -126,7 +126,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     expect(await thinking.runsOf(agent)).toHaveLength(1)
   }, 90_000)
 
-  test('a person is made and invited; the link signs somebody in once, and the token that it made is revoked', async () => {
+  test('a person is created and invited; the link signs in once, and its token is revoked', async () => {
     const { page, violations } = await openAs(parley.admin, '/people')
     const fields = page.getByRole('form', { name: 'New person' })
     await fields.getByLabel('Name').fill('Carol', PATIENCE)
@@ -149,7 +149,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.getByText('You are the operator').waitFor(PATIENCE)
   }, 90_000)
 
-  test('what was used is plotted by day and told by agent, and every other page is without a fault', async () => {
+  test('usage is plotted by day and listed by agent, and every other page works', async () => {
     const { human, space } = await parley.room('Iris')
     parley.models.script(
       forAgent('Iris', steps([{ toolCall: 'send_message', input: { text: 'Yes.' } }], [{ text: 'ok' }])),

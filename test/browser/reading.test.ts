@@ -6,16 +6,16 @@ import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-const hasBrowser = hasBrowserFor('the test of what is unread')
+const hasBrowser = hasBrowserFor('the test of unread messages')
 const UNREAD = `query ($id: ID!) { space(id: $id) { unreadCount } }`
 
-describe.skipIf(!hasBrowser)('what a person has read, and was about to write', () => {
+describe.skipIf(!hasBrowser)('read positions and drafts', () => {
   let parley: TestServer
   const { open, openAs } = playConsole((started) => {
     parley = started
   })
 
-  test('a draft is kept; what is unread is counted until one looks at it; who is removed is told so', async () => {
+  test('a draft is kept; unread messages are counted until they are read; a removed member is notified', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const garden = await parley.space(human, [], { name: 'Garden' })
     const { spaces, members } = parley.app.domain
@@ -42,13 +42,13 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
     await line.waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('what begins to wait while one looks elsewhere is told by the browser, where one allows it, and leads there', async () => {
+  test('a pending call is shown as a browser notification, if allowed, which links to it', async () => {
     const { human, agent, space } = await parley.room('Asker', {
       tools: [{ name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }],
     })
     parley.models.script(forAgent(agent.name, steps([{ toolCall: 'ask', input: {} }], [{ text: 'ok' }])))
     const { page, signIn } = await open({ path: `/spaces/${space.id}` })
-    // The system's notes are not drawn here, and a window that nobody sees is not to be had.
+    // Headless browsers draw no notifications, and have no hidden window.
     await page.addInitScript(`
       window.notes = []
       window.Notification = class { static permission = 'granted'; constructor(title, { body }) { Object.assign(this, { title, body }); notes.push(this) } }
@@ -57,7 +57,7 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
     await signIn(await parley.tokenOf(human))
     await page.getByRole('heading', { name: space.name, exact: true }).waitFor(PATIENCE)
     await parley.send(human, space.id, 'Ask me.')
-    await until('the browser tells', async () => (await page.evaluate('notes.length')) === 1)
+    await until('the browser notifies', async () => (await page.evaluate('notes.length')) === 1)
     expect(await page.evaluate('[notes[0].title, notes[0].body]')).toEqual([
       'Asker waits for you',
       `ask in ${space.name}`,
@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
     await page.getByRole('heading', { name: 'Waiting for you' }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('while an agent writes what stands before it is read; who listens is told of its message once it is whole, and of no letters', async () => {
+  test('the text above a streaming answer can be read; a screen reader announces a message once, when it is complete', async () => {
     const { human, agent, space } = await parley.room('Slow')
     const gate = Promise.withResolvers<void>()
     const chunks = ['{"text":"', 'The first half', gate.promise, ' and the second."}']
@@ -79,7 +79,7 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
     await parley.send(bob, space.id, 'Soup?')
     await message('The first half').waitFor(PATIENCE)
-    await until('what stands before it is read', async () => {
+    await until('the text before it is read aloud', async () => {
       const { data } = await reader.ask<{ space: { unreadCount: number } }>(UNREAD, { id: space.id })
       return (data?.space.unreadCount ?? 2) < 2
     })
@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
     await log.getByText('Slow: The first half and the second.').waitFor({ ...PATIENCE, state: 'attached' })
   }, 90_000)
 
-  test('what one looks at is read, however fast more of it comes', async () => {
+  test('visible messages are marked as read, however fast more arrive', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [human.id, bob.id]
     const attic = await parley.app.domain.spaces.create(parley.admin, {
@@ -107,6 +107,6 @@ describe.skipIf(!hasBrowser)('what a person has read, and was about to write', (
       const { data } = await client.ask<{ space: { unreadCount: number } }>(UNREAD, { id: attic.id })
       return said > 20 && (data?.space.unreadCount ?? said) < said / 2
     }
-    await until('most of it is read while it comes', isMostlyRead, { timeoutMs: 60_000, intervalMs: 50 })
+    await until('most of the text is read aloud while it streams', isMostlyRead, { timeoutMs: 60_000, intervalMs: 50 })
   }, 120_000)
 })

@@ -1,14 +1,14 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createSpace, type Deployment, deploy } from '../e2e/deployed.ts'
-import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
+import { hasBrowserFor, openBrowser } from '../support/browser.ts'
 import { openConsole, PATIENCE } from '../support/console-page.ts'
 import { freePort } from '../support/free-port.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDataDirectory } from '../support/pglite.ts'
 
-const hasBrowser = hasBrowserFor('the test of a server that starts again')
+const hasBrowser = hasBrowserFor('the test of a restarted server')
 
 describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
   let parley: Deployment
@@ -23,16 +23,15 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     const PARLEY_SECRET_KEY = 'a-secret-key-for-tests-of-32-or-more'
     settings = { DATA_DIR: path, PORT: String(await freePort()), PARLEY_SECRET_KEY }
     parley = await deploy('embedded', 1, settings)
-    browser = await launchBrowser()
+    browser = await openBrowser()
   }, 90_000)
   afterAll(async () => {
-    await browser?.close()
     await again?.kill()
     await parley?.close()
     await removeData?.()
   })
 
-  test('while an agent writes says so, goes on by itself when the server is back, and shows nothing twice', async () => {
+  test('during an answer shows the outage, resumes when the server is back, and repeats nothing', async () => {
     const ada = await parley.person('Ada')
     const spaceId = await createSpace(ada.at(0), [await parley.agent('Iris', 'openai.chat:test')])
     const never = new Promise<void>(() => {})
@@ -62,7 +61,7 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     })
 
     await page.getByText('Connection lost').waitFor({ timeout: 60_000, state: 'detached' })
-    // Of what was written, the server has kept what was there a second before.
+    // The server has kept the text up to a second before its end.
     const interrupted = page.locator('.message[data-status="INTERRUPTED"]')
     await interrupted.getByText('was interrupted').waitFor({ timeout: 60_000 })
     await message('The whole of it.').first().waitFor({ timeout: 60_000 })
@@ -71,7 +70,8 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     await refused.waitFor({ ...PATIENCE, state: 'detached' })
     for (const text of ['Tell me.', 'Are you there?']) expect(await message(text).count()).toBe(1)
     expect(await interrupted.count()).toBe(1)
-    // Iris answers what was asked last, and then nobody writes: a draft that the server lost with its process would stand for ever.
+    // Iris responds to the last question, and then nobody posts: a draft that the server lost with its process
+    // would stay forever.
     await expect.poll(() => page.getByText('is writing').count(), { timeout: PATIENCE.timeout }).toBe(0)
   }, 180_000)
 })

@@ -15,7 +15,7 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     parley = started
   })
 
-  test('an agent’s budget is set and shown with what is spent; whom it keeps asleep is told at the message', async () => {
+  test('an agent’s budget is set and shown with its usage; a message names the agents that it keeps from running', async () => {
     const { human, agent, space } = await parley.room('Iris', {}, { name: 'Kitchen' })
     parley.models.script(
       forAgent(
@@ -59,7 +59,7 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     await ada.message('Now then?').getByText('Iris woke').waitFor(PATIENCE)
   }, 90_000)
 
-  test('a space’s budget is set by an operator and seen by its members', async () => {
+  test('a space’s budget is set by an operator and visible to its members', async () => {
     const { human, space } = await parley.room('Tom', {}, { name: 'Attic' })
     const operator = await openAs(parley.admin, `/spaces/${space.id}`)
     await operator.page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
@@ -77,7 +77,7 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     expect(await member.page.getByRole('form', { name: 'Budget' }).count()).toBe(0)
   }, 90_000)
 
-  test('a plan is made, run at once, turned off and on, and each firing says what came of it', async () => {
+  test('a plan is created, run at once, turned off and on, and each firing shows its result', async () => {
     const agent = await parley.agent('Noor')
     parley.models.script(forAgent('Noor', () => [{ text: 'Done.' }]))
     const { page, violations } = await openAs(parley.admin, `/agents/${agent.id}/plans`)

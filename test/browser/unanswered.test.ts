@@ -6,15 +6,15 @@ import { playConsole } from '../support/console-play.ts'
 import type { TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-const hasBrowser = hasBrowserFor('the test of what is not answered')
+const hasBrowser = hasBrowserFor('the test of failing requests')
 
-describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () => {
+describe.skipIf(!hasBrowser)('the console without a response', () => {
   let parley: TestServer
   const { open } = playConsole((started) => {
     parley = started
   })
 
-  /** A page whose requests fail for as long as one says; what is live goes on. */
+  /** A page whose requests fail for a given time; its subscriptions continue. */
   async function openFailing(viewer: Parameters<TestServer['tokenOf']>[0], path: string) {
     const shown = await open({ path }, { mayComplain: true })
     await shown.signIn(await parley.tokenOf(viewer))
@@ -27,7 +27,7 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
       .filter({ hasText: 'The server does not respond.' })
       .getByRole('button', { name: 'Try again' })
 
-  test('a page says so, and asks again when it is told to', async () => {
+  test('a page reports the failure, and retries on request', async () => {
     const { agent, human, space } = await parley.room('Iris')
     parley.models.script(() => [{ text: 'ok' }])
     const { runs } = await parley.send(human, space.id, 'Hello?')
@@ -47,9 +47,9 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
       await retry(page).first().waitFor(PATIENCE)
       expect([address, await page.getByText('not found').count()]).toEqual([address, 0])
       await page.unroute('**/graphql')
-      await until('everything is asked again', async () => {
+      await until('every query is sent again', async () => {
         if ((await retry(page).count()) === 0) return true
-        // One that is asked again every few seconds may be gone by now.
+        // A request that repeats every few seconds may have ended by now.
         const click = retry(page).first().click({ timeout: 1000 })
         return click.then(
           () => false,
@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
     }
   }, 180_000)
 
-  test('a message that does not get through stays in its field, and is sent again as the same one', async () => {
+  test('an unsent message stays in its field, and is sent again with the same key', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const { page, message, say, fail } = await openFailing(human, `/spaces/${space.id}`)
@@ -75,7 +75,7 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
     await retry(page).waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('a machine without internet is asked all the same: its server may be on it', async () => {
+  test('a machine without internet still sends requests, because the server may run on it', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const { page, message, say } = await open({ path: `/spaces/${space.id}` })
@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)('what the console shows where no answer comes', () 
     await message('Are you there?').waitFor(PATIENCE)
   }, 90_000)
 
-  test('the list of spaces says that there is none only once it is known', async () => {
+  test('the list of spaces is shown as empty only after a response', async () => {
     const human = await parley.human('Ada')
     const { page } = await open()
     const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>()

@@ -18,7 +18,7 @@ const pageOf = (seqs: number[], hasPreviousPage: boolean) => ({
 
 type Handler = (data: unknown) => void
 
-/** A connection whose server sends what the test says, and answers by `ask`. */
+/** A connection whose server sends the test's messages, and responds by `ask`. */
 function connectionTo(ask: (variables: Record<string, unknown>) => unknown) {
   const handlers: Handler[] = []
   const connection = {
@@ -37,7 +37,7 @@ function connectionTo(ask: (variables: Record<string, unknown>) => unknown) {
 describe('a server that bounds its responses', () => {
   afterEach(() => vi.useRealTimers())
 
-  test('sends fewer messages than were asked for: whether there are more is what the page says', async () => {
+  test('returns fewer messages than requested: pageInfo says whether there are more', async () => {
     const pages = [pageOf([3], true), pageOf([1, 2], false)]
     const { connection, send } = connectionTo(() => ({ space: { messages: pages.shift() } }))
     const live = liveSpace(connection, { spaceId: 'spc_1', withActivity: false })
@@ -50,7 +50,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState().hasEarlier).toBe(false)
   })
 
-  test('refuses a page as too large: a smaller one is asked for, down to one message', async () => {
+  test('refuses a page as too large: the client requests a smaller one, down to one message', async () => {
     const sizes: unknown[] = []
     const { connection, send } = connectionTo(({ last }) => {
       sizes.push(last)
@@ -66,7 +66,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState()).toMatchObject({ hasEarlier: true, isLoadingEarlier: false })
   })
 
-  test('refuses even one message: the error says so, and it can be tried again', async () => {
+  test('refuses even one message: the error says so, and the client can retry', async () => {
     let isRefusing = true
     const { connection, send } = connectionTo(() => {
       if (isRefusing) throw TOO_COMPLEX
@@ -83,7 +83,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState().messages).toHaveLength(2)
   })
 
-  test('limits the rate while the spaces are listed: the list goes on after the wait, by smaller pages where it must', async () => {
+  test('limits the rate while spaces are listed: the list continues after the wait, with smaller pages if needed', async () => {
     vi.useFakeTimers()
     const asked: unknown[] = []
     const { connection, send } = connectionTo(({ after, first }) => {
@@ -103,7 +103,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState().spaces).toHaveLength(2)
   })
 
-  test('sends events and parts of a kind to come: what is known stays', () => {
+  test('sends unknown kinds of events and parts: the known ones stay', () => {
     const { connection, send } = connectionTo(() => ({}))
     const live = liveSpace(connection, { spaceId: 'spc_1', withActivity: false })
     live.subscribe(() => {})
@@ -122,14 +122,14 @@ describe('an event that cannot be read', () => {
   let connection: Connection
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
   })
   afterAll(async () => {
     connection?.close()
     await parley?.close()
   })
 
-  test('is left out: neither its own subscription nor the others of the socket end', async () => {
+  test('is skipped: its subscription and the others of the socket continue', async () => {
     const said = vi.spyOn(console, 'error').mockImplementation(() => {})
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])

@@ -19,7 +19,7 @@ const textsOf = ({
     parts.map((part) => ('text' in part ? part.text : `<${part.toolCall.toolName}>`)).join('|'),
   )
 
-/** Says text while it is written, up to a promise. */
+/** Streams a text, up to a promise. */
 const speech = (...chunks: (string | Promise<unknown>)[]) => [
   { toolCall: 'send_message', chunks: ['{"text":"', ...chunks, '"}'] },
 ]
@@ -30,7 +30,7 @@ describe('the live client', () => {
   const stops: (() => void)[] = []
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded' })
+    parley = await startTestServer()
   })
   afterAll(async () => {
     for (const stop of stops) stop()
@@ -60,7 +60,7 @@ describe('the live client', () => {
     for (const socket of sockets.splice(0)) socket.close(4000, 'cut by the test')
   }
 
-  test('a message that is written while the line is cut twice is whole in the end, and its text never shrinks', async () => {
+  test('a message that streams while the connection breaks twice is complete in the end, and its text never shrinks', async () => {
     const { human, agent, space } = await parley.room()
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const said = speech(
@@ -92,7 +92,7 @@ describe('the live client', () => {
     expect(connection.getState()).toBe('live')
   })
 
-  test('earlier pages are taken in until the first message, and what did not change stays the same object', async () => {
+  test('earlier pages load up to the first message, and unchanged objects keep their identity', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
     for (let at = 1; at <= 60; at++) await parley.send(human, space.id, `${at}`)
@@ -113,7 +113,7 @@ describe('the live client', () => {
     expect(live.getState().messages.length).toBe(61)
   })
 
-  test('old messages are let go when one says so, but not while earlier ones are asked for, and come again by pages', async () => {
+  test('old messages are evicted on request, but not while earlier ones load, and can be loaded again', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
     for (let at = 1; at <= 120; at++) await parley.send(human, space.id, `${at}`)
@@ -124,7 +124,7 @@ describe('the live client', () => {
     const { messages: kept, hasEarlier } = live.getState()
     expect([kept.map(({ seq }) => seq), hasEarlier]).toEqual([Array.from({ length: 10 }, (_, at) => at + 111), true])
     expect(kept[9]).toBe(messages[49])
-    // Between two pages too: whoever asks for what is earlier has it in the end.
+    // Between two pages too: a client that requests earlier messages gets them eventually.
     const stop = live.subscribe(() => live.keepNewest(10))
     await live.loadUntil(1)
     stop()
@@ -135,7 +135,7 @@ describe('the live client', () => {
     ])
   })
 
-  test('who may see a space no more is told why it ended', async () => {
+  test('a viewer who loses access to a space gets the reason', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const { spaces, members } = parley.app.domain
     const memberIds = [ada.id, bob.id]
@@ -148,7 +148,7 @@ describe('the live client', () => {
     await expect(live.send({ text: 'Hello?' })).rejects.toMatchObject({ name: 'ParleyError', code: 'NOT_FOUND' })
   })
 
-  test('a run is told from its first step to its end, also over a cut', async () => {
+  test('a run is followed from its first step to its end, also across a reconnect', async () => {
     const { human, agent, space } = await parley.room()
     const gate = Promise.withResolvers<void>()
     const second = [{ text: 'Thinking aloud.', chunks: ['Thinking ', gate.promise, 'aloud.'] }]
@@ -168,7 +168,7 @@ describe('the live client', () => {
     expect(JSON.parse(told[0]?.inputs[0]?.json ?? '')).toEqual({ text: 'Hello.' })
   })
 
-  test('the viewer has its spaces by activity, what is unread, and what waits for it', async () => {
+  test('the viewer has its spaces by activity, unread counts, and pending calls', async () => {
     const tool = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
     const { human, agent, space } = await parley.room('Asker', { tools: [tool] })
     const other = await parley.space(human, [], { name: 'Attic' })
@@ -192,7 +192,7 @@ describe('the live client', () => {
     await when(live, ({ pendingToolCalls }) => pendingToolCalls.length === 0)
   })
 
-  test("the AI SDK's chat talks in a space: text while it is written, calls with their results, failures, and a stop that stops", async () => {
+  test("the AI SDK's chat works in a space: streaming text, calls with results, failures, and a stop", async () => {
     const card = {
       name: 'card',
       description: 'Shows.',
@@ -225,7 +225,10 @@ describe('the live client', () => {
     parley.models.reset()
     parley.models.script(forAgent(agent.name, () => [{ error: 'Incorrect API key provided', status: 401 }]))
     await chat.sendMessage({ text: 'Again.' })
-    expect([chat.status, chat.error?.message]).toEqual(['error', expect.stringContaining('Incorrect API key')])
+    expect([chat.status, chat.error?.message]).toEqual([
+      'error',
+      expect.stringContaining('An admin has to correct the key'),
+    ])
 
     parley.models.reset()
     parley.models.script(forAgent(agent.name, steps(speech('Three ', new Promise(() => {})))))
@@ -238,7 +241,7 @@ describe('the live client', () => {
   })
 })
 
-/** The AI SDK's chat, as `useChat` has it, without React. */
+/** The AI SDK's chat, as in `useChat`, without React. */
 class Chat extends AbstractChat<UIMessage> {
   readonly #listeners = new Set<() => void>()
 

@@ -22,12 +22,13 @@ describe('the client as a package', () => {
   let folder: string
 
   beforeAll(async () => {
-    // What npm would install for it: its one dependency with its peer, and React, which the project has.
+    // The packages that npm would install for it: its one dependency with its peer, and React, which the project
+    // has.
     folder = (await projectWithClient(['graphql-ws', 'graphql', 'react', '@types'])).folder
   })
   afterAll(() => rm(folder, { recursive: true, force: true }))
 
-  test('is imported in an empty project, without React and without the AI SDK', async () => {
+  test('can be imported in an empty project without React and the AI SDK', async () => {
     const script = `
       import { createConnection, liveSpace } from 'parley-client'
       const space = liveSpace(createConnection({ url: 'http://localhost:1', token: 'x' }), { spaceId: 'spc_1' })
@@ -39,7 +40,7 @@ describe('the client as a package', () => {
     expect(stdout).toBe('loading\nfunction function\n')
   })
 
-  test('has declarations that are checked whole, with the types of the schema', async () => {
+  test('has complete type declarations, including those of the schema', async () => {
     expect(await compiled(folder, { 'consumer.ts': CONSUMER })).toBe('')
   })
 })

@@ -2,11 +2,17 @@ import type { LiveMessagesFragment } from '../../client/generated/graphql.ts'
 import type { Message, MessagePart, SpaceEvent } from '../../client/space-events.ts'
 import type { Transcript } from '../../client/transcript.ts'
 
-/** A space whose messages come, grow and end as the numbers say, with a server that keeps the promises of the contract and no others. */
+/**
+ * A space with random new, growing and finished messages, and a server that keeps the promises of the contract and
+ * no others.
+ */
 export interface RandomSpace {
-  /** Lives through all of it, while a client watches by a line that is cut, repeats and comes in disorder; it lets go of old messages now and then. */
+  /**
+   * Plays all of it while a client follows over a connection that breaks, repeats and reorders; the client drops
+   * old messages now and then.
+   */
   play(client: Transcript): void
-  /** Asks for every page that there is. */
+  /** Requests every page. */
   loadAll(client: Transcript): void
   database(): Message[]
 }
@@ -22,7 +28,7 @@ const TEXTS = ['Hello', ' Ada,', ' how is', ' the garden', '?']
 
 export function createRandomSpace(choices: number[]): RandomSpace {
   const messages: Message[] = []
-  /** Objects in an event are as they are when it is delivered: an entry makes its event then. */
+  /** Objects in an event are as they are when it is delivered: an entry creates its event then. */
   const log: Entry[] = []
   let turn = 0
   const pick = (below: number) => (choices[turn++ % choices.length] ?? 0) % below
@@ -106,6 +112,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
         answeredBy: null,
         answeredByService: null,
         settledAt: null,
+        grant: null,
         approval: null,
       },
     }
@@ -118,13 +125,13 @@ export function createRandomSpace(choices: number[]): RandomSpace {
 
   function end(message: Message): void {
     message.status = pick(3) === 0 ? 'INTERRUPTED' : 'COMPLETE'
-    // What was shown of one that was broken off may be more than what is kept.
+    // The visible text of an interrupted part may be longer than the stored one.
     const last = message.parts.at(-1)
     if (message.status === 'INTERRUPTED' && last?.__typename === 'TextPart') last.text = last.text.slice(0, 6)
     tell('MessageFinished', message)
   }
 
-  /** One thing that happens in the space. */
+  /** One event in the space. */
   function happen(): void {
     const open = messages.filter(({ status }) => status === 'STREAMING')
     const one = open[pick(Math.max(1, open.length))]
@@ -169,7 +176,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
     }
   }
 
-  /** Everything from an entry on to another, in order or with neighbours exchanged. */
+  /** The entries from one to another, in order or with neighbours exchanged. */
   function deliver(client: Transcript, from: number, to: number): void {
     const order = Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at)
     for (let at = 1; at < order.length; at++) {
@@ -181,7 +188,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
     }
   }
 
-  /** A page is asked for now, and answered some time later. */
+  /** A page is requested now, and its response arrives some time later. */
   function turnPages(client: Transcript, asked: Asked | null): Asked | null {
     const [first] = client.messages()
     if (asked !== null) {
@@ -203,11 +210,11 @@ export function createRandomSpace(choices: number[]): RandomSpace {
         for (let count = pick(6); count >= 0; count--) happen()
         const what = pick(10)
         if (what === 0) {
-          // A gap: what was missed is kept no more.
+          // A gap: missed entries are no longer stored.
           client.apply(snapshot())
           seen = log.length
         } else {
-          // After a cut, what was seen already may come again.
+          // After a break, seen entries may repeat.
           const from = what === 1 ? Math.max(0, seen - pick(5)) : seen
           const to = Math.min(log.length, from + pick(8) + (seen - from))
           deliver(client, from, to)

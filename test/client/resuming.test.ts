@@ -6,7 +6,7 @@ import { when } from '../support/live-state.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** What a socket brought of one subscription, as far as it is read here. */
+/** The messages of a socket for one subscription, as far as the test reads them. */
 interface Arrived {
   type: string
   payload: { data?: { spaceMessages?: { __typename: string; message?: { parts: { text?: string }[] } } } } & {
@@ -14,14 +14,14 @@ interface Arrived {
   }[]
 }
 
-describe('a space whose subscription the server has ended since it could not answer', () => {
+describe('a subscription to a space that the server ended with an error', () => {
   let parley: TestServer
   let connection: Connection
   let ada: HumanViewer
   const arrived: Arrived[] = []
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_LOG_LEVEL: 'silent' } })
+    parley = await startTestServer({ worker: false, settings: { PARLEY_LOG_LEVEL: 'silent' } })
     ada = await parley.human('Ada')
     class Watched extends WebSocket {
       constructor(url: string, protocols?: string | string[]) {
@@ -49,7 +49,7 @@ describe('a space whose subscription the server has ended since it could not ans
   const posted = () => events().flatMap(({ message }) => message?.parts[0]?.text ?? [])
   const fail = () => vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(new Error('the database is away'))
 
-  test('is resumed where it was, as often as it takes: what came meanwhile is told once and in order, and nothing anew', async () => {
+  test('resumes at its cursor as often as needed, with all events once and in order', async () => {
     const space = await parley.space(ada, [])
     const live = liveSpace(connection, { spaceId: space.id, withActivity: false })
     const statuses = new Set<string>()
@@ -60,7 +60,7 @@ describe('a space whose subscription the server has ended since it could not ans
     const lookUp = fail()
     await parley.send(ada, space.id, 'two')
     await parley.send(ada, space.id, 'three')
-    await until('it was ended, tried again, and ended', () => faults().length >= 2)
+    await until('the subscription was closed, retried, and closed', () => faults().length >= 2)
     await parley.send(ada, space.id, 'four')
     lookUp.mockRestore()
     const { messages } = await when(live, (state) => state.messages.length >= 4)
@@ -76,7 +76,7 @@ describe('a space whose subscription the server has ended since it could not ans
     expect([...statuses]).toEqual(['live'])
   })
 
-  test('goes on with the event that could not be answered, after those before it', async () => {
+  test('continues with the event that failed, after those before it', async () => {
     const space = await parley.space(ada, [])
     const live = liveSpace(connection, { spaceId: space.id, withActivity: false })
     const stop = live.subscribe(() => {})
@@ -88,7 +88,7 @@ describe('a space whose subscription the server has ended since it could not ans
       return found
     })
     for (const text of ['one', 'two', 'three', 'four']) await parley.send(ada, space.id, text)
-    await until('it was ended', () => faults().length > 0)
+    await until('the subscription was closed', () => faults().length > 0)
     expect(posted()).toEqual(['one', 'two'])
     lookUp.mockRestore()
     await when(live, ({ messages }) => messages.length >= 4)

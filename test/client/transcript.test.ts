@@ -35,7 +35,16 @@ const delta = (offset: number, text: string): SpaceEvent => ({
   delta: text,
 })
 
-describe('what a client knows of a space', () => {
+const replaced = (offset: number, text: string): SpaceEvent => ({
+  __typename: 'MessageTextReplaced',
+  cursor: 'c',
+  messageId: 'msg_1',
+  partIndex: 0,
+  offset,
+  text,
+})
+
+describe("the client's state of a space", () => {
   let transcript: Transcript
   const take = (...events: SpaceEvent[]) => {
     for (const event of events) transcript.apply(event)
@@ -47,14 +56,14 @@ describe('what a client knows of a space', () => {
     transcript = createTranscript()
   })
 
-  test('a message grows by its deltas, and is then as the server says', () => {
+  test('a message grows by its deltas, and ends as the server returns it', () => {
     take(posted(message('STREAMING')), delta(0, 'Hello'), delta(5, ' Ada'))
     expect(texts()).toEqual(['Hello Ada'])
     take(finished(message('COMPLETE', 'Hello Ada!')))
     expect(texts()).toEqual(['Hello Ada!'])
   })
 
-  test('events that come twice change nothing, not even the objects, and an overlap is dropped', () => {
+  test('repeated events change nothing, not even object identity, and overlaps are dropped', () => {
     take(posted(message('STREAMING')), delta(0, 'Hello'))
     const before = transcript.messages()
     take(delta(0, 'Hello'), delta(2, 'llo'))
@@ -65,19 +74,44 @@ describe('what a client knows of a space', () => {
     expect(texts()).toEqual(['Hello Ada'])
   })
 
-  test('a delta after a gap waits, and the gap is told of until it is filled', () => {
+  test('a delta after a gap waits, and the gap is reported until it is filled', () => {
     take(posted(message('STREAMING')), delta(0, 'Hello'), delta(9, '!'))
     expect([texts(), transcript.gaps()]).toEqual([['Hello'], ['msg_1']])
     transcript.put(message('STREAMING', 'Hello Ada'))
     expect([texts(), transcript.gaps()]).toEqual([['Hello Ada!'], []])
   })
 
-  test('an event of a kind to come is let go', () => {
+  test('a replacement changes the text from its offset on, once', () => {
+    take(posted(message('STREAMING')), delta(0, 'Hello wor'), replaced(6, 'Ad'), delta(8, 'a'))
+    expect(texts()).toEqual(['Hello Ada'])
+    take(replaced(6, 'Ad'), delta(8, 'a'))
+    expect(texts()).toEqual(['Hello Ada'])
+    take(replaced(5, ''))
+    expect(texts()).toEqual(['Hello'])
+    take(finished(message('COMPLETE', 'Hello')), replaced(0, 'Bye'))
+    expect(texts()).toEqual(['Hello'])
+  })
+
+  test('a replacement and what follows it wait for the text before them, in their order', () => {
+    take(
+      posted(message('STREAMING')),
+      delta(0, 'Hello'),
+      replaced(9, 'B'),
+      delta(10, 'ea'),
+      replaced(9, 'C'),
+      delta(10, 'leo'),
+    )
+    expect([texts(), transcript.gaps()]).toEqual([['Hello'], ['msg_1']])
+    transcript.put(message('STREAMING', 'Hello to Ada'))
+    expect([texts(), transcript.gaps()]).toEqual([['Hello to Cleo'], []])
+  })
+
+  test('an unknown event is ignored', () => {
     take(posted(message('COMPLETE', 'Hello')), { __typename: 'MessageSung', cursor: 'c' } as unknown as SpaceEvent)
     expect([texts(), transcript.gaps()]).toEqual([['Hello'], []])
   })
 
-  test('of messages that were let go nothing is taken in nor asked for, and a page brings them as they are', () => {
+  test('evicted messages ignore events and are not requested until a page loads them again', () => {
     const second: Message = { ...message('COMPLETE', 'Bye'), id: 'msg_2', seq: 2 }
     take(posted(message('STREAMING')), delta(0, 'Hello'), posted(second))
     const late = transcript.beginPage()
@@ -94,7 +128,7 @@ describe('what a client knows of a space', () => {
     expect([texts(), transcript.hasEarlier]).toEqual([['Hello Ada!', 'Bye'], false])
   })
 
-  test('a page that did not come leaves all as it was, and can be asked for again', () => {
+  test('a failed page changes nothing and can be requested again', () => {
     take(posted({ ...message('COMPLETE', 'Bye'), id: 'msg_2', seq: 2 }), posted({ ...message('COMPLETE'), seq: 1 }))
     transcript.keepNewest(1)
     transcript.beginPage()(null)
@@ -103,7 +137,7 @@ describe('what a client knows of a space', () => {
     expect(texts()).toEqual(['Hello', 'Bye'])
   })
 
-  test('any cut, order and repetition of events, with pages and letting go in between, ends in the same state as the database', () => {
+  test('any interruption, order and repetition of events, with pages and evictions, ends in the state of the database', () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 0, max: 2 ** 30 }), { minLength: 20, maxLength: 400, size: 'max' }),

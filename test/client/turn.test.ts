@@ -22,7 +22,7 @@ const QUESTION: Message = {
   parts: [],
 }
 
-test('a run whose end is heard before its outcome says FAILED has failed, and says why in one line', async () => {
+test('a run whose end arrives before its FAILED outcome has failed, with the reason in one line', async () => {
   const space = {
     getState: () => ({ status: 'live', messages: [QUESTION], error: null }),
     subscribe: () => () => {},

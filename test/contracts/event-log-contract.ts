@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { BadInputError } from '../../src/lib/errors.ts'
-import { type Delivery, type EventLog, LogUnavailableError, SlowConsumerError } from '../../src/realtime/event-log.ts'
+import { type EventLog, type LogBatch, LogUnavailableError } from '../../src/broker/log.ts'
+import { BadInputError, SlowConsumerError } from '../../src/lib/errors.ts'
 import { type LogFollower, startFollower } from '../support/log-follower.ts'
 import { until } from '../support/until.ts'
 
@@ -9,7 +9,7 @@ const TOPIC = 'space:one'
 const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
 const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
 
-/** What every event log does. `open` gives a log with nothing in it. */
+/** The contract of every event log. `open` returns an empty log. */
 export function describeEventLog(name: string, open: () => Promise<EventLog>): void {
   describe(`${name}: the event log`, () => {
     let log: EventLog
@@ -29,20 +29,20 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
       return follower
     }
 
-    /** Appends events and answers with their cursors. */
+    /** Appends events and returns their cursors. */
     async function fill(count: number, topic = TOPIC): Promise<string[]> {
       const results = await Promise.all(indexes(count).map((index) => log.append(topic, posted(index))))
       return results.map((result) => (result.type === 'appended' ? result.cursor : result.type))
     }
 
-    async function readAll(after: string, limit = 1000): Promise<Delivery> {
+    async function readAll(after: string, limit = 1000): Promise<LogBatch> {
       return log.read(TOPIC, after, limit)
     }
 
     describe('order', () => {
-      test('entries arrive in the order of the calls, each with a cursor of its own', async () => {
+      test('entries arrive in the order of the calls, each with its own cursor', async () => {
         const follower = follow()
-        await until('the follower stands', () => follower.gaps() === 1)
+        await until('the follower is active', () => follower.gaps() === 1)
         const cursors = await fill(500)
         const entries = await follower.hasEntries(500)
         expect(entries.map(({ event }) => event)).toEqual(indexes(500).map(posted))
@@ -50,10 +50,10 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(new Set(cursors).size).toBe(500)
       })
 
-      test('every follower of a topic gets the same, and nothing of another topic', async () => {
+      test('every follower of a topic gets the same entries, and none of another topic', async () => {
         const some = [follow(), follow(), follow()]
         const other = follow(undefined, 'space:two')
-        await until('all stand', () => [...some, other].every((follower) => follower.gaps() === 1))
+        await until('all followers are active', () => [...some, other].every((follower) => follower.gaps() === 1))
         await fill(20)
         await fill(1, 'space:two')
         for (const follower of some) {
@@ -67,26 +67,26 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         const [head] = await log.heads([TOPIC])
         await fill(1)
         const page = await readAll(head!)
-        expect(page).toMatchObject({ type: 'entries', entries: [{ at: expect.any(Number) }] })
-        const at = page.type === 'entries' ? page.entries[0]!.at : 0
+        expect(page).toMatchObject({ type: 'publications', publications: [{ at: expect.any(Number) }] })
+        const at = page.type === 'publications' ? page.publications[0]!.at : 0
         expect(at).toBeGreaterThanOrEqual(before)
         expect(at).toBeLessThanOrEqual(Date.now())
       })
 
-      test('an event is kept as it was when it was appended', async () => {
+      test('an event is stored as it was at its append', async () => {
         const [head] = await log.heads([TOPIC])
         const event = { type: 'RunFailed', error: 'a "quoted" \n line, 😀 and \ud83d', absent: undefined }
         const appended = log.append(TOPIC, event)
         event.error = 'changed'
         await appended
         expect(await readAll(head!)).toMatchObject({
-          entries: [{ event: { type: 'RunFailed', error: 'a "quoted" \n line, 😀 and \ud83d' } }],
+          publications: [{ event: { type: 'RunFailed', error: 'a "quoted" \n line, 😀 and \ud83d' } }],
         })
       })
     })
 
     describe('cursors', () => {
-      test('without a cursor there is first a gap at the end, then what comes', async () => {
+      test('a follower without a cursor first gets a gap at the head, then new entries', async () => {
         await fill(3)
         const follower = follow()
         await until('the gap', () => follower.gaps() === 1)
@@ -97,7 +97,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(follower.gaps()).toBe(1)
       })
 
-      test('it resumes at every boundary, with nothing lost and nothing doubled', async () => {
+      test('a follower resumes at every position, without loss or duplicates', async () => {
         const [head] = await log.heads([TOPIC])
         const cursors = [head!, ...(await fill(30))]
         const resumed = cursors.map((cursor) => follow(cursor))
@@ -109,7 +109,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         }
       })
 
-      test('a head taken before the first entry is one to resume from', async () => {
+      test('a head taken before the first entry can be resumed from', async () => {
         const [empty, other] = await log.heads([TOPIC, 'space:two'])
         expect(empty).not.toBe(other)
         expect(await log.heads([TOPIC])).toEqual([empty])
@@ -118,20 +118,20 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect((await follower.hasEntries(2)).map(({ event }) => event)).toEqual([posted(0), posted(1)])
       })
 
-      test('reading gives pages and does not wait', async () => {
+      test('reading returns pages and does not wait', async () => {
         const [head] = await log.heads([TOPIC])
         const cursors = await fill(5)
         const page = await log.read(TOPIC, head!, 3)
         expect(page).toMatchObject({
-          entries: [{ cursor: cursors[0] }, { cursor: cursors[1] }, { cursor: cursors[2] }],
+          publications: [{ cursor: cursors[0] }, { cursor: cursors[1] }, { cursor: cursors[2] }],
         })
         expect(await log.read(TOPIC, cursors[2]!, 3)).toMatchObject({
-          entries: [{ event: posted(3) }, { event: posted(4) }],
+          publications: [{ event: posted(3) }, { event: posted(4) }],
         })
-        expect(await log.read(TOPIC, cursors[4]!, 3)).toEqual({ type: 'entries', entries: [] })
+        expect(await log.read(TOPIC, cursors[4]!, 3)).toEqual({ type: 'publications', publications: [] })
       })
 
-      test('an old cursor is followed page by page up to what is live', async () => {
+      test('a follower of an old cursor reads page by page up to the live entries', async () => {
         const [head] = await log.heads([TOPIC])
         await fill(2500)
         const follower = follow(head)
@@ -144,7 +144,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('gaps', () => {
-      test('a cursor of another topic, or of one that is gone, is a gap to the end', async () => {
+      test('a cursor of another topic, or of a removed topic, is a gap to the head', async () => {
         const [foreign] = await log.heads(['space:two'])
         await fill(3)
         const [head] = await log.heads([TOPIC])
@@ -167,12 +167,12 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(follower.cursor()).toBe(head)
       })
 
-      test('the last 10,000 entries are kept; what is older is a gap', async () => {
+      test('the last 10,000 entries are kept; an older cursor is a gap', async () => {
         const [head] = await log.heads([TOPIC])
         const cursors = await fill(10_400)
         const end = cursors.at(-1)
         expect(await readAll(head!)).toEqual({ type: 'gap', cursor: end })
-        expect(await readAll(cursors[399]!, 1)).toMatchObject({ entries: [{ event: posted(400) }] })
+        expect(await readAll(cursors[399]!, 1)).toMatchObject({ publications: [{ event: posted(400) }] })
         const late = follow(head)
         await until('the gap', () => late.gaps() === 1)
         expect(late.cursor()).toBe(end)
@@ -180,18 +180,18 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect((await early.hasEntries(10_000)).map(({ event }) => event)).toEqual(indexes(10_000, 400).map(posted))
       })
 
-      test.each(['', 'nonsense', 'cDphYmM', 'ä', '../../etc'])('"%s" is no cursor at all', async (text) => {
+      test.each(['', 'nonsense', 'cDphYmM', 'ä', '../../etc'])('"%s" is not a valid cursor', async (text) => {
         await expect(log.read(TOPIC, text, 1)).rejects.toThrow(BadInputError)
         expect(() => log.follow(TOPIC, { after: text, signal: AbortSignal.timeout(1000) })).toThrow(BadInputError)
       })
 
-      test('a topic that was ended is forgotten after its time', async () => {
+      test('an ended topic is removed after its time', async () => {
         const cursors = await fill(3)
         await log.append(TOPIC, posted(3), { once: 'a', ordinal: 7 })
         await log.expire(TOPIC, 2)
-        expect(await readAll(cursors[2]!)).toMatchObject({ type: 'entries', entries: [{ event: posted(3) }] })
-        await until('it is forgotten', async () => (await readAll(cursors[2]!)).type === 'gap')
-        expect(await log.announced([TOPIC])).toEqual([null])
+        expect(await readAll(cursors[2]!)).toMatchObject({ type: 'publications', publications: [{ event: posted(3) }] })
+        await until('the topic is removed', async () => (await readAll(cursors[2]!)).type === 'gap')
+        expect(await log.lastOrdinals([TOPIC])).toEqual([null])
         expect(await log.append(TOPIC, posted(4), { once: 'a', ordinal: 1 })).toMatchObject({ type: 'appended' })
       })
     })
@@ -206,22 +206,22 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(await log.append(TOPIC, posted(0), { once: 'end' })).toMatchObject({ type: 'appended' })
       })
 
-      test('ordinals are appended without a hole and never twice', async () => {
+      test('ordinals are appended without a gap and never twice', async () => {
         const [head] = await log.heads([TOPIC])
-        expect(await log.announced([TOPIC, 'space:two'])).toEqual([null, null])
+        expect(await log.lastOrdinals([TOPIC, 'space:two'])).toEqual([null, null])
         expect(await log.append(TOPIC, posted(7), { ordinal: 7 })).toMatchObject({ type: 'appended' })
         expect(await log.append(TOPIC, posted(7), { ordinal: 7 })).toEqual({ type: 'duplicate' })
         expect(await log.append(TOPIC, posted(3), { ordinal: 3 })).toEqual({ type: 'duplicate' })
         expect(await log.append(TOPIC, posted(10), { ordinal: 10 })).toEqual({ type: 'missing', after: 7 })
         expect(await log.append(TOPIC, posted(8), { ordinal: 8 })).toMatchObject({ type: 'appended' })
         await log.append(TOPIC, posted(0))
-        expect(await log.announced([TOPIC, 'space:two'])).toEqual([8, null])
+        expect(await log.lastOrdinals([TOPIC, 'space:two'])).toEqual([8, null])
         expect(await readAll(head!)).toMatchObject({
-          entries: [{ event: posted(7) }, { event: posted(8) }, { event: posted(0) }],
+          publications: [{ event: posted(7) }, { event: posted(8) }, { event: posted(0) }],
         })
       })
 
-      test('what is sealed appends nothing more, in any of the topics', async () => {
+      test('a sealed run appends nothing more, in any topic', async () => {
         const [head] = await log.heads([TOPIC])
         const text = { messageId: 'msg_1', partIndex: 0 }
         await log.append(TOPIC, posted(1), { unlessSealed: 'run_1' })
@@ -233,13 +233,15 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(await log.append('space:two', posted(2), { unlessSealed: 'run_1' })).toEqual({ type: 'sealed' })
         const delta = { ...text, offset: 2, delta: 'fore' }
         expect(await log.appendDelta(TOPIC, delta, () => 'before', { unlessSealed: 'run_1' })).toBeNull()
+        const replacement = { ...text, offset: 1, text: 'y' }
+        expect(await log.replaceText(TOPIC, replacement, 'by', { unlessSealed: 'run_1' })).toBeNull()
         expect(await log.drafts(TOPIC, ['msg_1'])).toEqual(new Map([['msg_1', new Map([[0, 'be']])]]))
         expect(await log.append(TOPIC, posted(3), { unlessSealed: 'run_2', once: 'a', ordinal: 1 })).toMatchObject({
           type: 'appended',
         })
         expect(await log.append(TOPIC, posted(4), { once: 'b' })).toMatchObject({ type: 'appended' })
         const page = await readAll(head!)
-        expect(page.type === 'entries' && page.entries.map(({ event }) => event.type)).toEqual([
+        expect(page.type === 'publications' && page.publications.map(({ event }) => event.type)).toEqual([
           'MessagePosted',
           'MessageTextDelta',
           'MessagePosted',
@@ -249,7 +251,28 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('drafts', () => {
-      /** Writes a part in pieces, each sent without waiting for the one before. */
+      test('a replaced text is published from where it changes, and the draft has all of it', async () => {
+        const [head] = await log.heads([TOPIC])
+        const part = { messageId: 'msg_1', partIndex: 0 }
+        await Promise.all([
+          log.appendDelta(TOPIC, { ...part, offset: 0, delta: 'before' }, () => 'before'),
+          log.replaceText(TOPIC, { ...part, offset: 2, text: 'ar 🐻' }, 'bear 🐻'),
+          log.appendDelta(TOPIC, { ...part, offset: 7, delta: '!' }, () => 'bear 🐻!'),
+        ])
+        expect(await log.drafts(TOPIC, ['msg_1'])).toEqual(new Map([['msg_1', new Map([[0, 'bear 🐻!']])]]))
+        await log.replaceText(TOPIC, { ...part, offset: 1, text: '' }, 'b')
+        expect(await log.drafts(TOPIC, ['msg_1'])).toEqual(new Map([['msg_1', new Map([[0, 'b']])]]))
+        expect(await readAll(head!)).toMatchObject({
+          publications: [
+            { event: { type: 'MessageTextDelta', ...part, offset: 0, delta: 'before' } },
+            { event: { type: 'MessageTextReplaced', ...part, offset: 2, text: 'ar 🐻' } },
+            { event: { type: 'MessageTextDelta', ...part, offset: 7, delta: '!' } },
+            { event: { type: 'MessageTextReplaced', ...part, offset: 1, text: '' } },
+          ],
+        })
+      })
+
+      /** Writes a part in pieces, each sent without waiting for the previous one. */
       async function write(messageId: string, partIndex: number, pieces: string[], from = ''): Promise<void> {
         let text = from
         const writing = pieces.map((delta) => {
@@ -261,7 +284,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         await Promise.all(writing)
       }
 
-      test('deltas grow a draft part by part', async () => {
+      test('deltas extend a draft part by part', async () => {
         await write('msg_1', 0, ['Hel', 'lo', '', ' "you"\n'])
         await write('msg_1', 2, ['third'])
         await write('msg_2', 0, ['other'])
@@ -280,16 +303,19 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         )
       })
 
-      test('they arrive as events that say where they belong', async () => {
+      test('deltas arrive as events with their message, part and offset', async () => {
         const [head] = await log.heads([TOPIC])
         await write('msg_1', 1, ['ab', 'cd'])
         const event = { type: 'MessageTextDelta', messageId: 'msg_1', partIndex: 1 }
         expect(await readAll(head!)).toMatchObject({
-          entries: [{ event: { ...event, offset: 0, delta: 'ab' } }, { event: { ...event, offset: 2, delta: 'cd' } }],
+          publications: [
+            { event: { ...event, offset: 0, delta: 'ab' } },
+            { event: { ...event, offset: 2, delta: 'cd' } },
+          ],
         })
       })
 
-      test('text of any kind comes back as it was, cut anywhere', async () => {
+      test('any text is returned unchanged, wherever it was cut', async () => {
         const text = 'Zeile\r\n\t"\\u0041" \\ 😀👩‍👩‍👧 ﷽ \u2028 \u0001 ü\u0308 %s {0} é'
         await write('msg_1', 0, text.split(''))
         await write('msg_2', 0, [text.repeat(500)])
@@ -298,7 +324,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(drafts.get('msg_2')?.get(0)).toBe(text.repeat(500))
       })
 
-      test('a delta that was appended already is not appended again', async () => {
+      test('a repeated delta is not appended again', async () => {
         await write('msg_1', 0, ['abc', 'def'])
         const [head] = await log.heads([TOPIC])
         const again = { messageId: 'msg_1', partIndex: 0, offset: 3, delta: 'def' }
@@ -307,17 +333,17 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('abcdef')
       })
 
-      test('where the draft is lost the whole text is appended from offset 0', async () => {
+      test('after the loss of a draft, the whole text is appended from offset 0', async () => {
         const [head] = await log.heads([TOPIC])
         await log.appendDelta(TOPIC, { messageId: 'msg_1', partIndex: 0, offset: 3, delta: 'def' }, () => 'abcdef')
         await write('msg_1', 0, ['ghi'], 'abcdef')
         expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('abcdefghi')
         expect(await readAll(head!)).toMatchObject({
-          entries: [{ event: { offset: 0, delta: 'abcdef' } }, { event: { offset: 6, delta: 'ghi' } }],
+          publications: [{ event: { offset: 0, delta: 'abcdef' } }, { event: { offset: 6, delta: 'ghi' } }],
         })
       })
 
-      test('a burst after a loss keeps its order, and what follows stays behind it', async () => {
+      test('a burst after a loss keeps its order, and later entries stay behind it', async () => {
         const [head] = await log.heads([TOPIC])
         const text = 'abcdefghijklmnop'
         const writing = indexes(12, 3).map((offset) =>
@@ -329,17 +355,17 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         await Promise.all([...writing, finished])
         expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe(text.slice(0, 15))
         const page = await readAll(head!)
-        expect(page.type === 'entries' && page.entries.at(-1)?.event.type).toBe('MessageFinished')
+        expect(page.type === 'publications' && page.publications.at(-1)?.event.type).toBe('MessageFinished')
       })
 
-      test('a finished draft can still be read for a while', async () => {
+      test('a finished draft stays readable for a while', async () => {
         await write('msg_1', 0, ['done'])
         await log.finishDraft(TOPIC, 'msg_1')
         await log.finishDraft(TOPIC, 'msg_unknown')
         expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('done')
       })
 
-      test('a draft read after the head holds everything up to that head', async () => {
+      test('a draft read after the head contains everything up to that head', async () => {
         const pieces = indexes(300).map((index) => `${index} `)
         const text = pieces.join('')
         const writing = write('msg_1', 0, pieces)
@@ -351,8 +377,10 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
           const [head] = await log.heads([TOPIC])
           const known = (await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0) ?? ''
           const page = await log.read(TOPIC, head!, 1)
-          if (page.type === 'entries' && page.entries[0]) {
-            expect((page.entries[0].event as unknown as { offset: number }).offset).toBeLessThanOrEqual(known.length)
+          if (page.type === 'publications' && page.publications[0]) {
+            expect((page.publications[0].event as unknown as { offset: number }).offset).toBeLessThanOrEqual(
+              known.length,
+            )
           }
           expect(text.startsWith(known)).toBe(true)
         }
@@ -364,7 +392,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     describe('leaving', () => {
       const nobody = { topics: 0, followers: 0 }
 
-      test('an abort ends what waits, and leaves nothing behind', async () => {
+      test('an abort ends waiting followers, and leaves nothing behind', async () => {
         const controller = new AbortController()
         const { signal } = controller
         const iterations = indexes(20).map(() => log.follow(TOPIC, { signal }))
@@ -377,7 +405,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(getEventListeners(signal, 'abort')).toEqual([])
       })
 
-      test('an iteration that was never begun, or begun too late, costs nothing', async () => {
+      test('an iteration that never started, or started too late, costs nothing', async () => {
         const controller = new AbortController()
         const { signal } = controller
         const iteration = log.follow(TOPIC, { signal })
@@ -387,7 +415,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(log.stats()).toEqual(nobody)
       })
 
-      test('a consumer that returns in the middle of a wait is let go at once', async () => {
+      test('a consumer that returns during a wait is released at once', async () => {
         const { signal } = new AbortController()
         const iteration = log.follow(TOPIC, { signal })
         await iteration.next()
@@ -398,7 +426,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(getEventListeners(signal, 'abort')).toEqual([])
       })
 
-      test('a consumer that breaks out of its loop is let go', async () => {
+      test('a consumer that breaks out of its loop is released', async () => {
         await fill(2)
         const { signal } = new AbortController()
         for await (const _ of log.follow(TOPIC, { signal })) break
@@ -406,7 +434,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(getEventListeners(signal, 'abort')).toEqual([])
       })
 
-      test('waiting a thousand times adds nothing to the signal', async () => {
+      test('waiting a thousand times adds no listener to the signal', async () => {
         const controller = new AbortController()
         const iteration = log.follow(TOPIC, { signal: controller.signal })
         await iteration.next()
@@ -419,9 +447,9 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         controller.abort()
       })
 
-      test('closing ends every follower and refuses what comes', async () => {
+      test('closing ends every follower and refuses new calls', async () => {
         const follower = follow()
-        await until('it stands', () => follower.gaps() === 1)
+        await until('the follower is active', () => follower.gaps() === 1)
         await log.close()
         await follower.stop()
         expect(follower.fault.error).toBeUndefined()
@@ -431,7 +459,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('a consumer that cannot keep up', () => {
-      /** A follower that stands and does not ask for more. */
+      /** An active follower that stops reading. */
       async function startStuck() {
         const controller = new AbortController()
         const found = { slow: 0 }
@@ -446,15 +474,15 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         return { iteration, found, stop: () => controller.abort() }
       }
 
-      test('is cut off past 1,000 waiting entries; others are not slowed', async () => {
+      test('is cut off beyond 1,000 waiting entries, and does not slow others', async () => {
         const quick = follow()
         const stuck = await startStuck()
-        await until('it stands', () => quick.gaps() === 1)
+        await until('the follower is active', () => quick.gaps() === 1)
         await fill(1000)
         await quick.hasEntries(1000)
         expect(stuck.found.slow).toBe(0)
         await fill(1)
-        await until('it is found', () => stuck.found.slow === 1)
+        await until('the slow consumer is detected', () => stuck.found.slow === 1)
         await fill(50)
         await expect(stuck.iteration.next()).rejects.toThrow(SlowConsumerError)
         expect(stuck.found.slow).toBe(1)
@@ -464,11 +492,11 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(log.stats()).toEqual({ topics: 0, followers: 0 })
       })
 
-      test('is cut off past 4 MiB', async () => {
+      test('is cut off beyond 4 MiB', async () => {
         const stuck = await startStuck()
         const large = { type: 'RunTextDelta', step: 0, delta: 'x'.repeat(1024 * 1024) }
         for (const _ of indexes(5)) await log.append(TOPIC, large)
-        await until('it is found', () => stuck.found.slow === 1)
+        await until('the slow consumer is detected', () => stuck.found.slow === 1)
         await expect(stuck.iteration.next()).rejects.toThrow(SlowConsumerError)
       })
 
@@ -476,21 +504,21 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         const stuck = await startStuck()
         const [last] = await log.heads([TOPIC])
         await fill(1200)
-        await until('it is found', () => stuck.found.slow === 1)
+        await until('the slow consumer is detected', () => stuck.found.slow === 1)
         const resumed = follow(last)
         expect((await resumed.hasEntries(1200)).map(({ event }) => event)).toEqual(indexes(1200).map(posted))
         expect(resumed.gaps()).toBe(0)
         stuck.stop()
       })
 
-      test('may take its time over what it missed: that does not wait in memory', async () => {
+      test('may read missed entries slowly: they do not wait in memory', async () => {
         const [head] = await log.heads([TOPIC])
         await fill(3000)
         let appended = 3000
         let taken = 0
         for await (const delivery of log.follow(TOPIC, { after: head, signal: new AbortController().signal })) {
-          expect(delivery.type).toBe('entries')
-          taken += delivery.type === 'entries' ? delivery.entries.length : 0
+          expect(delivery.type).toBe('publications')
+          taken += delivery.type === 'publications' ? delivery.publications.length : 0
           if (taken === appended) break
           if (taken < 1000) appended += (await fill(600)).length
         }
@@ -498,7 +526,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
       })
     })
 
-    test('it is healthy', async () => {
+    test('reports that it is healthy', async () => {
       expect(await log.healthy()).toBe(true)
     })
   })

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Signals } from '../../src/realtime/signals.ts'
-import type { SignalPayload } from '../../src/realtime/topics.ts'
+import type { Signals } from '../../src/broker/signals.ts'
+import type { SignalPayload } from '../../src/broker/topics.ts'
 import { until } from '../support/until.ts'
 
 const LAST = { type: 'changed', entityId: 'the last' } as const
 const isLast = (payload: SignalPayload) => 'entityId' in payload && payload.entityId === LAST.entityId
 
-/** What all signals do. `open` gives some that nobody else uses. */
+/** The contract of all signals. `open` returns unused ones. */
 export function describeSignals(name: string, open: () => Promise<Signals>): void {
   describe(`${name}: signals`, () => {
     let signals: Signals
@@ -16,7 +16,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
     })
     afterEach(() => signals.close())
 
-    /** Subscribes and keeps what comes. */
+    /** Subscribes and records the signals. */
     async function listen(channel: string): Promise<{ heard: SignalPayload[]; stop: () => void }> {
       const heard: SignalPayload[] = []
       const stop = await signals.subscribe(channel, (payload) => {
@@ -25,7 +25,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       return { heard, stop }
     }
 
-    /** Resolves once everything published before to these channels has arrived: what goes over one keeps its order. */
+    /** Resolves once everything published before to these channels has arrived: each channel keeps its order. */
     async function settled(...channels: string[]): Promise<void> {
       for (const channel of channels) {
         let arrived = false
@@ -33,12 +33,12 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
           arrived ||= isLast(payload)
         })
         await signals.publish(channel, LAST)
-        await until('what was published has arrived', () => arrived)
+        await until('the published signals have arrived', () => arrived)
         stop()
       }
     }
 
-    test('reach every listener of the channel, in order, and nobody else', async () => {
+    test('reach every listener of the channel, in order, and no others', async () => {
       const [one, two, other] = [await listen('run:1'), await listen('run:1'), await listen('run:2')]
       await signals.publish('run:1', { type: 'stop', runId: 'run_1' })
       await signals.publish('run:1', { type: 'read', spaceId: 'spc_ü"1' })
@@ -50,7 +50,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       expect([one.heard, two.heard, other.heard]).toEqual([expected, expected, []])
     })
 
-    test('a listener that has left is not called, the others are', async () => {
+    test('a listener that has left is not called, and the others are', async () => {
       const [one, two] = [await listen('jobs'), await listen('jobs')]
       one.stop()
       one.stop()
@@ -59,23 +59,23 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       expect([one.heard, two.heard]).toEqual([[], [{}]])
     })
 
-    test('a channel can be left and joined again at once', async () => {
+    test('a channel can be left and rejoined at once', async () => {
       for (let round = 0; round < 50; round += 1) {
         const { heard, stop } = await listen('jobs')
         await signals.publish('jobs', {})
-        await until('it is heard', () => heard.length === 1)
+        await until('the signal is received', () => heard.length === 1)
         stop()
       }
     })
 
-    test('many joining one channel at once all hear', async () => {
+    test('many listeners that join one channel at once all receive the signal', async () => {
       const all = await Promise.all(Array.from({ length: 20 }, () => listen('jobs')))
       await signals.publish('jobs', {})
       await settled('jobs')
       expect(all.map(({ heard }) => heard.length)).toEqual(Array(20).fill(1))
     })
 
-    test('a listener that throws harms nobody', async () => {
+    test('a listener that throws does not affect others', async () => {
       await signals.subscribe('jobs', () => {
         throw new Error('a fault of the listener')
       })
@@ -85,7 +85,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       expect(heard).toEqual([{}])
     })
 
-    test('listeners may leave, and let others leave, while they are called', async () => {
+    test('listeners may leave, and remove others, while they are called', async () => {
       const all: { heard: SignalPayload[]; stop: () => void }[] = []
       await signals.subscribe('jobs', () => {
         for (const { stop } of all) stop()
@@ -98,7 +98,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       expect(all.every(({ heard }) => heard.length <= 1)).toBe(true)
     })
 
-    test('publishing to nobody, and after the end, does not throw', async () => {
+    test('publishing without listeners, and after the end, does not throw', async () => {
       await signals.publish('token:nobody', { type: 'revoked' })
       await signals.close()
       await signals.publish('token:nobody', { type: 'revoked' })

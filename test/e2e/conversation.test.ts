@@ -27,7 +27,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Plays an agent that says the answer; what is sent on from its third piece on waits for `goOn`. */
+  /** Plays an agent that posts the text; the pieces from the third on wait for `goOn`. */
   function play(name: string) {
     const { promise, resolve: goOn } = Promise.withResolvers<void>()
     const gate = (index: number) => (index === 3 ? promise : undefined)
@@ -40,60 +40,63 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
     return goOn
   }
 
-  test.each(['openai.chat:test', 'openai:test'])('by %s is watched from the first letter to the end', async (model) => {
-    const name = model.includes('chat') ? 'Chatty' : 'Responsive'
-    const agentId = await parley.agent(name, model)
-    const client = ada.at(0)
-    const spaceId = await createSpace(client, [agentId])
-    const goOn = play(name)
-    const space = watchSpace(client, spaceId)
-    const activity = watchActivity(client, spaceId)
-    const sse: SpaceEvent[] = []
-    const leave = new AbortController()
-    const reading = watchSpaceBySse((parley.apis[0] as { origin: string }).origin, ada.token, spaceId, {
-      onEvent: (event) => sse.push(event),
-      signal: leave.signal,
-    }).catch(() => {})
-    await space.first(isA('SpaceSnapshot'))
-    await activity.first(({ agentActivity }) => agentActivity.active === false)
-    await until('the snapshot came by SSE', () => sse.length > 0)
+  test.each(['openai.chat:test', 'openai:test'])(
+    'by %s can be followed from the first character to the end',
+    async (model) => {
+      const name = model.includes('chat') ? 'Chatty' : 'Responsive'
+      const agentId = await parley.agent(name, model)
+      const client = ada.at(0)
+      const spaceId = await createSpace(client, [agentId])
+      const goOn = play(name)
+      const space = watchSpace(client, spaceId)
+      const activity = watchActivity(client, spaceId)
+      const sse: SpaceEvent[] = []
+      const leave = new AbortController()
+      const reading = watchSpaceBySse((parley.apis[0] as { origin: string }).origin, ada.token, spaceId, {
+        onEvent: (event) => sse.push(event),
+        signal: leave.signal,
+      }).catch(() => {})
+      await space.first(isA('SpaceSnapshot'))
+      await activity.first(({ agentActivity }) => agentActivity.active === false)
+      await until('the snapshot came by SSE', () => sse.length > 0)
 
-    const [runId = ''] = await say(client, spaceId, 'Hello')
-    const run = watchRun(client, runId)
-    // The model still waits: what was written so far is seen.
-    await space.first(isA('MessageTextDelta'))
-    expect(eventsOf(space).some(({ __typename }) => __typename === 'MessageFinished')).toBe(false)
-    await activity.first(({ agentActivity }) =>
-      agentActivity.runs.some((one: Json) => one.id === runId && one.status === 'RUNNING'),
-    )
-    goOn()
-    await space.first(isA('MessageFinished', ANSWER))
-    expect(await run.ended).toBe(null)
-    await activity.first(({ agentActivity }) => activity.seen.length > 2 && agentActivity.active === false)
-    await until('SSE told the end', () => sse.at(-1)?.__typename === 'MessageFinished')
+      const [runId = ''] = await say(client, spaceId, 'Hello')
+      const run = watchRun(client, runId)
+      // The model still waits: the text so far is visible.
+      await space.first(isA('MessageTextDelta'))
+      expect(eventsOf(space).some(({ __typename }) => __typename === 'MessageFinished')).toBe(false)
+      await activity.first(({ agentActivity }) =>
+        agentActivity.runs.some((one: Json) => one.id === runId && one.status === 'RUNNING'),
+      )
+      goOn()
+      await space.first(isA('MessageFinished', ANSWER))
+      expect(await run.ended).toBe(null)
+      await activity.first(({ agentActivity }) => activity.seen.length > 2 && agentActivity.active === false)
+      await until('the SSE stream has the end', () => sse.at(-1)?.__typename === 'MessageFinished')
 
-    const types = eventsOf(space).map(({ __typename }) => __typename)
-    expect(types.slice(0, 3)).toEqual(['SpaceSnapshot', 'MessagePosted', 'MessagePosted'])
-    expect(types.filter((type) => type === 'MessageTextDelta').length).toBeGreaterThan(1)
-    expect(types).toContain('MessagePartChanged')
-    expect(types.at(-1)).toBe('MessageFinished')
-    expect(eventsOf(space)[2].message).toMatchObject({ status: 'STREAMING', sender: { name, kind: 'AGENT' } })
-    expect([...rebuild(eventsOf(space)).values()]).toEqual([
-      { status: 'COMPLETE', text: 'Hello' },
-      { status: 'COMPLETE', text: ANSWER },
-    ])
-    expect(rebuild(sse)).toEqual(rebuild(eventsOf(space)))
-    const told = run.seen.map(({ runEvents }) => runEvents.__typename)
-    expect(told[0]).toBe('RunStarted')
-    expect(told.filter((type) => /^Run(Completed|Failed|Canceled)$/.test(type))).toEqual(['RunCompleted'])
-    expect(told.at(-1)).toBe('RunCompleted')
-    expect(told.indexOf('RunToolCalled')).toBeLessThan(told.indexOf('RunToolReturned'))
-    expect(parley.models.refusals).toEqual([])
-    leave.abort()
-    await reading
-  })
+      const types = eventsOf(space).map(({ __typename }) => __typename)
+      expect(types.slice(0, 3)).toEqual(['SpaceSnapshot', 'MessagePosted', 'MessagePosted'])
+      expect(types.filter((type) => type === 'MessageTextDelta').length).toBeGreaterThan(1)
+      expect(types).toContain('MessagePartChanged')
+      expect(types.at(-1)).toBe('MessageFinished')
+      expect(eventsOf(space)[2].message).toMatchObject({ status: 'STREAMING', sender: { name, kind: 'AGENT' } })
+      expect([...rebuild(eventsOf(space)).values()]).toEqual([
+        { status: 'COMPLETE', text: 'Hello' },
+        { status: 'COMPLETE', text: ANSWER },
+      ])
+      expect(rebuild(sse)).toEqual(rebuild(eventsOf(space)))
+      const told = run.seen.map(({ runEvents }) => runEvents.__typename)
+      expect(told[0]).toBe('RunStarted')
+      expect(told.filter((type) => /^Run(Completed|Failed|Canceled)$/.test(type))).toEqual(['RunCompleted'])
+      expect(told.at(-1)).toBe('RunCompleted')
+      expect(told.indexOf('RunToolCalled')).toBeLessThan(told.indexOf('RunToolReturned'))
+      expect(parley.models.refusals).toEqual([])
+      leave.abort()
+      await reading
+    },
+  )
 
-  test('resumed at every event, while it goes on and afterwards, is the same conversation', async () => {
+  test('can be resumed at every event, during it and afterwards, with the same result', async () => {
     const agentId = await parley.agent('Echo', 'openai.chat:test')
     const client = ada.at(0)
     const spaceId = await createSpace(client, [agentId])
@@ -127,7 +130,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
     }
   })
 
-  /** A client that loses its subscription after each event, until the answer is whole. */
+  /** A client that loses its subscription after each event, until the text is complete. */
   async function cutOffAtEveryEvent(client: ParleyClient, spaceId: string, first: SpaceEvent): Promise<SpaceEvent[]> {
     const events = [first]
     for (;;) {
@@ -140,7 +143,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
   }
 })
 
-describe.skipIf(!hasServices)('two processes that serve, and one that works', () => {
+describe.skipIf(!hasServices)('two API processes and one worker', () => {
   let parley: Deployment
   let ada: Person
 
@@ -151,7 +154,7 @@ describe.skipIf(!hasServices)('two processes that serve, and one that works', ()
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('share one log: each tells the same events with the same cursors, and either takes up where the other was', async () => {
+  test("share one event log: both deliver the same events with the same cursors, and each can resume the other's", async () => {
     const [here, there] = [ada.at(0), ada.at(1)]
     const spaceId = await createSpace(here, [await parley.agent('Shared', 'openai.chat:test')])
     parley.models.script(
@@ -170,7 +173,7 @@ describe.skipIf(!hasServices)('two processes that serve, and one that works', ()
     expect(rebuild([...left.slice(0, half + 1), ...eventsOf(resumed)])).toEqual(rebuild(left))
   })
 
-  test('who is removed at one is cut off at the other, and not by a second look', async () => {
+  test('a member removed through one is disconnected from the other by a signal', async () => {
     const bob = await parley.person('Bob')
     const spaceId = await createSpace(ada.at(0), [])
     await addByAdmin(spaceId, bob.id)
@@ -191,7 +194,7 @@ describe.skipIf(!hasServices)('two processes that serve, and one that works', ()
     expect(answer.data?.addMember?.__typename).toBe('AddMemberPayload')
   }
 
-  test('a Redis that dies and comes back empty in the middle of an answer loses nothing', {
+  test('a Redis that dies and returns empty during an answer loses nothing', {
     timeout: 60_000,
   }, async () => {
     const client = ada.at(0)
@@ -206,11 +209,11 @@ describe.skipIf(!hasServices)('two processes that serve, and one that works', ()
     const [runId = ''] = await say(client, spaceId, 'Hello')
     await Promise.all(both.map((live) => live.first(isA('MessageTextDelta'))))
     await parley.redis?.kill()
-    await until('it is not ready without Redis', async () => !(await isReady()))
+    await until('the server is not ready without Redis', async () => !(await isReady()))
     await parley.redis?.start()
     goOn()
-    await until('it is ready again', isReady)
-    await until('both know the whole answer', () =>
+    await until('the server is ready again', isReady)
+    await until('both have the whole text', () =>
       both.every((live) =>
         [...rebuild(eventsOf(live)).values()].some(({ status, text }) => status === 'COMPLETE' && text === ANSWER),
       ),

@@ -4,17 +4,17 @@ import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 
-/** Whether PostgreSQL and a Redis of a test's own can be had here. */
+/** Whether PostgreSQL and a Redis for one test are available. */
 export const hasServices = hasPostgres && canStartRedis()
 
-/** `embedded`: one process with everything in it; `services`: PostgreSQL, Redis, processes that serve and one that works. */
+/** `embedded`: one process for everything; `services`: PostgreSQL, Redis, API processes and a worker. */
 export type Stack = 'embedded' | 'services'
 
 export const STACKS: Stack[] = hasServices ? ['embedded', 'services'] : ['embedded']
 
-/** Parley as an operator runs it, and a model at its edge. */
+/** Parley as an operator runs it, with a scripted model server. */
 export interface Deployment {
-  /** The processes that serve. */
+  /** The API processes. */
   apis: ParleyProcess[]
   /** The process that executes runs: the same one when embedded. */
   worker: ParleyProcess
@@ -22,7 +22,7 @@ export interface Deployment {
   /** The Redis of this deployment alone; null when embedded. */
   redis: ThrowawayRedis | null
   admin: ParleyClient
-  /** A person with a token of its own, and clients of hers at any of the processes that serve. */
+  /** A person with a token, and clients of hers at any of the API processes. */
   person(name: string): Promise<Person>
   agent(name: string, model: string): Promise<string>
   close(): Promise<void>
@@ -31,7 +31,7 @@ export interface Deployment {
 export interface Person {
   id: string
   token: string
-  /** At the process of that index; closed with the deployment. */
+  /** A client at the process with that index; closed with the deployment. */
   at(index: number): ParleyClient
 }
 
@@ -89,7 +89,10 @@ export async function deploy(stack: Stack, apiCount = 1, settings: Record<string
 // biome-ignore lint/suspicious/noExplicitAny: read freely by tests
 export type Json = any
 
-/** Sends one mutation and answers with its payload, or with the one object in it. @throws what it answered instead. */
+/**
+ * Sends one mutation and returns its payload, or the one object in it.
+ * @throws with the response if it is of another type
+ */
 export async function mutate(client: ParleyClient, field: string, payload: string): Promise<Json> {
   const answer = await client.ask<Json>(
     `mutation { result: ${field} { __typename ... on ${payload} ... on Error { message } } }`,
@@ -100,14 +103,14 @@ export async function mutate(client: ParleyClient, field: string, payload: strin
   return others.length === 0 && typeof only === 'object' ? only : result
 }
 
-/** Makes a space of the person's with these members, and answers with its id. */
+/** Creates a space of the person with these members, and returns its id. */
 export async function createSpace(client: ParleyClient, memberIds: string[]): Promise<string> {
   const ids = memberIds.map((id) => `"${id}"`).join(', ')
   const field = `createSpace(input: { name: "Kitchen", memberIds: [${ids}] })`
   return (await mutate(client, field, 'CreateSpacePayload { space { id } }')).id
 }
 
-/** Posts, and answers with the ids of the runs that it set off. */
+/** Posts, and returns the ids of the runs that it triggered. */
 export async function say(client: ParleyClient, spaceId: string, text: string): Promise<string[]> {
   const field = `sendMessage(input: { spaceId: "${spaceId}", text: "${text}" })`
   const runs: Json[] = await mutate(client, field, 'SendMessagePayload { runs { id } }')

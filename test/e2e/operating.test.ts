@@ -14,7 +14,7 @@ import { startThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 import { hasServices, type Json } from './deployed.ts'
 
-// Processes start and end here, a dozen of them: on a busy machine each takes seconds.
+// A dozen processes start and end here: on a busy machine each takes seconds.
 vi.setConfig({ testTimeout: 90_000 })
 
 const closing: (() => Promise<unknown>)[] = []
@@ -22,7 +22,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-/** Starts a process that cannot start, and answers with what it said and how it ended. */
+/** Starts a process that cannot start, and returns its output and exit code. */
 async function refusal(settings: Record<string, string>): Promise<{ code: number | null; lines: string[] }> {
   const parley = await startParley({ settings, untilReady: false })
   closing.push(() => parley.kill())
@@ -44,7 +44,7 @@ async function dataDirectory(): Promise<string> {
   return directory.path
 }
 
-/** A signed-in one. */
+/** A signed-in page. */
 async function openSocket({ origin, adminToken }: ParleyProcess): Promise<WebSocket> {
   const socket = new WebSocket(`${origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
   await new Promise((resolve) => socket.once('open', resolve))
@@ -53,8 +53,8 @@ async function openSocket({ origin, adminToken }: ParleyProcess): Promise<WebSoc
   return socket
 }
 
-describe('a start that cannot be', () => {
-  test('names every bad setting at once, and no secret', async () => {
+describe('a start that must fail', () => {
+  test('lists all invalid settings at once, and no secret', async () => {
     const { code, lines } = await refusal({
       PORT: 'http',
       PARLEY_ROLE: 'boss',
@@ -70,7 +70,7 @@ describe('a start that cannot be', () => {
     expect(text).not.toMatch(/too-short-a-secret|hidden-word/)
   })
 
-  test('on a busy port says so in one line, and has made nothing', async () => {
+  test('names a busy port in one line, and leaves no files', async () => {
     const other = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => other.once('listening', resolve))
     closing.push(() => new Promise((resolve) => other.close(resolve)))
@@ -82,7 +82,7 @@ describe('a start that cannot be', () => {
     expect(existsSync(DATA_DIR)).toBe(false)
   })
 
-  test('on a directory that cannot be made says so in one line', async () => {
+  test('names a directory that cannot be created in one line', async () => {
     const file = path.join(await dataDirectory(), 'file')
     await writeFile(file, '')
     for (const DATA_DIR of [file, path.join(file, 'within')]) {
@@ -92,7 +92,7 @@ describe('a start that cannot be', () => {
     }
   })
 
-  test('on a directory that another process uses says so in one line, and that one goes on', async () => {
+  test('names a directory in use by another process in one line, and that process continues', async () => {
     const DATA_DIR = await dataDirectory()
     const first = await start({ DATA_DIR })
     const { code, lines } = await refusal({ DATA_DIR })
@@ -100,11 +100,11 @@ describe('a start that cannot be', () => {
     expect(lines).toEqual([expect.stringContaining(DATA_DIR)])
     expect((await fetch(`${first.origin}/health/ready`)).ok).toBe(true)
     await first.kill()
-    // The lock of a dead process is taken over.
+    // The new process acquires the lock of a dead one.
     await start({ DATA_DIR })
   })
 
-  test('without the database, or without Redis, says so in one line within seconds', async () => {
+  test('names an unreachable database or Redis in one line within seconds', async () => {
     const nowhere = `127.0.0.1:${await freePort()}`
     const database = await refusal({ DATABASE_URL: `postgresql://user:hidden-word@${nowhere}/x` })
     expect(database).toEqual({ code: 1, lines: [expect.stringContaining('DATABASE_URL')] })
@@ -115,7 +115,7 @@ describe('a start that cannot be', () => {
 })
 
 describe('a running process', () => {
-  test('on SIGTERM closes its sockets with 1001 and exits with 0; its next start finds everything', async () => {
+  test('closes its sockets with 1001 on SIGTERM and exits with 0; the next start finds everything', async () => {
     const DATA_DIR = await dataDirectory()
     const parley = await start({ DATA_DIR })
     const ask = (origin: string, query: string) =>
@@ -137,7 +137,7 @@ describe('a running process', () => {
     expect(found).toEqual({ data: { node: { name: 'Ada' } } })
   })
 
-  test('says at its start what its settings let in without bounds, and no secret', async () => {
+  test('warns at its start of unbounded settings, without secrets', async () => {
     const secret = 'hidden-word'.repeat(4)
     const { output } = await start({ AUTH_JWT_SECRET: secret, AUTH_ALLOW_UNBOUNDED: 'true' })
     const warnings = output()
@@ -153,7 +153,7 @@ describe('a running process', () => {
   test.each([
     ['npm alone, as a supervisor sends it', (pid: number) => process.kill(pid, 'SIGTERM')],
     ['npm and all that it started, as a terminal does', (pid: number) => process.kill(-pid, 'SIGINT')],
-  ])('started by npm, it drains where the signal goes to %s', async (_, signal) => {
+  ])('started by npm, it drains on a signal to %s', async (_, signal) => {
     const DATA_DIR = await dataDirectory()
     const parley = await startParley({ settings: { DATA_DIR }, byNpm: true })
     closing.push(() => parley.kill())
@@ -167,7 +167,7 @@ describe('a running process', () => {
   })
 
   test.skipIf(!hasServices)(
-    'is not ready while PostgreSQL or Redis is away, and is when it is back',
+    'is not ready while PostgreSQL or Redis is away, and recovers',
     { timeout: 60_000 },
     async ({ skip }) => {
       const postgres = await openThrowawayPostgres()

@@ -28,7 +28,7 @@ describe('npm run seed', () => {
     })
 
   test.each(['', '/', '/graphql'])(
-    'takes a server’s address with “%s” after its origin, and makes what it prints',
+    'accepts a server’s address with “%s” after its origin, and creates what it prints',
     async (after) => {
       const { stdout } = await seed(parley.origin + after)
       const spaceId = /space +(spc_\S+)/.exec(stdout)?.[1] ?? ''
@@ -53,7 +53,7 @@ describe('npm run seed', () => {
     ['nonsense', 'nonsense is not a valid address'],
     ['http://127.0.0.1:PORT', 'no server responds at http://127.0.0.1:PORT/graphql: start Parley first'],
     ['ORIGIN/metrics', 'is not a GraphQL server'],
-  ])('says in a sentence why it cannot: %s', async (address, sentence) => {
+  ])('gives the reason of a refusal in a sentence: %s', async (address, sentence) => {
     const port = String(await freePort())
     const put = (text: string) => text.replace('PORT', port).replace('ORIGIN', parley.origin)
     const refused = await seed(put(address)).catch((failure) => failure)

@@ -7,7 +7,7 @@ import type { Json } from './deployed.ts'
 
 const tour = readFileSync(path.resolve(import.meta.dirname, '../../docs/tour.md'), 'utf8')
 const blocks = [...tour.matchAll(/```graphql\n(.*?)```/gs)].map(([, text]) => text ?? '')
-/** The operation of that name as docs/tour.md shows it. */
+/** The operation with that name in docs/tour.md. */
 const shown = (name: string) =>
   blocks.find((text) => new RegExp(`^\\w+ ${name}\\b`).test(text)) ?? `docs/tour.md has no ${name}`
 
@@ -40,7 +40,7 @@ describe('docs/tour.md, word for word, with the demo model', () => {
     await parley?.stop()
   })
 
-  test('does what it says', { timeout: 90_000 }, async () => {
+  test('works as described', { timeout: 90_000 }, async () => {
     const admin = as(parley.adminToken)
     const people = await run(admin, 'People')
     const agentId = people.createAgent.agent.id
@@ -93,7 +93,7 @@ describe('docs/tour.md, word for word, with the demo model', () => {
     )
   })
 
-  /** Sends what the tour's curl command sends. */
+  /** Sends the request of the tour's curl command. */
   async function curl(words: Record<string, string>): Promise<void> {
     const command = /curl -s [^`]*/.exec(tour)?.[0] ?? ''
     const text = Object.entries(words).reduce((before, [from, to]) => before.replace(from, to), command)

@@ -22,7 +22,7 @@ const RUN_EVENTS = `
 const ACTIVITY = `
   subscription Activity($spaceId: ID!) { agentActivity(spaceId: $spaceId) { active agent { name } runs { id status } } }`
 
-/** One event of a space, read freely. */
+/** One event of a space, untyped. */
 export type SpaceEvent = Json
 
 export const watchSpace = (client: ParleyClient, spaceId: string, after?: string): LiveEvents<Json> =>
@@ -32,7 +32,7 @@ export const watchRun = (client: ParleyClient, runId: string, after?: string): L
 export const watchActivity = (client: ParleyClient, spaceId: string): LiveEvents<Json> =>
   client.subscribe<Json, object>(ACTIVITY, { spaceId })
 
-/** The same subscription by server-sent events: calls `onEvent` with each until `signal` aborts. */
+/** The same subscription over server-sent events: calls `onEvent` with each until `signal` aborts. */
 export async function watchSpaceBySse(
   origin: string,
   token: string,
@@ -59,7 +59,7 @@ export async function watchSpaceBySse(
   }
 }
 
-/** What a client knows of a space's messages after these events: by id the text as it puts it together itself. */
+/** A client's view of a space's messages after these events: by id, the text that it assembles itself. */
 export function rebuild(events: SpaceEvent[]): Map<string, { status: string; text: string }> {
   const messages = new Map<string, { status: string; text: string }>()
   const put = ({ id, status, text }: Json) => messages.set(id, { status, text })
@@ -84,7 +84,7 @@ export function rebuild(events: SpaceEvent[]): Map<string, { status: string; tex
   return messages
 }
 
-/** Not what a message's runs have used: that is told two seconds after they began, wherever the rest is then. */
+/** Without the usage of a message's runs: that event comes two seconds after they began. */
 const isOfConversation = ({ __typename }: SpaceEvent): boolean => __typename !== 'MessageUpdated'
 
 export const eventsOf = (live: LiveEvents<Json>): SpaceEvent[] =>

@@ -24,7 +24,7 @@ const LOOK_UP: ToolInput = {
 }
 
 /** 004, "Async Tool Completion". */
-describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('asynchronous tools of a persistent agent, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
   playMinds(stack, (opened) => {
@@ -51,13 +51,13 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     return (await parley.app.domain.tokens.authenticate(secret)) as ServiceViewer
   }
 
-  /** Looks something up and ends; thinks about the result when it comes. */
+  /** Calls the tool and ends; the next cycle reads the result. */
   const lookUpAndEnd = (request: ModelRequest) =>
     inboxIn(request).includes('TOOL_RESULT')
       ? [{ text: 'I have the result.' }]
       : steps([{ toolCall: 'look_up', input: { question: 'Weather?' } }], [{ text: 'I wait for the result.' }])(request)
 
-  test('an EXTERNAL call returns pending at once, the cycle goes on, and the result comes by inbox with name and id', async () => {
+  test('an EXTERNAL call returns pending at once, the cycle continues, and the result goes to the inbox with name and id', async () => {
     const { human, agent, space } = await room([LOOK_UP])
     parley.models.script(lookUpAndEnd)
     await parley.send(human, space.id, 'How is the weather?')
@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     expect(JSON.stringify(consciousness)).toContain('"status":"pending"')
   })
 
-  test('several calls of one step are answered in any order, `false` counts, and each result is told of its own call', async () => {
+  test('several calls of one step get results in any order, `false` counts, and each result names its own call', async () => {
     const { human, agent, space } = await room([LOOK_UP])
     const questions = ['Rain?', 'Snow?', 'Wind?']
     const calls = questions.map((question) => ({ toolCall: 'look_up', input: { question } }))
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     expect(imbalanceOf(cycles.flatMap(({ messages }) => messages as unknown[]))).toBeNull()
   })
 
-  test('a SPACE call shows as REQUIRES_ACTION, a member answers it after the cycle, and its message is whole then', async () => {
+  test('a SPACE call shows as REQUIRES_ACTION, a member answers it after the cycle, and its message is then COMPLETE', async () => {
     const { human, agent, space } = await room([APPROVE])
     parley.models.script((request) =>
       inboxIn(request).includes('TOOL_RESULT')
@@ -130,7 +130,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     expect(runs[1]).toMatchObject({ triggerSpaceId: space.id, parentRunId: runs[0]?.id, summary: 'Approved.' })
   })
 
-  test('a call that nobody answers in time comes as a result that says so', async () => {
+  test('a call without a result in time gets a result that reports it', async () => {
     const { human, agent, space } = await room([{ ...LOOK_UP, timeoutMs: 1000 }])
     parley.models.script(lookUpAndEnd)
     await parley.send(human, space.id, 'How is the weather?')
@@ -140,7 +140,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     )
   })
 
-  test('a result for a stopped cycle still comes', async () => {
+  test('a result for a stopped cycle still arrives', async () => {
     const { human, agent, space } = await room([APPROVE])
     const gate = createDeferred()
     parley.models.script((request) =>
@@ -169,7 +169,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     expect(imbalanceOf(cycles.flatMap(({ messages }) => messages as unknown[]))).toBeNull()
   })
 
-  test('a result that comes in the same cycle waits for the next; its call stays pending in the consciousness', async () => {
+  test('a result that arrives in the same cycle waits for the next; its call stays pending in the consciousness', async () => {
     const { human, agent, space } = await room([LOOK_UP])
     const gate = createDeferred()
     parley.models.script((request) =>
@@ -203,7 +203,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent mind, on the %s s
     expect(JSON.stringify(cycle?.messages)).toContain('BAD_INPUT')
   })
 
-  test('a skip after somebody outside was asked is an ordinary end: the answer must find its cycle', async () => {
+  test('a skip after an EXTERNAL call is an ordinary end: the result must find its cycle', async () => {
     const { human, agent, space } = await room([LOOK_UP])
     parley.models.script((request) =>
       inboxIn(request).includes('TOOL_RESULT')

@@ -1,7 +1,7 @@
 import { MockLanguageModelV4 } from 'ai/test'
 import { describe, expect, test } from 'vitest'
+import type { StepPlan } from '../../src/context/mind.ts'
 import { attempt, type GenerationParts } from '../../src/engine/attempt.ts'
-import type { StepPlan } from '../../src/minds/mind.ts'
 import type { StreamPart } from '../../src/models/language-model.ts'
 
 type DoStream = MockLanguageModelV4['doStream']
@@ -22,22 +22,21 @@ const BEGINNING: StreamPart[] = [
   { type: 'text-delta', id: 't', delta: 'a' },
 ]
 
-/** Asks a model that answers so; `begun` resolves with its first delta. */
+/** Starts an attempt with a model of this response; `begun` resolves with its first delta. */
 function asking(doStream: DoStream, signal: AbortSignal) {
   const { promise: begun, resolve } = Promise.withResolvers<void>()
   const parts = {
-    claim: { run: { agentId: 'agt_1' } },
+    run: { context: { run: { agentId: 'agt_1' } }, signal },
     tools: new Map(),
     models: { resolve: async () => new MockLanguageModelV4({ doStream }), redact: (text: string) => text },
-    signal,
     silenceMs: 60_000,
     writer: {},
     events: { text: () => resolve() },
   } as unknown as GenerationParts
-  return { begun, made: attempt(parts, 0, PLAN, { name: 'mock', maxRetries: 0 }) }
+  return { begun, made: attempt(parts, 0, PLAN, { name: 'mock', maxRetries: 0, before: null }) }
 }
 
-/** Sends these, and then nothing more, whatever happens. */
+/** Sends these parts, and then nothing more. */
 const sending = (parts: StreamPart[], then?: 'close') =>
   new ReadableStream<StreamPart>({
     start(controller) {
@@ -46,15 +45,15 @@ const sending = (parts: StreamPart[], then?: 'close') =>
     },
   })
 
-describe('a model that does not look at the signal', () => {
-  test('is left to itself before it answers', async () => {
+describe('a model that ignores the abort signal', () => {
+  test('is abandoned before it responds', async () => {
     const stop = new AbortController()
     const { made } = asking(() => new Promise(() => {}), stop.signal)
     stop.abort()
     expect(await made).toMatchObject({ end: null, failure: null })
   })
 
-  test('is left to itself in the middle of its answer', async () => {
+  test('is abandoned during its response', async () => {
     const stop = new AbortController()
     const { begun, made } = asking(async () => ({ stream: sending(BEGINNING) }), stop.signal)
     await begun
@@ -65,14 +64,14 @@ describe('a model that does not look at the signal', () => {
   })
 })
 
-describe('a model that answers nothing', () => {
-  test('is not said to have refused what it was sent', async () => {
+describe('a model with an empty response', () => {
+  test('is not reported as refusing the prompt', async () => {
     const { made } = asking(async () => ({ stream: sending([], 'close') }), new AbortController().signal)
     expect(await made).toMatchObject({ end: null, failure: null })
   })
 })
 
-test('what a model does not take of what it is asked is said, with whose it is', async () => {
+test('warnings about unsupported options are logged with provider and model', async () => {
   const said: unknown[] = []
   const before = globalThis.AI_SDK_LOG_WARNINGS
   globalThis.AI_SDK_LOG_WARNINGS = (one) => said.push(one)

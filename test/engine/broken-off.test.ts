@@ -1,11 +1,13 @@
-import fc from 'fast-check'
 import { describeBrokenRuns } from '../support/broken-off.ts'
+import { runsOf, sampleOf } from '../support/effort.ts'
 
-/** Of each kind of run one statement, another each day; `npm run test:faults` takes all of them. */
-const seed = Math.floor(Date.now() / 86_400_000)
-
+/** One statement of each kind of run; in the long form all of them. */
 describeBrokenRuns({
-  choose: (count) => fc.sample(fc.integer({ min: 1, max: count }), { seed, numRuns: 1 }),
-  stages: 1,
-  timeout: 120_000,
+  choose: (count) =>
+    sampleOf(
+      Array.from({ length: count }, (_, index) => index + 1),
+      1,
+    ),
+  stages: runsOf({ usual: 1, nightly: 3 }),
+  timeout: runsOf({ usual: 120_000, nightly: 1_200_000 }),
 })

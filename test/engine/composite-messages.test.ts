@@ -35,7 +35,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Plays Ada's steps for a message of the human's, and waits for her run's end. */
+  /** Plays Ada's steps for a message of the human, and waits for her run's end. */
   async function play(room: Awaited<ReturnType<typeof spaceToolsRoom>>, ...generations: ModelAction[][]) {
     parley.models.script(forAgent('Ada', steps(...generations)))
     const { runs } = await parley.send(room.human, room.space.id, 'Go')
@@ -43,7 +43,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
   }
 
   describe('their parts', () => {
-    test('what one run says in a space, over its steps, is one message: one part each, in order', async () => {
+    test('the texts of a run in one space, over its steps, are one message: one part each, in order', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents } = room
       const run = await play(room, [sayIn(space.id, 'One'), sayIn(space.id, 'Two')], [sayIn(space.id, 'Three')])
@@ -55,7 +55,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(outputs).toEqual(Array(3).fill({ messageId: messages[0]?.id, sent: true }))
     })
 
-    test('what it says in two spaces is a message in each; the one outside of its trigger carries its origin', async () => {
+    test("texts in two spaces become a message in each; the one outside of the trigger's space carries its origin", async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents, human } = room
       const other = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN', name: 'Leadership' })
@@ -100,7 +100,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(messages.map(textsOf)).toEqual([['First', 'Anybody?'], ['Nobody.']])
     })
 
-    test('a run that fails leaves whole what it had said, and INTERRUPTED what it was saying', async () => {
+    test('a failed run leaves its finished messages COMPLETE, and the unfinished one INTERRUPTED', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents, human } = room
       const other = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN' })
@@ -116,16 +116,12 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const here = await messagesOf(parley, space.id, agents[0]?.id ?? '')
       const there = await messagesOf(parley, other.id, agents[0]?.id ?? '')
       expect(there).toMatchObject([{ status: 'COMPLETE', parts: [{ text: 'Said there' }] }])
-      const twiceMore = Array.from({ length: 2 }, () => ({ status: 'INTERRUPTED', parts: [{ text: 'This wi' }] }))
-      expect(here).toMatchObject([
-        { status: 'INTERRUPTED', parts: [{ text: 'Said' }, { text: 'This wi' }] },
-        ...twiceMore,
-      ])
+      expect(here).toMatchObject([{ status: 'INTERRUPTED', parts: [{ text: 'Said' }, { text: 'This wi' }] }])
     })
   })
 
-  describe('while they are written', () => {
-    /** The texts of a message's parts as a reader puts them together from the deltas. */
+  describe('while they are generated', () => {
+    /** The texts of a message's parts as a reader assembles them from the deltas. */
     function assemble(entries: { event: { type: string } }[], messageId: string): string[] {
       const texts: string[] = []
       for (const { event } of entries) {
@@ -144,30 +140,35 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       return texts
     }
 
-    test('the text streams while the model writes it, from when the space is known', async () => {
+    test('the text streams while the model writes it, as soon as the space is known', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley)
       const hold = gate()
       const chunks = [`{"spaceId":"${space.id}","te`, 'xt":"Good mor', hold.promise, 'ning \\ud83c\\udf05!"}']
       parley.models.script(steps([{ toolCall: 'sendSpaceMessage', input: '', chunks } as ModelAction]))
       const follower = startFollower(parley.app.platform.log, `space:${space.id}`)
-      await until('it stands', () => follower.gaps() === 1)
+      await until('the message exists', () => follower.gaps() === 1)
       const { runs } = await parley.send(human, space.id, 'Go')
       const message = await until(
-        'it streams',
+        'the text streams',
         async () => (await messagesOf(parley, space.id, agents[0]?.id ?? ''))[0],
       )
-      await until('its beginning has come', () => assemble(follower.entries(), message.id)[0] === 'Good mor')
+      await until(
+        'the start of the text is delivered',
+        () => assemble(follower.entries(), message.id)[0] === 'Good mor',
+      )
       expect(message).toMatchObject({ status: 'STREAMING', parts: [] })
       hold.open()
       await parley.runWhen(runs[0]?.id ?? '')
       const whole = (await messagesOf(parley, space.id, agents[0]?.id ?? ''))[0]
       expect(textsOf(whole)).toEqual(['Good morning 🌅!'])
-      await until('its end has come', () => follower.entries().some(({ event }) => event.type === 'MessageFinished'))
+      await until('the end of the text is delivered', () =>
+        follower.entries().some(({ event }) => event.type === 'MessageFinished'),
+      )
       expect(assemble(follower.entries(), message.id)).toEqual(['Good morning 🌅!'])
       await follower.stop()
     })
 
-    test('a text that is written before its space shows when its call is whole', async () => {
+    test('a text that is written before its space appears when its call is complete', async () => {
       const room = await spaceToolsRoom(parley)
       const input = `{"text":"Early bird","spaceId":"${room.space.id}"}`
       await play(room, [{ toolCall: 'sendSpaceMessage', input }])
@@ -175,7 +176,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(textsOf(message)).toEqual(['Early bird'])
     })
 
-    test('later parts stream into the same message, each from its own beginning', async () => {
+    test('later parts stream into the same message, each from its own start', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley)
       const hold = gate()
       const second = [`{"spaceId":"${space.id}","text":"and tw`, hold.promise, 'o"}']
@@ -183,10 +184,10 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
         steps([sayIn(space.id, 'one')], [{ toolCall: 'sendSpaceMessage', input: '', chunks: second } as ModelAction]),
       )
       const follower = startFollower(parley.app.platform.log, `space:${space.id}`)
-      await until('it stands', () => follower.gaps() === 1)
+      await until('the message exists', () => follower.gaps() === 1)
       const { runs } = await parley.send(human, space.id, 'Go')
       const message = await until(
-        'it streams',
+        'the text streams',
         async () => (await messagesOf(parley, space.id, agents[0]?.id ?? ''))[0],
       )
       await until('both parts', () => assemble(follower.entries(), message.id).join('|') === 'one|and tw')
@@ -197,7 +198,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       ).toMatchObject([{ status: 'STREAMING', parts: [{ text: 'one' }, { text: 'and tw' }] }])
       hold.open()
       await parley.runWhen(runs[0]?.id ?? '')
-      const events = await until('its end has come', () => {
+      const events = await until('the end of the text is delivered', () => {
         const types = follower.entries().map(({ event }) => event.type)
         return types.includes('MessageFinished') && types
       })
@@ -206,17 +207,17 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       await follower.stop()
     })
 
-    test('stopping the run keeps what had streamed as INTERRUPTED', async () => {
+    test('stopping the run keeps the streamed text as INTERRUPTED', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley)
       const chunks = [`{"spaceId":"${space.id}","text":"Half a sen`, new Promise(() => {})]
       parley.models.script(
         steps([sayIn(space.id, 'Whole')], [{ toolCall: 'sendSpaceMessage', input: '', chunks } as ModelAction]),
       )
       const follower = startFollower(parley.app.platform.log, `space:${space.id}`)
-      await until('it follows', () => follower.gaps() === 1)
+      await until('the follower is active', () => follower.gaps() === 1)
       const { runs } = await parley.send(human, space.id, 'Go')
       const [id] = runs.map((run) => run.id)
-      await until('it streams', () =>
+      await until('the text streams', () =>
         follower.entries().some(({ event }) => (event as { partIndex?: number }).partIndex === 1),
       )
       await parley.app.domain.control.stopRun(human, { runId: id ?? '', cascade: false })
@@ -226,19 +227,19 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
     })
   })
 
-  describe('what refuses them', () => {
+  describe('refused calls', () => {
     test.each([
-      ['an agent that is no member', 'NOT_A_MEMBER', { spaceId: 'other' }],
+      ['an agent that is not a member', 'NOT_A_MEMBER', { spaceId: 'other' }],
       ['a mention of the agent itself', 'SELF_MENTION', { mention: 'self' }],
       ['a mention of a human', 'BAD_INPUT', { mention: 'human' }],
-      ['a mention of an agent that is no member', 'BAD_INPUT', { mention: 'stranger' }],
-      ['a mention of nobody known', 'BAD_INPUT', { mention: 'agt_nobody' }],
+      ['a mention of an agent that is not a member', 'BAD_INPUT', { mention: 'stranger' }],
+      ['a mention of an unknown id', 'BAD_INPUT', { mention: 'agt_nobody' }],
       ['a text of white space', 'BAD_INPUT', { text: ' \n ' }],
       ['a text that is too long', 'BAD_INPUT', { text: 'x'.repeat(32_001) }],
       ['a wait for an entity that is not named', 'BAD_INPUT', { wait: { for: [{ type: 'entity' }] } }],
       ['a wait without conditions', 'BAD_INPUT', { wait: { for: [] } }],
       ['a wait for something unknown', 'BAD_INPUT', { wait: { for: [{ type: 'robot' }] } }],
-    ])('%s: the model is told %s, and no message is whole', async (_, code, fault) => {
+    ])('%s: the model gets %s, and no message is COMPLETE', async (_, code, fault) => {
       const room = await spaceToolsRoom(parley)
       const { space, agents, human } = room
       const stranger = await parley.agent('Stranger', { toolset: 'SPACE_TOOLS' })
@@ -252,7 +253,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       const named = Object.fromEntries(
         Object.entries(fault).map(([name, value]) => [name, typeof value === 'string' ? (ids[value] ?? value) : value]),
       )
-      // What is faulty stands first, as it must where nothing may have streamed before it is known.
+      // The faulty field comes first, since a text may stream only after the fields before it are valid.
       const input = { ...named, spaceId: space.id, text: 'Hello', ...named }
       const run = await play(room, [{ toolCall: 'sendSpaceMessage', input }], [{ text: 'Well.' }])
       expect(run).toMatchObject({ status: 'COMPLETED' })
@@ -263,7 +264,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(kept).toEqual([])
     })
 
-    test('a call whose input is no JSON: what streamed of it stays as INTERRUPTED, and the run goes on', async () => {
+    test('a call whose input is not JSON: the streamed text stays INTERRUPTED, and the run continues', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents } = room
       const broken = `{"spaceId":"${space.id}","text":"Hel`
@@ -275,7 +276,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(messages.map(textsOf)).toEqual([['Hel'], ['Hello']])
     })
 
-    test('a mention that is refused when its text has streamed already: the text stays as INTERRUPTED, nobody wakes', async () => {
+    test('a mention that is refused after its text has streamed: the text stays INTERRUPTED, nobody wakes', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents, human } = room
       const run = await play(
@@ -292,7 +293,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
   })
 
   describe('display tools', () => {
-    test('the model is offered targetSpaceId and mention with visible tools only', async () => {
+    test('the model gets targetSpaceId and mention with visible tools only', async () => {
       const hidden: ToolInput = { ...CHART, name: 'look_up', visible: false }
       const room = await spaceToolsRoom(parley, { input: { tools: [CHART, hidden] } })
       await play(room, [{ text: 'Hm.' }])
@@ -306,7 +307,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(Object.keys(schemaOf('look_up')?.properties ?? {})).toEqual(['bars'])
     })
 
-    test('a call with targetSpaceId is a part between the texts; the tool and readers see its input without the placement', async () => {
+    test('a call with targetSpaceId is a part between the texts; the tool and readers get its input without these fields', async () => {
       const room = await spaceToolsRoom(parley, { input: { tools: [CHART] } })
       const { space, agents } = room
       const run = await play(
@@ -367,7 +368,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
     test.each([
       ['a foreign space', 'NOT_A_MEMBER'],
       ['a mention of a human', 'BAD_INPUT'],
-    ])('%s is refused before anything shows', async (what, code) => {
+    ])('%s is refused before anything is visible', async (what, code) => {
       const room = await spaceToolsRoom(parley, { input: { tools: [CHART] } })
       const { space, agents, human } = room
       const other = await parley.space(human, [])
@@ -378,7 +379,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(await messagesOf(parley, space.id, agents[0]?.id ?? '')).toEqual([])
     })
 
-    test('a pause finishes the message as REQUIRES_ACTION, with all that waits in it; the answers make it whole', async () => {
+    test('a pause finishes the message as REQUIRES_ACTION, with all its waiting calls; their results complete it', async () => {
       const room = await spaceToolsRoom(parley, { input: { tools: [CONFIRM] } })
       const { space, agents, human } = room
       const ask = (question: string) => ({ toolCall: 'showConfirmation', input: { targetSpaceId: space.id, question } })
@@ -402,7 +403,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(textsOf(messages[1])).toEqual(['Done'])
     })
 
-    test('a SPACE tool without targetSpaceId could be answered by nobody: the model is told to name a space', async () => {
+    test('nobody could answer a SPACE tool without targetSpaceId: the model gets an error to name a space', async () => {
       const room = await spaceToolsRoom(parley, { input: { tools: [CONFIRM] } })
       const run = await play(room, [{ toolCall: 'showConfirmation', input: { question: 'A?' } }])
       expect(await callsOf(parley, run.id)).toMatchObject([
@@ -410,7 +411,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       ])
     })
 
-    test('a SPACE tool with a mention: the agent wakes once it is shown, before anybody answers, and what follows is another message', async () => {
+    test('a SPACE tool with a mention: the agent wakes once it is shown, before any result, and later parts form another message', async () => {
       const room = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'], input: { tools: [CONFIRM] } })
       const { space, agents, human } = room
       parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))

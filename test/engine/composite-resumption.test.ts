@@ -8,8 +8,8 @@ import { hasPostgres } from '../support/postgres.ts'
 import { callsOf, messagesOf, sayIn, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
 
-/** A run is taken from one worker to another in the middle: `one` posts and looks, workers come and go beside it. */
-describe.skipIf(!hasPostgres)('a run with composite messages that another worker takes up', () => {
+/** Moves a run from one worker to another midway: `one` posts and reads, workers start and end next to it. */
+describe.skipIf(!hasPostgres)('a run with composite messages that another worker takes over', () => {
   let one: TestApplication
 
   beforeAll(async () => {
@@ -18,7 +18,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
   afterAll(() => one?.close())
   beforeEach(() => one.models.reset())
 
-  /** Plays the steps; step `heldAt` is played as `first` by the first worker, which is taken away once `reached` is true. */
+  /** Plays the steps; the first worker plays step `heldAt` as `first`, and is stopped once `reached` is true. */
   async function handOver(options: {
     tools?: ToolInput[]
     names?: string[]
@@ -45,7 +45,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     const before = await startApplication({ stack: 'postgres', beside: one })
     const { runs } = await one.send(room.human, room.space.id, 'Go')
     const runId = runs[0]?.id ?? ''
-    await until('it has come so far', () => options.reached(room, runId))
+    await until('the run has reached that point', () => options.reached(room, runId))
     await before.app.close(0)
     expect(await one.run(runId)).toMatchObject({ status: 'RUNNING' })
     const after = await startApplication({ stack: 'postgres', beside: one })
@@ -59,7 +59,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     message &&
     (await one.app.platform.log.drafts(`space:${message.spaceId}`, [message.id])).get(message.id)?.get(partIndex)
 
-  test('between two parts: the message goes on as one', async () => {
+  test('between two parts: the message continues as one', async () => {
     const { run, messages } = await handOver({
       steps: (spaceId) => [[sayIn(spaceId, 'One')], [sayIn(spaceId, 'Two')]],
       heldAt: 1,
@@ -71,7 +71,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     expect(messages).toMatchObject([{ status: 'COMPLETE' }])
   })
 
-  test('while a part streams from a generation that is lost: what streamed is kept, and it is said whole in the next message', async () => {
+  test('during a part of a lost generation: the streamed text is kept, and the next message has the whole text', async () => {
     const { run, messages } = await handOver({
       steps: (spaceId) => [[sayIn(spaceId, 'One')], [sayIn(spaceId, 'Two and more')]],
       heldAt: 1,
@@ -92,7 +92,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     expect(messages.map(({ status }) => status)).toEqual(['INTERRUPTED', 'COMPLETE'])
   })
 
-  test('while the input of a part is half written: what was is kept with its call CANCELED, and it shows anew in the next message', async () => {
+  test('during the input of a part: the part stays with its call CANCELED, and appears again in the next message', async () => {
     const chart: ToolInput = {
       name: 'chart',
       description: 'Draws.',
@@ -128,7 +128,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     expect(messages.map(({ status }) => status)).toEqual(['INTERRUPTED', 'COMPLETE'])
   })
 
-  test('in the middle of the calls of a step: those that have a result are not made again', async () => {
+  test('during the calls of a step: calls with a result are not repeated', async () => {
     const keys: string[] = []
     const server = createServer((request, response) => {
       keys.push(String(request.headers['idempotency-key']))

@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Says "Begun" up to its last letter; then what is given happens. */
+  /** Posts "Begun" up to its last character; then the given action happens. */
   const beginning = (then: ModelAction): ModelAction[] => [
     { toolCall: 'send_message', input: '{"text":"Begun"}', chunks: ['{"text":"Begu'] },
     then,
@@ -42,31 +42,28 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
 
   test.each<[string, ModelAction]>([
     ['whose connection is cut', { disconnect: true }],
-    ['that ends without saying so', { finish: 'none' }],
+    ['that ends without a finish reason', { finish: 'none' }],
     ['that falls silent', { hang: true }],
-    ['in which the provider says that it broke', { error: 'The server had an error', code: 'server_error' }],
-  ])('a stream %s is asked for again: what it had begun stays INTERRUPTED', async (_, fault) => {
+    ['with an error of the provider', { error: 'The server had an error', code: 'server_error' }],
+  ])('a stream %s is retried, and the message is continued', async (_, fault) => {
     parley.models.script(({ n, step }) => {
       if (n === 1) return beginning(fault)
       return step === 0 ? saying('Whole') : [{ text: 'Done.' }]
     })
     const { space, runId } = await asked()
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED', stepCount: 2, usageEstimated: true })
-    expect(await said(space.id)).toEqual([
-      { status: 'INTERRUPTED', text: 'Begu' },
-      { status: 'COMPLETE', text: 'Whole' },
-    ])
+    expect(await said(space.id)).toEqual([{ status: 'COMPLETE', text: 'Whole' }])
     expect(parley.models.requests).toHaveLength(3)
   })
 
-  test('a model that never sends a word is asked three times, and the run says so', async () => {
+  test('a model that never sends anything is called three times, and the run has the error', async () => {
     parley.models.script(() => [{ hang: true }])
     const { runId } = await asked()
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED', error: 'The model sent nothing for 3 s.' })
     expect(parley.models.requests).toHaveLength(3)
   })
 
-  test('a stop while the model is given time to recover ends the run at once', async () => {
+  test('a stop during the pause before a retry ends the run at once', async () => {
     parley.models.script(() => beginning({ disconnect: true }))
     const { runId } = await asked()
     const request = await parley.models.request(() => true)
@@ -76,9 +73,9 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
   })
 
   test.each<[string, ModelAction]>([
-    ['a call that is no JSON', { toolCall: 'send_message', input: '{"text":"Too lo' }],
-    ['a whole call', { toolCall: 'send_message', input: { text: 'Whole' } }],
-  ])('cut off by its length after %s, it is the last one, and the error says why', async (_, call) => {
+    ['a call that is not JSON', { toolCall: 'send_message', input: '{"text":"Too lo' }],
+    ['a complete call', { toolCall: 'send_message', input: { text: 'Whole' } }],
+  ])('cut off by its length after %s, it is the last one, and the error has the reason', async (_, call) => {
     parley.models.script(() => [call, { finish: 'length' }])
     const { space, runId } = await asked()
     expect(await parley.runWhen(runId)).toMatchObject({
@@ -90,7 +87,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     expect((await said(space.id)).filter(({ status }) => status === 'COMPLETE')).toEqual([])
   })
 
-  test('after a wait the model is shown what it was shown before, letter by letter, though the room has moved on', async () => {
+  test('after a wait the prompt starts with the earlier one, character by character, although the space has changed', async () => {
     const found = { zone: 'north', list: [{ name: 'A', id: 1 }, { id: 2 }], 10: 'ten', é: { yy: 1, x: 2 } }
     parley.models.script(
       steps(
@@ -106,7 +103,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     const result = { say: 'Yes', by: 'me' }
     await parley.app.domain.control.submitToolResult(human, { toolCallId: calls.at(-1)?.id ?? '', result })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
-    // Without the instructions: they say what the space is called now.
+    // Without the instructions, which contain the current name of the space.
     const sent = parley.models.requests.map(({ body }) => JSON.stringify(body.messages.slice(1)).slice(0, -1))
     expect(sent).toHaveLength(4)
     for (const [index, before] of sent.slice(0, -1).entries()) expect(sent[index + 1]?.startsWith(before)).toBe(true)
@@ -114,7 +111,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     expect(sent.at(-1)).toContain(JSON.stringify(JSON.stringify(result)))
   })
 
-  test('the journal stores what a step was sent once, and its record shows the whole of it', async () => {
+  test('the journal stores the prompt of a step once, and its record shows the whole of it', async () => {
     const long = 'x'.repeat(50_000)
     parley.models.script(steps(saying(`${long}1`), saying(`${long}2`), [{ text: 'Done.' }]))
     const { runId } = await asked()

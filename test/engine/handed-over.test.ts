@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 
 const DEPLOYS = 5
 
-describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a call that workers hand over to one another, on the %s stack', (stack) => {
   let parley: TestApplication
   let service: Server
   const calls: { key: string; input: unknown; response: ServerResponse }[] = []
@@ -32,7 +32,7 @@ describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on
     await parley?.close()
   })
 
-  /** A run whose model calls the tool first, and then says so. */
+  /** A run whose model first calls the tool, and then reports it. */
   async function booking(name: string, input: object) {
     const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}/`
     const book = { name: 'book', description: 'Books.', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
@@ -53,7 +53,7 @@ describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on
   const answer = () =>
     calls.at(-1)?.response.writeHead(200, { 'content-type': 'application/json' }).end('{"booked":true}')
 
-  test(`${DEPLOYS} deploys during one slow tool cost nothing, and the run ends as if there had been none`, async () => {
+  test(`${DEPLOYS} deploys during one slow tool cost no attempt, and the run ends as if there had been none`, async () => {
     const { space, runId } = await booking('Ada', {})
     for (let deploy = 1; deploy <= DEPLOYS; deploy++) {
       await startNext()
@@ -70,7 +70,7 @@ describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on
     expect(parley.models.refusals).toEqual([])
   })
 
-  test('a run whose time is over in a tool that was carried on ends with that for its reason, and calls it no more', async () => {
+  test('a run that exceeds its time limit in a resumed tool fails for that reason, and does not call it again', async () => {
     const { runId } = await booking('Bea', {})
     await startNext()
     await parley.app.stopWorker(0)
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('a call that is handed over from worker to worker, on
     expect(parley.models.requests).toHaveLength(1)
   })
 
-  test('what is carried out anew is what was carried out, and what is journaled, also where no database keeps it as it was written', async () => {
+  test('a repeated call has the same input as the first and as the journal, even where the database cannot store it exactly', async () => {
     const { runId } = await booking('Cleo', { where: 'here\0there', who: '\ud800Bob', how: ['\udc00', 1e21] })
     await startNext()
     await parley.app.stopWorker(0)

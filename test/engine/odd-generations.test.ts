@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { inTurn, type ModelAction, type ModelRequest } from '../support/model-server-script.ts'
 
-describe.each(RULE_STACKS)('a generation that is not as it should be, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('an irregular generation, on the %s stack', (stack) => {
   let parley: TestApplication
   beforeAll(async () => {
     parley = await startApplication({ stack })
@@ -27,7 +27,7 @@ describe.each(RULE_STACKS)('a generation that is not as it should be, on the %s 
     return { run, space, calls, keys: memories.map(({ key }) => key).toSorted(), asked: parley.models.requests.length }
   }
 
-  test('two calls of one id in a step are two calls, each with a result, and the provider takes them back', async () => {
+  test('two calls with one id in a step are two calls, each with a result, and the provider accepts them', async () => {
     const { run, calls, keys, asked } = await runOf('Ada', [note('one', 'same'), note('two', 'same')], [DONE])
     expect(run).toMatchObject({ status: 'COMPLETED', summary: 'Done.' })
     expect(calls.map(({ status }) => status)).toEqual(['DONE', 'DONE'])
@@ -41,9 +41,9 @@ describe.each(RULE_STACKS)('a generation that is not as it should be, on the %s 
   })
 
   test.each<[string, ModelAction]>([
-    ['the provider says that it broke', { error: 'The server had an error', code: 'server_error' }],
-    ['it ends without saying so', { finish: 'none' }],
-  ])('a whole call after which %s is not carried out, and the generation is asked for again', async (_, fault) => {
+    ['the provider sends an error', { error: 'The server had an error', code: 'server_error' }],
+    ['the stream ends without a finish reason', { finish: 'none' }],
+  ])('a complete call after which %s is not executed, and the generation is retried', async (_, fault) => {
     const { run, calls, keys, asked } = await runOf('Bea', [note('one'), fault], [note('two')], [DONE])
     expect(run).toMatchObject({ status: 'COMPLETED', summary: 'Done.', attempt: 1 })
     expect(calls.map(({ status }) => status)).toEqual(['DONE'])
@@ -52,9 +52,9 @@ describe.each(RULE_STACKS)('a generation that is not as it should be, on the %s 
   })
 
   test.each<[string, ModelAction[]]>([
-    ['nothing', []],
-    ['nothing but thoughts', [{ reasoning: 'Hm.' }]],
-  ])('one that says %s ends its run, which says nothing', async (_, actions) => {
+    ['no content', []],
+    ['only reasoning', [{ reasoning: 'Hm.' }]],
+  ])('a generation with %s ends its run, which posts nothing', async (_, actions) => {
     const { run, calls, asked, space } = await runOf('Cleo', actions, [DONE])
     expect(run).toMatchObject({ status: 'COMPLETED', stopReason: 'FINISHED', summary: null, error: null })
     expect([calls, asked]).toEqual([[], 1])

@@ -8,20 +8,20 @@ import { answer, thinkingOn } from '../support/thinking.ts'
 const KEY = 'a-key-that-nobody-may-see'
 const WRONG_KEY = 'another-key-that-nobody-may-see'
 
-/** All that a model was sent, in the order in which a provider caches it, without the marks for the cache. */
+/** The whole prompt, in the order in which a provider caches it, without the cache marks. */
 function sentTo({ body, endpoint }: ModelRequest): string {
   const { tools, system, systemInstruction, messages, input, contents } = body
   const text = JSON.stringify([tools, system ?? systemInstruction, messages ?? input ?? contents])
   return endpoint === 'anthropic' ? text.replaceAll(',"cache_control":{"type":"ephemeral"}', '') : text
 }
 
-/** How much a model may write. Anthropic counts what it may think besides. */
+/** The output limit of a model. Anthropic adds the budget for reasoning. */
 function mostTokensOf(body: ModelRequest['body']): number {
   const { max_tokens, max_output_tokens, generationConfig, thinking } = body
   return (max_tokens ?? max_output_tokens ?? generationConfig.maxOutputTokens) - (thinking?.budget_tokens ?? 0)
 }
 
-/** How much of the shorter one both begin with, as a part of it. */
+/** The common start of both texts, as a share of the shorter one. */
 function sharedPart(one: string, other: string): number {
   const shorter = Math.min(one.length, other.length)
   let shared = 0
@@ -63,7 +63,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     texts.map((text) => ({ toolCall: 'send_message', input: { text } }))
 
   describe.each(['gpt:gpt-5-mini', 'local:qwen3', 'claude:claude-opus-4-1', 'gemini:gemini-3-pro'])('%s', (model) => {
-    test('thinks, speaks twice in a step, reads its results and ends; its tokens are counted, those of the cache too', async () => {
+    test('reason, post twice in a step, read their results and end; their tokens are counted, including cached ones', async () => {
       server.script(
         steps(
           [
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     test.each<[string, ModelAction]>([
       ['falls silent', { hang: true }],
       ['is cut off', { disconnect: true }],
-    ])('where its stream %s, it is asked again', async (_, fault) => {
+    ])('are called again if their stream %s', async (_, fault) => {
       server.script(({ n, step }) => {
         if (n === 1) return [{ reasoning: 'I am about to greet.' }, fault]
         return step === 0 ? saying('Hello') : [{ text: 'Done.' }]
@@ -96,7 +96,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
       expect((await parley.messages(space.id)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE'])
     })
 
-    test('is asked as the agent says, and as its phase says instead', async () => {
+    test('get the settings of the agent, or of its phase if it has any', async () => {
       server.script(steps(saying('One'), [{ text: 'Done.' }]))
       const modelSettings = { maxOutputTokens: 2000, reasoningEffort: 'low', serviceTier: 'priority' }
       const phases = [{ fromStep: 1, toolChoice: 'AUTO' as const, modelSettings: { maxOutputTokens: 3000 } }]
@@ -110,18 +110,18 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
       expect(JSON.stringify(first).includes('"priority"')).toBe(known)
     })
 
-    test('is sent what it was sent before, and more: steps begin alike', async () => {
+    test("get prompts that start like the previous step's prompt", async () => {
       server.script(steps(saying('One'), saying('Two'), saying('Three'), [{ text: 'Done.' }]))
       await asked({ model, instructions: `You are the host. ${'Be kind. '.repeat(200)}` })
       const sent = server.requests.map(sentTo)
       expect(sent).toHaveLength(4)
-      // What closes a list and an object ends the shorter one.
+      // The shorter one differs at its end by the closing brackets.
       for (const [index, next] of sent.slice(1).entries())
         expect(sharedPart(sent[index] ?? '', next)).toBeGreaterThan(0.99)
     })
   })
 
-  test('a key that a provider repeats stands nowhere: not in the error, in no event, in no step that another model made', async () => {
+  test('a key that a provider repeats appears nowhere: not in the error, in no event, in no step that another model made', async () => {
     server.script(() => [{ text: 'Done.' }])
     const failed = await asked({ model: 'wrong:claude' })
     expect(failed.run).toMatchObject({ status: 'FAILED', error: 'Incorrect API key provided: [removed]. (HTTP 401)' })
@@ -133,7 +133,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     ])
   })
 
-  test('cycles begin alike: with what the one before began with', async () => {
+  test('the prompts of consecutive cycles start alike', async () => {
     const { bot, rest } = thinkingOn(parley)
     const ada = await bot('Ada', {}, { model: 'claude:claude-opus-4-1', instructions: 'Be kind. '.repeat(200) })
     const human = await parley.human('Husam')
@@ -149,7 +149,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     expect(sharedPart(second, third)).toBeGreaterThan(0.99)
   })
 
-  test('what an agent notes in the middle of a run leaves the beginning of its instructions as it was', async () => {
+  test('a memory that an agent sets during a run leaves the start of its instructions unchanged', async () => {
     const noting: ModelAction[] = [{ toolCall: 'set_memories', input: { memories: [{ key: 'tea', value: 'Black.' }] } }]
     server.script(steps(noting, [{ text: 'Done.' }]))
     await asked({ model: 'local:qwen3', instructions: 'Be kind.' })

@@ -31,7 +31,7 @@ const HIDDEN: ToolInput = { ...CHART, name: 'ponder', visible: false }
 type Json = any
 type Data = { spaceMessages: Json }
 
-/** A call whose input the model writes up to its middle, and goes on when the gate opens. */
+/** A call whose input the model writes up to its middle, and continues when the gate opens. */
 function halfWritten(toolCall: string, rest = '"Go?"}') {
   const { promise: gate, resolve: open } = Promise.withResolvers<void>()
   const chunks = ['{"question":', gate, rest]
@@ -52,7 +52,10 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
 
   const db = () => parley.app.platform.db.prisma
 
-  /** Where a row of `deaths` says so, the database breaks off, once, when the worker writes what meets the condition. */
+  /**
+   * If a row of `deaths` names the table, the database breaks the connection, once, when the worker writes a
+   * matching row.
+   */
   async function breakOffOn(table: string, event: string, condition: string) {
     const sequence = `died_${table.toLowerCase()}`
     await db().$executeRawUnsafe('CREATE TABLE IF NOT EXISTS deaths ("table" text PRIMARY KEY)')
@@ -70,7 +73,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     await db().$executeRawUnsafe(`INSERT INTO deaths VALUES ('${table}') ON CONFLICT DO NOTHING`)
   }
 
-  /** A room in which a watched agent was sent a message. */
+  /** A room with a followed agent and a message to it. */
   async function watched(input: Partial<CreateAgentInput>) {
     const { human, agent, space } = await parley.room('Ada', input)
     const client = await parley.clientOf(human)
@@ -79,7 +82,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     return { human, agent, space, client, live, view: viewOf(live) }
   }
 
-  /** What a client of the space sees of the agent's messages. */
+  /** A client's view of the agent's messages. */
   function viewOf(live: LiveEvents<Data>) {
     const meets = (type: string, status: string, at: number) => {
       const found = () =>
@@ -96,8 +99,8 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       changed: (status: string) => meets('MessagePartChanged', status, 0),
       finished: (status: string) => meets('MessageFinished', status, 0),
       /**
-       * In order: the type of each event of the agent's messages with the status that it brought, repetitions left out, and what
-       * tells that an input has grown: its call is as it is then.
+       * In order: the type of each event of the agent's messages with its status, without repetitions and without
+       * input deltas, which carry the current call.
        */
       told: () =>
         live.seen
@@ -116,7 +119,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
   const resultsIn = ({ messages }: ModelRequest) =>
     messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
 
-  test('shows at once as STREAMING without an input, then as WAITING with it, then with its answer', async () => {
+  test('appears at once as STREAMING without an input, then as WAITING with it, then with its result', async () => {
     const { human, space, client, live, view } = await watched({ tools: [ASK] })
     const ask = halfWritten('ask')
     parley.models.script(steps([ask.action], [{ text: 'Thanks.' }]))
@@ -149,7 +152,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       'MessagePartChanged DONE',
       'MessageFinished COMPLETE',
     ])
-    // Who answers tells of the answer, who goes on tells of that: either may be first.
+    // The settling process publishes the result, and the resuming one its event: either may be first.
     const ofAnswer = new Set(['RunToolReturned', 'RunResumed'])
     const events = (await parley.eventsOf(runId)).filter((type) => !type.endsWith('Delta'))
     expect(events.filter((type) => ofAnswer.has(type)).toSorted()).toEqual(['RunResumed', 'RunToolReturned'])
@@ -159,7 +162,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('its input grows there as it is written, as an object with the beginning of what is not whole', async () => {
+  test('its input grows as it is written, as an object with the beginning of an incomplete value', async () => {
     const { human, space, client, live, view } = await watched({ tools: [CHART] })
     const gates = [0, 1, 2].map(() => Promise.withResolvers<void>())
     const [more, detail, rest] = gates.map(({ promise }) => promise) as [Promise<void>, Promise<void>, Promise<void>]
@@ -186,7 +189,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('however fast it is written, its input is told of ten times a second', async () => {
+  test('its input is published at most ten times a second', async () => {
     const { human, space, live, view } = await watched({ tools: [CHART] })
     const letters = Array.from({ length: 200 }, () => 'a')
     parley.models.script(
@@ -202,7 +205,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('of a tool that runs here it shows as RUNNING with its input, then as DONE', async () => {
+  test('of a tool on the server, appears as RUNNING with its input, then as DONE', async () => {
     const { human, space, live, view } = await watched({ tools: [CHART] })
     const chart = halfWritten('chart')
     parley.models.script(steps([chart.action]))
@@ -220,7 +223,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
   test.each([
     ['does not fit its schema', '1}'],
     ['is no JSON', '}'],
-  ])('shows as FAILED when its input %s, and its message is whole', async (_, rest) => {
+  ])('shows as FAILED when its input %s, and its message is COMPLETE', async (_, rest) => {
     const { human, space, live, view } = await watched({ tools: [ASK] })
     const ask = halfWritten('ask', rest)
     parley.models.script(steps([ask.action], [{ text: 'Sorry.' }]))
@@ -237,7 +240,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('a stop leaves its message INTERRUPTED and itself CANCELED', async () => {
+  test('a stop leaves its message INTERRUPTED and the call CANCELED', async () => {
     const { human, space, client, live, view } = await watched({ tools: [ASK] })
     parley.models.script(steps([halfWritten('ask').action]))
     const runId = await startOf(human, space.id)
@@ -255,7 +258,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     ['an error in the middle of the stream', { error: 'overloaded' }, 'FAILED'],
     ['the output limit', { finish: 'length' }, 'FAILED'],
     ["a provider's content filter", { finish: 'content_filter' }, 'FAILED'],
-  ])('%s leaves its message INTERRUPTED and itself CANCELED', async (_, then, status) => {
+  ])('%s leaves its message INTERRUPTED and the call CANCELED', async (_, then, status) => {
     const { human, space, live, view } = await watched({ tools: [ASK] })
     const { promise: gate, resolve: breakOff } = Promise.withResolvers<void>()
     parley.models.script(() => [{ toolCall: 'ask', input: '', chunks: ['{"quest'] }, { gate }, then])
@@ -268,10 +271,10 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('a worker that dies meanwhile leaves it INTERRUPTED, and the retried generation begins another message', async () => {
+  test('a dying worker leaves it INTERRUPTED, and the retried generation begins another message', async () => {
     const { human, space, client, live, view } = await watched({ tools: [ASK] })
     const [first, second] = [halfWritten('ask'), halfWritten('ask')]
-    // Some models count their calls anew in every generation.
+    // Some models restart the numbering of calls in every generation.
     parley.models.script(
       inTurn([{ ...first.action, id: 'call_0' }], [{ ...second.action, id: 'call_0' }], [{ text: 'Thanks.' }]),
     )
@@ -297,7 +300,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('a worker that dies when its input is whole is replaced by one that goes on with the same message', async () => {
+  test('after a worker dies with the complete input, the next one continues the same message', async () => {
     const { human, space, client, live, view } = await watched({ tools: [ASK] })
     const ask = halfWritten('ask')
     parley.models.script(steps([ask.action], [{ text: 'Thanks.' }]))
@@ -315,7 +318,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('shows nothing while a phase withholds the tool, where nobody has entered a space, or before its turn', async () => {
+  test('is hidden while a phase withholds the tool, without an active space, or before its turn', async () => {
     const phases = [{ fromStep: 0, activeTools: ['send_message'] }]
     const cases = [
       { input: { tools: [ASK], phases }, wake: true, before: [] },
@@ -350,7 +353,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     }
   })
 
-  test('a persistent mind goes on without the answer, and what was shown keeps a skip from undoing the cycle', async () => {
+  test('a persistent agent continues without the result, and the visible call keeps a skip from undoing the cycle', async () => {
     const thinking = thinkingOn(parley)
     const { human, agent, space, client, live, view } = await watched({ mind: 'PERSISTENT', tools: [ASK] })
     const ask = halfWritten('ask')
@@ -379,14 +382,20 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     })
     const chart = (fields: object): ModelAction => ({ toolCall: 'chart', input: fields })
 
-    /** A call whose input begins with these fields; the question is cut in its middle, and goes on when the gate opens. */
+    /**
+     * A call whose input starts with these fields; the question is cut in its middle, and continues when the gate
+     * opens.
+     */
     function halfDrawn(before: object, rest = 'any?"}') {
       const { promise: gate, resolve: open } = Promise.withResolvers<void>()
       const chunks = [`${JSON.stringify(before).slice(0, -1)},"question":"How m`, gate, rest]
       return { action: { toolCall: 'chart', input: '', chunks } satisfies ModelAction, open }
     }
 
-    /** The agent's messages as they are now: of each the status and its parts, a text as it is, a call by its status and input. */
+    /**
+     * The agent's current messages: for each the status and its parts, a text as it is, a call by its status and
+     * input.
+     */
     async function messagesIn(spaceId: string, client: Awaited<ReturnType<typeof watched>>['client'], agentId: string) {
       const query = `query ($id: ID!) { space(id: $id) { messages(last: 50) { edges { node { status sender { id } parts {
         ... on TextPart { text } ... on ToolCallPart { toolCall { status input } } } } } } } }`
@@ -400,13 +409,13 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
         ])
     }
 
-    /** What was told of calls while their input was being written. */
+    /** The deltas of calls while their input was being written. */
     const grownIn = (live: LiveEvents<Data>) =>
       live.seen
         .filter(({ spaceMessages: { part } }) => part?.toolCall?.status === 'STREAMING')
         .map(({ spaceMessages: { part } }) => [part.index, part.toolCall.input])
 
-    test('a part shows as soon as its space is known and grows there, as the first of its message and as a later one', async () => {
+    test('a part appears as soon as its space is known and grows there, as the first of its message and as a later one', async () => {
       const { human, agent, space, client, live, view } = await watched(speaker)
       const [first, second] = [
         halfDrawn({ targetSpaceId: space.id }),
@@ -434,7 +443,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('however fast it is written, a part is told of ten times a second', async () => {
+    test('a part is published at most ten times a second', async () => {
       const { human, space, live, view } = await watched(speaker)
       const letters = Array.from({ length: 200 }, () => 'a')
       const chunks = [`{"targetSpaceId":"${space.id}","question":"`, ...letters, '"}']
@@ -448,7 +457,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('a part whose space is written last, unknown to the agent, or with a mention of a human, shows nowhere meanwhile', async () => {
+    test('a part whose space is written last, unknown to the agent, or with a mention of a human, is not visible meanwhile', async () => {
       for (const what of ['last', 'foreign', 'mentioning'] as const) {
         parley.models.reset()
         const { human, agent, space, client, live } = await watched(speaker)
@@ -482,7 +491,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       ['a mention of a human after it', (human: { id: string }) => `any?","mention":"${human.id}"}`],
       ['another space after it', () => 'any?","targetSpaceId":"spc_another"}'],
       ['no JSON after it', () => 'any?"'],
-    ])('%s leaves the part as FAILED, and its message goes on', async (_, rest) => {
+    ])('%s leaves the part as FAILED, and its message continues', async (_, rest) => {
       const { human, agent, space, client, live, view } = await watched(speaker)
       const draw = halfDrawn({ targetSpaceId: space.id }, rest(human))
       parley.models.script(steps([draw.action], [say(space.id, 'Sorry.')]))
@@ -499,7 +508,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('a stop leaves what was whole, and the part as CANCELED in a message that is INTERRUPTED', async () => {
+    test('a stop keeps the complete parts, and the unfinished one as CANCELED in an INTERRUPTED message', async () => {
       const { human, agent, space, client, live, view } = await watched(speaker)
       parley.models.script(steps([say(space.id, 'Look.')], [halfDrawn({ targetSpaceId: space.id }).action]))
       const runId = await startOf(human, space.id)
@@ -511,7 +520,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('a generation that breaks off leaves it INTERRUPTED, and the retried one begins the part anew in another message', async () => {
+    test('a generation that breaks off leaves it INTERRUPTED, and the retried one repeats the part in another message', async () => {
       const { human, agent, space, client, live, view } = await watched(speaker)
       const draw = halfDrawn({ targetSpaceId: space.id }, 'a')
       const again = chart({ targetSpaceId: space.id, question: 'How many?' })
@@ -548,7 +557,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('a worker that dies before the generation is kept leaves it INTERRUPTED, and the next one begins it anew', async () => {
+    test('a worker that dies before it stores the generation leaves it INTERRUPTED, and the next one repeats it', async () => {
       const { human, agent, space, client, live, view } = await watched(speaker)
       const draw = halfDrawn({ targetSpaceId: space.id })
       const again = chart({ targetSpaceId: space.id, question: 'Again?' })
@@ -566,7 +575,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('a worker that dies when the input is whole is replaced by one that goes on with the same part', async () => {
+    test('after a worker dies with the complete input, the next one continues the same part', async () => {
       const { human, agent, space, client, live, view } = await watched(speaker)
       const draw = halfDrawn({ targetSpaceId: space.id })
       parley.models.script(steps([say(space.id, 'Look.')], [draw.action, say(space.id, 'Well?')]))

@@ -17,7 +17,7 @@ const signed = (signature?: string): StreamPart => ({
   ...(signature === undefined ? {} : { providerMetadata: { google: { signature } } }),
 })
 
-/** What the SDK is given of a stream, and what was seen at its edge. */
+/** The parts that the SDK gets of a stream, and those that the tap saw. */
 async function through(parts: StreamPart[], fault?: Error) {
   const seen: StreamPart[] = []
   const left = [...parts]
@@ -43,15 +43,15 @@ async function through(parts: StreamPart[], fault?: Error) {
   return { passed, error }
 }
 
-describe('a model whose stream is seen at its edge', () => {
-  test('passes on the first delta as it comes, and then of each thing one', async () => {
+describe('a model with a tapped stream', () => {
+  test('passes on the first delta at once, and then merges those of one part', async () => {
     const start: StreamPart = { type: 'text-start', id: 't' }
     const end: StreamPart = { type: 'text-end', id: 't' }
     const { passed } = await through([start, text('a'), text('b'), text('c'), end, FINISH])
     expect(passed).toEqual([start, text('a'), text('bc'), end, FINISH])
   })
 
-  test('keeps what belongs to different things apart, in order', async () => {
+  test('does not merge deltas of different parts, and keeps their order', async () => {
     const parts = [
       text('x'),
       began('1'),
@@ -67,19 +67,19 @@ describe('a model whose stream is seen at its edge', () => {
     expect(mixed.passed).toEqual([text('x'), input('a', '1'), input('b', '2'), input('cd', '1')])
   })
 
-  test('keeps what a provider says of a delta: the last that it said', async () => {
+  test('keeps the last provider metadata of the merged deltas', async () => {
     const { passed } = await through([text('x'), signed('early'), signed('late'), signed()])
     expect(passed).toEqual([text('x'), { ...signed('late'), delta: 'so so so ' }])
   })
 
-  test('passes on what came before the stream broke off, and then that it did', async () => {
+  test('passes on all parts before a failure, and then the failure', async () => {
     const fault = new Error('gone')
     const { passed, error } = await through([text('a'), text('b'), text('c')], fault)
     expect(passed).toEqual([text('a'), text('bc')])
     expect(error).toBe(fault)
   })
 
-  test('is read to the same end by the SDK, which knows when the answer began', async () => {
+  test('gives the SDK the same result, with the time of the first chunk', async () => {
     const doStream = async () => ({
       stream: new ReadableStream<StreamPart>({
         start(controller) {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { readConfig } from '../../src/config.ts'
-import { estimateTokens } from '../../src/minds/token-usage.ts'
+import { estimateTokens } from '../../src/lib/token-estimate.ts'
 import { NO_TELEMETRY, openTelemetry } from '../../src/platform/telemetry.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, type ModelRequest } from '../support/model-server-script.ts'
@@ -24,7 +24,7 @@ describe('traces', () => {
   })
   afterEach(() => stop())
 
-  /** Delivers what is left. */
+  /** Exports the remaining spans. */
   async function stop(): Promise<void> {
     if (isOpen) await parley.close()
     isOpen = false
@@ -32,7 +32,7 @@ describe('traces', () => {
 
   async function start(settings: Record<string, string> = {}) {
     const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...settings }
-    parley = await startApplication({ stack: 'embedded', settings: traced })
+    parley = await startApplication({ settings: traced })
     isOpen = true
     thinking = thinkingOn(parley)
     const human = await parley.human('Husam')
@@ -92,7 +92,7 @@ describe('traces', () => {
     expect(collector.service).toBe('test-parley')
   })
 
-  test('what the model was sent and answered, and what goes in and out of tools, only where that is asked for', async () => {
+  test('records prompts, responses and the input and output of tools only if the settings enable it', async () => {
     const { human, agent, space } = await start({ OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: 'true' })
     parley.models.script(answer('Hi there.'))
     await parley.send(human, space.id, 'Hello')
@@ -125,7 +125,7 @@ describe('traces', () => {
     ])
   })
 
-  test('a failed run and a failed tool are marked, a skipped cycle is a trace too', async () => {
+  test('a failed run and a failed tool are marked, and a skipped cycle is also a trace', async () => {
     const { human, agent, space } = await start()
     parley.models.script(
       forAgent('Ada', (request) => (request.step === 0 ? [{ toolCall: 'read_messages', input: {} }] : skip('No.'))),
@@ -155,7 +155,7 @@ describe('traces', () => {
     expect(text).toContain('parley_skipped_cycle_tokens_total{direction="output"} 20')
   })
 
-  test('a cycle that skips after it has done something is no skipped one: it has its run', async () => {
+  test('a cycle that skips after an action is not a skipped one: it has its run', async () => {
     const { human, agent, space } = await start()
     const note = { toolCall: 'set_memories', input: { memories: [{ key: 'a', value: 'b' }] } }
     parley.models.script(
@@ -171,7 +171,7 @@ describe('traces', () => {
     expect(await parley.app.platform.db.prisma.run.count({ where: { agentId: agent.id } })).toBe(1)
   })
 
-  test('no endpoint, or a switch: nothing of OpenTelemetry is loaded', async () => {
+  test('without an endpoint, or switched off: nothing of OpenTelemetry is loaded', async () => {
     const settings = (extra: Record<string, string>) =>
       readConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318/', ...extra }).telemetry
     expect(readConfig({}).telemetry).toBeNull()

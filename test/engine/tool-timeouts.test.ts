@@ -8,7 +8,7 @@ let parley: TestApplication
 let silent: Server
 
 beforeAll(async () => {
-  parley = await startApplication({ stack: 'embedded' })
+  parley = await startApplication()
   silent = createServer(() => {})
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
 })
@@ -18,7 +18,7 @@ afterAll(async () => {
   silent?.close()
 })
 
-test.each([false, true])('a call whose server does not answer in time is TIMED_OUT (visible: %s)', async (visible) => {
+test.each([false, true])('a call whose server does not respond in time is TIMED_OUT (visible: %s)', async (visible) => {
   const tool = {
     name: 'look_up',
     description: 'Looks it up.',

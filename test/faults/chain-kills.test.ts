@@ -4,20 +4,21 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { AdminViewer, HumanViewer } from '../../src/access/viewer.ts'
 import { createDeferred } from '../../src/lib/async.ts'
 import { type ChainRoom, openChainRoom, type RoomHost } from '../support/chain-room.ts'
+import { isNightly, runsOf } from '../support/effort.ts'
 import { expectChainsAtRest, playAtRandom, randomChain } from '../support/random-chain.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
 import { canStartRedis } from '../support/throwaway-redis.ts'
 import { delegates, mentions, say } from '../support/turns.ts'
 import { until } from '../support/until.ts'
-import { type Deployment, deploy, SHORT } from './deployment.ts'
+import { type Deployment, deploy } from './deployment.ts'
 
-const CHAINS = SHORT ? 8 : 24
-/** After so many requests to the model a worker is killed: the one, the other, in turn. */
-const KILLS = SHORT ? [8] : [10, 40, 70]
+const CHAINS = runsOf({ usual: 8, nightly: 24 })
+/** After that many model requests a worker is killed, the two workers in turn. */
+const KILLS = isNightly ? [10, 40, 70] : [8]
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
 const ADMIN: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }
 
-describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('chains, while workers are killed', () => {
+describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('reply stacks, while workers are killed', () => {
   let deployment: Deployment
   let host: RoomHost
 
@@ -28,7 +29,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('chains, while 
   afterAll(() => deployment?.close())
   beforeEach(() => deployment.models.reset())
 
-  test('random ones all end, with an empty stack, and each request is called back once', async () => {
+  test('random ones all end, with an empty stack, and each request gets one callback', async () => {
     const { models, app } = deployment
     const { prisma } = app.platform.db
     const rooms: { room: ChainRoom<string>; ids: string[] }[] = []
@@ -61,7 +62,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('chains, while 
     expect(models.refusals).toEqual([])
   })
 
-  test('a worker that dies while it ends a run leaves either nothing of the end or all of it', async () => {
+  test('a worker that dies while it ends a run leaves either nothing of the outcome or all of it', async () => {
     const room = await openChainRoom(host, ['Ada', 'Bob', 'Cyd'])
     const gates = { Ada: createDeferred(), Bob: createDeferred() }
     room.plays(
@@ -78,7 +79,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('chains, while 
     const chainId = runs[0]?.chainId ?? ''
     const client = new pg.Client({ connectionString: deployment.postgres.url })
     await client.connect()
-    client.on('error', () => {}) // its server goes down with a test that failed
+    client.on('error', () => {}) // its server stops with a failed test
     for (const name of ['Ada', 'Bob'] as const) {
       await until(`it is the turn of ${name}`, async () => (await holderOf(client, chainId)) === room.agents[name].id)
       await client.query('BEGIN')
@@ -107,7 +108,7 @@ async function holderOf(client: pg.Client, chainId: string): Promise<string | nu
   return rows[0]?.holderId ?? null
 }
 
-/** Who waits for the transaction of this connection. */
+/** The backends that wait for the transaction of this connection. */
 async function waitingForLock(client: pg.Client): Promise<number> {
   const { rows } = await client.query(
     'SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))',

@@ -10,7 +10,7 @@ describe.skipIf(!canStartRedis()).each(STACKS)('decisions, on the %s stack', (st
   let models: ModelServer
   afterEach(() => models?.close())
 
-  test('outlive kill -9 between two approvals, while the tools are called, and before a result', {
+  test('survive kill -9 between two approvals, during the tool calls, and before a result', {
     timeout: 240_000,
   }, async () => {
     models = await startModelServer()

@@ -8,10 +8,7 @@ import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { startThrowawayPostgres, type ThrowawayPostgres } from '../support/throwaway-postgres.ts'
 import { startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 
-/** FAULTS=short is what CI runs: the same faults, fewer of them. */
-export const SHORT = process.env.FAULTS === 'short'
-
-/** PostgreSQL, Redis and a model of this test's own, an API in this process, and workers that can be killed. */
+/** PostgreSQL, Redis and a model server for this test, an API in this process, and workers that can be killed. */
 export interface Deployment {
   app: Application
   models: ModelServer
@@ -19,26 +16,29 @@ export interface Deployment {
   redis: ThrowawayRedis
   human: HumanViewer
   workers: ParleyProcess[]
-  /** The key by which a worker's requests to the model are known. */
+  /** The key that identifies a worker's requests to the model. */
   keyOf(index: number): string
-  /** SIGKILL, and another one in its place, once all are ready: the others are there to take over. Answers with the key by which the dead one's requests to the model are known. */
+  /**
+   * SIGKILL, and a new process instead, once all are ready: the others must be able to take over. Returns the key
+   * that identifies the dead one's requests to the model.
+   */
   replaceWorker(index: number): Promise<string>
-  /** A space with an agent of its own. */
+  /** A space with its own agent. */
   room(name: string, agent?: Partial<CreateAgentInput>): Promise<{ spaceId: string; agentId: string }>
-  /** Posts as the human; answers with the runs that it starts. */
+  /** Posts as the human; returns the runs that it starts. */
   say(spaceId: string, text: string): Promise<string[]>
   close(): Promise<void>
 }
 
-/** The run that a request belongs to, as the prompt names it. */
+/** The run of a request, from its prompt. */
 export const runOf = (request: ModelRequest) => /- Run (run_\w+) \(this run\)/.exec(request.instructions)?.[1] ?? ''
-/** The worker that made a request: each has a key of its own. */
+/** The worker of a request: each has its own key. */
 export const workerOf = (request: ModelRequest) => String(request.headers.authorization)
 
-/** What its workers are started with, besides what they need. */
+/** Additional settings of its workers. */
 export interface DeployOptions {
   settings?: Record<string, string>
-  /** By how much the clock of each worker is ahead of the true one. */
+  /** The offset of each worker's clock from the true one. */
   clockSkewsMs?: number[]
 }
 
@@ -60,7 +60,7 @@ export async function deploy(workerCount: number, options: DeployOptions = {}): 
   const app = await createApp(readConfig({ ...settings, PARLEY_ROLE: 'api', OPENAI_API_KEY: 'sk-api' }))
   let made = 0
   const keys: string[] = []
-  /** By index: until the worker that takes a dead one's place is ready. */
+  /** By index: resolves when the replacement of a dead worker is ready. */
   const replacing: Promise<void>[] = []
   async function startWorker(index: number): Promise<ParleyProcess> {
     made += 1

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { startApplication, type TestApplication } from '../support/application.ts'
+import { runsOf } from '../support/effort.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
-import { SHORT } from './deployment.ts'
 
-const STOPS = SHORT ? 100 : 1000
-const MESSAGES = SHORT ? 25 : 250
+const STOPS = runsOf({ usual: 60, nightly: 1000 })
+const MESSAGES = runsOf({ usual: 5, nightly: 250 })
 const AGENTS = 4
 const REPEATS = 50
 
@@ -22,7 +22,7 @@ describe.skipIf(!hasPostgres)('many runs', () => {
     return { one, two }
   }
 
-  test(`${STOPS} runs stopped at a random moment: nothing of theirs is published or written after the answer`, {
+  test(`${STOPS} runs stopped at a random moment publish and write nothing after the response`, {
     timeout: 400_000,
   }, async () => {
     const { one, two } = await twoProcesses()
@@ -56,7 +56,9 @@ describe.skipIf(!hasPostgres)('many runs', () => {
         const after = await log.read(`space:${space}`, spaceHead ?? '', 10_000)
         const mine = before.messages.map(({ id }) => id)
         const late =
-          after.type === 'entries' ? after.entries.filter(({ event }) => mine.includes(String(event.messageId))) : []
+          after.type === 'publications'
+            ? after.publications.filter(({ event }) => mine.includes(String(event.messageId)))
+            : []
         expect(late.map(({ event }) => event)).toEqual([])
       })
     }
@@ -71,12 +73,12 @@ describe.skipIf(!hasPostgres)('many runs', () => {
     }
     const later: (() => Promise<void>)[] = []
     for (let n = 0; n < STOPS; n += 20) await Promise.all(Array.from({ length: 20 }, (_, k) => stopOne(n + k)))
-    await until('nothing runs', async () => (await db.prisma.run.count({ where: { status: 'RUNNING' } })) === 0)
+    await until('all runs have ended', async () => (await db.prisma.run.count({ where: { status: 'RUNNING' } })) === 0)
     for (const check of later) await check()
     expect(stopped).toBeGreaterThan(STOPS / 4)
   })
 
-  test(`${MESSAGES * AGENTS} (agent, message) pairs triggered ${REPEATS} times each at once from two processes are as many runs`, {
+  test(`${MESSAGES * AGENTS} (agent, message) pairs triggered ${REPEATS} times each, concurrently from two processes, create as many runs`, {
     timeout: 400_000,
   }, async () => {
     const { one, two } = await twoProcesses()

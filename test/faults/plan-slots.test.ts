@@ -1,18 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createAgents } from '../../src/agents/agents.ts'
 import { readConfig } from '../../src/config.ts'
+import { type Jobs, openJobs } from '../../src/jobs/jobs.ts'
 import { createPlans } from '../../src/plans/plans.ts'
 import { type Database, openDatabase } from '../../src/platform/db.ts'
-import { type Jobs, openJobs } from '../../src/platform/jobs.ts'
 import type { Platform } from '../../src/platform/platform.ts'
-import { createPausing } from '../../src/runs/pausing.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/postgres.ts'
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
 const SLOTS = 60
-/** After so many firings a process is killed: the one, the other, in turn, and once both. */
+/** After that many firings a process is killed, the two in turn, and once both. */
 const KILLS: Record<number, number[]> = { 8: [0], 18: [1], 28: [0, 1], 40: [0], 50: [1] }
 
 describe.skipIf(!hasPostgres || !canStartRedis())('60 one-second slots over two processes', () => {
@@ -43,19 +42,20 @@ describe.skipIf(!hasPostgres || !canStartRedis())('60 one-second slots over two 
     await Promise.all([database?.drop(), redis?.dispose()])
   })
 
-  /** A plan for each of the next seconds, from the one after next. */
+  /** A plan for each of the next seconds, starting in two seconds. */
   async function setPlans(): Promise<string[]> {
     const platform = {
       db,
       jobs,
       config: readConfig({}),
       clock: { now: () => Date.now() },
-    } as unknown as Platform // all that agents and plans need of one
+    } as unknown as Platform // the fields that agents and plans need
     const hooks = {
       checkModel: () => null,
-      checkInputSchema: async () => null,
-      checkSchema: async () => null,
-      ...createPausing(platform),
+      isLocalModel: () => false,
+      defaultModel: () => 'demo',
+      lookForModels: async () => {},
+      isBuiltInTool: () => false,
     }
     const agent = await createAgents(platform, hooks).create(
       { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null },
@@ -86,7 +86,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('60 one-second slots over two 
     )
   }
 
-  test('fire once each, none of them early, through kills of both; and every run comes to its end', {
+  test('fire once each, never early, while both processes are killed; and every run ends', {
     timeout: 180_000,
   }, async () => {
     const planIds = await setPlans()

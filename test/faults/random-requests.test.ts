@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runsOf } from '../support/effort.ts'
 import { createParleyClient } from '../support/parley-client.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { type RandomWorld, sendRandomDocuments, sendRandomFrames, type Target } from '../support/random-requests.ts'
-import { SHORT } from './deployment.ts'
 
-const COUNT = SHORT ? 2000 : 100_000
+const COUNT = runsOf({ usual: 500, nightly: 100_000 })
 /** RANDOM_SEED repeats a run. */
 const SEED = Number(process.env.RANDOM_SEED ?? Date.now() % 1_000_000)
 const TIMEOUT_MS = 30 * 60_000
@@ -18,12 +18,12 @@ const SPACE = `mutation ($agentId: ID!) { createSpace(input: { name: "Room", mem
 const SEND = `mutation ($spaceId: ID!) { sendMessage(input: { spaceId: $spaceId, text: "Hello" }) {
   ... on SendMessagePayload { sentMessage { id } runs { id } } } }`
 
-/** The first id, or secret, that an answer names under each of the keys. */
+/** The first id, or secret, in a response under each of the keys. */
 function found(answer: unknown, key: string): string {
   return new RegExp(`"${key}":[^}]*?"(?:id|secret)?"?:?"?((?:[a-z]{3})_[^"]+)"`).exec(JSON.stringify(answer))?.[1] ?? ''
 }
 
-describe(`made at random from the schema with seed ${SEED}`, () => {
+describe(`random requests from the schema, with seed ${SEED}`, () => {
   let parley: ParleyProcess
   let target: Target
 
@@ -49,7 +49,7 @@ describe(`made at random from the schema with seed ${SEED}`, () => {
     return { tokens: [secret, adminToken], ids }
   }
 
-  /** What the process said that it must not: it logs nothing but faults. */
+  /** The log lines of the process: it logs only faults. */
   const complaints = () =>
     parley
       .output()
@@ -59,13 +59,13 @@ describe(`made at random from the schema with seed ${SEED}`, () => {
       )
       .slice(0, 10)
 
-  test(`${COUNT} documents meet no fault within, and end no process`, { timeout: TIMEOUT_MS }, async () => {
+  test(`${COUNT} documents cause no internal error, and end no process`, { timeout: TIMEOUT_MS }, async () => {
     expect(await sendRandomDocuments(target, COUNT, SEED)).toEqual([])
     expect(complaints()).toEqual([])
     expect((await fetch(`${parley.origin}/health/ready`)).status).toBe(200)
   })
 
-  test(`${COUNT} frames meet no fault within, and end no process`, { timeout: TIMEOUT_MS }, async () => {
+  test(`${COUNT} frames cause no internal error, and end no process`, { timeout: TIMEOUT_MS }, async () => {
     expect(await sendRandomFrames(target, COUNT, SEED)).toEqual([])
     expect(complaints()).toEqual([])
     expect((await fetch(`${parley.origin}/health/ready`)).status).toBe(200)

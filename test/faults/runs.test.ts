@@ -1,18 +1,19 @@
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, test } from 'vitest'
+import { runsOf } from '../support/effort.ts'
 import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
 import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
-import { type Deployment, deploy, runOf, SHORT, workerOf } from './deployment.ts'
+import { type Deployment, deploy, runOf, workerOf } from './deployment.ts'
 
-const RUNS = SHORT ? 24 : 200
-const KILLS = SHORT ? 4 : 30
-const OUTAGES = SHORT ? 2 : 5
+const RUNS = runsOf({ usual: 24, nightly: 200 })
+const KILLS = runsOf({ usual: 3, nightly: 30 })
+const OUTAGES = runsOf({ usual: 1, nightly: 5 })
 const STEPS = 5
 const SETTLED_WITHIN_MS = 60_000
 
-/** As an operator would by hand. */
+/** As an operator would do manually. */
 async function flush(url: string): Promise<void> {
   const client = new Redis(url)
   await client.flushall()
@@ -21,13 +22,13 @@ async function flush(url: string): Promise<void> {
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** A run of five steps that posts once in each, slowly enough to be caught in the middle of every kind of moment. */
+/** A run of five steps with one post each, slow enough that kills hit every kind of moment. */
 function fiveSteps(request: ModelRequest): ModelAction[] {
   if (request.step >= STEPS) return [{ text: 'All five are said.' }]
   return [{ toolCall: 'send_message', input: { text: `step ${request.step} of the five` }, chunks: 3, delayMs: 15 }]
 }
 
-describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive', () => {
+describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs survive', () => {
   let deployment: Deployment
   afterEach(() => deployment?.close())
 
@@ -47,9 +48,9 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive',
   }
 
   /**
-   * All runs ended as they should, and every message of theirs is whole once, or was cut off and said again. `unlucky` are
-   * those whose worker may have died under them three times or more: if it was three times in a row without a step in between, they
-   * have failed and say so.
+   * All runs have ended correctly, and every message is complete once, or was interrupted and repeated. `unlucky`
+   * are those whose worker may have died three times or more: with three deaths in a row without a step in between,
+   * they have failed for that reason.
    */
   async function settle(runIds: string[], unlucky: Set<string> = new Set()): Promise<void> {
     const { prisma } = deployment.app.platform.db
@@ -90,7 +91,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive',
     const deadWorkers = new Set<string>()
     deployment.models.script((request) => void lastWorker.set(runOf(request), workerOf(request)))
 
-    /** A run is picked up when its attempt has risen, or it is over. */
+    /** A run is picked up when its attempt has increased, or it has ended. */
     async function notePickUps(): Promise<void> {
       const runs = await prisma.run.findMany({ where: { id: { in: [...orphaned.keys()] } } })
       for (const { id, attempt, finishedAt } of runs) {
@@ -108,7 +109,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive',
       for (const { id, attempt } of living) {
         const worker = lastWorker.get(id)
         if (worker === dead) orphaned.set(id, { since: Date.now(), attempt })
-        // Where nobody has asked the model for it since another death, the one that died now may have had it.
+        // Without a model request since another death, the dead worker may have had this run.
         if (worker === undefined || deadWorkers.has(worker)) deaths.set(id, (deaths.get(id) ?? 0) + 1)
       }
     }
@@ -122,7 +123,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive',
       await killOne(kill % 3)
     }
     await until(
-      'every orphan is picked up',
+      'every orphaned run is picked up',
       async () => {
         await notePickUps()
         return orphaned.size === 0
@@ -136,7 +137,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive',
     expect(p99).toBeLessThanOrEqual(15_000)
   })
 
-  test(`PostgreSQL crashing ${OUTAGES} times`, { timeout: 400_000 }, async () => {
+  test(`${OUTAGES} crashes of PostgreSQL`, { timeout: 400_000 }, async () => {
     const runIds = await begin(2)
     for (let outage = 0; outage < OUTAGES; outage++) {
       await wait(2000)
@@ -146,7 +147,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs outlive',
     await settle(runIds)
   })
 
-  test(`Redis flushed, and killed, ${OUTAGES} times`, { timeout: 400_000 }, async () => {
+  test(`${OUTAGES} flushes and kills of Redis`, { timeout: 400_000 }, async () => {
     const runIds = await begin(2)
     for (let outage = 0; outage < OUTAGES; outage++) {
       await wait(1500)

@@ -10,18 +10,18 @@ const SKEWS_MS = [-2000, 2000]
 const MAX_RUN_SECONDS = 14
 /** More than a lease of 10 s, and less than a run may take. */
 const LONG_MS = 11_500
-/** What a deadline may be late on a busy machine: it must come, and never be early. */
+/** The allowed delay of a deadline on a busy machine: it must come, and never early. */
 const LATE_MS = 8000
 
 const answered = { description: 'Asks a person.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
 
-describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('workers whose clocks are off', () => {
+describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('workers with skewed clocks', () => {
   let deployment: Deployment
   afterEach(() => deployment?.close())
 
   const tookMs = ({ startedAt, finishedAt }: Run) => (finishedAt?.getTime() ?? 0) - (startedAt?.getTime() ?? 0)
 
-  test('by 2 s, one behind and one ahead, meet every deadline, none early, and keep their leases', {
+  test('that are off by 2 s, one behind and one ahead, meet every deadline, none early, and keep their leases', {
     timeout: 240_000,
   }, async () => {
     deployment = await deploy(2, {

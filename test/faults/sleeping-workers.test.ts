@@ -1,15 +1,16 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { eventsOf, isEndTold } from '../support/application.ts'
+import { runsOf } from '../support/effort.ts'
 import type { ModelAction, ModelRequest } from '../support/model-server-script.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
 import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
-import { type Deployment, deploy, runOf, SHORT, workerOf } from './deployment.ts'
+import { type Deployment, deploy, runOf, workerOf } from './deployment.ts'
 
-const RUNS = SHORT ? 24 : 80
+const RUNS = runsOf({ usual: 24, nightly: 80 })
 const STEPS = 5
 const SLEEPER = 0
-/** Longer than a lost lease takes to be found and all runs take, with room for a busy machine. */
+/** Longer than the detection of a lost lease and all runs take, with room for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 90_000, intervalMs: 50 }
 
 function fiveSteps({ step }: ModelRequest): ModelAction[] {
@@ -17,7 +18,7 @@ function fiveSteps({ step }: ModelRequest): ModelAction[] {
   return [{ toolCall: 'send_message', input: { text: `step ${step} of the five` }, chunks: 3, delayMs: 15 }]
 }
 
-describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that slept past its leases', () => {
+describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that sleeps past its leases', () => {
   let deployment: Deployment
   afterEach(() => deployment?.close())
 
@@ -27,7 +28,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     (await db().run.count({ where: { id: { in: ids }, finishedAt: null } })) === 0 &&
     (await Promise.all(ids.map((id) => isEndTold(deployment.app, id)))).every(Boolean)
 
-  /** Many runs, of which the sleeper has several in hand when it falls asleep. */
+  /** Many runs, several of them claimed by the worker when it falls asleep. */
   async function fallAsleep(): Promise<{ runIds: string[]; inHand: string[] }> {
     deployment = await deploy(2)
     const { models } = deployment
@@ -84,7 +85,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     expect(deployment.models.refusals).toEqual([])
   }
 
-  /** It executes a run that begins now: it is awake, and has come to everything that it was about to do. */
+  /** It executes a new run: it is awake, and has finished its pending work. */
   async function sleeperWorksAgain(): Promise<void> {
     const isNew = (request: ModelRequest) => request.messages.some(({ text }) => text.includes('Are you awake?'))
     const { spaceId } = await deployment.room('Later')
@@ -106,7 +107,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     await until('the new runs end', hasEnded(sent), TAKEN_OVER_WITHIN)
   }
 
-  test('writes and settles nothing of what others have ended', { timeout: 240_000 }, async () => {
+  test('writes and settles nothing for runs that others have ended', { timeout: 240_000 }, async () => {
     const { runIds, inHand } = await fallAsleep()
     await until('another worker has ended all', hasEnded(runIds), TAKEN_OVER_WITHIN)
     const before = await stateOf(runIds)
@@ -117,10 +118,10 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     await expectAllSaidOnce(runIds)
   })
 
-  test('does not disturb those who are about to end it', { timeout: 240_000 }, async () => {
+  test('does not disturb the workers that are about to end them', { timeout: 240_000 }, async () => {
     const { runIds, inHand } = await fallAsleep()
     const taken = { where: { id: { in: inHand }, attempt: { gt: 1 } } }
-    await until('another worker has taken one up', async () => (await db().run.count(taken)) > 0, TAKEN_OVER_WITHIN)
+    await until('another worker has claimed one', async () => (await db().run.count(taken)) > 0, TAKEN_OVER_WITHIN)
     signal('SIGCONT')
     await until('all have ended', hasEnded(runIds), TAKEN_OVER_WITHIN)
     await sleeperWorksAgain()

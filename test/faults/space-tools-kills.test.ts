@@ -21,16 +21,16 @@ import {
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** Longer than a lost lease takes to be found, with room for a busy machine. */
+/** Longer than the detection of a lost lease takes, with room for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 90_000 }
 
-/** An agent that is held at a point of its run when its worker is killed. */
+/** An agent that is paused at a point of its run when its worker is killed. */
 interface Case {
   room: SpaceToolsRoom
   runId: string
 }
 
-describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every point of a composite message', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every point of a composite message', () => {
   let database: TestDatabase
   let redis: ThrowawayRedis
   let models: ModelServer
@@ -130,7 +130,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
   const waits = async ({ runId }: Case) =>
     (await callsOf(parley, runId)).some(({ state }) => JSON.stringify(state)?.includes('afterSeq'))
 
-  test('no whole text is posted twice, nobody is woken twice, and waits go on', { timeout: 240_000 }, async () => {
+  test('posts no complete text twice, wakes nobody twice, and its waits continue', { timeout: 240_000 }, async () => {
     const draw: ToolInput = {
       name: 'draw',
       description: 'Draws.',
@@ -184,7 +184,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
     await Promise.all([isHeldAt('Between', 1), isHeldAt('Mention', 1), parley.runWhen(asking.runId, 'WAITING_TOOL')])
     await until('First streams', () => drafts(first, 0, 'On'))
     await until('Second streams', () => drafts(second, 1, 'Tw'))
-    await until('the drawing is asked for', () => toolKeys.length === 1)
+    await until('the drawing is requested', () => toolKeys.length === 1)
     for (const one of [answeredMeanwhile, answeredAfter]) await until('it waits', () => waits(one))
     await worker.kill()
 
@@ -192,7 +192,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
     await send(answeredMeanwhile, 'Meanwhile.')
     worker = await startParley({ settings: { ...settings, PARLEY_ROLE: 'worker' } })
     await until(
-      'the wait is taken up',
+      'the wait is resumed',
       async () => (await parley.run(answeredAfter.runId)).attempt === 2,
       TAKEN_OVER_WITHIN,
     )

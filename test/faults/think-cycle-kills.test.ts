@@ -6,9 +6,8 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
-import { createCore } from '../../src/app/core.ts'
+import { createCycles } from '../../src/context/cycle.ts'
 import { createDeferred } from '../../src/lib/async.ts'
-import { createCycles } from '../../src/minds/cycle.ts'
 import { type Stores, startApplication, type TestApplication } from '../support/application.ts'
 import { type ModelServer, startModelServer } from '../support/model-server.ts'
 import { forAgent, type ModelAction, steps } from '../support/model-server-script.ts'
@@ -18,11 +17,11 @@ import { imbalanceOf, inboxIn, interjectionIn, skip, type Thinking, thinkingOn }
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** Longer than a lost lease takes to be found, with room for a busy machine. */
+/** Longer than the detection of a lost lease takes, with room for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 60_000 }
 
-/** One worker, nine agents, each held at another point of its cycle; then SIGKILL, and another worker. */
-describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every point of a cycle', () => {
+/** One worker, nine agents, each paused at another point of its cycle; then SIGKILL, and another worker. */
+describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every point of a think cycle', () => {
   let database: TestDatabase
   let redis: ThrowawayRedis
   let models: ModelServer
@@ -87,7 +86,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
   const held = createDeferred()
   const urgentSent = createDeferred()
 
-  /** Enters, speaks, ends; what a step does the first time is held back or cut off as `first` says. */
+  /** Enters, posts, ends; `first` delays or cuts off the first execution of a step. */
   function script(
     name: string,
     first: Record<number, (actions: ModelAction[]) => ModelAction[]>,
@@ -112,7 +111,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
   const requestOf = (name: string, step: number) =>
     models.request((request) => request.instructions.includes(`You are ${name},`) && request.step === step)
 
-  /** What comes in its first step is shown in its second, in which it is killed. */
+  /** An event during its first step appears in its second, in which the worker is killed. */
   async function interruptWithUrgentEvent(agentId: string): Promise<void> {
     await requestOf('Interrupted', 0)
     const event = { agentId, serviceName: 'pager', payload: { down: true }, urgent: true }
@@ -123,7 +122,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
 
   const wait = (actions: ModelAction[]): ModelAction[] => [{ gate: held.promise }, ...actions]
 
-  test('no event is lost or answered twice, no message doubled, every consciousness balanced', {
+  test('loses or repeats no event, doubles no message, and leaves every consciousness balanced', {
     timeout: 240_000,
   }, async () => {
     const book = { name: 'book', description: 'Books.', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
@@ -144,7 +143,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
     models.script(forAgent('SkipBeforeSave', () => skip('Not for me.')))
     script('Interrupted', { 0: (actions) => [{ gate: urgentSent.promise }, ...actions], 1: wait })
 
-    // The end of a cycle takes its agent's row lock: whoever holds that stops it right before its save.
+    // The end of a cycle locks its agent's row: holding that lock stops the cycle right before its save.
     const agents = {
       taken: await begin('Taken'),
       beforeModel: await begin('BeforeModel'),
@@ -158,8 +157,8 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
     }
     script('Taken', {})
     const { taken, midStream, beforeSave, afterSave, skipBeforeSave, interrupted } = agents
-    // Killed as soon as it had claimed the cycle, before anything came of it.
-    await createCycles(parley.app.platform, createCore(parley.app.platform)).claim(taken.agent.id)
+    // Killed right after the claim of the cycle, before any effect.
+    await createCycles(parley.app.platform).claim(taken.agent.id)
     expect(await thinking.runsOf(taken.agent)).toMatchObject([{ status: 'RUNNING', stepCount: 0 }])
 
     const locker = new pg.Client({ connectionString: database.url })
@@ -204,7 +203,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker is killed at every p
     const bots = Object.values(agents)
     for (const { agent } of bots) {
       await until(
-        `${agent.name} has thought about everything`,
+        `${agent.name} has handled all events`,
         async () => {
           const waiting = await db().inboxEvent.count({ where: { agentId: agent.id, doneAt: null } })
           const living = await db().run.count({ where: { agentId: agent.id, status: { in: ['QUEUED', 'RUNNING'] } } })

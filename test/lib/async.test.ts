@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { createBell, createDeferred, createLines } from '../../src/lib/async.ts'
 
 describe('lines', () => {
-  test('let one after another of the same key, and different keys at once', async () => {
+  test('run in order for the same key, and concurrently for different keys', async () => {
     const inLine = createLines()
     const [first, other] = [createDeferred(), createDeferred()]
     const done: string[] = []
@@ -25,7 +25,7 @@ describe('lines', () => {
     expect(done.slice(3)).toEqual(['one ends', 'two begins', 'two ends'])
   })
 
-  test('go on after one that failed, whose caller alone is told', async () => {
+  test('continue after a failure, which only its caller sees', async () => {
     const inLine = createLines()
     const failed = inLine('a', async () => {
       throw new Error('no')
@@ -36,10 +36,10 @@ describe('lines', () => {
   })
 })
 
-describe('a bell', () => {
+describe('a wake-up signal', () => {
   const LONG_MS = 60_000
 
-  test('wakes who waits, and who comes after it has rung', async () => {
+  test('wakes a waiter, also one that comes after the signal', async () => {
     const bell = createBell()
     const { signal } = new AbortController()
     const waiting = bell.wait(LONG_MS, signal)
@@ -49,7 +49,7 @@ describe('a bell', () => {
     await bell.wait(LONG_MS, signal)
   })
 
-  test('is not waited for beyond the time, nor once the signal has aborted', async () => {
+  test('stops waiting after the timeout, or once the signal has aborted', async () => {
     const bell = createBell()
     const stop = new AbortController()
     await bell.wait(1, stop.signal)

@@ -8,7 +8,7 @@ const { joiner } = createDeltaJoiners()
 describe('a joiner of deltas', () => {
   afterEach(() => void vi.useRealTimers())
 
-  test('sends the first piece of each key at once, and joins what comes within the interval', async () => {
+  test('sends the first piece of each key at once, and joins those that follow within the interval', async () => {
     const sent: string[] = []
     const own = joiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
     for (const piece of ['a', 'b', 'c']) own.push('x', piece)
@@ -17,7 +17,7 @@ describe('a joiner of deltas', () => {
     expect(sent).toEqual(['x=a', 'x=bc'])
   })
 
-  test('sends what is held before the first piece of another key, and when it is told to', () => {
+  test('sends held pieces before the first piece of another key, and on flush', () => {
     const sent: string[] = []
     const own = joiner(AT_ONE_PLACE, (key, text) => sent.push(`${key}=${text}`))
     for (const [key, piece] of ['xa', 'xb', 'yc', 'yd'].map(([key = '', piece = '']) => [key, piece] as const)) {
@@ -27,7 +27,7 @@ describe('a joiner of deltas', () => {
     expect(sent).toEqual(['x=a', 'x=b', 'y=c', 'y=d'])
   })
 
-  test('sends at the same time as all others of its place, so that readers are woken once', () => {
+  test('sends at the same time as other joiners of its destination, so that readers wake once', () => {
     vi.useFakeTimers({ toFake: ['setTimeout'] })
     const sent: string[] = []
     const names = ['one', 'two', 'three']
@@ -45,7 +45,7 @@ describe('a joiner of deltas', () => {
     expect(sent).toEqual(names.map((name) => `${name}=later`))
   })
 
-  test('waits for nobody of another application in the process', () => {
+  test('does not wait for joiners of another application in the process', () => {
     vi.useFakeTimers({ toFake: ['setTimeout'] })
     const sent: string[] = []
     const others = createDeltaJoiners().joiner(AT_ONE_PLACE, (_, text) => sent.push(`other=${text}`))
@@ -60,7 +60,7 @@ describe('a joiner of deltas', () => {
     own.flush()
   })
 
-  test('sends each piece at once where there is no interval', () => {
+  test('sends each piece at once without an interval', () => {
     const sent: string[] = []
     const own = joiner({ ...AT_ONE_PLACE, intervalMs: 0 }, (_, text) => sent.push(text))
     for (const piece of ['a', 'b']) own.push('x', piece)

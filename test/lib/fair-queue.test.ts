@@ -20,7 +20,7 @@ describe('a fair queue', () => {
     return { queue, done, gate, held, add }
   }
 
-  test('runs one task at a time, requester by requester, and those of one requester in order', async () => {
+  test('runs one task at a time, round robin by requester, and in order for each requester', async () => {
     const { done, gate, add } = open()
     const all = ['a1', 'a2', 'a3', 'b1', 'c1', 'c2'].map((name) => add(name))
     expect(done).toEqual([])
@@ -29,7 +29,7 @@ describe('a fair queue', () => {
     expect(done).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
   })
 
-  test('refuses what is too many of one requester, and nothing of another or of one that is patient', async () => {
+  test('refuses further tasks of one requester, but none of others or of a patient one', async () => {
     const { done, gate, add } = open(2)
     const waiting = [add('a1'), add('a2'), add('b1'), add('a4', patient('a')), add('a5', patient('a'))]
     await expect(add('a3')).rejects.toThrow(RateLimitedError)
@@ -39,7 +39,7 @@ describe('a fair queue', () => {
     expect(await add('a6')).toBe('a6')
   })
 
-  test('goes on after a task that throws', async () => {
+  test('continues after a task that throws', async () => {
     const { queue, gate, add } = open()
     const failed = queue.run(hasty('a'), async () => {
       throw new Error('broken')

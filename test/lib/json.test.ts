@@ -2,21 +2,21 @@ import { describe, expect, test } from 'vitest'
 import { toJson } from '../../src/lib/json.ts'
 import { checkJsonSize } from '../../src/lib/validate.ts'
 
-describe('JSON that PostgreSQL keeps', () => {
-  test('a NUL is dropped and half a surrogate pair replaced, in keys too', () => {
+describe('JSON for PostgreSQL', () => {
+  test('NUL is dropped and lone surrogates are replaced, in keys too', () => {
     expect(toJson({ 'k\0': ['a\0b', '\ud800', '😀'] })).toEqual({ k: ['ab', '\ufffd', '😀'] })
   })
 
-  test('a text that only spells them out stays as it is', () => {
+  test('text that only spells such escapes stays unchanged', () => {
     expect(toJson(['\\u0000', '\\ud800', '\\\\u0000'])).toEqual(['\\u0000', '\\ud800', '\\\\u0000'])
   })
 
-  test('what JSON does not know is null or left out', () => {
+  test('values that JSON lacks become null or are left out', () => {
     expect(toJson(undefined)).toBeNull()
     expect(toJson([undefined, { a: undefined, b: new Date(0) }])).toEqual([null, { b: '1970-01-01T00:00:00.000Z' }])
   })
 
-  test('too much, and too deep, is refused with its field', () => {
+  test('JSON that is too large or too deep is refused with its field', () => {
     const refused = expect.objectContaining({ code: 'BAD_INPUT', field: 'input.result' })
     const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth))
     checkJsonSize(nested(200), 'input.result')

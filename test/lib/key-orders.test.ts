@@ -5,7 +5,7 @@ import { inKeyOrder, keyOrdersText } from '../../src/lib/key-orders.ts'
 import { type Database, openDatabase } from '../../src/platform/db.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 
-test('nothing is kept beside what jsonb keeps as it is', () => {
+test('nothing is kept for an object whose order jsonb preserves', () => {
   const kept = [null, 1, [], {}, { only: 1 }, { id: 1, name: 'A', places: [{ a: 1, bb: 2 }] }, { 10: 1, 9: 2 }]
   expect(kept.map(keyOrdersText)).toEqual(kept.map(() => null))
   expect(keyOrdersText({ b: 1, a: undefined })).toBeNull()
@@ -16,15 +16,15 @@ test('an order is kept once, however many objects have it', () => {
   expect(JSON.parse(keyOrdersText(list) ?? '')).toHaveLength(2)
 })
 
-test('a list may be as long as a result may be', () => {
+test('a list may have the length of a result', () => {
   expect(keyOrdersText([{ b: 1, a: 2 }, Array(500_000).fill(0)])).toBe('[["b","a"]]')
 })
 
-test('a value without orders is what it was', () => {
+test('a value without orders stays unchanged', () => {
   expect(JSON.stringify(inKeyOrder({ a: 1, bb: [{ b: 1 }] }, null))).toBe('{"a":1,"bb":[{"b":1}]}')
 })
 
-describe.skipIf(!hasPostgres)('a value that jsonb had', () => {
+describe.skipIf(!hasPostgres)('a value that went through jsonb', () => {
   let db: Database
   let drop: () => Promise<void>
   beforeAll(async () => {
@@ -37,7 +37,7 @@ describe.skipIf(!hasPostgres)('a value that jsonb had', () => {
     await drop?.()
   })
 
-  test('is letter by letter what it was, where the same keys stand in the same order', async () => {
+  test('is restored exactly if the same keys were in the same order', async () => {
     const key = fc.oneof(fc.constantFrom('id', 'name', 'ärger', '10', '9', '', '__proto__', '💥', 'z'), fc.string())
     const { value } = fc.letrec<{ value: Json }>((tie) => ({
       value: fc.oneof(

@@ -6,7 +6,7 @@ import { createTurns, type Turns } from '../../src/lib/turns.ts'
 describe('turns', () => {
   const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
 
-  test('a few go on at once', async () => {
+  test('a few waiters continue at once', async () => {
     const turns = createTurns({ few: 4, crowdShare: 8 })
     for (let n = 0; n < 3; n++) {
       let hasTurned = false
@@ -20,7 +20,7 @@ describe('turns', () => {
     }
   })
 
-  test('a crowd goes in order, and what others do comes in between', async () => {
+  test('many waiters continue in order, with other work in between', async () => {
     const turns = createTurns({ few: 4, crowdShare: 8 })
     const order: string[] = []
     let isOver = false
@@ -39,13 +39,13 @@ describe('turns', () => {
 
   const FEW = 16
   const CROWD = Array.from({ length: 500 }, (_, n) => n)
-  /** Does it when it has its turn. */
+  /** Runs it in its turn. */
   const inTurn = async (turns: Turns, act: () => unknown) => {
     await turns.next()
     act()
   }
 
-  test('a crowd that asks in one breath has its turns few by few in its order, with a round of the event loop in between', async () => {
+  test('many concurrent waiters continue a few at a time, with a round of the event loop in between', async () => {
     const turns = createTurns({ few: FEW })
     const rounds: number[][] = [[]]
     let isOver = false
@@ -60,7 +60,7 @@ describe('turns', () => {
     expect(portions.map(({ length }) => length)).toEqual([...Array(31).fill(FEW), 500 % FEW])
   })
 
-  test('what comes in from outside is read between two portions of a crowd', async () => {
+  test('input is read between two batches of waiters', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
@@ -80,7 +80,7 @@ describe('turns', () => {
     server.close()
   })
 
-  test('who comes while a crowd waits has its turn behind it, and once that is gone nobody waits', async () => {
+  test('a late waiter comes after those that wait, and nobody waits once they are done', async () => {
     const turns = createTurns({ few: FEW })
     const order: string[] = []
     const crowd = CROWD.slice(0, 3 * FEW).map(() => inTurn(turns, () => order.push('crowd')))

@@ -11,7 +11,7 @@ const named = (character: string) => `U+${character.charCodeAt(0).toString(16).t
 describe('the characters of names and messages', () => {
   const notInNames = [...C0, ...DEL_AND_C1, '\u2028', '\u2029', ...range(0x202a, 0x202e), ...range(0x2066, 0x2069)]
 
-  test('a name has no control character, at its ends neither, and the refusal says which one where', () => {
+  test('a name has no control character, also not at its ends, and the refusal says which one and where', () => {
     for (const character of notInNames) {
       for (const [name, position] of [
         [`A${character}da`, 2],
@@ -29,7 +29,7 @@ describe('the characters of names and messages', () => {
     (name) => expect(checkName(name, 'input.name')).toBe(name.trim()),
   )
 
-  test('a message keeps TAB, LF and CR; any other control character is replaced, and NUL is refused', () => {
+  test('a message keeps TAB, LF and CR; other control characters are replaced, and NUL is refused', () => {
     const allowed = 'one\ttwo\r\nthree \u2028 \u202e ‌ 👩‍👩‍👧'
     expect(checkMessageText(allowed, 'input.text')).toBe(allowed)
     expect(messageCharacters(allowed)).toBe(allowed)

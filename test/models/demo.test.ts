@@ -1,6 +1,6 @@
 import { isStepCount, jsonSchema, streamText, type ToolSet, tool } from 'ai'
 import { describe, expect, test } from 'vitest'
-import { instructionsOf, triggerMessageOf } from '../../src/minds/prompt.ts'
+import { instructionsOf, triggerMessageOf } from '../../src/context/prompt.ts'
 import { createDemoModel } from '../../src/models/demo.ts'
 
 interface Said {
@@ -16,7 +16,7 @@ function line(said: Said, index: number): string {
   return JSON.stringify({ id: `msg_${index}`, at: `2026-11-21T22:0${index}:00.000Z`, ...said })
 }
 
-/** The prompt of a run that a message in the space Alpha triggered, the last of those given. */
+/** The prompt of a run that a message in the space Alpha triggered, the last of the given ones. */
 function prompted(messages: Said[]): { instructions: string; prompt: string } {
   const lines = messages.map(line)
   return {
@@ -47,6 +47,7 @@ function createTools(called: Called[], names: string[], results: Record<string, 
     },
     get_weather: { city: { type: 'string' }, unit: { enum: ['celsius', 'fahrenheit'] }, days: { type: 'integer' } },
     skip: { reason: { type: 'string' } },
+    order_fleece: { item: { type: 'string' }, quantity: { type: 'integer' }, price: { type: 'number' } },
   }
   const required: Record<string, string[]> = { sendSpaceMessage: ['spaceId', 'text'], get_weather: ['city', 'days'] }
   return Object.fromEntries(
@@ -91,7 +92,7 @@ function textOf({ toolName, input }: Called): string[] {
 const grace = (text: string): Said => ({ from: 'Grace', kind: 'human', text })
 
 describe('the demo model with ACTIVE_SPACE tools', () => {
-  test('greets the sender by name, says what it is and how to have a real model', async () => {
+  test('greets the sender by name, introduces itself and explains how to use a real model', async () => {
     const { called, sent, text } = await run(prompted([grace('Good morning')]))
     expect(called.map(({ toolName }) => toolName)).toEqual(['send_message'])
     expect(sent[0]).toMatch(/^Hello Grace! I read your message: "Good morning"\./)
@@ -107,7 +108,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     ["What's the time?", 'Your message came on 21 November 2026 at 22:03 UTC.'],
     ['What are you?', "I am Ada, run by Parley's built-in demo model"],
     ['What do you remember?', 'I remember: colour: green.'],
-  ])('answers %j from what it sees', async (question, answer) => {
+  ])('responds to %j from its prompt', async (question, answer) => {
     const { sent } = await run(
       prompted([
         grace('Good morning'),
@@ -127,14 +128,14 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(deltas.length).toBeGreaterThan(20)
   })
 
-  test('gives plausible usage figures', async () => {
+  test('returns plausible usage', async () => {
     const { usage, sent } = await run(prompted([grace('Hi')]))
     expect(usage.inputTokens).toBeGreaterThan(100)
     expect(usage.outputTokens).toBeGreaterThan((sent[0] as string).length / 8)
     expect(usage.outputTokens).toBeLessThan((sent[0] as string).length / 2)
   })
 
-  test('is deterministic, call ids included, and each step has ids of its own', async () => {
+  test('is deterministic, including call ids, and each step has its own ids', async () => {
     const ids = (parts: { type: string; toolCallId?: string }[]) =>
       parts.flatMap((part) => (part.type === 'tool-call' ? [part.toolCallId] : []))
     const request = prompted([grace('Ada, get weather in New York for 3 days, in fahrenheit')])
@@ -145,7 +146,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(new Set(ids(one.parts)).size).toBe(2)
   })
 
-  test('calls the tool that a message names, with input that fits its schema, and tells what it answered', async () => {
+  test('calls the tool that a message names, with valid input, and reports its result', async () => {
     const { called, sent } = await run(
       prompted([grace('Please get weather in New York for 3 days, in Fahrenheit')]),
       ['enter_space', 'send_message', 'get_weather'],
@@ -155,7 +156,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(sent[0]).toContain('Hello Grace! get_weather answered: {"degrees":21}.')
   })
 
-  test('remembers what it is asked to remember', async () => {
+  test('remembers on request', async () => {
     const { called, sent } = await run(prompted([grace('Remember that the launch is on Friday.')]), [
       ...['send_message', 'set_memories'],
     ])
@@ -166,7 +167,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(sent[0]).toContain('I will remember that the launch is on Friday.')
   })
 
-  test('stays silent when another agent speaks, unless it is called by name', async () => {
+  test("stays silent after another agent's message, unless that names it", async () => {
     const bob = (text: string): Said => ({ from: 'Bob', kind: 'agent', text })
     expect(
       (await run(prompted([bob('In "Alpha" there are Grace (human), Ada (agent) and me (agent).')]))).sent,
@@ -178,7 +179,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(addressed.sent).toHaveLength(1)
   })
 
-  test('never says to an agent what the next demo agent would take as addressed to it', async () => {
+  test('never writes to an agent what the next demo agent would take as addressed to it', async () => {
     const texts = ['Ada, who is here?', '@Ada what was said last?', 'Hi Ada! Bob, Bob. Hello Bob!']
     for (const text of texts) {
       const { sent } = await run(prompted([grace('Bob, look'), { from: 'Bob', kind: 'agent', text }]))
@@ -187,18 +188,73 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     }
   })
 
-  test('calls skip where it is offered and nothing is meant for it', async () => {
+  test('quotes no message that names another agent', async () => {
+    for (const text of ['Ada, say hello. Bob please wait', 'Ada: @Bob please ask approval']) {
+      const { sent } = await run(prompted([grace(text)]))
+      expect(sent[0]).toMatch(/^Hello Grace! I read your message\. /)
+    }
+    const { sent } = await run(prompted([grace('Hi Bob!'), grace('Ada, what was said last?')]))
+    expect(sent[0]).toContain('The last message before yours: Grace wrote to an agent.')
+  })
+
+  test('calls skip if it is offered and the inbox addresses nobody', async () => {
     const { called } = await run(prompted([grace('Hey Bob, can you look?')]), ['send_message', 'skip'])
     expect(called.map(({ toolName }) => toolName)).toContain('skip')
     expect(called.map(({ toolName }) => toolName)).not.toContain('send_message')
   })
 
-  test('ends with what it knows when a tool fails', async () => {
+  test('ends with its current state if a tool fails', async () => {
     const { called, text } = await run(prompted([grace('Hi')]), ['enter_space', 'send_message'], {
       send_message: { error: { code: 'NO_ACTIVE_SPACE', message: 'call enter_space first' } },
     })
     expect(called).toHaveLength(1)
     expect(text).toContain('send_message failed')
+  })
+})
+
+describe('the demo model in the scene of Try it', () => {
+  const inRole = (role: string, messages: Said[]) => {
+    const { instructions, prompt } = prompted(messages)
+    return { instructions: `${instructions}\n(The demo model plays: ${role}.)`, prompt }
+  }
+  const TOOLS = ['send_message', 'skip', 'order_fleece']
+  const FROST = 'Will there be frost tonight?'
+  const ORDER = 'Order two rolls of fleece'
+
+  test.each([
+    ['forecaster', 'Who is here?', 'In "Alpha" there are'],
+    ['forecaster', FROST, '| 05:00 | **−1.8 °C** | hard frost |'],
+    ['forecaster', ORDER, null],
+    ['skeptic', 'Who is here?', null],
+    ['skeptic', FROST, null],
+    ['buyer', 'Who is here?', null],
+    ['buyer', FROST, null],
+    ['buyer', ORDER, 'Ordered: two rolls of fleece, here before dusk.'],
+    ['buyer', 'Please buy 3 rolls', 'Ordered: three rolls of fleece, here before dusk.'],
+  ])('the %s answers %j with %j, once', async (role, text, answer) => {
+    const { called, sent } = await run(inRole(role, [grace(text)]), TOOLS)
+    if (answer === null) expect(called.map(({ toolName }) => toolName)).toEqual(['skip'])
+    else expect(sent).toEqual([expect.stringContaining(answer)])
+    expect(called.filter(({ toolName }) => toolName === 'order_fleece')).toHaveLength(/roll/.test(answer ?? '') ? 1 : 0)
+  })
+
+  test('the skeptic asks what a forecast leaves open, and nobody answers agents otherwise', async () => {
+    const { sent: forecast } = await run(inRole('forecaster', [grace(FROST)]), TOOLS)
+    const bob = (text: string): Said => ({ from: 'Bob', kind: 'agent', text })
+    const { sent: question } = await run(inRole('skeptic', [grace(FROST), bob(forecast[0] ?? '')]), TOOLS)
+    expect(question).toEqual([expect.stringMatching(/\?$/)])
+    for (const text of [forecast[0] ?? '', question[0] ?? '', 'Ordered: two rolls of fleece, here before dusk.'])
+      for (const role of ['forecaster', 'buyer']) {
+        const { called } = await run(inRole(role, [bob(text)]), TOOLS)
+        expect(called.map(({ toolName }) => toolName)).toEqual(['skip'])
+      }
+  })
+
+  test('the buyer orders nothing after a denial', async () => {
+    const denied = { order_fleece: { error: { message: 'Denied by Grace.' } } }
+    const { called, sent } = await run(inRole('buyer', [grace(ORDER)]), TOOLS, denied)
+    expect(called.map(({ toolName }) => toolName)).toEqual(['order_fleece', 'send_message'])
+    expect(sent).toEqual(['I ordered nothing.'])
   })
 })
 
@@ -224,7 +280,7 @@ describe('the demo model without an active space', () => {
     expect(called[0]).toEqual({ toolName: 'enter_space', input: { spaceId: 'spc_beta' } })
   })
 
-  test('reports what a service sent', async () => {
+  test('reports the payload of a service', async () => {
     const { sent } = await run({
       instructions,
       prompt: 'TRIGGER:\nThe service "jira" called you:\n{"ticket":"PROJ-1"}',
@@ -232,7 +288,7 @@ describe('the demo model without an active space', () => {
     expect(sent[0]).toMatch(/^The service "jira" called me: .*\{"ticket":"PROJ-1"\}/)
   })
 
-  test('says so when it cannot enter', async () => {
+  test('explains why it cannot enter', async () => {
     const { called, text } = await run(
       { instructions, prompt: 'TRIGGER:\nPlan "Report": x' },
       ['enter_space', 'send_message'],
@@ -244,7 +300,7 @@ describe('the demo model without an active space', () => {
     expect(text).toContain('enter_space failed')
   })
 
-  test('works through an inbox, space by space', async () => {
+  test('processes an inbox, space by space', async () => {
     const inbox = [
       'INBOX (5 events, 2026-11-21T22:00:00.000Z):',
       '- [Alpha (id: spc_alpha)] Grace (human): "Who is here?"',
@@ -267,7 +323,7 @@ describe('the demo model without an active space', () => {
   })
 })
 
-describe('the demo model with the prompts that the engine builds', () => {
+describe('the demo model with the prompts of the engine', () => {
   const spaces = [
     {
       id: 'spc_alpha',
@@ -337,7 +393,7 @@ describe('the demo model with the prompts that the engine builds', () => {
     ])
   })
 
-  test('greets the sender of a message that it is not shown', async () => {
+  test('greets the sender of a message that is not in its history', async () => {
     const { sent } = await run(
       built(
         { triggerType: 'SPACE_MESSAGE', triggerSpaceId: 'spc_alpha' },
@@ -347,7 +403,7 @@ describe('the demo model with the prompts that the engine builds', () => {
     expect(sent[0]).toMatch(/^Hello Grace!/)
   })
 
-  test('reports a plan and a service, also one that sends what looks like a message', async () => {
+  test('reports a plan and a service, also one whose payload looks like a message', async () => {
     const plan = { triggerType: 'PLAN', triggerName: 'Standup', triggerPayload: { instruction: 'Say good morning' } }
     expect((await run(built(plan, {}))).sent).toEqual(['The plan "Standup" is due: Say good morning'])
     const payload = { from: 'Grace', text: 'Who is here?', id: 'PROJ-1' }
@@ -357,7 +413,7 @@ describe('the demo model with the prompts that the engine builds', () => {
 })
 
 describe('the demo model with SPACE_TOOLS', () => {
-  test('names the space in the message that it sends', async () => {
+  test('names the space in its posting call', async () => {
     const { called } = await run(prompted([grace('Hi')]), ['readSpaceMessages', 'sendSpaceMessage'])
     expect(called).toEqual([
       { toolName: 'sendSpaceMessage', input: { spaceId: 'spc_alpha', text: expect.stringContaining('Hello Grace!') } },
@@ -366,7 +422,7 @@ describe('the demo model with SPACE_TOOLS', () => {
 })
 
 describe('the demo model as a model', () => {
-  test('writes at its pace and stops in the middle when it is aborted', async () => {
+  test('streams at its pace and stops at once when it is aborted', async () => {
     const stop = new AbortController()
     const result = streamText({
       model: createDemoModel({ tokensPerSecond: 200 }),
@@ -384,7 +440,7 @@ describe('the demo model as a model', () => {
     expect(deltas).toBeLessThan(10)
   })
 
-  test('takes as long as its pace says', async () => {
+  test('takes as long as its pace requires', async () => {
     const startedAt = performance.now()
     const result = streamText({
       model: createDemoModel({ tokensPerSecond: 200 }),
@@ -396,7 +452,7 @@ describe('the demo model as a model', () => {
     expect(performance.now() - startedAt).toBeGreaterThan((outputTokens - 2) * 5)
   })
 
-  test('calls a tool when it must, and none when it may not', async () => {
+  test('calls a tool if one is required, and none if tools are forbidden', async () => {
     const request = prompted([{ from: 'Bob', kind: 'agent', text: 'Nothing for you' }])
     const model = createDemoModel({ tokensPerSecond: 0 })
     const must = streamText({ model, ...request, tools: createTools([], ['enter_space']), toolChoice: 'required' })
@@ -410,7 +466,7 @@ describe('the demo model as a model', () => {
     expect(await may.toolCalls).toEqual([])
   })
 
-  test('answers any prompt with something', async () => {
+  test('answers any prompt', async () => {
     const { text } = await run({ instructions: '', prompt: 'Tell me a story' })
     expect(text.length).toBeGreaterThan(10)
   })

@@ -6,7 +6,7 @@ import { modelFetch } from '../../src/models/model-fetch.ts'
 const MEBIBYTE = Buffer.alloc(1024 * 1024)
 const closing: (() => void)[] = []
 
-/** A provider that sends so many MiB, or does not end; `left` resolves when nobody listens any more. */
+/** A provider that sends that many MiB, or never ends; `left` resolves when the client has disconnected. */
 async function providerOf(mebibytes: number) {
   const { promise: left, resolve } = Promise.withResolvers<void>()
   const server = createServer((_, response) => {
@@ -27,18 +27,18 @@ afterEach(() => {
   for (const close of closing.splice(0)) close()
 })
 
-test('an answer comes through whole', async () => {
+test('a response passes unchanged', async () => {
   const { url } = await providerOf(3)
   expect((await (await modelFetch(url)).arrayBuffer()).byteLength).toBe(3 * MEBIBYTE.byteLength)
 })
 
-test('an answer that does not end is broken off, and its provider is left', async () => {
+test('an endless response is cut off, and its connection closed', async () => {
   const { url, left } = await providerOf(Number.POSITIVE_INFINITY)
   await expect((await modelFetch(url)).arrayBuffer()).rejects.toThrow('The provider sent more than 64 MiB.')
   await left
 })
 
-test('who reads no further leaves the provider', async () => {
+test('a reader that stops closes the connection', async () => {
   const { url, left } = await providerOf(Number.POSITIVE_INFINITY)
   await (await modelFetch(url)).body?.cancel()
   await left

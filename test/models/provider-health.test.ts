@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createProviderHealth, type ProviderHealth } from '../../src/models/provider-health.ts'
-import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
+import { type Domain, openDomain, RULE_DATABASES } from '../support/domain.ts'
 
-describe.each(DATABASES)('how a provider does, on %s', (database) => {
+describe.each(RULE_DATABASES)('the health of a provider, on %s', (database) => {
   let domain: Domain
   let health: ProviderHealth
   beforeAll(async () => {
@@ -20,7 +20,7 @@ describe.each(DATABASES)('how a provider does, on %s', (database) => {
       "failedAt" = ARRAY(SELECT t - ${seconds} * interval '1 second' FROM unnest("failedAt") t ORDER BY t)`
   const restingNow = async () => [...(await health.resting()).keys()]
 
-  test('it rests for 30 s from the fifth failure within a minute on, and another one does not', async () => {
+  test('it pauses for 30 s after the fifth failure within a minute, and other providers continue', async () => {
     await fails(4)
     await fails(1, 'other')
     expect(await restingNow()).toEqual([])
@@ -33,7 +33,7 @@ describe.each(DATABASES)('how a provider does, on %s', (database) => {
     expect(await restingNow()).toEqual([])
   })
 
-  test('failures of more than a minute ago do not count', async () => {
+  test('failures older than a minute do not count', async () => {
     await fails(4)
     await pass(61)
     await fails(4)
@@ -42,7 +42,7 @@ describe.each(DATABASES)('how a provider does, on %s', (database) => {
     expect(await restingNow()).toEqual(['claude'])
   })
 
-  test('who fails again right after its rest rests again, and only the last failures are kept', async () => {
+  test('a failure right after a pause starts another one, and only recent failures are kept', async () => {
     await fails(5)
     await pass(31)
     expect(await restingNow()).toEqual([])
@@ -53,7 +53,7 @@ describe.each(DATABASES)('how a provider does, on %s', (database) => {
     expect(row?.failedAt).toHaveLength(5)
   })
 
-  test('failures of many processes at once all count', async () => {
+  test('concurrent failures of many processes all count', async () => {
     await Promise.all(Array.from({ length: 5 }, () => health.failed('claude')))
     expect(await restingNow()).toEqual(['claude'])
   })

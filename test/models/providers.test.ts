@@ -1,7 +1,7 @@
 import { isStepCount, jsonSchema, type ModelMessage, streamText, tool } from 'ai'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { readModelProviders } from '../../src/config/model-providers.ts'
-import { ModelFailure } from '../../src/minds/model-error.ts'
+import { ModelFailure } from '../../src/engine/model-failure.ts'
 import { wishing } from '../../src/models/call-wishes.ts'
 import { createModelRegistry } from '../../src/models/registry.ts'
 import { startModelServer } from '../support/model-server.ts'
@@ -26,7 +26,7 @@ const { providers, faults } = readModelProviders({
 })
 const registry = createModelRegistry({ providers })
 
-test('the providers are taken as they are set', () => expect(faults).toEqual([]))
+test('providers by their settings', () => expect(faults).toEqual([]))
 
 const look = tool({
   inputSchema: jsonSchema<{ at?: string }>({ type: 'object', properties: { at: { type: 'string' } } }),
@@ -59,7 +59,7 @@ describe.each([
   ['claude:claude-opus-4-1', 'anthropic'],
   ['gemini:gemini-3-pro', 'google'],
 ])('the model %s', (name, endpoint) => {
-  test('is asked by its own name with its key, and streams text with the tokens it cost', async () => {
+  test('is called under its own name with its key, and streams text with its usage', async () => {
     server.script(() => [
       { text: 'One two.', chunks: ['One ', 'two.'] },
       { usage: { inputTokens: 12, outputTokens: 3, cachedInputTokens: 8 } },
@@ -78,7 +78,7 @@ describe.each([
     expect(JSON.stringify(server.requests[0]?.headers)).toContain(KEY)
   })
 
-  test('calls tools, several at once, and goes on from its reasoning after the history was stored and loaded', async () => {
+  test('calls several tools at once, and continues from its reasoning after the history was stored and loaded', async () => {
     const generations: ModelAction[][] = [
       [
         { reasoning: 'I shall look twice.' },
@@ -119,7 +119,7 @@ describe.each([
     [429, 'provider', 'Too many requests.'],
     [500, 'unclear', 'It broke.'],
     [503, 'unclear', 'Overloaded.'],
-  ])('that answers with HTTP %i is read, and who is to blame', async (status, blame, message) => {
+  ])('is blamed correctly for a response with HTTP %i', async (status, blame, message) => {
     server.script(() => [{ error: message, status }])
     const { failure } = await run(name)
     expect(failure).toMatchObject({ message: `${message} (HTTP ${status})`, blame })
@@ -135,7 +135,7 @@ describe.each([
     expect(failure?.blame).toBe('unclear')
   })
 
-  test('a stream that ends without saying so is no answer', async () => {
+  test('a stream that ends early is no answer', async () => {
     server.script(() => [{ text: 'Well' }, { finish: 'none' }])
     const { result, failure } = await run(name)
     const finish = await result.finishReason
@@ -147,12 +147,12 @@ describe.each([
     ['an error without a message', { error: {} }],
     ['a list', []],
     ['nothing', ''],
-  ])('an error that is %s ends nothing but the call', async (_, body) => {
+  ])('an error that is %s fails only the call', async (_, body) => {
     server.script(() => [{ error: 'x', status: 502, body }])
     expect((await run(name)).failure).toMatchObject({ blame: 'unclear' })
   })
 
-  test('a key that the provider repeats is not passed on', async () => {
+  test('a key that the provider repeats is removed', async () => {
     server.script(() => [{ error: `Incorrect API key ${KEY}, also a-ke****xx`, status: 401 }])
     expect((await run(name)).failure?.message).toBe('Incorrect API key [removed], also [removed] (HTTP 401)')
   })

@@ -29,7 +29,7 @@ describe('the registry of models', () => {
     },
   )
 
-  test('says what openai needs where it has neither a key nor a base URL', async () => {
+  test('explains what openai needs without a key and a base URL', async () => {
     expect(bare.check('openai:gpt-5-mini')).toBe(
       'The model "openai:gpt-5-mini" needs OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server; "demo" needs neither.',
     )
@@ -37,7 +37,7 @@ describe('the registry of models', () => {
   })
 
   test.each(['anthropic:claude', 'gpt-5-mini', 'openai:', 'openai: x', 'demo:x', '', 'openai.responses:x'])(
-    'says that %j is unknown, and what there is',
+    'lists the known models if %j is unknown',
     async (name) => {
       expect(keyed.check(name)).toBe(
         `The model ${JSON.stringify(name)} is unknown. Use "openai:<model>", "openai.chat:<model>" or "demo".`,
@@ -46,7 +46,7 @@ describe('the registry of models', () => {
     },
   )
 
-  test('takes further models for tests', async () => {
+  test('accepts further models in tests', async () => {
     const extra = await bare.resolve('demo')
     const registry = createModelRegistry({ extra: { 'test:one': extra } })
     expect(registry.check('test:one')).toBeNull()
@@ -76,14 +76,14 @@ describe.each([
     return await result.steps
   }
 
-  test(`speaks ${endpoint}, without a key where a base URL is set`, async () => {
+  test(`uses ${endpoint}, without a key if a base URL is set`, async () => {
     server.script(() => [{ text: 'Hi' }])
     await run([{ role: 'user', content: 'Hello' }])
     expect(server.requests[0]).toMatchObject({ endpoint, model: 'gpt-5-mini' })
     expect(server.requests[0]?.headers.authorization).toBe('Bearer none')
   })
 
-  test('runs from a history that is ours alone, also when it was stored and loaded between two steps', async () => {
+  test('continues from a history that was stored and loaded between two steps', async () => {
     server.script(
       steps(
         [{ reasoning: 'I shall look.' }, { toolCall: 'look' }, { toolCall: 'look' }],

@@ -16,7 +16,7 @@ import { skipFor } from '../support/skip-for.ts'
 import { until } from '../support/until.ts'
 
 const page = readFileSync(path.resolve(import.meta.dirname, '../../docs/moving.md'), 'utf8')
-/** As the page has operators paste them. */
+/** As operators paste them from the page. */
 const [dump = '', restore = ''] = [...page.matchAll(/^(pg_\w+ .*?)(?: +#.*)?$/gm)].map(([, command]) => command ?? '')
 const hasTools = await promisify(execFile)('pg_dump', ['--version']).then(
   () => true,
@@ -30,7 +30,7 @@ afterEach(async () => {
 })
 
 describe.runIf(hasPostgres && hasTools)('a backup by the commands of docs/moving.md', () => {
-  test('holds what was said, keeps secrets readable, and what ran goes on from its journal', async () => {
+  test('contains the messages, keeps secrets readable, and lets runs resume from their journals', async () => {
     const held = Promise.withResolvers<void>()
     const parley = await startApplication({ stack: 'postgres' })
     closing.push(() => parley.close())
@@ -65,10 +65,10 @@ describe.runIf(hasPostgres && hasTools)('a backup by the commands of docs/moving
     const restored = await createApp(readConfig({ ...settings, ...secretKey, DATA_DIR: cwd }))
     closing.push(() => restored.close(0))
     const { prisma } = restored.platform.db
-    // Nobody is there to renew it: it would lapse in ten seconds.
+    // No process renews it: it would lapse in ten seconds.
     await prisma.run.update({ where: { id: runId }, data: { leaseUntil: new Date(0) } })
     await restored.startWorker()
-    const over = await until('the run is over', () =>
+    const over = await until('the run has ended', () =>
       prisma.run.findFirst({ where: { id: runId, status: 'COMPLETED' } }),
     )
     expect(over.attempt).toBe(2)
@@ -89,7 +89,7 @@ describe('a copy of DATA_DIR', () => {
     return (await response.json()) as { data: Record<string, unknown> }
   }
 
-  test('made while the embedded server is stopped is a whole Parley', async () => {
+  test('made while the embedded server is stopped is a complete Parley', async () => {
     const [from, to] = [await createTestDataDirectory(), await createTestDataDirectory()]
     closing.push(from.remove, to.remove)
     const first = await startParley({ settings: { DATA_DIR: from.path } })

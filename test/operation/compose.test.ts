@@ -1,5 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -19,18 +21,19 @@ interface Service {
   image: string
   command?: string[]
   environment?: Record<string, string>
+  env_file?: string
   depends_on?: Record<string, { condition: string }>
   healthcheck?: { test?: string[] }
   deploy?: { replicas: number }
 }
 
-/** What an operator has in `.env`. */
+/** An operator's `.env`. */
 const ENV: Record<string, string> = {
   PARLEY_ADMIN_TOKEN: 'an-admin-token-for-tests-of-32-or-more',
   PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
 }
 
-/** As compose fills variables into values. */
+/** As compose interpolates variables. */
 const filled = (text: string) =>
   text.replace(/\$\{(\w+):([?-])([^}]*)\}/g, (_, name: string, otherwise: string, rest: string) => {
     if (otherwise === '?' && ENV[name] === undefined) throw new Error(`${name}: ${rest}`)
@@ -40,7 +43,7 @@ const written = parse(textOf('docker-compose.yml'), { merge: true }) as { servic
 const { services } = JSON.parse(JSON.stringify(written), (_, value) =>
   typeof value === 'string' ? filled(value) : value,
 ) as typeof written
-/** Somebody speaks at the first server, and sees at the second what a worker's agent answers. */
+/** A person posts at the first server, and reads the response of a worker's agent at the second. */
 async function speakAndListen(first: string, second: string): Promise<void> {
   const admin = createParleyClient({ origin: first, token: ENV.PARLEY_ADMIN_TOKEN ?? '' })
   const ask = async <T>(field: string, selection: string, client = admin): Promise<T> => {
@@ -90,7 +93,10 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
   let redisUrl: string
   const processes: Record<string, ParleyProcess[]> = {}
 
-  /** What a container of a service of Parley's runs, with the environment that it is given; only where the others are differs. */
+  /**
+   * The command and environment of a container of one of Parley's services; only the hosts of the other services
+   * differ.
+   */
   function containerOf(name: string): { command: string[]; settings: Record<string, string> } {
     const { command = imageCommand, environment = {} } = services[name] ?? {}
     const [program, ...given] = command
@@ -99,9 +105,9 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
       DATABASE_URL: expect.stringContaining('@postgres:'),
       REDIS_URL: expect.stringContaining('//redis:'),
     })
-    const { DATA_DIR: _, PORT: __, ...settings } = imageEnv
+    const { DATA_DIR: _, PORT: __, ...settings } = { ...imageEnv, ...environment }
     const elsewhere = { DATABASE_URL: database.url, REDIS_URL: redisUrl, PARLEY_LOG_LEVEL: 'warn' }
-    return { command: given, settings: { ...settings, ...environment, ...elsewhere } }
+    return { command: given, settings: { ...settings, ...elsewhere } }
   }
 
   beforeAll(async () => {
@@ -137,12 +143,12 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
     await database?.drop()
   })
 
-  test('what is said at one process that serves is answered by a worker and seen at the other', async () => {
+  test('a worker responds to a message that one API process receives, and the other one shows it', async () => {
     const [first, second] = (processes.api ?? []).map(({ origin }) => origin)
     await speakAndListen(first ?? '', second ?? '')
   })
 
-  test('the image’s health check finds each of them well', async () => {
+  test('the image’s health check passes for each of them', async () => {
     const all = Object.values(processes).flat()
     expect(all).toHaveLength(4)
     for (const { origin } of all)
@@ -152,22 +158,67 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
 
 const docker = (...given: string[]) =>
   promisify(execFile)('docker', given, { cwd: ROOT, env: { ...process.env, ...ENV }, maxBuffer: 64 * 1024 * 1024 })
-/** An engine that runs containers, and the compose plugin of its client; many machines have the client alone. */
+/** An engine that runs containers, and the compose plugin of its client; many machines have only the client. */
 const hasEngine = await Promise.all([docker('info'), docker('compose', 'version')]).then(
   () => true,
   () => false,
 )
 
-describe.runIf(hasEngine)('docker compose up, where a Docker engine is', () => {
+describe.runIf(hasEngine)('docker compose up, on a Docker engine', () => {
   const compose = (...given: string[]) => docker('compose', '--project-name', `parley-test-${process.pid}`, ...given)
   beforeAll(() => compose('up', '--build', '--wait'), 1_200_000)
   afterAll(() => compose('down', '--volumes'), 120_000)
 
-  test('what is said at one port is answered by a worker and seen at the other', () =>
+  test('a worker responds to a message that one port receives, and the other one shows it', () =>
     speakAndListen('http://127.0.0.1:4000', 'http://127.0.0.1:4001'))
 })
 
-test('what the image copies is there, and has all that its commands run', () => {
+describe('the .env of an operator', () => {
+  /** The variables of the compose file itself: the addresses of its services and containers. */
+  const OWN = ['DATABASE_URL', 'REDIS_URL', 'HOST', 'PORT', 'DATA_DIR', 'PARLEY_ROLE']
+  const documented = [...textOf('docs/settings.md').matchAll(/`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)`/g)].map(
+    ([, name = '']) => name,
+  )
+  const settings = [...new Set(documented)].filter((name) =>
+    /^(PARLEY|AUTH|OTEL|[A-Z]+_API)_|_URL$|^(PORT|HOST|DATA_DIR)$/.test(name),
+  )
+
+  test.each(['migrate', 'api', 'worker'])(
+    'passes every documented setting to %s, and HOST and PORT stay the container’s',
+    (name) => {
+      expect(settings.length).toBeGreaterThan(50)
+      const { env_file: file, environment = {} } = written.services[name] ?? {}
+      expect(file).toBe('.env')
+      const given = Object.fromEntries(settings.map((setting) => [setting, `value of ${setting}`]))
+      const interpolated = Object.entries(environment).map(([setting, value]) => [
+        setting,
+        String(value).replace(/\$\{(\w+):\?[^}]*\}/g, (_, asked: string) => given[asked] ?? ''),
+      ])
+      const received: Record<string, string> = { ...given, ...Object.fromEntries(interpolated) }
+      expect(settings.filter((setting) => received[setting] !== given[setting] && !OWN.includes(setting))).toEqual([])
+      expect(received).toMatchObject({ HOST: '0.0.0.0', PORT: '4000', DATA_DIR: '/data' })
+    },
+  )
+
+  test('is made by the line of the README, as pasted, with all that the compose file requires', async () => {
+    const [, line = ''] = /^(printf .* > \.env)$/m.exec(textOf('README.md')) ?? []
+    expect(textOf('docker-compose.yml')).toContain(line)
+    const folder = await mkdtemp(path.join(tmpdir(), 'parley-compose-'))
+    await promisify(execFile)('sh', ['-c', line], { cwd: folder })
+    const made = Object.fromEntries(
+      readFileSync(path.join(folder, '.env'), 'utf8')
+        .trim()
+        .split('\n')
+        .map((pair) => pair.split('=')),
+    )
+    await rm(folder, { recursive: true })
+    const required = [...textOf('docker-compose.yml').matchAll(/\$\{(\w+):\?/g)].map(([, name = '']) => name)
+    expect(Object.keys(made)).toEqual(required)
+    for (const value of Object.values(made)) expect(value).toMatch(/^[0-9a-f]{64}$/)
+  })
+})
+
+test('the files that the image copies exist, and include all that its commands run', () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, files = '']) => files.split(' '))
   expect(copied.length).toBeGreaterThan(5)
   expect(copied.filter((file) => !existsSync(path.join(ROOT, file)))).toEqual([])
@@ -178,7 +229,7 @@ test('what the image copies is there, and has all that its commands run', () => 
   const inImage = [...image.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, files = '']) => files.split(' '))
   const holds = (file: string) => inImage.some((one) => file === one || file.startsWith(`${one}/`))
   expect(commands.map(([, file = '']) => file).filter((file) => !holds(file))).toEqual([])
-  // What docs/moving.md has an operator run.
+  // The scripts of docs/moving.md for operators.
   for (const script of ['export', 'import', 'rotate-secrets', 'migrate'])
     expect(holds(`scripts/${script}.ts`)).toBe(true)
   const imported = globSync('scripts/{export,import,rotate-secrets,migrate}.ts', { cwd: ROOT }).flatMap((file) =>

@@ -14,7 +14,7 @@ const WATCH = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typenam
   ... on MessagePosted { message { text sender { name } } } } }`
 const RUN = `query ($id: ID!) { run(id: $id) { agent { id } triggerMessage { text space { name } } } }`
 
-/** Calls `before` when something is read next: after what the operation has read already. */
+/** Calls `before` at the next read, after the reads of the operation so far. */
 function beforeNextRead<A extends unknown[], R>(
   reader: { getMany(...args: A): Promise<R> },
   before: () => Promise<unknown>,
@@ -26,7 +26,7 @@ function beforeNextRead<A extends unknown[], R>(
   })
 }
 
-describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a request during a deletion, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
 
@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('is shown an agent as it was', async () => {
+  test('returns an agent as it was', async () => {
     const ada = await stage.bot('Ada')
     beforeNextRead(parley.app.domain.agents, () => stage.ask(stage.admin, DELETE_AGENT, { id: ada.id }))
     expect(await stage.ask(stage.admin, AGENT, { id: ada.id })).toMatchObject({
@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     })
   })
 
-  test('is answered with a NotFoundError where the space of a payload is gone', async () => {
+  test('returns a NotFoundError if the space of the payload was deleted', async () => {
     const husam = await stage.person('Husam')
     const space = await stage.space('Team', [husam])
     beforeNextRead(parley.app.domain.spaces, () => stage.ask(stage.admin, DELETE_SPACE, { id: space.id }))
@@ -54,7 +54,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     })
   })
 
-  test('is not answered with another run, where the one that was to be stopped is gone', async () => {
+  test('returns a NotFoundError, not another run, if the run to stop was deleted', async () => {
     const husam = await stage.person('Husam')
     const space = await stage.space('Team', [husam, await stage.bot('Ada')])
     parley.models.script(() => [{ hang: true }])
@@ -74,7 +74,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     expect(await stage.ask(husam.client, STOP, { id })).toEqual({ __typename: 'NotFoundError', code: 'NOT_FOUND' })
   })
 
-  test('is told by NOT_FOUND where it was deep in an answer', async () => {
+  test('gets NOT_FOUND if the object was deep in the response', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada')
     const space = await stage.space('Team', [husam, ada])
@@ -87,7 +87,7 @@ describe.each(RULE_STACKS)('who asks while something is deleted, on the %s stack
     ])
   })
 
-  test('is told an event all the same, where something deep in it was not there at first', async () => {
+  test('gets an event even if an object deep in it did not exist at first', async () => {
     const husam = await stage.person('Husam')
     const space = await stage.space('Team', [husam])
     const live = husam.client.subscribe<Read, object>(WATCH, { id: space.id })

@@ -31,18 +31,18 @@ const MIND = `query ($id: ID!) { agent(id: $id) { internals { inbox { edges { no
 
 const isFinished = ({ spaceMessages }: Read) => spaceMessages.__typename === 'MessageFinished'
 
-/** What ended a subscription, by its code. */
+/** The final error of a subscription, by its code. */
 const codeOf = async ({ ended }: { ended: Promise<unknown> }) =>
   ((await ended) as { extensions: { code: string } }[])[0]?.extensions.code
 
-describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
   let parley: TestServer
   let beside: TestServer | null
   let stage: Stage
 
   beforeAll(async () => {
     parley = await startTestServer({ stack })
-    // Another process of the deployment, where there can be one.
+    // Another process of the deployment, if the stack allows one.
     beside = stack === 'postgres' ? await startTestServer({ stack, beside: parley, worker: false }) : null
     stage = await openStage(parley)
   })
@@ -62,7 +62,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
     (await stage.ask(stage.admin, MEMBERS, { id: space.id })).members.map(({ id }: Read) => id)
 
   describe('an agent', () => {
-    test('is in no list and no space, and remains as id, kind and name for whoever sees what it did', async () => {
+    test('an agent leaves all lists and spaces, and remains as id, kind and name to those who see its work', async () => {
       const [husam, eve] = [await stage.person('Husam'), await stage.person('Eve')]
       const ada = await stage.bot('Ada Zyx')
       const space = await stage.space('Team', [husam, ada])
@@ -103,7 +103,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       expect(await stage.ask(stage.admin, DELETE_AGENT, { id: ada.id })).toMatchObject({ __typename: 'NotFoundError' })
     })
 
-    test('takes its runs, its plans and its webhooks with it', async () => {
+    test("an agent's runs, plans and webhooks end with it", async () => {
       const husam = await stage.person('Husam')
       const ada = await stage.bot('Ada', { maxConcurrentRuns: 1 })
       const space = await stage.space('Team', [husam, ada])
@@ -130,7 +130,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       expect((await stage.messagesIn(space)).map(({ outcomes }) => outcomes[0].kind)).toEqual(['DROPPED', 'DROPPED'])
     })
 
-    test('with a mind under way in it leaves nothing of that mind behind', async () => {
+    test('a persistent agent with a running cycle leaves no memory behind', async () => {
       const husam = await stage.person('Husam')
       const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
       const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
@@ -152,7 +152,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
     })
   })
 
-  test('what a mind had asked in cycles that are over waits no longer, nor do the messages that show it', async () => {
+  test('calls that await approval from earlier cycles are interrupted, and so are the messages that show them', async () => {
     const husam = await stage.person('Husam')
     const form = { description: '', inputSchema: { type: 'object' } }
     const tools = [
@@ -171,12 +171,12 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
     await live.first(() => true)
     await stage.ask(stage.admin, DELETE_AGENT, { id: ada.id })
     expect(await statuses()).toEqual(['INTERRUPTED', 'INTERRUPTED'])
-    await until('both are told', () => live.seen.filter(isFinished).length === 2)
+    await until('both messages are updated', () => live.seen.filter(isFinished).length === 2)
     expect(await parley.app.platform.db.prisma.inboxEvent.count({ where: { agentId: ada.id } })).toBe(0)
     live.stop()
   })
 
-  test('runs whose agent was deleted by a process that died then are ended by a worker', async () => {
+  test('a worker ends the runs of an agent that was deleted by a process that died', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada')
     const space = await stage.space('Team', [husam, ada])
@@ -190,7 +190,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
   })
 
   describe('a space', () => {
-    test('is deleted by an admin or the last human in it, and ends what watches it with NOT_FOUND', async () => {
+    test('a space is deleted by an admin or its last human, and its subscriptions end with NOT_FOUND', async () => {
       const [husam, eve] = [await stage.person('Husam'), await stage.person('Eve')]
       const ada = await stage.bot('Ada')
       const space = await stage.space('Team', [husam, eve, ada])
@@ -230,7 +230,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       expect(await prisma.space.count({ where: { id: space.id } })).toBe(0)
     })
 
-    test('takes the runs that it triggered with it, and every mind forgets it', async () => {
+    test('a space takes the runs that it triggered with it, and every persistent agent forgets it', async () => {
       const husam = await stage.person('Husam')
       const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
       const bob = await stage.bot('Bob')
@@ -257,7 +257,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       expect(mind).not.toContain('Forget')
     })
 
-    test('is not remembered by a cycle that comes to its end in the moment after', async () => {
+    test('a deleted space is not remembered by a cycle that ends just afterwards', async () => {
       const husam = await stage.person('Husam')
       const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
       const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
@@ -273,7 +273,7 @@ describe.each(RULE_STACKS)('what is deleted, on the %s stack', (stack) => {
       expect([await prisma.cycle.count({ where }), await prisma.inboxEvent.count({ where })]).toEqual([0, 0])
     })
 
-    test('whose deletion a process died over is removed by a worker', async () => {
+    test('a worker removes a space whose deletion was cut short by a dying process', async () => {
       const husam = await stage.person('Husam')
       const space = await stage.space('Team', [husam, await stage.bot('Ada')])
       await stage.say(husam, space, 'Hello')

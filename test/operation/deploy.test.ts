@@ -44,14 +44,14 @@ const filled = (expression: string) => expression.replaceAll('$__rate_interval',
 
 describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
   let parley: TestServer
-  /** What is served, by name: the labels that a metric has. */
+  /** The served metrics: the labels of each. */
   const served = new Map<string, Set<string>>()
   let stopCounting: () => void
 
   beforeAll(async () => {
     const settings = { PARLEY_PRICES: '{ "openai.chat:test": { "input": 1, "output": 1 } }' }
     parley = await startTestServer({ stack: 'postgres', settings })
-    // As a process of its own does.
+    // As a separate process does.
     stopCounting = surviveRejections(parley.app.platform.logger, parley.app.platform.metrics)
     const { human, space } = await parley.room('Ada')
     const client = await parley.clientOf(human)
@@ -75,7 +75,7 @@ describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
     const mind = await parley.room('A mind', { mind: 'PERSISTENT' })
     parley.models.script(() => skip('Not mine.'))
     await parley.send(mind.human, mind.space.id, 'Hello')
-    // What Prometheus adds itself.
+    // Labels and metrics that Prometheus adds.
     served.set('up', new Set())
     await until('everything has been counted once', async () => {
       for (const { name, labels } of await scrape(parley.origin))
@@ -95,7 +95,7 @@ describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
     return parley?.close()
   })
 
-  test.each(expressions)('%s asks for what /metrics serves: %s', (_, expression) => {
+  test.each(expressions)('%s queries metrics that /metrics serves: %s', (_, expression) => {
     const asked = askedBy(filled(expression))
     expect(asked.length).toBeGreaterThan(0)
     const missing = asked.flatMap(({ metric, labels }) => {
@@ -108,7 +108,7 @@ describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
     expect(missing).toEqual([])
   })
 
-  test('every figure of ours shows on the dashboard', () => {
+  test('the dashboard shows each of our metrics', () => {
     const shown = new Set(
       panels
         .flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => askedBy(filled(expr))))
@@ -119,11 +119,11 @@ describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
   })
 })
 
-test('a text that is no PromQL is none', () => {
+test('a text that is not PromQL is rejected', () => {
   expect(() => askedBy('sum(rate(parley_runs_ended_total[5m])')).toThrow('no PromQL')
 })
 
-test('each alert links to its section of docs/operation.md, which has no other', () => {
+test('each alert links to its section of docs/operation.md, and there are no other sections', () => {
   const page = textOf('docs/operation.md')
   const sections = [...page.matchAll(/^### (Parley\w+)$/gm)].map(([, name]) => name)
   expect(sections).toEqual(rules.map(({ alert }) => alert))
@@ -134,7 +134,7 @@ test('each alert links to its section of docs/operation.md, which has no other',
   }
 })
 
-test('docs/operation.md names every setting, and links to places that there are', () => {
+test('docs/operation.md names every setting, and its links have targets', () => {
   const page = textOf('docs/operation.md')
   const namesIn = (text: string) =>
     new Set(
@@ -159,7 +159,7 @@ test('docs/operation.md names every setting, and links to places that there are'
   }
 })
 
-test('no panel of the dashboard lies on another, and each has a number of its own', () => {
+test('no two panels of the dashboard overlap, and each has its own number', () => {
   const { panels: all } = dashboard
   expect(new Set(all.map(({ id }) => id)).size).toBe(all.length)
   const lies = (a: Place, b: Place) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openDatabase } from '../../src/platform/db.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { figure, type Sample, scrape } from '../support/figures.ts'
 import { type ModelAction, steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -14,7 +14,7 @@ const COST = 0.0027
 const said: ModelAction[] = [{ toolCall: 'send_message', input: { text: 'Four.' } }, { usage: FIGURES }]
 const WATCH = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename } }`
 
-describe.each(STACKS)('what an operator sees of a server, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the metrics of a server, on the %s stack', (stack) => {
   let parley: TestServer
 
   beforeAll(async () => {
@@ -24,12 +24,12 @@ describe.each(STACKS)('what an operator sees of a server, on the %s stack', (sta
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  /** How much a figure has grown since `before`. */
+  /** How much a metric has grown since `before`. */
   async function grown(before: Sample[], name: string, labels: Record<string, string> = {}): Promise<number> {
     return (figure(await scrape(parley.origin), name, labels) ?? 0) - (figure(before, name, labels) ?? 0)
   }
 
-  test('a run counts when it ends, by status, reason and agent, with its tokens, its cost and its first text', async () => {
+  test('count a run when it ends, by status, reason and agent, with its tokens, its cost and its first text', async () => {
     const { human, space, agent } = await parley.room('Ada')
     const client = await parley.clientOf(human)
     const watched = client.subscribe<object, object>({ toString: () => WATCH }, { spaceId: space.id })
@@ -44,14 +44,14 @@ describe.each(STACKS)('what an operator sees of a server, on the %s stack', (sta
     expect(await grown(before, 'parley_cost_usd_total', { model: MODEL })).toBeCloseTo(2 * COST, 10)
     expect(await grown(before, 'parley_first_delta_seconds_count')).toBe(1)
     expect(await grown(before, 'parley_model_first_chunk_seconds_count', { model: MODEL })).toBe(2)
-    await until('its events went out', async () => (await grown(before, 'parley_fanout_lag_seconds_count')) > 0)
+    await until('its events are published', async () => (await grown(before, 'parley_fanout_lag_seconds_count')) > 0)
     watched.stop()
     await client.close()
     const closes = () => grown(before, 'parley_socket_closes_total', { code: '1000' })
     await until('the socket is counted by its code', async () => (await closes()) === 1)
   })
 
-  test('runs that live are told by status and agent, with the age of the oldest that waits', async () => {
+  test('count unfinished runs by status and agent, with the age of the oldest queued run', async () => {
     const { human, space, agent } = await parley.room('Bea', { maxConcurrentRuns: 1 })
     const held = Promise.withResolvers<void>()
     parley.models.script(() => [{ gate: held.promise }, { text: 'Done.' }])
@@ -67,7 +67,7 @@ describe.each(STACKS)('what an operator sees of a server, on the %s stack', (sta
     expect(figure(await scrape(parley.origin), 'parley_runs', { status: 'QUEUED' })).toBe(0)
   })
 
-  test('a provider that fails is counted, and what its run ended of', async () => {
+  test('count failures of a provider, and the reasons of its failed runs', async () => {
     const { human, space, agent } = await parley.room('Cy')
     parley.models.script(() => [{ error: 'no such key', status: 401 }])
     const before = await scrape(parley.origin)
@@ -78,7 +78,7 @@ describe.each(STACKS)('what an operator sees of a server, on the %s stack', (sta
     expect(await grown(before, 'parley_provider_failures_total', { provider: 'openai.chat' })).toBeGreaterThan(0)
   })
 
-  test('who asks often is answered from what was read a moment ago', async () => {
+  test('come from a recent read if they are scraped often', async () => {
     const { prisma } = parley.app.platform.db
     const { $queryRaw } = prisma
     let reads = 0
@@ -92,7 +92,7 @@ describe.each(STACKS)('what an operator sees of a server, on the %s stack', (sta
     expect(reads).toBeLessThanOrEqual(1 + Math.floor((performance.now() - since) / 1000) + 1)
   })
 
-  test.runIf(stack === 'postgres')('how long statements wait for a connection is told', async () => {
+  test.runIf(stack === 'postgres')('include how long statements wait for a connection', async () => {
     const samples = await scrape(parley.origin)
     expect(figure(samples, 'parley_pool_connections')).toBeGreaterThan(0)
     expect(figure(samples, 'parley_redis_away')).toBe(0)

@@ -19,7 +19,7 @@ const RESET = `mutation ($input: ResetConsciousnessInput!) { resetConsciousness(
 const LOG = `query ($targetId: ID) { auditLog(targetId: $targetId) { edges { node { action detail refused } } } }`
 const PAUSE = `mutation ($input: UpdateAgentInput!) { updateAgent(input: $input) { __typename } }`
 
-describe.each(RULE_STACKS)('what an admin makes an agent forget, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   playScenarios(stack, (opened) => {
@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('what an admin makes an agent forget, on the %s stack
       ?.messages.map(({ text }) => text)
       .join('\n')
 
-  test('is one cycle: each is read with its time, its size and what it says, oldest first', async () => {
+  test('can remove one cycle: an admin reads each with its time, its size and its content, oldest first', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)('what an admin makes an agent forget, on the %s stack
     expect(shownLast()).toMatch(/^(?![\s\S]*First things)[\s\S]*Second things[\s\S]*Third things/)
   })
 
-  test('is all that it was given in one space: cycles, memories, goals, plans and what waits in its inbox', async () => {
+  test('can remove all that an agent got in one space: cycles, memories, goals, plans and inbox events', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const spaces = [await stage.space('Kept', [husam, ada], { routing: 'BROADCAST' })]
@@ -124,7 +124,7 @@ describe.each(RULE_STACKS)('what an admin makes an agent forget, on the %s stack
     ])
   })
 
-  /** An agent that thinks about what Husam has said, until `go`. */
+  /** An agent with a cycle about Husam's message, until `go`. */
   async function thinkingAbout(text: string) {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
@@ -136,7 +136,7 @@ describe.each(RULE_STACKS)('what an admin makes an agent forget, on the %s stack
     return { husam, ada, space, go: held.open }
   }
 
-  test('is all, by a reset: a cycle that thinks just then is the first of the new consciousness', async () => {
+  test('can be a reset: a cycle that runs at that time is the first of the new consciousness', async () => {
     const { husam, ada, space, go } = await thinkingAbout('First things')
     go()
     await stage.endedRuns(ada, 1)
@@ -154,7 +154,7 @@ describe.each(RULE_STACKS)('what an admin makes an agent forget, on the %s stack
     expect(shownLast()).toMatch(/^(?![\s\S]*First things)[\s\S]*Second things[\s\S]*Third things/)
   })
 
-  test('is not remembered by a cycle either that thinks about it just then', async () => {
+  test('also applies to a cycle that runs at that time', async () => {
     const { husam, ada, space, go } = await thinkingAbout('Forget this')
     await stage.ask(stage.admin, FORGET_SPACE, { input: { agentId: ada.id, spaceId: space.id } })
     go()

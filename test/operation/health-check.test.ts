@@ -11,7 +11,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** Runs the image's own command as its container would, for what listens on a port; answers with its exit code. */
+/** Runs the image's own command as its container would, for a server on a port; returns its exit code. */
 function check(port: number): Promise<number> {
   const [program, ...given] = healthCheck
   expect(program).toBe('node')
@@ -43,7 +43,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('the image’s health check, w
     return [answer.status, await answer.json()]
   }
 
-  test('finds the process well, which says itself that it is not ready', async () => {
+  test('passes while the process itself reports that it is not ready', async () => {
     await until('it is ready', async () => (await readiness())[0] === 200)
     expect(await check(parley.server.port)).toBe(0)
     await redis.kill()
@@ -57,7 +57,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('the image’s health check, w
 })
 
 describe('the image’s health check', () => {
-  test('finds what answers with a failure unwell, and what does not answer', async () => {
+  test('fails for an error response and for no response', async () => {
     const asked: (string | undefined)[] = []
     const server = createServer(({ url }, response) => {
       asked.push(url)
@@ -71,7 +71,7 @@ describe('the image’s health check', () => {
     expect(await check(port)).toBe(1)
   })
 
-  test('is what compose asks each process of Parley by, but the one that migrates and ends', () => {
+  test('is the one that compose uses for each Parley process except the migration', () => {
     const text = readFileSync(path.resolve(import.meta.dirname, '../../docker-compose.yml'), 'utf8')
     const { services } = parse(text, { merge: true }) as { services: Record<string, { image: string }> }
     const own = Object.entries(services).filter(([, { image }]) => image === 'parley')

@@ -25,7 +25,7 @@ const MODELS = new Map(
       name: field,
       type: `${type}${mark === '[]' ? '[]' : ''}`,
       isNullable: mark === '?',
-      // A list that is left out is empty.
+      // An omitted list is empty.
       hasDefault: rest.includes('@default'),
     })),
   ]),
@@ -42,7 +42,7 @@ const TYPES: Record<string, string> = {
 const fieldsOf = (table: string) => (MODELS.get(table) ?? []).filter(({ type }) => !MODELS.has(type.replace('[]', '')))
 const TABLES = Object.keys(MOVED_TABLES) as MovedTable[]
 
-/** Of each type, values that no column of it may hold. */
+/** For each type, values that no column of it may have. */
 const JUNK: Record<Column['type'], unknown[]> = {
   text: [5, true, {}, [], 'with\0NUL', 'x'.repeat(20_000_000)],
   int4: ['1', 1.5, -1, 2 ** 31, Number.NaN, {}, []],
@@ -53,12 +53,12 @@ const JUNK: Record<Column['type'], unknown[]> = {
   'text[]': ['x', [1], [null], {}, ['with\0NUL']],
 }
 
-describe('what an export and an import know of the data model', () => {
-  test('every table is moved, or stays', () => {
+describe('the tables of export and import, compared with the data model', () => {
+  test('every table is either moved or stays', () => {
     expect([...TABLES, ...TABLES_THAT_STAY].toSorted()).toEqual([...MODELS.keys()].toSorted())
   })
 
-  test.each(TABLES)('every column of %s is moved, always the same, or secret', (table) => {
+  test.each(TABLES)('every column of %s is moved, constant, or secret', (table) => {
     const { columns, fixed, secret } = specOf(table)
     const known = [...Object.keys(columns), ...Object.keys(fixed), ...secret]
     expect(known.toSorted()).toEqual(
@@ -68,11 +68,11 @@ describe('what an export and an import know of the data model', () => {
     )
   })
 
-  test.each(TABLES)('every column of %s has the type that the data model gives it', (table) => {
+  test.each(TABLES)('every column of %s has the type of the data model', (table) => {
     const expected = fieldsOf(table)
       .filter(({ name }) => name in specOf(table).columns)
       .map(({ name, type, isNullable, hasDefault }) => {
-        // A row that belongs to nothing of the space is left out.
+        // A row that does not belong to the space is left out.
         const mayBeEmpty = isNullable && specOf(table).columns[name]?.refersTo?.otherwise !== 'leave out'
         return [name, TYPES[type] ?? 'text', mayBeEmpty, hasDefault]
       })
@@ -83,12 +83,12 @@ describe('what an export and an import know of the data model', () => {
     expect(actual).toEqual(expected)
   })
 
-  test('what is sealed, hashed or an address of notices is secret or stays', () => {
+  test('sealed and hashed columns and notification addresses are secret or stay', () => {
     const moved = TABLES.flatMap((table) => Object.keys(specOf(table).columns).map((column) => `${table}.${column}`))
     expect(moved.filter((column) => /sealed|hash|secret|notify|headerNames|token(Id)?$/i.test(column))).toEqual([])
   })
 
-  test.each(TABLES)('no column of %s takes a value of another type', (table) => {
+  test.each(TABLES)('no column of %s accepts a value of another type', (table) => {
     const taken = Object.entries(specOf(table).columns).flatMap(([name, { type, faultOf }]) =>
       JUNK[type]
         .filter((junk) => faultOf(junk) === null)
@@ -97,7 +97,7 @@ describe('what an export and an import know of the data model', () => {
     expect(taken).toEqual([])
   })
 
-  test.each(TABLES)('every id in %s is whole and of its kind', (table) => {
+  test.each(TABLES)('every id in %s is complete and of its kind', (table) => {
     const whole = newId('whk')
     const [, digits = ''] = whole.split('_')
     const bad = [
@@ -150,14 +150,14 @@ describe('what an export and an import know of the data model', () => {
     expect(checked).toEqual({ type: 'refused', reason: expect.stringContaining(reason) })
   })
 
-  test('secrets and unknown columns are left out with a reason, and what is always the same is written so', () => {
+  test('secrets and unknown columns are left out with a reason, and constant columns get their constant', () => {
     const given = { ...toolWith({}), headersSealed: 'v1.x', headerNames: ['authorization'], shellCommand: 'rm' }
     const checked = checkRow('AgentTool', given)
     expect(checked).toMatchObject({ type: 'row', leftOut: [{ column: 'headersSealed' }, { column: 'shellCommand' }] })
     expect(checked.type === 'row' && checked.row).toEqual({ ...toolWith({}), headerNames: [] })
   })
 
-  test('a run is over, claims nothing and counts nowhere', () => {
+  test('an imported run has ended, holds no claim and counts nowhere', () => {
     const run = {
       id: newId('run'),
       agentId: newId('agt'),

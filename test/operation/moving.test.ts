@@ -37,7 +37,7 @@ async function textsOf(lines: AsyncIterable<string>): Promise<string[]> {
   return texts
 }
 
-describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
+describe.each(STACKS)('a moved space, from the %s stack', (stack) => {
   let from: TestServer
   let to: TestServer
   let here: Stage
@@ -51,7 +51,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
   })
   afterAll(() => Promise.all([from?.close(), to?.close()]))
 
-  test('is there what it was here: members, messages, runs and their journals; and goes on', async () => {
+  test('has its members, messages, runs and journals after the move, and continues', async () => {
     const tool = {
       name: 'lookup',
       description: 'Looks up.',
@@ -71,7 +71,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     const held = gate()
     from.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: '' }]))
     await here.say(husam, space, 'Go on')
-    await until('the second run is under way', async () => (await here.runsOf(ada))[1]?.status === 'RUNNING')
+    await until('the second run is running', async () => (await here.runsOf(ada))[1]?.status === 'RUNNING')
     await from.app.domain.humans.update(from.admin, { id: eve.id, externalId: 'eve@example.com' })
     const eveThere = await to.app.domain.humans.create(to.admin, { name: 'Eve', externalId: 'eve@example.com' })
 
@@ -100,7 +100,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     await expect(importSpace(to.app.platform.db, ['{"a":1}'])).rejects.toThrow('not a space export')
   })
 
-  test('comes back to where it was deleted, also where it was confidential and a row of it stays', async () => {
+  test('returns to the server where it was deleted, even if it was confidential and a row of it stays', async () => {
     const husam = await here.person('Husam')
     const diary = await here.space('Diary', [husam], { routing: 'BROADCAST', confidential: true })
     await here.say(husam, diary, 'Just for me.')
@@ -111,7 +111,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
     await expect(importSpace(from.app.platform.db, lines)).rejects.toThrow('already exists')
   })
 
-  test('keeps what people decided there, and who they were', async () => {
+  test('keeps the decisions of people and their names', async () => {
     const [husam, dora] = [await here.person('Husam'), await here.person('Dora')]
     const pay = {
       ...{ name: 'pay', description: 'Pays.', inputSchema: { type: 'object' }, execution: 'INTERNAL', visible: true },
@@ -138,7 +138,7 @@ describe.each(STACKS)('a space that is moved, from the %s stack', (stack) => {
 })
 
 describe('an embedded server that is stopped', () => {
-  test('gives a space to another one by the commands', async () => {
+  test('exports a space by the commands, and another server imports it', async () => {
     const folder = await makeScratchFolder('parley-moving-')
     const file = path.join(folder, 'team.jsonl')
     const at = (name: string) => ({
@@ -186,7 +186,7 @@ describe('an embedded server that is stopped', () => {
 })
 
 describe.skipIf(!hasPostgres)('on PostgreSQL', () => {
-  test('a dump of a running server is restored into an empty database, and goes on from there', async () => {
+  test('a dump of a running server can be restored into an empty database, and work continues there', async () => {
     const parley = await startTestServer({ stack: 'postgres' })
     const stage = await openStage(parley)
     const husam = await stage.person('Husam')
@@ -195,7 +195,7 @@ describe.skipIf(!hasPostgres)('on PostgreSQL', () => {
     const held = gate()
     parley.models.script(forAgent('Ada', () => [{ gate: held.promise }, { text: '' }]))
     await stage.say(husam, space, 'One')
-    await until('a run is under way', () => parley.models.requests.length > 0)
+    await until('a run is running', () => parley.models.requests.length > 0)
     await stage.say(husam, space, 'Two')
 
     const restored = await createTestDatabase()
@@ -227,10 +227,10 @@ describe.skipIf(!hasPostgres)('on PostgreSQL', () => {
   })
 })
 
-describe('the key that secrets are encrypted with', () => {
+describe('the key that encrypts secrets', () => {
   const [OLD, NEW] = ['the-old-secret-key-of-32-characters', 'the-new-secret-key-of-32-characters']
 
-  test('is that of every column that holds something encrypted', async () => {
+  test('covers every column that holds encrypted data', async () => {
     const schema = await readFile('prisma/schema.prisma', 'utf8')
     const models = [...schema.matchAll(/^model (\w+) \{(.*?)^\}/gms)]
     const columns = models.flatMap(([, table, body = '']) =>
@@ -239,7 +239,7 @@ describe('the key that secrets are encrypted with', () => {
     expect(SEALED.map(({ table, column }) => `${table}.${column}`).toSorted()).toEqual(columns.toSorted())
   })
 
-  test('is rotated: both are read for a while, then what there is is encrypted anew', async () => {
+  test('can be rotated: for a while both keys decrypt, then all data is encrypted with the new one', async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_SECRET_KEY: OLD } })
     const { domain, platform } = parley.app
     const { id: agentId } = await parley.agent('Ada', {
@@ -268,7 +268,7 @@ describe('the key that secrets are encrypted with', () => {
     await parley.close()
   })
 
-  test('is rotated though a secret does not open: that one is listed by its row, and the others are done', async () => {
+  test('is rotated even if a secret cannot be decrypted: the command lists its row and rotates the others', async () => {
     const DATA_DIR = await makeScratchFolder('parley-rotation-')
     const settings = { DATA_DIR, PARLEY_SECRET_KEY: OLD }
     const parley = await startTestServer({ stack: 'embedded', worker: false, settings })
@@ -327,7 +327,7 @@ describe('the key that secrets are encrypted with', () => {
     await again.close()
   })
 
-  test('is rotated by the steps of docs/moving.md, and a webhook’s secret holds all the time', async () => {
+  test('can be rotated by the steps of docs/moving.md, with the webhook’s secret valid all the time', async () => {
     const DATA_DIR = await makeScratchFolder('parley-rotation-')
     const whileServed = async <T>(settings: Record<string, string>, work: (server: TestServer) => Promise<T>) => {
       const server = await startTestServer({ stack: 'embedded', worker: false, settings: { DATA_DIR, ...settings } })

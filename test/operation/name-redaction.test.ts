@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { sourceNameOf } from '../../src/agents/inbox-source.ts'
+import { inboxMessage, urgentMessage } from '../../src/context/inbox-message.ts'
 import type { InboxEvent } from '../../src/generated/prisma/client.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { oneLine } from '../../src/lib/json.ts'
-import { inboxMessage, urgentMessage } from '../../src/minds/inbox-message.ts'
 import { applyEdits, createNameRedaction } from '../../src/operation/name-redaction.ts'
 
 const id = newId('hum')
@@ -36,7 +36,7 @@ const names = fc
 const redactionOf = (name: string, messages = false, isByName = true) =>
   createNameRedaction({ id, name, messages }, { isByName, isHere: () => isByName })
 
-/** Words of others: among them the name in each form that the server writes. */
+/** The words of others: among them the name in each form that the server writes. */
 const wordsAbout = (name: string) =>
   fc.oneof(
     fc.string({ unit: 'grapheme' }),
@@ -53,7 +53,7 @@ const wordsAbout = (name: string) =>
 
 const eventOf = (type: string, payload: object) => ({ type, payload, wokenBy: null }) as unknown as InboxEvent
 
-/** What the server writes about a human of this name, with the same words of others. */
+/** The server's texts about a human with this name, with the same words of others. */
 function eventsWith(name: string, words: string[]): InboxEvent[] {
   const [first = '', second = '', third = ''] = words
   const quoted = JSON.stringify(oneLine(name))
@@ -100,7 +100,7 @@ const cases = names.chain((name) =>
 )
 
 describe('the name of an erased human', () => {
-  test('is replaced in prompts wherever the server wrote it, and in no word of others', () => {
+  test('is replaced in prompts wherever the server wrote it, and not in the words of others', () => {
     fc.assert(
       fc.property(cases, ([name, words]) => {
         for (const prompt of [(events: InboxEvent[]) => inboxMessage(events, at), urgentMessage]) {
@@ -115,7 +115,7 @@ describe('the name of an erased human', () => {
     )
   })
 
-  test('is replaced in stored events, and in no word of others', () => {
+  test('is replaced in stored events, and not in the words of others', () => {
     fc.assert(
       fc.property(cases, ([name, words]) => {
         const [before, after] = [eventsWith(name, words), eventsWith('Erased', words)].map((all) =>
@@ -126,7 +126,7 @@ describe('the name of an erased human', () => {
     )
   })
 
-  test('is the only change to any JSON value, and a second time there is none', () => {
+  test('is the only change to any JSON value, and a second redaction changes nothing', () => {
     fc.assert(
       fc.property(names, fc.jsonValue(), (name, value) => {
         const redaction = redactionOf(name)
@@ -165,7 +165,7 @@ describe('the name of an erased human', () => {
     expect(applyEdits(before, redactionOf('Zeb').toolOutput('get_my_runs', before))).toEqual(after)
   })
 
-  test('goes from a prompt that names where a message came from', () => {
+  test('is replaced in a prompt that names the source of a message', () => {
     const event = (name: string) => eventOf('SPACE_MESSAGE', { spaceId, spaceName: 'Team', senderName: name })
     const [before, after] = ['Zeb "Z"', 'Erased'].map((name) => [
       { role: 'user', content: `INBOX (left out):\n- ${sourceNameOf(event(name))}` },
@@ -173,12 +173,12 @@ describe('the name of an erased human', () => {
     expect(applyEdits(before, redactionOf('Zeb "Z"').modelMessages(before))).toEqual(after)
   })
 
-  test('stays with somebody else of the same name', () => {
+  test('stays if another person has the same name', () => {
     const value = [{ role: 'user', content: inboxMessage(eventsWith('Zeb', ['a', 'b', 'c']), at) }]
     expect(redactionOf('Zeb', true, false).modelMessages(value)).toEqual([])
   })
 
-  test('goes with the reasons that it gave, and no others', () => {
+  test('is replaced together with the reasons that this person gave, and no others', () => {
     const told = {
       decisions: 'approved by "Zeb" ("for Zeb"), "Eve" ("for Zeb"), with another input than yours: {"by":"Zeb"}',
     }

@@ -39,7 +39,7 @@ const WATCH = `subscription ($id: ID!) {
 const VIEWER_EVENTS = `subscription { viewerEvents { __typename } }`
 const SECRET = 'a-shared-secret-for-jwts-of-32-characters'
 
-describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
 
@@ -55,7 +55,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
 
   const nodesOf = ({ edges }: Read): Read[] => edges.map(({ node }: Read) => node)
 
-  test('a human changes its own name, an admin all of it, and everybody sees it', async () => {
+  test('a human changes its own name, an admin all its fields, and everybody sees the change', async () => {
     const [husam, eve, mallory] = [await stage.person('Husam'), await stage.person('Eve'), await stage.person('Mal')]
     await stage.space('Team', [husam, eve])
     const update = (who: typeof husam | null, input: object) => stage.ask(who?.client ?? stage.admin, UPDATE, { input })
@@ -77,7 +77,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     expect(all).toEqual(expect.arrayContaining([husam.id, eve.id, mallory.id]))
   })
 
-  /** Everything that the database holds, but the records of steps. */
+  /** The whole database except the records of steps. */
   async function dump(): Promise<string> {
     const { prisma } = parley.app.platform.db
     const tables = await prisma.$queryRaw<{ name: string }[]>`
@@ -90,7 +90,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     return (await Promise.all(texts)).flat().join('\n')
   }
 
-  test('a human that is erased is named nowhere any more, and what it said stays', async () => {
+  test('an erased human is named nowhere any more, and its messages stay', async () => {
     const name = 'Zebediah "Zeb" Quux'
     const [zeb, eve] = [await stage.person(name), await stage.person('Eve')]
     await stage.ask(stage.admin, UPDATE, { input: { id: zeb.id, externalId: `zebediah-${stack}` } })
@@ -161,7 +161,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     expect(nodesOf(await stage.ask(stage.admin, HUMANS, { search: 'Erased' }))).toEqual([])
   })
 
-  test('with its messages, followers get a snapshot in which nothing of them is left', async () => {
+  test('after an erasure with messages, followers get a snapshot without any of them', async () => {
     const [zeb, eve] = [await stage.person('Zebulon'), await stage.person('Eve')]
     const [ada, mina] = [await stage.bot('Ada'), await stage.bot('Mina', { mind: 'PERSISTENT' })]
     const [space, chat] = [
@@ -185,7 +185,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
 
   const mentions = async (words: string) => (await dump()).split('\n').filter((row) => row.includes(words))
 
-  test('whoever else has the same name keeps it, also with an agent that knows both', async () => {
+  test('others with the same name keep it, even with an agent that knows both', async () => {
     const [one, other] = [await stage.person('Alex Twin'), await stage.person('Alex Twin')]
     const [ada, mina] = [await stage.bot('Ada'), await stage.bot('Mina', { mind: 'PERSISTENT' })]
     const team = await stage.space('Team', [one, mina, ada], { routing: 'BROADCAST' })
@@ -211,7 +211,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     expect(after.filter((row) => row.includes('number 0') || row.includes(one.id))).toEqual([])
   })
 
-  test('it is named nowhere either where all that it was in has been deleted', async () => {
+  test('the name is also removed if all spaces of the human have been deleted', async () => {
     const zeb = await stage.person('Zebulon Lost')
     const ada = await stage.bot('Ada')
     const space = await stage.space('Team', [zeb, ada])
@@ -225,7 +225,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     expect(await mentions('Zebulon Lost')).toEqual([])
   })
 
-  test('what it decided stays without its name, and with its messages its reasons go, from wherever they were told', async () => {
+  test('decisions stay without the name, and an erasure with messages removes their reasons everywhere', async () => {
     const [zeb, eve] = [await stage.person('Zebulon Judge'), await stage.person('Eve')]
     const deciders = decidersOn(stage)
     const pay = {
@@ -250,7 +250,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     expect(await mentions('the moon is full')).toEqual([])
   })
 
-  test('what others wrote is not written again, however often it is looked at', async () => {
+  test('rows that others wrote are not rewritten, however often the erasure checks them', async () => {
     const [zeb, eve] = [await stage.person('Zebulon Quoted'), await stage.person('Eve')]
     const mina = await stage.bot('Mina', { mind: 'PERSISTENT' })
     const space = await stage.space('Team', [zeb, eve, mina], { routing: 'BROADCAST' })
@@ -269,7 +269,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     expect((await mentions('Zebulon Quoted')).length).toBeGreaterThan(1)
   })
 
-  test('a name that a process died over is taken out by a worker', async () => {
+  test('a worker completes the redaction of a name after a process died', async () => {
     const zeb = await stage.person('Zebulon Half')
     const ada = await stage.bot('Ada')
     const space = await stage.space('Team', [zeb, ada])
@@ -280,12 +280,12 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     await prisma.entity.update({ where: { id: zeb.id }, data: { name: 'Erased', goneAt: new Date(), formerly } })
     expect(await dump()).toContain('Zebulon Half')
     await parley.app.domain.deletion.sweep()
-    // Where a worker is at it already, our own has left it to that.
+    // If a worker is already doing it, our own call skips it.
     const left = async () => (await dump()).split('\n').filter((row) => row.includes('Zebulon Half'))
-    await until('it is taken out', async () => (await left()).length === 0)
+    await until('the name is removed', async () => (await left()).length === 0)
   })
 
-  test('an invitation is good for one sign-in, by its page or by POST', async () => {
+  test('an invitation is valid for one sign-in, by its page or by POST', async () => {
     const husam = await stage.person('Husam')
     const invite = (input: object) => stage.ask(stage.admin, INVITE, { input: { humanId: husam.id, ...input } })
     const { url, expiresAt } = await invite({})
@@ -308,7 +308,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     })
   })
 
-  test('admins list tokens and webhooks with their last use; nobody else does', async () => {
+  test('only admins list tokens and webhooks, with their last use', async () => {
     const husam = await stage.person('Husam')
     await stage.ask(husam.client, WHO)
     const [token, ...more] = nodesOf(await stage.ask(stage.admin, TOKENS, { humanId: husam.id }))
@@ -318,7 +318,7 @@ describe.each(RULE_STACKS)('people and their ways in, on the %s stack', (stack) 
     expect(await stage.ask(husam.client, WEBHOOKS)).toBeNull()
   })
 
-  test('a webhook is urgent, has its secret rotated with grace, and is deleted', async () => {
+  test('a webhook is urgent, rotates its secret with a grace period, and can be deleted', async () => {
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const made = { input: { agentId: ada.id, serviceName: 'Jira', urgent: true } }
     const { secret, webhook } = await stage.ask(stage.admin, CREATE_WEBHOOK, made)

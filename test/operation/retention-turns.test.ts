@@ -5,7 +5,7 @@ import type { Platform } from '../../src/platform/platform.ts'
 
 const KEPT = { messagesDays: 1, runsDays: 1, auditDays: 1 }
 
-/** A database that never comes to an end of old messages, each in a space of its own, and says what it is asked to delete. */
+/** A database with an endless number of old messages, each in its own space, which records the requested deletions. */
 function neverEnding(deleted: string[]) {
   const query = async ({ sql }: { sql: string }) => {
     const [, table = ''] = /(?:FROM|FROM turn,) ("[A-Za-z]+") t\b/.exec(sql) ?? []
@@ -20,11 +20,11 @@ function neverEnding(deleted: string[]) {
   return { query }
 }
 
-test('old messages without end, each in another space, leave their turn to all else that is old', async () => {
+test('an endless number of old messages in many spaces does not delay the deletion of other old data', async () => {
   const deleted: string[] = []
   const platform = { db: neverEnding(deleted), clock: Date, config: { retention: KEPT } } as unknown as Platform
   const { sweep } = createRetention(platform, { longestSweepMs: 50 })
   for (let n = 0; n < 6; n++) await sweep()
-  const kinds = ['"Message"', '"Run"', '"InboxEvent"', '"Chain"', '"RootUsage"', '"AuditEntry"']
+  const kinds = ['"Message"', '"Run"', '"InboxEvent"', '"Chain"', '"RootUsage"', '"AuditEntry"', '"StandingGrant"']
   expect(new Set(deleted)).toEqual(new Set(kinds))
 })

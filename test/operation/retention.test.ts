@@ -3,7 +3,7 @@ import { newId } from '../../src/lib/ids.ts'
 import { createRetention } from '../../src/operation/retention.ts'
 import type { Database } from '../../src/platform/db.ts'
 import type { Platform } from '../../src/platform/platform.ts'
-import { RULE_STACKS, STACKS, startApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
@@ -22,18 +22,18 @@ const FOLLOW = `subscription ($id: ID!, $after: StreamCursor!) {
 }`
 const MIND = `query ($id: ID!) { agent(id: $id) { internals { consciousness { messages } } } }`
 
-/** Who waits for the row of a space. */
+/** The backends that wait for the row of a space. */
 const waiting = ({ prisma }: Database) => prisma.$queryRaw<object[]>`
   SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%"Space"%'`
 
-describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   playScenarios(stack, (opened) => {
     ;({ parley, stage } = opened)
   })
 
-  /** Retention at work so many days from now. */
+  /** Runs retention with the clock that many days ahead. */
   const sweepIn = (
     days: number,
     keep: { messagesDays?: number; runsDays?: number },
@@ -49,7 +49,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     return { nodes: edges.map(({ node }: Read) => node), ...pageInfo, cursor: space.streamCursor }
   }
 
-  test('messages leave a hole that clients see as such, in pages and in streams', async () => {
+  test('deleted messages leave a gap that clients can detect, in pages and in streams', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada')
     const space = await stage.space('Team', [husam, ada])
@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     following.stop()
   })
 
-  test('runs go with their journals; a call that shows in a message lives as long as that', async () => {
+  test('runs are deleted with their journals; a call that a message shows lives as long as the message', async () => {
     const husam = await stage.person('Husam')
     const tool = {
       name: 'chart',
@@ -121,7 +121,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect((await pageOf(husam.client, space)).nodes).toEqual([])
   })
 
-  test("a mind's cycles are no runs, and stay", async () => {
+  test('the cycles of a persistent agent are not runs, and stay', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
@@ -158,7 +158,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     return where
   }
 
-  test('what a cycle had taken that was rolled back by a skip goes too', async () => {
+  test('the inbox event of a cycle that was skipped and rolled back is deleted too', async () => {
     const { prisma } = parley.app.platform.db
     const where = { ...(await skippedEvent()), doneAt: { not: null } }
     await sweepIn(9, { runsDays: 10 })
@@ -167,7 +167,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect(await prisma.inboxEvent.count({ where })).toBe(0)
   })
 
-  test('what is taken up again just after it was found stays', async () => {
+  test('an event that is claimed again just after the lookup stays', async () => {
     const { platform } = parley.app
     const { prisma } = platform.db
     const where = await skippedEvent()
@@ -185,7 +185,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect(await prisma.inboxEvent.count({ where: { ...where, doneAt: null } })).toBe(1)
   })
 
-  test('what a mind kept of a space is forgotten with it, though the runs that read it are long gone', async () => {
+  test('an agent forgets a deleted space, even if the runs that read it were deleted long ago', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const kept = await stage.space('Kept', [husam, ada], { routing: 'BROADCAST' })
@@ -203,7 +203,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect(mind).not.toContain('Heard in Lost')
   })
 
-  test('many are deleted by whoever comes, in small batches, each once', async () => {
+  test('concurrent workers delete many rows in small batches, each row once', async () => {
     const husam = await stage.person('Husam')
     const space = await stage.space('Team', [husam])
     const { prisma } = parley.app.platform.db
@@ -219,7 +219,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect(await pageOf(husam.client, space)).toMatchObject({ nodes: [{ seq: 351 }], hasPreviousPage: false })
   })
 
-  test.skipIf(stack !== 'postgres')('who writes in one space does not wait because another is in use', async () => {
+  test.skipIf(stack !== 'postgres')('a lock on one space does not delay a message in another', async () => {
     const husam = await stage.person('Husam')
     const [free, used] = [await stage.space('Free', [husam]), await stage.space('Used', [husam])]
     for (const space of [free, used]) await stage.say(husam, space, 'Old')
@@ -241,7 +241,7 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
     expect((await pageOf(husam.client, used)).nodes).toEqual([])
   })
 
-  test.skipIf(stack !== 'postgres')('what is posted while all else is deleted stays to be seen', async () => {
+  test.skipIf(stack !== 'postgres')('a message posted during the deletion of all others stays visible', async () => {
     const husam = await stage.person('Husam')
     const space = await stage.space('Team', [husam])
     await stage.say(husam, space, 'Old')
@@ -279,24 +279,21 @@ describe.each(RULE_STACKS)('what is older than it is to be kept, on the %s stack
   })
 })
 
-test.each(STACKS)(
-  'a worker that is told how long things are kept deletes what is older, on the %s stack',
-  async (stack) => {
-    const days = { PARLEY_KEEP_MESSAGES_DAYS: '2', PARLEY_KEEP_RUNS_DAYS: '2', PARLEY_KEEP_AUDIT_DAYS: '2' }
-    const parley = await startApplication({ stack, worker: false, settings: days })
-    const human = await parley.human('Husam')
-    const space = await parley.space(human, [])
-    const { prisma } = parley.app.platform.db
-    for (const age of [3, 1]) {
-      const { message } = await parley.send(human, space.id, `${age} days ago`)
-      const createdAt = new Date(Date.now() - age * DAY_MS)
-      const id = `msg_${createdAt.getTime().toString(16).padStart(12, '0')}${'0'.repeat(20)}`
-      await prisma.message.update({ where: { id: message.id }, data: { id, createdAt } })
-    }
-    await parley.app.startWorker()
-    const left = async () => (await parley.messages(space.id)).map(({ parts }) => parts)
-    await until('the older one is gone', async () => (await left()).length === 1)
-    expect(await left()).toEqual([[{ type: 'text', text: '1 days ago' }]])
-    await parley.close()
-  },
-)
+test.each(RULE_STACKS)('a worker with retention settings deletes older data, on the %s stack', async (stack) => {
+  const days = { PARLEY_KEEP_MESSAGES_DAYS: '2', PARLEY_KEEP_RUNS_DAYS: '2', PARLEY_KEEP_AUDIT_DAYS: '2' }
+  const parley = await startApplication({ stack, worker: false, settings: days })
+  const human = await parley.human('Husam')
+  const space = await parley.space(human, [])
+  const { prisma } = parley.app.platform.db
+  for (const age of [3, 1]) {
+    const { message } = await parley.send(human, space.id, `${age} days ago`)
+    const createdAt = new Date(Date.now() - age * DAY_MS)
+    const id = `msg_${createdAt.getTime().toString(16).padStart(12, '0')}${'0'.repeat(20)}`
+    await prisma.message.update({ where: { id: message.id }, data: { id, createdAt } })
+  }
+  await parley.app.startWorker()
+  const left = async () => (await parley.messages(space.id)).map(({ parts }) => parts)
+  await until('the older one is gone', async () => (await left()).length === 1)
+  expect(await left()).toEqual([[{ type: 'text', text: '1 days ago' }]])
+  await parley.close()
+})

@@ -12,12 +12,15 @@ import { until } from '../support/until.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const MOST_MB = 260
-/** The Node that runs what is installed: `PACKAGE_NODE` names another one, such as the oldest that the package allows. */
+/**
+ * The Node that runs the installed package: `PACKAGE_NODE` names another one, such as the oldest that the package
+ * allows.
+ */
 const NODE = process.env['PACKAGE_NODE'] ?? process.execPath
 const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
 const PATH = [path.dirname(NODE), path.join(ROOT, 'node_modules/.bin'), process.env['PATH']].join(path.delimiter)
 
-/** A program's outcome, whatever its exit code. */
+/** Returns a program's outcome, for any exit code. */
 interface Outcome {
   code: number
   stdout: string
@@ -27,6 +30,7 @@ interface Outcome {
 describe('the packages parley and parley-client, installed in an empty folder', () => {
   let folder: string
   let server: ChildProcess | null = null
+  let installWarnings = ''
   let origin: string
 
   const environment = (settings: Record<string, string> = {}) => ({
@@ -91,14 +95,25 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     const archives = globSync('*.tgz', { cwd: folder }).map((file) => `./${file}`)
     expect(archives).toHaveLength(2)
     const install = ['install', '--prefer-offline', '--no-audit', '--no-fund', ...archives]
-    await promisify(execFile)('npm', install, { cwd: folder, env: { ...process.env, PATH, NODE_ENV: '' } })
+    const { stderr } = await promisify(execFile)('npm', install, {
+      cwd: folder,
+      env: { ...process.env, PATH, NODE_ENV: '' },
+    })
+    installWarnings = stderr
   }, 300_000)
   afterAll(async () => {
     await stop()
-    await rm(folder, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 })
   })
 
-  test(`take less than ${MOST_MB} MB, without Prisma's command, TypeScript, or compilers for other databases`, async () => {
+  test('install without a script of their own, and without a warning of npm', () => {
+    const { scripts } = JSON.parse(readFileSync(path.join(folder, 'node_modules/parley/package.json'), 'utf8'))
+    const atInstall = Object.keys(scripts).filter((name) => /^(preinstall|install|postinstall|prepare)$/.test(name))
+    expect(atInstall).toEqual([])
+    expect(installWarnings).not.toContain('warn')
+  })
+
+  test(`take less than ${MOST_MB} MB, without the Prisma CLI, TypeScript, or compilers for other databases`, async () => {
     const { stdout } = await run('du', ['-sm', 'node_modules'])
     expect(Number.parseInt(stdout, 10)).toBeLessThan(MOST_MB)
     const modules = path.join(folder, 'node_modules')
@@ -109,7 +124,7 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     expect(globSync('parley/**/*.ts', { cwd: modules })).toEqual([])
   })
 
-  test('refuse what the command does not know, in one line before the usage', async () => {
+  test('refuse unknown commands and options in one line before the usage', async () => {
     const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as { version: string }
     expect(await parley(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n` })
     const { code, stderr } = await parley(['sreve'])
@@ -117,7 +132,9 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     expect(stderr).toMatch(/^Unknown command: sreve\n\nusage: parley/)
   })
 
-  test('migrate, serve the API and the console, seed, and let a client subscribe', async () => {
+  test("migrate, serve the API and the console, seed, and serve a client's subscription", {
+    timeout: 300_000,
+  }, async () => {
     expect(await parley(['migrate'])).toMatchObject({
       code: 0,
       stdout: 'the pglite database is up to date with all migrations\n',
@@ -164,7 +181,7 @@ describe('the packages parley and parley-client, installed in an empty folder', 
   })
 })
 
-/** A front end without a framework: it posts a message, and prints what the subscription shows. */
+/** A front end without a framework: it posts a message, and prints the events of the subscription. */
 const SUBSCRIBER = `
 import { createConnection, liveSpace } from 'parley-client'
 import { createChatTransport } from 'parley-client/ai'

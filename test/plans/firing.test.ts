@@ -3,13 +3,13 @@ import type { Plan } from '../../src/generated/prisma/client.ts'
 import type { PlanInput } from '../../src/plans/plans.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { claimNext } from '../../src/runs/claiming.ts'
-import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
+import { type Domain, openDomain, RULE_DATABASES } from '../support/domain.ts'
 import { createPlanning, type Planning, withJobs } from '../support/planning.ts'
 
 const START = Date.parse('2030-01-01T10:00:30Z')
 const at = (time: string) => new Date(`2030-01-01T${time}Z`)
 
-describe.each(DATABASES)('a plan on %s', (database) => {
+describe.each(RULE_DATABASES)('a plan on %s', (database) => {
   let domain: Domain
   let platform: Platform
   let planning: Planning
@@ -38,14 +38,14 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     const firings = await platform.db.prisma.planFiring.findMany({ where: { planId: id }, orderBy: { slot: 'asc' } })
     return firings.map(({ slot }) => slot)
   }
-  /** Jobs of the plan that the queue holds, by when they are due there. */
+  /** The plan's jobs in the queue, by their due times. */
   const jobsOf = async ({ id }: Plan) => {
     const rows = await platform.db.prisma.$queryRaw<{ startAfter: Date }[]>`
       SELECT start_after AS "startAfter" FROM pgboss.job
       WHERE data->>'planId' = ${id} AND state = 'created' ORDER BY start_after`
     return rows.map(({ startAfter }) => startAfter)
   }
-  /** What a worker would begin now: runs, and persistent agents. */
+  /** The claims of a worker at this time: runs, and persistent agents. */
   const claimAll = async () => {
     const { claims, inboxes } = await claimNext(platform, 100)
     return [...claims.map(({ run }) => run.id), ...inboxes]
@@ -53,7 +53,7 @@ describe.each(DATABASES)('a plan on %s', (database) => {
 
   test('that is due starts a run of its agent, with its instruction and in no space', async () => {
     const { id } = await set({ cron: '* * * * *', name: 'Morning', instruction: 'Compile the "report".' })
-    // As names could be before they were refused.
+    // As names could be before validation refused them.
     await platform.db.prisma.plan.update({ where: { id }, data: { name: 'Morning\nreport' } })
     moveTo('10:01:00.020')
     await planning.firing.fire(id)
@@ -77,7 +77,7 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     expect(await claimAll()).toContain(run?.id)
   })
 
-  test('that descends from one message fires at most so often in an hour, whoever of its runs has set it, and deleted it', async () => {
+  test('that descends from one message has a limit of firings per hour, whichever of its runs sets and deletes it', async () => {
     const { config } = platform
     const few = { ...platform, config: { ...config, limits: { ...config.limits, maxRootRuns: 3 } } }
     const { plans, firing } = createPlanning(few)
@@ -110,7 +110,7 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     expect(await setAndFire()).toMatchObject({ result: 'RUN' })
   })
 
-  test('of an admin fires whenever it is due, and what its runs set counts for itself', async () => {
+  test('of an admin fires whenever it is due, and plans that its runs set have their own limit', async () => {
     const { config } = platform
     const few = { ...platform, config: { ...config, limits: { ...config.limits, maxRootRuns: 1 } } }
     const { plans, firing } = createPlanning(few)
@@ -153,14 +153,14 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     expect(await claimAll()).toContain(thinker)
   })
 
-  test('of a persistent agent whose event from before still waits goes on, and wakes it once for all its slots', async () => {
+  test('of a persistent agent whose earlier event still waits continues, and wakes it once for all its slots', async () => {
     const { id: thinker } = await domain.agent('Thinker', { mind: 'PERSISTENT' })
     const plan = await set({ cron: '* * * * *' }, thinker)
     const { planFiring, inboxEvent } = platform.db.prisma
     const resultsBy = async (minutes: string[]) => {
       for (const minute of minutes) {
         moveTo(`10:${minute}:00`)
-        await planning.firing.sweep()
+        await planning.serve()
       }
       return (await planFiring.findMany({ where: { planId: plan.id }, orderBy: { slot: 'asc' } })).map(
         ({ result }) => result,
@@ -173,7 +173,7 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     expect(await planOf(plan)).toMatchObject({ nextRunAt: at('10:06:00'), enabled: true })
   })
 
-  test('of an agent that is paused passes, and its firing says so', async () => {
+  test('of a paused agent passes its slot, and its firing records that', async () => {
     const plan = await set({ cron: '*/5 * * * *' })
     await platform.db.prisma.agent.update({ where: { id: agentId }, data: { paused: true } })
     moveTo('10:05:00')
@@ -185,7 +185,7 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     expect(await planOf(plan)).toMatchObject({ nextRunAt: at('10:10:00'), enabled: true })
   })
 
-  test('goes on to its next slot, and has a job for it', async () => {
+  test('advances to its next slot, and has a job for it', async () => {
     const plan = await set({ cron: '*/5 * * * *' })
     expect(await jobsOf(plan)).toEqual([at('10:05:00')])
     moveTo('10:05:00')
@@ -194,37 +194,37 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     expect(await jobsOf(plan)).toEqual([at('10:05:00'), at('10:10:00')])
   })
 
-  test('that fires once is over then', async () => {
+  test('that fires once has then ended', async () => {
     const plan = await set({ at: at('10:01:00.250') })
     moveTo('10:01:00.250')
     await planning.firing.fire(plan.id)
     expect(await planOf(plan)).toMatchObject({ nextRunAt: null, enabled: false })
     moveTo('12:00:00')
     await planning.firing.fire(plan.id)
-    await planning.firing.sweep()
+    await planning.serve()
     expect(await runsOf()).toHaveLength(1)
   })
 
-  test('fires a slot once, however many jobs come at the same time, and however late', async () => {
+  test('fires a slot once, however many jobs run concurrently, and however late', async () => {
     const plan = await set({ cron: '* * * * *' })
     moveTo('10:01:07')
     await Promise.all(Array.from({ length: 8 }, () => planning.firing.fire(plan.id)))
-    await planning.firing.sweep()
+    await planning.serve()
     expect(await slotsOf(plan)).toEqual([at('10:01:00')])
     expect(await runsOf()).toHaveLength(1)
   })
 
-  test('fires slots that were missed as one, and goes on after now', async () => {
+  test('fires several missed slots as one, and continues after now', async () => {
     const plan = await set({ cron: '0 * * * *' })
     moveTo('16:20:00')
-    await planning.firing.sweep()
+    await planning.serve()
     await planning.firing.fire(plan.id)
     expect(await slotsOf(plan)).toEqual([at('11:00:00')])
     expect(await runsOf()).toHaveLength(1)
     expect(await planOf(plan)).toMatchObject({ nextRunAt: at('17:00:00') })
   })
 
-  test('is not fired by a job that comes too early: it has one that comes at its time', async () => {
+  test('does not fire by a job that is too early: it has one for its time, and no second one', async () => {
     const plan = await set({ cron: '* * * * *' })
     for (const time of ['10:00:50', '10:00:59.999']) {
       moveTo(time)
@@ -234,11 +234,11 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     expect(await jobsOf(plan)).toEqual([at('10:01:00')])
   })
 
-  test('fires without a job, when one was lost', async () => {
+  test('fires without a job, if the job was lost', async () => {
     const plan = await set({ cron: '* * * * *' })
     await platform.db.prisma.$executeRaw`DELETE FROM pgboss.job WHERE data->>'planId' = ${plan.id}`
     moveTo('10:01:00')
-    await planning.firing.sweep()
+    await planning.serve()
     expect(await slotsOf(plan)).toEqual([at('10:01:00')])
     expect(await jobsOf(plan)).toEqual([at('10:02:00')])
   })
@@ -250,12 +250,12 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     await planning.plans.deleteOwn(agentId, ['Report'])
     moveTo('10:02:00')
     await planning.firing.fire(plan.id)
-    await planning.firing.sweep()
+    await planning.serve()
     expect(await runsOf()).toHaveLength(1)
     expect(await slotsOf(plan)).toEqual([])
   })
 
-  test('that is deleted while it is fired fires wholly or not at all', async () => {
+  test('that is deleted during its firing fires completely or not at all', async () => {
     const plan = await set({ cron: '* * * * *' })
     moveTo('10:01:00')
     await Promise.all([planning.firing.fire(plan.id), planning.plans.delete(domain.admin, { id: plan.id })])
@@ -279,44 +279,44 @@ describe.each(DATABASES)('a plan on %s', (database) => {
     moveTo('10:01:00')
     await planning.firing.fire(plan.id)
     moveTo('09:30:00')
-    await planning.firing.sweep()
+    await planning.serve()
     for (const time of ['09:31:00', '10:00:00', '10:01:00', '10:02:00']) {
       moveTo(time)
-      await planning.firing.sweep()
+      await planning.serve()
     }
     const slots = await slotsOf(plan)
     expect(slots.filter((slot) => slot >= at('10:01:00'))).toEqual([at('10:01:00'), at('10:02:00')])
     expect(await runsOf()).toHaveLength(slots.length)
   })
 
-  test('takes its slots up again when a clock that ran ahead is put right', async () => {
+  test('resumes its slots when a clock that was ahead is corrected', async () => {
     const plan = await set({ cron: '* * * * *' })
     moveTo('11:00:30') // an hour ahead: the slots since 10:01 fire as one
-    await planning.firing.sweep()
+    await planning.serve()
     moveTo('11:01:00')
-    await planning.firing.sweep()
+    await planning.serve()
     for (const time of ['10:02:30', '10:03:00', '10:03:10', '10:04:00']) {
       moveTo(time)
-      await planning.firing.sweep()
+      await planning.serve()
     }
     expect(await slotsOf(plan)).toEqual([at('10:01:00'), at('10:03:00'), at('10:04:00'), at('11:01:00')])
     expect(await planOf(plan)).toMatchObject({ nextRunAt: at('10:05:00') })
     moveTo('11:01:00')
-    await planning.firing.sweep() // 10:05 and all that followed, as one; 11:01 has fired before
-    await planning.firing.sweep()
+    await planning.serve() // 10:05 and all that followed, as one; 11:01 has fired before
+    await planning.serve()
     expect((await slotsOf(plan)).slice(2)).toEqual([at('10:04:00'), at('10:05:00'), at('11:01:00')])
     expect(await runsOf()).toHaveLength(5)
   })
 
-  test('that was set while the clock ran ahead does not wait until then', async () => {
+  test('that was set while the clock was ahead does not wait until then', async () => {
     moveTo('23:00:00')
     const plan = await set({ cron: '0 * * * *' })
     moveTo('10:10:00')
-    await planning.firing.sweep()
+    await planning.serve()
     expect(await planOf(plan)).toMatchObject({ nextRunAt: at('11:00:00') })
   })
 
-  test('forgets slots of long ago', async () => {
+  test('deletes the records of old slots', async () => {
     const plan = await set({ cron: '0 0 1 * *' })
     for (const month of ['02', '03', '04', '05']) {
       domain.clock.set(Date.parse(`2030-${month}-01T00:00:00Z`))

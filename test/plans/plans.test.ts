@@ -4,13 +4,13 @@ import { newId } from '../../src/lib/ids.ts'
 import type { CreatePlanInput, PlanInput, UpdatePlanInput } from '../../src/plans/plans.ts'
 import { nextSlot } from '../../src/plans/schedule.ts'
 import type { Platform } from '../../src/platform/platform.ts'
-import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
+import { type Domain, openDomain, RULE_DATABASES } from '../support/domain.ts'
 import { createPlanning, type Planning, withJobs } from '../support/planning.ts'
 
 const START = Date.parse('2030-01-01T10:00:30.500Z')
 const at = (time: string) => new Date(`2030-01-01T${time}Z`)
 
-describe.each(DATABASES)('plans on %s', (database) => {
+describe.each(RULE_DATABASES)('plans on %s', (database) => {
   let domain: Domain
   let platform: Platform
   let planning: Planning
@@ -40,7 +40,7 @@ describe.each(DATABASES)('plans on %s', (database) => {
   const finish = (id: string) =>
     platform.db.prisma.plan.update({ where: { id }, data: { enabled: false, nextRunAt: null } })
 
-  test('of which a run may not know take none of the room that it has', async () => {
+  test('that a run may not see do not count towards its limit', async () => {
     const agentId = await agent()
     const space = await domain.space(domain.admin)
     await platform.db.prisma.space.update({ where: { id: space.id }, data: { confidential: true } })
@@ -56,25 +56,25 @@ describe.each(DATABASES)('plans on %s', (database) => {
 
   test.each([
     [
-      'stands in its own time zone',
+      'a slot in its own time zone',
       '0 6 * * *',
       '2026-07-01T05:00:00Z',
       ['2026-07-02T04:00:00Z', '2026-07-03T04:00:00Z'],
     ],
     [
-      'an hour that does not exist fires at the next minute that does',
+      'an hour that does not exist fires at the next existing minute',
       '30 2 * * *',
       '2026-03-28T00:00:00Z',
       ['2026-03-28T01:30:00Z', '2026-03-29T01:00:00Z', '2026-03-30T00:30:00Z'],
     ],
     [
-      'an hour that comes twice fires once',
+      'an hour that repeats fires once',
       '30 2 * * *',
       '2026-10-24T12:00:00Z',
       ['2026-10-25T00:30:00Z', '2026-10-26T01:30:00Z'],
     ],
     [
-      'every half hour of it, too',
+      'every half hour of it fires too',
       '*/30 * * * *',
       '2026-10-25T00:00:00Z',
       ['2026-10-25T00:30:00Z', '2026-10-25T02:00:00Z'],
@@ -88,7 +88,7 @@ describe.each(DATABASES)('plans on %s', (database) => {
     }
   })
 
-  test('are changed by an admin: schedule, time zone, whether they fire at all', async () => {
+  test('can be changed by an admin: schedule, time zone, and whether they are enabled', async () => {
     const plan = await create({ agentId: await agent(), schedule: { cron: '0 6 * * *' }, timeZone: 'Asia/Tokyo' })
     expect(plan).toMatchObject({ timeZone: 'Asia/Tokyo', nextRunAt: new Date('2030-01-01T21:00:00Z') })
     const update = (input: Omit<UpdatePlanInput, 'id'>) =>
@@ -124,16 +124,16 @@ describe.each(DATABASES)('plans on %s', (database) => {
     ['nothing', ''],
     ['a nickname', '@daily'],
     ['words', 'every five minutes of day'],
-    ['a minute that there is not', '60 * * * *'],
+    ['a minute that does not exist', '60 * * * *'],
     ['a day that never comes', '0 0 30 2 *'],
-    ['a minute picked by chance', 'H * * * *'],
-    ['a step of none', '*/0 * * * *'],
-  ])('by a cron of %s are refused', async (_, cron) => {
+    ['a random minute', 'H * * * *'],
+    ['a step of zero', '*/0 * * * *'],
+  ])('by a cron with %s are refused', async (_, cron) => {
     const refused = { code: 'BAD_INPUT', field: 'input.schedule.cron' }
     await expect(create({ agentId: await agent(), schedule: { cron } })).rejects.toMatchObject(refused)
   })
 
-  test('by cron take names of days, the last day of a month, and the last Friday', async () => {
+  test('by cron accept names of days, the last day of a month, and the last Friday', async () => {
     const agentId = await agent()
     const slots = { '0 0 * * THU': '2030-01-03', '0 0 L * *': '2030-01-31', '0 0 * * 5L': '2030-01-25' }
     for (const [cron, day] of Object.entries(slots)) {
@@ -151,8 +151,8 @@ describe.each(DATABASES)('plans on %s', (database) => {
   })
 
   test.each([
-    ['a time that is past', { at: at('10:00:00') }, 'input.schedule.at'],
-    ['this very time', { at: new Date(START) }, 'input.schedule.at'],
+    ['a past time', { at: at('10:00:00') }, 'input.schedule.at'],
+    ['the current time', { at: new Date(START) }, 'input.schedule.at'],
     ['no time', { at: new Date(Number.NaN) }, 'input.schedule.at'],
     ['a time after the year 9999', { at: new Date('+010000-01-01T00:00:00Z') }, 'input.schedule.at'],
     ['no seconds', { afterSeconds: 0 }, 'input.schedule.afterSeconds'],
@@ -185,7 +185,7 @@ describe.each(DATABASES)('plans on %s', (database) => {
     expect(await planOf(plan)).toBe(null)
   })
 
-  test('need an agent that there is, and are deleted once', async () => {
+  test('need an existing agent, and are deleted once', async () => {
     const { id: human } = await domain.human('Ada')
     const notFound = { code: 'NOT_FOUND' }
     for (const agentId of [newId('agt'), human, 'nonsense\0']) {
@@ -196,7 +196,7 @@ describe.each(DATABASES)('plans on %s', (database) => {
     }
   })
 
-  test("are listed by agent, oldest first, and one agent's are not another's", async () => {
+  test('are listed by agent, oldest first, without those of other agents', async () => {
     const [one, other, idle] = [await agent(), await agent(), await agent()]
     await create({ agentId: one, name: 'b' })
     await create({ agentId: one, name: 'a' })
@@ -208,7 +208,7 @@ describe.each(DATABASES)('plans on %s', (database) => {
     ])
   })
 
-  test('differ by name; a name is free again when its plan is over', async () => {
+  test('have unique names; a name is free again when its plan has ended', async () => {
     const agentId = await agent()
     const first = await create({ agentId })
     await expect(create({ agentId })).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.name' })
@@ -246,7 +246,7 @@ describe.each(DATABASES)('plans on %s', (database) => {
     expect(await planOf(theirs)).not.toBe(null)
   })
 
-  test('are at most 100 an agent, however many writers; those that are over make way, the oldest first', async () => {
+  test('are at most 100 per agent, with any number of writers; ended ones are removed, the oldest first', async () => {
     const agentId = await agent()
     const plan = (index: number) => ({ name: `plan ${index}`, instruction: 'Do.', cron: '0 0 1 1 *' })
     const made = await planning.plans.setOwn(

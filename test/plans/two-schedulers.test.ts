@@ -1,19 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type ClaimedJob, type Jobs, openJobs } from '../../src/jobs/jobs.ts'
+import { FIRE_PLAN } from '../../src/jobs/queues.ts'
 import { openDatabase } from '../../src/platform/db.ts'
-import { type ClaimedJob, type Jobs, openJobs } from '../../src/platform/jobs.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
-import { runsOf } from '../support/nightly.ts'
+import { runsOf } from '../support/effort.ts'
 import { createPlanning, type Planning } from '../support/planning.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
 const MINUTE_MS = 60_000
 const START = Date.parse('2030-01-01T00:00:30Z')
 const PLANS = 25
-/** With NIGHTLY=1 1,000 slots. */
+/** 1,000 slots in the long form. */
 const MINUTES = runsOf({ usual: 10, nightly: 40 })
 
-/** What becomes of a process while it has a job in its hands. */
+/** The fate of a process while it has a job. */
 const FATES = ['works', 'works', 'works', 'works twice', 'dies before', 'dies after'] as const
 
 /** The same numbers in every run, in [0, 1). Source: mulberry32, public domain. */
@@ -38,7 +39,7 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
   let now = START
   const schedulers: Scheduler[] = []
 
-  /** A process of its own: connections, queue and a clock that is behind by so much. */
+  /** A separate process: connections, queue and a clock that is behind by that much. */
   async function openScheduler(behindMs: number): Promise<Scheduler> {
     const [here] = await domain.platform.db.prisma.$queryRaw<{ name: string }[]>`SELECT current_database() AS name`
     const url = new URL(here?.name ?? '', process.env.TEST_DATABASE_URL).href
@@ -71,24 +72,38 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
   })
 
   async function handle({ planning, jobs }: Scheduler, job: ClaimedJob, fate: (typeof FATES)[number]): Promise<void> {
-    if (fate === 'dies before') return
-    const { planId } = job.wakeUp
-    const times = fate === 'works twice' ? 2 : 1
-    await Promise.all(Array.from({ length: times }, () => planning.firing.fire(planId)))
-    await (fate === 'dies after' ? jobs.release(job) : jobs.complete([job]))
+    const { planId } = FIRE_PLAN.input.parse(job.data)
+    const fire = () =>
+      planning.firing.fire(planId, {
+        async complete(tx) {
+          await jobs.complete(FIRE_PLAN, job, tx)
+        },
+      })
+    if (fate === 'works') return fire()
+    if (fate === 'works twice') await Promise.all([fire(), planning.firing.fire(planId)])
+    if (fate === 'dies after') await planning.firing.fire(planId)
+    // As pg-boss does with the job of a dead process.
+    await jobs.fail(FIRE_PLAN, job, new Error('The process has died.'))
   }
 
-  /** Serves the queue until every slot up to now has fired, losing jobs and doing them twice on the way. */
+  /** Serves the queue until every slot up to now has fired, losing and repeating jobs on the way. */
   async function serve(scheduler: Scheduler, random: () => number, isDone: () => Promise<boolean>): Promise<void> {
     const pick = (count: number) => Math.floor(random() * count)
+    const { prisma } = domain.platform.db
     while (!(await isDone())) {
-      const claimed = await scheduler.jobs.claim(1 + pick(8))
+      const claimed = await scheduler.jobs.claim(FIRE_PLAN, 1 + pick(8))
       await Promise.all(claimed.map((job) => handle(scheduler, job, FATES[pick(FATES.length)] ?? 'works')))
-      if (pick(5) === 0) await scheduler.planning.firing.sweep()
+      if (pick(5) === 0) await scheduler.planning.firing.restore()
+      // Skips the delay after a failure.
+      await prisma.$executeRaw`UPDATE pgboss.job SET start_after = pgboss.job_now() WHERE state = 'retry'`
+      // And now and then a job is lost.
+      if (pick(20) === 0)
+        await prisma.$executeRaw`
+          DELETE FROM pgboss.job WHERE id IN (SELECT id FROM pgboss.job WHERE state = 'created' LIMIT 1 FOR UPDATE SKIP LOCKED)`
     }
   }
 
-  test('none fires twice and none is missed, while jobs are lost, late, early and doubled', {
+  test('fire exactly once each, while jobs are lost, late, early and duplicated', {
     timeout: 120_000,
   }, async () => {
     const { prisma } = domain.platform.db

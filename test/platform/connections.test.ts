@@ -1,13 +1,14 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Prisma } from '../../src/generated/prisma/client.ts'
+import { forRequester } from '../../src/lib/requester-context.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
 const CONNECTIONS = 5
 
-describe.skipIf(!hasPostgres)(`a process of ${CONNECTIONS} connections`, () => {
+describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () => {
   let parley: TestApplication
   beforeAll(async () => {
     const settings = { PARLEY_DATABASE_CONNECTIONS: String(CONNECTIONS) }
@@ -15,7 +16,7 @@ describe.skipIf(!hasPostgres)(`a process of ${CONNECTIONS} connections`, () => {
   })
   afterAll(() => parley?.close())
 
-  test('opens so many, and no more', async () => {
+  test('opens that many, and no more', async () => {
     const { db } = parley.app.platform
     const asleep = Array.from(
       { length: 12 },
@@ -26,7 +27,22 @@ describe.skipIf(!hasPostgres)(`a process of ${CONNECTIONS} connections`, () => {
     expect(Math.max(...counts)).toBe(CONNECTIONS)
   })
 
-  test('is ready while a burst has taken all of them and more wait, but not where none comes back', async () => {
+  test('serves a requester before the queued statements of another', async () => {
+    const { db } = parley.app.platform
+    const asleep = (seconds: number) => db.query(Prisma.sql`SELECT FROM pg_sleep(${seconds})`)
+    let served = 0
+    const burst = Array.from({ length: 40 }, () =>
+      forRequester('hostile', () => asleep(0.1)).then(() => {
+        served += 1
+      }),
+    )
+    await Promise.race(burst)
+    await forRequester('honest', () => asleep(0))
+    expect(served).toBeLessThan(20)
+    await Promise.all(burst)
+  })
+
+  test('is ready during a burst that uses all of them, but not if none is returned', async () => {
     const { db } = parley.app.platform
     const asleep = (seconds: number) => db.query(Prisma.sql`SELECT FROM pg_sleep(${seconds})`)
     const beside = new pg.Client({ connectionString: parley.stores.settings.DATABASE_URL ?? '' })
@@ -35,15 +51,15 @@ describe.skipIf(!hasPostgres)(`a process of ${CONNECTIONS} connections`, () => {
       (await beside.query(`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`))
         .rowCount
     try {
-      // In all longer than readiness waits for an answer.
+      // In total longer than the readiness check waits.
       const burst = Array.from({ length: 30 }, () => asleep(0.6))
-      expect(await db.healthy()).toBe(true)
+      expect(await db.fault()).toBeNull()
       await Promise.all(burst)
       const held = Array.from({ length: CONNECTIONS }, () => asleep(4))
-      await until('all are asleep', async () => (await sleeping()) === CONNECTIONS)
-      expect(await db.healthy()).toBe(false)
+      await until('all connections sleep', async () => (await sleeping()) === CONNECTIONS)
+      expect(await db.fault()).toBe('The database does not answer.')
       await Promise.all(held)
-      expect(await db.healthy()).toBe(true)
+      expect(await db.fault()).toBeNull()
     } finally {
       await beside.end()
     }

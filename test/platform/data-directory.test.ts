@@ -18,6 +18,6 @@ afterAll(async () => {
   await directory?.remove()
 })
 
-test('the embedded database is read by its user alone, also below a directory that others may look into', () => {
+test('only its user can read the embedded database, even below a directory that is open to others', () => {
   expect(statSync(path.join(directory.path, 'database')).mode & 0o077).toBe(0)
 })

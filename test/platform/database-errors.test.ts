@@ -9,7 +9,7 @@ import { type Database, openDatabase } from '../../src/platform/db.ts'
 import { createTestDataDirectory } from '../support/pglite.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 
-/** What a promise is refused with. */
+/** The rejection of a promise. */
 const fault = (work: PromiseLike<unknown>): Promise<unknown> =>
   Promise.resolve(work).then(
     () => null,
@@ -18,7 +18,7 @@ const fault = (work: PromiseLike<unknown>): Promise<unknown> =>
 
 const DATABASES = (['postgres', 'pglite'] as const).filter((kind) => kind === 'pglite' || hasPostgres)
 
-describe.each(DATABASES)('a fault that %s has given a code', (kind) => {
+describe.each(DATABASES)('an error code from %s', (kind) => {
   let db: Database
   let remove: () => Promise<void>
 
@@ -49,7 +49,7 @@ describe.each(DATABASES)('a fault that %s has given a code', (kind) => {
   })
 
   test.each(['22003', '22021', '23505', '42703', '57014', 'P0001', '3D000', '40001'])(
-    '%s is none, whatever it says',
+    '%s is no outage, with any message',
     async (code) => {
       const error = await fault(db.prisma.$executeRawUnsafe(raise(code)))
       expect(sqlStateOf(error)).toBe(code)
@@ -58,7 +58,7 @@ describe.each(DATABASES)('a fault that %s has given a code', (kind) => {
     },
   )
 
-  test('what a model asks for and PostgreSQL cannot do is none', async () => {
+  test('a statement that PostgreSQL cannot execute is no outage', async () => {
     const { prisma } = db
     const errors = [
       await fault(prisma.$queryRaw`SELECT 1 OFFSET ${1e300}`),
@@ -71,7 +71,7 @@ describe.each(DATABASES)('a fault that %s has given a code', (kind) => {
     expect(errors.map((error) => [error !== null, isOutage(error)])).toEqual(errors.map(() => [true, false]))
   })
 
-  test('a key that is taken is known as such, from Prisma and from a statement of our own', async () => {
+  test('a duplicate key is recognised, from Prisma and from our own statements', async () => {
     const row = { id: 'plf_1', planId: 'pln_1', slot: new Date(0), rootId: 'r', result: 'RUN' as const }
     await db.prisma.planFiring.create({ data: row })
     const error = await fault(db.prisma.planFiring.create({ data: row }))
@@ -88,7 +88,7 @@ describe.each(DATABASES)('a fault that %s has given a code', (kind) => {
     expect(isUniqueViolation(await fault(db.prisma.$queryRaw`SELECT nothing`))).toBe(false)
   })
 
-  test('no time, or no place, for a transaction is an outage', async () => {
+  test('a transaction that gets no connection, or no time, is an outage', async () => {
     const late = db.prisma.$transaction(
       async (tx) => {
         await tx.$queryRaw`SELECT 1`
@@ -101,8 +101,8 @@ describe.each(DATABASES)('a fault that %s has given a code', (kind) => {
   })
 })
 
-describe.skipIf(!hasPostgres)('a PostgreSQL that goes away', () => {
-  test('is an outage for the statement under way, and for the next of its transaction', async () => {
+describe.skipIf(!hasPostgres)('a PostgreSQL that stops', () => {
+  test('is an outage for the current statement, and for the next one of its transaction', async () => {
     const { url, drop } = await createTestDatabase()
     const db = await openDatabase({ url, dataDirectory: '' })
     const other = new pg.Client({ connectionString: url })
@@ -135,7 +135,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL that goes away', () => {
   })
 })
 
-describe('a server that is not there', () => {
+describe('a server that does not exist', () => {
   const servers: Server[] = []
   afterAll(() => {
     for (const server of servers) server.close()
@@ -163,13 +163,13 @@ describe('a server that is not there', () => {
     await prisma.$disconnect()
   })
 
-  test('is one by a name of two addresses too', async () => {
+  test('is an outage also under a name with two addresses', async () => {
     const client = new pg.Client({ host: 'localhost', port: 1, user: 'postgres' })
     expect(isOutage(await fault(client.connect()))).toBe(true)
   })
 })
 
-test('what is no fault of a database is none', () => {
+test('an error from elsewhere is no outage', () => {
   expect([null, 'a text', { code: '57P01' }, new Error('a bug'), new TypeError('fetch failed')].map(isOutage)).toEqual(
     Array.from({ length: 5 }, () => false),
   )

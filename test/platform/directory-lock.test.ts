@@ -27,7 +27,7 @@ describe('the lock of a data directory', () => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /** Another process that wants the directory; what it says is that it holds it, or why not. */
+  /** Another process that tries to lock the directory; it reports the lock, or why not. */
   async function start(...wrapper: string[]) {
     const [program = '', ...rest] = [...wrapper, process.execPath, HOLDER, directory]
     const child = spawn(program, rest, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -40,7 +40,7 @@ describe('the lock of a data directory', () => {
   const HELD = /^held by \d+$/
   const BUSY = expect.stringMatching(/^DATA_DIR: another process uses .*; stop it/)
 
-  test('holds against another process, and is given back', async () => {
+  test('excludes another process until it is released', async () => {
     const release = lockDirectory(directory)
     expect((await start()).said).toEqual(BUSY)
     release()
@@ -49,14 +49,14 @@ describe('the lock of a data directory', () => {
     expect(() => lockDirectory(directory)).toThrow(DirectoryBusyError)
   })
 
-  test('holds within one process', () => {
+  test('excludes a second use in the same process', () => {
     const release = lockDirectory(directory)
     expect(() => lockDirectory(directory)).toThrow(DirectoryBusyError)
     release()
     lockDirectory(directory)()
   })
 
-  test.skipIf(!hasNamespaces)('holds between containers, where both have the same pid', async () => {
+  test.skipIf(!hasNamespaces)('works between containers in which both have the same pid', async () => {
     const first = await start(...OWN_PIDS)
     expect(first.said).toMatch(HELD)
     expect((await start(...OWN_PIDS)).said).toEqual(BUSY)
@@ -64,13 +64,13 @@ describe('the lock of a data directory', () => {
     expect((await start(...OWN_PIDS)).said).toMatch(HELD)
   })
 
-  test('falls with a holder that is killed, at once', async () => {
+  test('is free at once after its holder was killed', async () => {
     const { child } = await start()
     child.kill('SIGKILL')
     expect((await start()).said).toMatch(HELD)
   })
 
-  test('falls with a holder that nobody has buried', async () => {
+  test('is free after its holder became a zombie', async () => {
     // The shell becomes a program that does not wait for its children.
     const { said } = await start('sh', '-c', '"$0" "$@" & exec sleep 1000')
     const pid = Number(said.split(' ').at(-1))
@@ -79,13 +79,13 @@ describe('the lock of a data directory', () => {
     expect((await start()).said).toMatch(HELD)
   })
 
-  test('a holder that hangs holds it', async () => {
+  test('stays with a holder that hangs', async () => {
     const { child } = await start()
     child.kill('SIGSTOP')
     expect((await start()).said).toEqual(BUSY)
   })
 
-  test('of many that start at once over a dead holder’s directory one gets it', async () => {
+  test('goes to one of many processes that start concurrently over a dead holder’s directory', async () => {
     const { child } = await start()
     child.kill('SIGKILL')
     const said = (await Promise.all(Array.from({ length: 6 }, () => start()))).map((one) => one.said)

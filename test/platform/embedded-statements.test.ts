@@ -1,19 +1,24 @@
+import path from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sqlStateOf } from '../../src/platform/database-errors.ts'
 import { createEmbeddedQueries } from '../../src/platform/named-statements.ts'
+import { createTestDataDirectory } from '../support/pglite.ts'
 
 describe('a statement of the embedded database', () => {
+  let directory: Awaited<ReturnType<typeof createTestDataDirectory>>
   let pglite: PGlite
   let query: ReturnType<typeof createEmbeddedQueries>
 
   beforeAll(async () => {
-    pglite = await PGlite.create()
+    directory = await createTestDataDirectory()
+    pglite = await PGlite.create(path.join(directory.path, 'database'))
     await pglite.exec('CREATE TABLE said (id int PRIMARY KEY, text text, tags text[], at timestamptz, more jsonb)')
     query = createEmbeddedQueries(pglite)
   })
+  afterAll(() => directory?.remove())
 
-  test('takes and gives every type that the statements of Parley have', async () => {
+  test('accepts and returns every type that the statements of Parley use', async () => {
     const at = new Date('2026-11-23T12:00:00.123Z')
     const [row] = await query(
       'INSERT INTO said VALUES ($1, $2, $3, $4, $5) RETURNING *, $6::boolean AS yes, $7::float8 AS share',
@@ -36,7 +41,7 @@ describe('a statement of the embedded database', () => {
     expect(await query(plans, [text])).toEqual([{ generic_plans: 15, custom_plans: 5 }])
   })
 
-  test('that is refused says why by its SQLSTATE, and changes nothing for those after it', async () => {
+  test('fails with its SQLSTATE, and does not affect later statements', async () => {
     const insert = 'INSERT INTO said (id) VALUES ($1) RETURNING id'
     await query(insert, [7])
     for (const [text, values, state] of [
@@ -69,14 +74,14 @@ describe('a statement of the embedded database', () => {
     expect([order, row]).toEqual([['transaction', 'statement'], { count: 0 }])
   })
 
-  test('answers many that ask at once, each with its own', async () => {
+  test('returns to each of many concurrent callers its own result', async () => {
     const asked = Array.from({ length: 200 }, (_, number) =>
       query<{ number: number }>(`SELECT $1::int AS number /* ${number % 7} */`, [number]),
     )
     expect((await Promise.all(asked)).map(([row]) => row?.number)).toEqual(asked.map((_, number) => number))
   })
 
-  test('goes on where there are more different ones than are kept', async () => {
+  test('still works with more distinct statements than the cache holds', async () => {
     for (let n = 0; n < 600; n++) expect(await query(`SELECT $1::int AS n${n}`, [n])).toEqual([{ [`n${n}`]: n }])
     const [{ kept } = { kept: 0 }] = await query<{ kept: number }>(
       'SELECT count(*)::int AS kept FROM pg_prepared_statements',
@@ -85,7 +90,7 @@ describe('a statement of the embedded database', () => {
     expect(kept).toBeLessThanOrEqual(500)
   })
 
-  test('after the end says that it is closed', async () => {
+  test('fails with "is closed" after the end', async () => {
     await pglite.close()
     await expect(query('SELECT 1', [])).rejects.toThrow('PGlite is closed')
   })

@@ -32,7 +32,7 @@ describe.skipIf(!hasPostgres)('pages of ids', () => {
 
   const source = Prisma.sql`SELECT "spaceId" AS id FROM "Membership" WHERE "entityId" = parent.id`
 
-  /** What the contract says, on a list in the connection's order. */
+  /** The definition in the contract, on a list in the connection's order. */
   function expected(
     all: string[],
     { size, fromEnd, after, before }: PageRequest,
@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('pages of ids', () => {
     }
   }
 
-  test('hold what the order says, with both flags exact, for every parent at once', async () => {
+  test('have the requested order, with both flags exact, for every parent at once', async () => {
     const cursors = [...children.values()].flat().concat(newId('spc'))
     const cursor = fc.option(fc.constantFrom(...cursors))
     const request = fc.record({
@@ -77,7 +77,7 @@ describe.skipIf(!hasPostgres)('pages of ids', () => {
     )
   })
 
-  test('of no parents are none, without asking', async () => {
+  test('need no statement without parents', async () => {
     const request = { size: 1, fromEnd: false, after: null, before: null }
     expect(await fetchIdPages(db.prisma, { parents: [], source, order: 'newest', request })).toEqual(new Map())
   })

@@ -19,9 +19,9 @@ beforeAll(async () => {
 })
 afterAll(() => rm(directory, { recursive: true }))
 
-test('a migration that fails is named, and leaves nothing of itself; those before it stay', async () => {
+test('a failed migration is named and rolled back; earlier ones stay', async () => {
   await using pglite = await PGlite.create()
-  const apply = () => applyMigrations(pglite, directory)
+  const apply = () => applyMigrations(pglite, { directory })
   await expect(apply()).rejects.toThrow(/the migration 2_broken failed: .*nowhere/)
   const { rows } = await pglite.query<{ tablename: string }>(
     `SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename`,

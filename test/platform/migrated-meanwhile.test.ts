@@ -4,20 +4,20 @@ import { Prisma } from '../../src/generated/prisma/client.ts'
 import { type Database, openDatabase } from '../../src/platform/db.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 
-/** Those that a process prepares once and then goes on with. */
+/** The statements that a process prepares once and then reuses. */
 const TIMES = 6
 
 const RUN = Prisma.sql`UPDATE "Run" SET error = ${'x'} WHERE id = ${'none'} RETURNING *`
 const CALL = Prisma.sql`UPDATE "ToolCall" SET error = ${'x'} WHERE id = ${'none'} RETURNING *`
 const CONNECTIONS = 8
 
-describe.skipIf(!hasPostgres)('a process that runs while another one migrates', () => {
+describe.skipIf(!hasPostgres)('a process that runs during a migration by another one', () => {
   const theirs = (db: Database) => ({
     'its transactions': () => db.transaction(async (tx) => [await tx.$queryRaw(RUN), await tx.$queryRaw(CALL)]),
     'its statements': () => db.query(CALL),
   })
 
-  test.each(['its transactions', 'its statements'] as const)('goes on with %s', async (which) => {
+  test.each(['its transactions', 'its statements'] as const)('continues with %s', async (which) => {
     const { url, drop } = await createTestDatabase()
     const db = await openDatabase({ url, dataDirectory: '', poolSize: CONNECTIONS })
     const run = theirs(db)[which]

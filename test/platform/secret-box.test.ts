@@ -5,7 +5,7 @@ import { createSecretBox, SealBrokenError } from '../../src/platform/secret-box.
 const box = createSecretBox('a secret key of thirty-two characters')
 
 describe('the secret box', () => {
-  test('opens what it sealed, whatever the text', () => {
+  test('opens any text that it sealed', () => {
     fastCheck.assert(
       fastCheck.property(fastCheck.string({ unit: 'grapheme' }), fastCheck.string(), (text, context) => {
         expect(box.open(box.seal(text, context), context)).toBe(text)
@@ -13,26 +13,26 @@ describe('the secret box', () => {
     )
   })
 
-  test('shows nothing of the text, and seals the same text differently each time', () => {
+  test('reveals nothing of the text, and seals the same text differently each time', () => {
     const sealed = box.seal('Bearer abcdef')
     expect(sealed).toMatch(/^v1\.[A-Za-z0-9_-]+$/)
     expect(Buffer.from(sealed.slice(3), 'base64url').toString('latin1')).not.toContain('Bearer')
     expect(box.seal('Bearer abcdef')).not.toBe(sealed)
   })
 
-  test('is opened by every box of the same key, and by none of another', () => {
+  test('is opened by every box with the same key, and by none with another', () => {
     const sealed = box.seal('text')
     expect(createSecretBox('a secret key of thirty-two characters').open(sealed)).toBe('text')
     expect(() => createSecretBox('another key').open(sealed)).toThrow(SealBrokenError)
   })
 
-  test('refuses what was moved to another place', () => {
+  test('refuses a sealed value that was moved to another place', () => {
     const sealed = box.seal('text', 'agt_1')
     expect(() => box.open(sealed, 'agt_2')).toThrow(SealBrokenError)
     expect(() => box.open(sealed)).toThrow(SealBrokenError)
   })
 
-  test('refuses what was changed, cut or never sealed', () => {
+  test('refuses a value that was changed, cut or never sealed', () => {
     const sealed = box.seal('text')
     const bytes = Buffer.from(sealed.slice(3), 'base64url')
     for (let index = 0; index < bytes.length; index += 1) {

@@ -13,7 +13,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL behind a Unix socket', () => {
   let connections = 0
   let database: Awaited<ReturnType<typeof createTestDatabase>>
 
-  /** The socket that a server would have, in front of the one that tests have. */
+  /** A Unix socket as a server would have it, in front of the server for tests. */
   beforeAll(async () => {
     folder = await makeScratchFolder('parley-socket-')
     database = await createTestDatabase()
@@ -32,7 +32,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL behind a Unix socket', () => {
   })
 
   test.each(['', 'localhost'])(
-    'is used by a DATABASE_URL with the socket’s folder as host, after "%s"',
+    'can be used by a DATABASE_URL with the socket’s folder as host, after "%s"',
     async (host) => {
       const { username, password, pathname } = new URL(database.url)
       const account = password === '' ? username : `${username}:${password}`
@@ -50,7 +50,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL behind a Unix socket', () => {
     },
   )
 
-  test('says what a URL of it looks like', () => {
+  test('is explained by the error for a URL of another form', () => {
     expect(() => readConfig({ DATABASE_URL: '/var/run/postgresql' })).toThrow('?host=/var/run/postgresql for a socket')
   })
 })

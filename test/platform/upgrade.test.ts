@@ -1,18 +1,21 @@
 import { cp, readdir, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
 import path from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import pg from 'pg'
 import { expect, test } from 'vitest'
+import { notifyColumns } from '../../src/agents/notify-secret.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { applyMigrations } from '../../src/platform/migrate.ts'
 import { startApplication } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
 import { createEmptyDatabase, hasPostgres } from '../support/postgres.ts'
 import { makeScratchFolder } from '../support/scratch.ts'
+import { until } from '../support/until.ts'
 
 const MIGRATIONS = path.resolve(import.meta.dirname, '../../prisma/migrations')
 
-/** Folders of the migrations up to one, that one left out. */
+/** The folders of the migrations before the given one. */
 async function migrationsBefore(name: string): Promise<{ directory: string; remove(): Promise<void> }> {
   const directory = await makeScratchFolder('parley-migrations-')
   for (const folder of (await readdir(MIGRATIONS)).filter((folder) => folder < name))
@@ -20,10 +23,10 @@ async function migrationsBefore(name: string): Promise<{ directory: string; remo
   return { directory, remove: () => rm(directory, { recursive: true, force: true }) }
 }
 
-test('what was queued, executed or answered before runs were claimed from their rows can be claimed after the upgrade', async () => {
+test('queued, running and answered runs from before claims were rows can be claimed after the upgrade', async () => {
   const before = await migrationsBefore('20261122101022_due_and_claims')
   await using pglite = await PGlite.create()
-  await applyMigrations(pglite, before.directory)
+  await applyMigrations(pglite, before)
   const runs = ['QUEUED', 'RUNNING', 'WAITING_TOOL', 'COMPLETED'].map((status) => [status.toLowerCase(), status])
   for (const [id, status] of [...runs, ['answered', 'WAITING_TOOL']])
     await pglite.query(
@@ -48,11 +51,11 @@ test('what was queued, executed or answered before runs were claimed from their 
   await before.remove()
 })
 
-test('plans that have fired before firings were listed have them listed, in their order; what runs goes on', async () => {
+test('firings from before firings were listed are listed in order, and the unfinished ones continue', async () => {
   const lifecycle = (await readdir(MIGRATIONS)).find((folder) => folder.endsWith('_lifecycle')) ?? ''
   const before = await migrationsBefore(lifecycle)
   await using pglite = await PGlite.create()
-  await applyMigrations(pglite, before.directory)
+  await applyMigrations(pglite, before)
   for (const mind of ['STATELESS', 'PERSISTENT']) {
     await pglite.query(`INSERT INTO "Entity" (id, kind, name) VALUES ($1::text, 'AGENT', $1::text)`, [mind])
     await pglite.query(
@@ -93,10 +96,10 @@ test('plans that have fired before firings were listed have them listed, in thei
   await before.remove()
 })
 
-test('what was used before usage was counted is in the ledger after the upgrade, at a cost that is not known', async () => {
+test('usage from before the ledger is in it after the upgrade, at an unknown cost', async () => {
   const before = await migrationsBefore('20261122135950_usage_ledger')
   await using pglite = await PGlite.create()
-  await applyMigrations(pglite, before.directory)
+  await applyMigrations(pglite, before)
   const runs = [
     ['run_paid', 'COMPLETED', 100, 'openai:gpt-5-mini'],
     ['run_demo', 'COMPLETED', 7, 'demo'],
@@ -135,7 +138,7 @@ test('what was used before usage was counted is in the ledger after the upgrade,
   await before.remove()
 })
 
-/** A run in the midst of its work as the version before `operating it` left it: one step in the journal, and its worker gone. */
+/** A running run as the version before `operating it` left it: one step in the journal, and its worker gone. */
 async function insertRunningRun(client: pg.Client): Promise<{ runId: string; spaceId: string }> {
   const [human, agent, space, message, run, call] = [
     newId('hum'),
@@ -187,36 +190,83 @@ async function insertRunningRun(client: pg.Client): Promise<{ runId: string; spa
   return { runId: run, spaceId: space }
 }
 
-test.runIf(hasPostgres)(
-  'a run in the midst of its work goes on after the upgrade that lets a team operate it',
-  async () => {
-    const lifecycle = (await readdir(MIGRATIONS)).find((folder) => folder.endsWith('_lifecycle')) ?? ''
-    const before = await migrationsBefore(lifecycle)
-    const database = await createEmptyDatabase()
-    const client = new pg.Client(database.url)
-    await client.connect()
-    await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) }, before.directory)
-    const { runId, spaceId } = await insertRunningRun(client)
-    await client.end()
-    const parley = await startApplication({
-      stack: 'postgres',
-      worker: false,
-      settings: { DATABASE_URL: database.url },
-    })
-    parley.models.script(
-      steps(
-        [{ error: 'was asked before' }],
-        [{ toolCall: 'send_message', input: { text: 'It is in the oven.' } }],
-        [{ text: 'Done.' }],
-      ),
-    )
-    await parley.app.startWorker()
-    expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED', attempt: 2, stepCount: 3 })
-    expect(parley.models.requests.map(({ step }) => step)).toEqual([1, 2])
-    const said = (await parley.messages(spaceId)).map(({ parts }) => (parts as { text?: string }[])[0]?.text)
-    expect(said).toEqual(['A cake, please', 'It is in the oven.'])
-    await parley.close()
-    await database.drop()
-    await before.remove()
-  },
-)
+test.runIf(hasPostgres)('a running run continues after the upgrade that lets a team operate it', async () => {
+  const lifecycle = (await readdir(MIGRATIONS)).find((folder) => folder.endsWith('_lifecycle')) ?? ''
+  const before = await migrationsBefore(lifecycle)
+  const database = await createEmptyDatabase()
+  const client = new pg.Client(database.url)
+  await client.connect()
+  await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) }, before)
+  const { runId, spaceId } = await insertRunningRun(client)
+  await client.end()
+  const parley = await startApplication({
+    stack: 'postgres',
+    worker: false,
+    settings: { DATABASE_URL: database.url },
+  })
+  parley.models.script(
+    steps(
+      [{ error: 'was asked before' }],
+      [{ toolCall: 'send_message', input: { text: 'It is in the oven.' } }],
+      [{ text: 'Done.' }],
+    ),
+  )
+  await parley.app.startWorker()
+  expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED', attempt: 2, stepCount: 3 })
+  expect(parley.models.requests.map(({ step }) => step)).toEqual([1, 2])
+  const said = (await parley.messages(spaceId)).map(({ parts }) => (parts as { text?: string }[])[0]?.text)
+  expect(said).toEqual(['A cake, please', 'It is in the oven.'])
+  await parley.close()
+  await database.drop()
+  await before.remove()
+})
+
+test.runIf(hasPostgres)('plans and notices that wait for a version with its own queues are not lost', async () => {
+  const got: string[] = []
+  const receiver = createServer((request, response) => {
+    got.push(String(request.headers['webhook-id']))
+    request.resume().on('end', () => response.writeHead(204).end())
+  })
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve))
+  const parley = await startApplication({ stack: 'postgres', worker: false })
+  parley.models.script(steps([{ text: 'Done.' }], [{ text: 'Done.' }]))
+  const { prisma } = parley.app.platform.db
+  const agent = await parley.agent('Reporter')
+  const [due, later] = await parley.app.domain.plans.setOwn(agent.id, [
+    { name: 'Due', instruction: 'Go.', afterSeconds: 60 },
+    { name: 'Later', instruction: 'Go.', afterSeconds: 3600 },
+  ])
+  // As the former version left them: jobs in a separate queue, notifications in a table.
+  await prisma.$executeRaw`DELETE FROM pgboss.job`
+  await prisma.$executeRaw`SELECT pgboss.create_queue('wake-ups', '{"policy":"standard"}'::jsonb)`
+  await prisma.$executeRaw`
+    INSERT INTO pgboss.job (name, data, start_after) SELECT 'wake-ups', jsonb_build_object('type', 'plan', 'planId', id), "nextRunAt" FROM "Plan"`
+  await prisma.plan.update({ where: { id: due?.id ?? '' }, data: { nextRunAt: new Date() } })
+  const { port } = receiver.address() as { port: number }
+  await prisma.agent.update({
+    where: { id: agent.id },
+    data: notifyColumns(agent.id, `http://127.0.0.1:${port}/`, parley.app.platform.secretBox).columns,
+  })
+  for (const id of ['ntf_1', 'ntf_2', 'ntf_3'])
+    await prisma.notification.create({ data: { id, agentId: agent.id, toolCallId: 'tcl_1', body: '{}' } })
+
+  await parley.app.startWorker()
+  await until('the notifications are sent', () => got.length === 3)
+  expect(got).toEqual(['ntf_1', 'ntf_2', 'ntf_3'])
+  expect(await prisma.notification.count()).toBe(0)
+  await until('the plan has fired', async () => (await prisma.planFiring.count()) === 1)
+  expect(await prisma.planFiring.findFirst()).toMatchObject({ planId: due?.id })
+  // The job of a plan that is due later is enqueued in time.
+  await prisma.plan.update({ where: { id: later?.id ?? '' }, data: { nextRunAt: new Date(Date.now() + 30_000) } })
+  await parley.app.stopWorker(0)
+  await prisma.$executeRaw`UPDATE pgboss.job SET singleton_on = singleton_on - interval '1 hour'`
+  await parley.app.startWorker()
+  await until('it has a job', async () => {
+    const jobs = await prisma.$queryRaw<
+      unknown[]
+    >`SELECT 1 FROM pgboss.job WHERE data->>'planId' = ${later?.id} AND state = 'created'`
+    return jobs.length === 1
+  })
+  await parley.close()
+  receiver.close()
+})

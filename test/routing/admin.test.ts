@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { AgentMember, Room, RoutableMessage } from '../../src/routing/route.ts'
-import { admin } from '../../src/routing/routes.ts'
+import type { AgentMember, Room, RoutableMessage } from '../../src/rules/routing.ts'
+import { admin } from '../../src/rules/routing.ts'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { endedRun, messagesOf, runsOf, spaceToolsRoom } from '../support/space-tools.ts'
@@ -16,6 +16,7 @@ const agent = (id: string, joinedAt: number): AgentMember => ({
 const ROOM: Room = {
   routing: 'ADMIN',
   adminAgentId: 'ada',
+  mentionNarrows: false,
   lastPicked: null,
   agents: [agent('ada', 1), agent('bea', 2), agent('cem', 3)],
 }
@@ -26,7 +27,7 @@ const from = (senderId: string, mentionedAgentId: string | null = null): Routabl
   mentionedAgentId,
 })
 
-describe('whom ADMIN routing wakes', () => {
+describe('the recipients under ADMIN routing', () => {
   test.each([
     ["a human's message: the admin agent", from('husam'), ROOM, ['ada']],
     ["a human's message that mentions another agent: the admin agent", from('husam', 'bea'), ROOM, ['ada']],
@@ -71,7 +72,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
   const outcomesOf = (messageId: string) =>
     parley.app.platform.db.prisma.outcome.findMany({ where: { messageId }, orderBy: { agentId: 'asc' } })
 
-  test('a human is answered by the admin agent alone, and every other agent member has its reason', async () => {
+  test('only the admin agent responds to a human, and every other agent member has its reason', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea', 'Cem'] })
     const { message, runs } = await parley.send(human, space.id, 'Hello')
     expect(runs.map(({ agentId }) => agentId)).toEqual([agents[0]?.id])
@@ -83,7 +84,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     await parley.runWhen(runs[0]?.id ?? '')
   })
 
-  test('a human that mentions another agent is heard by the admin agent, which is told to whom it was addressed', async () => {
+  test("a human's mention of another agent wakes the admin agent, whose prompt names the addressee", async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const { message, runs } = await parley.app.domain.sending.send(human, {
       spaceId: space.id,
@@ -101,7 +102,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
   test.each([
     ['BadInputError for a human', 'human'],
     ['BadInputError for an agent that is no member', 'stranger'],
-  ])('a mention of who is not an agent member is refused: %s', async (_, whom) => {
+  ])('a mention of anyone but an agent member is refused: %s', async (_, whom) => {
     const { human, space } = await spaceToolsRoom(parley)
     const stranger = await parley.agent('Stranger')
     const mentionedAgentId = whom === 'human' ? human.id : stranger.id
@@ -110,7 +111,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     expect(await parley.messages(space.id)).toEqual([])
   })
 
-  test('changing the admin agent changes who is woken; one that is no agent member is refused', async () => {
+  test('changing the admin agent changes who wakes; a non-member or human is refused', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const update = (adminAgentId: string | null) =>
       parley.app.domain.spaces.update(human, { id: space.id, adminAgentId })
@@ -124,7 +125,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     await parley.runWhen(runs[0]?.id ?? '')
   })
 
-  test('when the admin agent leaves, humans wake nobody and the outcome says why; when it is back, it is woken again', async () => {
+  test('when the admin agent leaves, humans wake nobody and the outcome has the reason; after its return it wakes again', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const member = { spaceId: space.id, entityId: agents[0]?.id ?? '' }
     await parley.app.domain.members.remove(human, member)
@@ -140,7 +141,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     await parley.runWhen(runs[0]?.id ?? '')
   })
 
-  test('an agent that answers wakes nobody; one that mentions wakes that one, with any toolset', async () => {
+  test("an agent's response wakes nobody; its mention wakes the mentioned agent, with any toolset", async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const cem = await parley.agent('Cem', { toolset: 'ACTIVE_SPACE' })
     await parley.app.domain.members.add(human, { spaceId: space.id, entityId: cem.id })
@@ -150,7 +151,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     await parley.send(human, space.id, 'Begin')
     expect(await endedRun(parley, cem.id)).toMatchObject({ status: 'COMPLETED', triggerSenderId: agents[0]?.id })
     const [answer] = await messagesOf(parley, space.id, cem.id)
-    const outcomes = await until('all are judged', async () => {
+    const outcomes = await until('all messages are routed', async () => {
       const found = await outcomesOf(answer?.id ?? '')
       return found.length === 2 && found
     })
@@ -158,7 +159,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     expect(await runsOf(parley, agents[1]?.id ?? '')).toEqual([])
   })
 
-  test('two agents that mention each other without end are ended by the depth of the chain, and the outcome says so', async () => {
+  test('two agents that mention each other endlessly stop at the greatest depth of the chain, with its outcome', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const mentions = (mention: string | undefined) =>
       steps([{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'You again?', mention } }])
@@ -166,7 +167,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     parley.models.script(forAgent('Bea', mentions(agents[0]?.id)))
     await parley.send(human, space.id, 'Begin')
     const { maxChainDepth } = parley.app.platform.config.limits
-    const last = await until('the last of them is whole', async () => {
+    const last = await until('the last message is complete', async () => {
       const message = (await parley.messages(space.id))[maxChainDepth]
       return message?.routedAt && message
     })

@@ -2,14 +2,14 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { openChainRoom } from '../support/chain-room.ts'
-import { runsOf } from '../support/nightly.ts'
+import { runsOf } from '../support/effort.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { expectChainsAtRest, playAtRandom, type RandomChain, randomChain } from '../support/random-chain.ts'
 
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
 const CHAINS = runsOf({ usual: 8, nightly: 60 })
 
-describe.skipIf(!hasPostgres)('whatever agents do with their turns, over two processes', () => {
+describe.skipIf(!hasPostgres)('random turns of agents, over two processes', () => {
   let parley: TestApplication
   let other: TestApplication
 
@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('whatever agents do with their turns, over two pro
     expect(parley.models.refusals).toEqual([])
   }
 
-  test('a chain ends within 10 runs, its stack is empty, and each request is called back once', async () => {
+  test('a chain ends within 10 runs, its stack is empty, and each request gets one callback', async () => {
     await fc.assert(fc.asyncProperty(randomChain, play), { numRuns: CHAINS, endOnFailure: true })
   }, 240_000)
 })

@@ -12,7 +12,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** What the model was sent last when an agent was woken for the n-th time. */
+  /** The last prompt of an agent's n-th run. */
   async function wokenWith(name: string, n: number): Promise<string> {
     const first = parley.models.requests.filter(
       ({ instructions, step }) => step === 0 && instructions.startsWith(`You are ${name},`),
@@ -38,7 +38,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await room.story()).toEqual(['Bob COMPLETED'])
     })
 
-    test('responds with a mention, no reply expected: the mentioned agent runs, and nobody comes back', async () => {
+    test('responds with a mention, no reply expected: the mentioned agent runs, and there is no call-back', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob knows.'), mentions(room.agents.Bob, 'you know')]])
       room.plays('Bob', [[say('I do.')]])
@@ -51,7 +51,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(second).toMatchObject({ triggerMessageId: asked?.id, triggerSenderId: room.agents.Ada.id, depth: 1 })
     })
 
-    test('responds with a mention, a reply expected: the caller runs again, by the reply', async () => {
+    test('responds with a mention, a reply expected: the caller runs again, triggered by the reply', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'your figures', true)]], [[say('Thanks.')]])
       room.plays('Bob', [[say('42.')]])
@@ -69,7 +69,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(prompt).toContain('"text":"42."')
     })
 
-    test('responds without a mention while somebody waits further down: called back one after the other', async () => {
+    test('responds without a mention while several agents wait: they are called back one after the other', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
       room.plays('Ada', [[say('1'), mentions(room.agents.Bob, 'b', true)]], [[say('5')]])
       room.plays('Bob', [[say('2'), mentions(room.agents.Cyd, 'c', true)]], [[say('4')]])
@@ -87,7 +87,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await room.chains()).toMatchObject([{ depth: 1, holderId: null }])
     })
 
-    test('delegates: its run is CANCELED, it says nothing, the target sees the same message and knows why', async () => {
+    test('delegates: its run is CANCELED, it posts nothing, the target gets the same message and the reason', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[delegates(room.agents.Bob, 'it is about money')]])
       room.plays('Bob', [[say('Money, then.')]])
@@ -113,7 +113,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       )
     })
 
-    test('delegates while somebody waits for it: that one waits for the target now', async () => {
+    test('delegates while an agent waits for it: that agent now waits for the target', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Thanks, Cyd.')]])
       room.plays('Bob', [[delegates(room.agents.Cyd)]])
@@ -123,7 +123,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob CANCELED', 'Cyd COMPLETED', 'Ada COMPLETED'])
     })
 
-    test('skips while somebody waits: that one runs again, without a message, and sees that it was a skip', async () => {
+    test('skips while an agent waits: that agent runs again, without a message, and its prompt reports the skip', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'your view', true)]], [[say('Never mind.')]])
       room.plays('Bob', [[skips('not my field')]])
@@ -148,7 +148,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await room.outcomes(message.id)).toEqual(['Ada SKIPPED', 'Bob NOT_ROUTED'])
     })
 
-    test('posts nothing: counts as a skip for who waits', async () => {
+    test('posts nothing: counts as a skip for the waiting agent', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Silence.')]])
       room.plays('Bob', [])
@@ -157,7 +157,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await wokenWith(room.agents.Ada.name, 2)).toContain('skipped: it said nothing here')
     })
 
-    test('says something and then skips: it has responded, and the skip is an ordinary end', async () => {
+    test('posts a message and then skips: it has responded, and the skip is an ordinary end', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Thanks.')]])
       room.plays('Bob', [[say('Yes.')], [skips('that was all')]])
@@ -168,7 +168,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await wokenWith(room.agents.Ada.name, 2)).toContain('has responded')
     })
 
-    test('mentions without a word: the mentioned agent runs, without a message', async () => {
+    test('mentions without a text: the mentioned agent runs, without a message', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[mentions(room.agents.Bob, 'better you')]])
       room.plays('Bob', [[say('I will.')]])
@@ -181,7 +181,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       )
     })
 
-    test('fails: the stack is popped as by a skip, so that nobody waits for ever', async () => {
+    test('fails: the stack is popped as by a skip, so that nobody waits forever', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Bob is ill.')]])
       room.plays('Bob', [[{ error: 'No such model.', status: 400 }]])
@@ -190,7 +190,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await wokenWith(room.agents.Ada.name, 2)).toContain('failed before it was done')
     })
 
-    test('is stopped: the same; its own mention does not act', async () => {
+    test('is stopped: the same; its own mention has no effect', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Bob was stopped.')]])
       room.plays('Bob', [[say('Cyd?'), mentions(room.agents.Cyd, 'c', true)], [{ hang: true }]])
@@ -206,7 +206,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await wokenWith(room.agents.Ada.name, 2)).toContain('was stopped before it was done')
     })
 
-    test('is stopped with all that it set off: the call-backs end too, and the stack is empty', async () => {
+    test('is stopped with all that it triggered: the call-backs end too, and the stack is empty', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[{ hang: true }]])
       room.plays('Bob', [[{ hang: true }]])
@@ -221,7 +221,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
   })
 
   describe('in the prompt', () => {
-    test('an agent that is picked reads what it can do, and to whom it can hand on', async () => {
+    test('an agent in turn reads what it can do, and to whom it can delegate', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: { description: 'Knows\nmoney.' } })
       room.plays('Ada', [[say('Hi.')]])
       await room.hears()
@@ -232,7 +232,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(toolNames).toEqual(expect.arrayContaining(['mentionAgent', 'delegate', 'skip']))
     })
 
-    test('an agent that is mentioned reads by whom and why, as quoted data, and who waits', async () => {
+    test('a mentioned agent reads by whom and why, as quoted data, and which agents wait', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'line one\nline "two"', true)]], [])
       room.plays('Bob', [[say('Yes.')]])
@@ -260,7 +260,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
     })
   })
 
-  test('across spaces: a question in the space entered is answered there, and the caller comes back there', async () => {
+  test('across spaces: the reply to a question in the entered space is posted there, and the caller is called back there', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     const other = await parley.space(room.human, [room.agents.Ada.id, room.agents.Bob.id], {
       routing: 'MENTION_CHAIN',

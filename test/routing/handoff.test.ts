@@ -5,7 +5,7 @@ import { hasPostgres } from '../support/postgres.ts'
 import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -16,16 +16,16 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
 
   const prisma = () => parley.app.platform.db.prisma
 
-  /** The ids of the messages that a space's log says were updated, in order. */
+  /** The ids of the updated messages in a space's log, in order. */
   async function updatesIn(spaceId: string, after: string): Promise<string[]> {
     const delivery = await parley.app.platform.log.read(`space:${spaceId}`, after, 1000)
-    const entries = delivery.type === 'entries' ? delivery.entries : []
+    const entries = delivery.type === 'publications' ? delivery.publications : []
     return entries.flatMap(({ event }) =>
       event.type === 'MessageUpdated' ? [(event as unknown as { messageId: string }).messageId] : [],
     )
   }
 
-  test('whoever sees a message is told when its outcomes change: delegated, mentioned, called back, skipped', async () => {
+  test('viewers of a message are notified when its outcomes change: delegated, mentioned, called back, skipped', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     const [head = ''] = await parley.app.platform.log.heads([`space:${room.spaceId}`])
     room.plays('Ada', [[delegates(room.agents.Bob)]])
@@ -33,9 +33,9 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     room.plays('Cyd', [[say('Yes.')]])
     await room.hears()
     const [first, second, third] = (await room.messages()).map(({ id }) => id)
-    // Of the first one, what it has used so far is told, too.
+    // The first one also gets an event for its usage.
     const ofAnswers = async () => (await updatesIn(room.spaceId, head)).filter((id) => id !== first)
-    await until('all is announced', async () => (await ofAnswers()).length === 3)
+    await until('all updates are published', async () => (await ofAnswers()).length === 3)
     expect(await ofAnswers()).toEqual([second, third, third])
     expect((await updatesIn(room.spaceId, head))[0]).toBe(first)
     expect(await room.outcomes(third ?? '')).toEqual(['Ada NOT_ROUTED', 'Bob SKIPPED'])
@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     ['MENTION_CHAIN', 'RUN'],
     ['BROADCAST', 'DUPLICATE'],
   ] as const)(
-    'a form that was mentioned with and is answered later, under %s then, wakes nobody again: %s',
+    'a form with a mention that is answered later, then under %s, wakes nobody again: %s',
     async (routing, kind) => {
       const form = {
         name: 'form',
@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     },
   )
 
-  test('a plan that is delegated keeps its trigger: the target runs by the same plan, in the space that was entered', async () => {
+  test('a delegated plan keeps its trigger: the target runs by the same plan, in the entered space', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays('Ada', [[enter({ id: room.spaceId })], [delegates(room.agents.Bob, 'your figures')]])
     room.plays('Bob', [[delegates(room.agents.Ada)], [say('The figures: 42.')]])
@@ -108,7 +108,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     expect(await room.chains()).toMatchObject([{ depth: 2, spaceId: room.spaceId, holderId: null }])
   })
 
-  test('a service call that is delegated keeps its payload, and who sent it', async () => {
+  test('a delegated service call keeps its payload and its sender', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays('Ada', [[enter({ id: room.spaceId }), delegates(room.agents.Bob)]])
     room.plays('Bob', [[say('Seen.')]])
@@ -128,7 +128,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     })
   })
 
-  test('delegate acts in the active space: of its agents one takes over that belongs to where the message is from', async () => {
+  test('delegate works in the active space: the target must be a member there and in the space of the message', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Dan'])
     const { Ada, Bob, Dan } = room.agents
     const cyd = await parley.agent('Cyd')
@@ -147,13 +147,13 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
     expect(outputs).toMatchObject([
       { error: { code: 'NO_CHAIN' } },
       { error: { code: 'NOT_A_MEMBER', message: expect.stringContaining('no member of this space') } },
-      { error: { code: 'NOT_A_MEMBER', message: expect.stringContaining('no member of the space that woke you') } },
+      { error: { code: 'NOT_A_MEMBER', message: expect.stringContaining('not a member of the space that woke you') } },
       { success: true },
     ])
     expect(await room.conversation()).toEqual(['Husam: Whose is it?', 'Bob: It is mine.'])
   })
 
-  test('a run outside of any chain begins one by a mention, and is its first run', async () => {
+  test('a mention in a run outside of any chain starts a chain, with that run as its first', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays(
       'Ada',
@@ -181,7 +181,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
       input: { spaceId, text, ...(mention === undefined ? {} : { mention }) },
     })
 
-    test('mentionAgent acts where the run said something last, also in a run that began in no space', async () => {
+    test('mentionAgent works where the run posted last, even in a run that began in no space', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: SPACE_TOOLS, Bob: SPACE_TOOLS })
       room.plays(
         'Ada',
@@ -196,7 +196,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
       expect(await room.conversation()).toEqual(['Ada: Bob?', 'Bob: Yes.', 'Ada: Thanks.'])
     })
 
-    test('a mention that a message carries acts when the run ends, like mentionAgent without expectReply', async () => {
+    test('a mention of a message works when the run ends, like mentionAgent without expectReply', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: SPACE_TOOLS, Bob: SPACE_TOOLS })
       room.plays('Ada', [[tell(room.spaceId, 'Bob?', room.agents.Bob.id)]])
       room.plays('Bob', [[tell(room.spaceId, 'Ada?', room.agents.Ada.id)]])
@@ -211,7 +211,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
       })
     })
 
-    test('delegates in silence', async () => {
+    test('delegates without posting', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: SPACE_TOOLS, Bob: SPACE_TOOLS })
       room.plays('Ada', [[delegates(room.agents.Bob, 'yours')]])
       room.plays('Bob', [[tell(room.spaceId, 'Mine.')]])
@@ -224,7 +224,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
   describe('with persistent agents', () => {
     const PERSISTENT = { mind: 'PERSISTENT' as const }
 
-    test('a message wakes one by its inbox; it is asked, answers, and the caller comes back', async () => {
+    test('a message wakes one through its inbox; the mentioned one responds, and the caller is called back', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: PERSISTENT })
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'your view', true)]], [[say('Thanks.')]])
       room.plays('Bob', [[enter({ id: room.spaceId })], [say('Mine is this.')]])
@@ -238,7 +238,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
       expect(asked?.instructions).toContain('You can respond, delegate or skip')
     })
 
-    test('one that asks is called back by its inbox, also after a skip', async () => {
+    test('a requester is called back through its inbox, also after a skip', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT })
       room.plays(
         'Ada',
@@ -254,7 +254,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
       )
     })
 
-    test('one that skips leaves no trace but the outcome, and pops the stack', async () => {
+    test('a skip leaves no trace but the outcome, and pops the stack', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: PERSISTENT })
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Nobody.')]])
       room.plays('Bob', [[skips()]])
@@ -265,7 +265,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
       expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [], holderId: null }])
     })
 
-    test('one delegates to another: an inbox event with the original message, and no second one by the same', async () => {
+    test('one delegates to another: an inbox event with the original message, and no second one by the same message', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT, Bob: PERSISTENT })
       room.plays('Ada', [[enter({ id: room.spaceId }), delegates(room.agents.Bob, 'yours')]])
       room.plays('Bob', [[enter({ id: room.spaceId }), delegates(room.agents.Ada)], [say('Mine.')]])
@@ -298,7 +298,7 @@ describe.each(RULE_STACKS)('handing on, on the %s stack', (stack) => {
   })
 })
 
-describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
+describe.skipIf(!hasPostgres)('handoffs, over several processes', () => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -307,7 +307,7 @@ describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('a mention outlives the worker that took it: another one ends the run, and the mention acts', async () => {
+  test('a mention survives the worker that made it: another one ends the run, and the mention works', async () => {
     const dying = await startApplication({ stack: 'postgres' })
     const { models } = dying
     const room = await openChainRoom(dying, ['Ada', 'Bob'])
@@ -322,7 +322,7 @@ describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
     room.plays('Bob', [[say('Yes.')]])
     await room.says('Hello')
     const second = (n: number) => models.requests.filter(({ step }) => step === 1).length >= n
-    await until('the second step is under way', () => second(1))
+    await until('the second step is running', () => second(1))
     const heir = await startApplication({ stack: 'postgres', beside: dying })
     await dying.app.close(0)
     await until('the other process is at the second step', () => second(2))
@@ -344,7 +344,7 @@ describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
     await dying.stores.close()
   })
 
-  test('ten humans at once: each message takes a turn of its own, over two processes and a restart', async () => {
+  test('ten humans concurrently: each message gets its own turn, over two processes and a restart', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     const other = await startApplication({ stack: 'postgres', beside: parley })
     parley.models.script(() => [{ text: 'Nothing.' }])
@@ -366,7 +366,7 @@ describe.skipIf(!hasPostgres)('handing on, over several processes', () => {
     await later.close()
   })
 
-  test('what one message may set off is bounded in a chain too: who could not be called back may not ask', async () => {
+  test('the runs of one message are bounded in a chain too: a request without a possible call-back is refused', async () => {
     const settings = { PARLEY_MAX_ROOT_RUNS: '3', PARLEY_MAX_REPLY_STACK: '1' }
     const tight = await startApplication({ stack: 'postgres', settings })
     const room = await openChainRoom(tight, ['Ada', 'Bob', 'Cyd'])

@@ -4,7 +4,7 @@ import { startApplication, type TestApplication } from '../support/application.t
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-describe.skipIf(!hasPostgres)('a process that knows a room from the message before', () => {
+describe.skipIf(!hasPostgres)('a process that has a space cached', () => {
   let here: TestApplication
   let elsewhere: TestApplication
   let direct: pg.Client
@@ -21,7 +21,7 @@ describe.skipIf(!hasPostgres)('a process that knows a room from the message befo
     await here?.close()
   })
 
-  /** A room that this process has just sent a message to. */
+  /** A room to which this process has just sent a message. */
   async function knownRoom(routing: 'BROADCAST' | 'MENTION_CHAIN' = 'BROADCAST') {
     const known = await here.room('Ada', {}, { routing })
     const other = await here.agent('Bob')
@@ -44,11 +44,11 @@ describe.skipIf(!hasPostgres)('a process that knows a room from the message befo
     expect(wokenBy(await here.send(human, space.id, 'Anybody?'))).toEqual([])
   })
 
-  test('answers with a message as it was written, where no agent hears it', async () => {
+  test('returns a message as it was written, if no agent receives it', async () => {
     const { human, agent, space } = await knownRoom()
     await here.app.domain.members.remove(human, { spaceId: space.id, entityId: agent.id })
     const sending = { spaceId: space.id, text: 'Half a \ud83d pair, and "quotes"', idempotencyKey: 'k' }
-    // The first reads the room anew.
+    // The first one reads the room again.
     await here.send(human, space.id, 'Nobody?')
     const { message, runs } = await here.app.domain.sending.send(human, sending)
     expect(runs).toEqual([])
@@ -64,7 +64,7 @@ describe.skipIf(!hasPostgres)('a process that knows a room from the message befo
     expect(wokenBy(await here.send(human, space.id, 'The admin?'))).toEqual([agent.id])
   })
 
-  test('knows an agent by the name that it has now', async () => {
+  test('uses the current name of an agent', async () => {
     const { human, agent, space } = await knownRoom('MENTION_CHAIN')
     await elsewhere.app.domain.agents.update(here.admin, { id: agent.id, name: 'Adele' })
     const { runs } = await here.app.domain.sending.send(human, {
@@ -84,7 +84,7 @@ describe.skipIf(!hasPostgres)('a process that knows a room from the message befo
     expect(addressed.runs).toMatchObject([{ triggerPayload: { addressee: { id: agent.id, name: 'Adele' } } }])
   })
 
-  test('gives each agent its turn, whichever process the messages come to', async () => {
+  test('gives each agent its turn, whichever process receives the messages', async () => {
     const { human, agent, other, space } = await knownRoom('MENTION_CHAIN')
     await here.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
     const woken: string[] = []

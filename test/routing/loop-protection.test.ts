@@ -4,7 +4,7 @@ import { type ChainRoom, openChainRoom } from '../support/chain-room.ts'
 import { delegates, enter, mentions, say, skips } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     return calls.map(({ output }) => (output as { error?: { code: string } }).error?.code ?? 'ok')
   }
 
-  test('no self-mention, by a result that says so', async () => {
+  test('no self-mention: the result has the error', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays('Ada', [[mentions(room.agents.Ada)], [delegates(room.agents.Ada)], [say('Then I answer myself.')]])
     await room.hears()
@@ -30,7 +30,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Then I answer myself.'])
   })
 
-  test('no circular mention within a chain: a → b → a is refused, and the model can go on', async () => {
+  test('no circular mention within a chain: a → b → a is refused, and the model can continue', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob)]])
     room.plays('Bob', [[mentions(room.agents.Ada)], [say('Then I say it to all.')]])
@@ -41,7 +41,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
   })
 
-  test('no circle of three either, as far as it closes: a → b → c → a goes, and then a may not go back to c', async () => {
+  test('no circle of three either, once it closes: a → b → c → a is allowed, and then a may not mention c again', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     room.plays('Ada', [[say('1'), mentions(room.agents.Bob)]], [[say('4'), mentions(room.agents.Cyd)]])
     room.plays('Bob', [[say('2'), mentions(room.agents.Cyd)]])
@@ -64,7 +64,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await room.conversation()).toEqual(['Husam: 0', 'Ada: 1', 'Bob: 2', 'Ada: 3', 'Bob: 4', 'Ada: 5'])
   })
 
-  test('a mention that could not be called back within 10 runs is refused when it is made, and goes without a reply', async () => {
+  test('a mention that could not be called back within 10 runs is refused at once, and allowed without a reply', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     const ask = [[say('Bob?'), mentions(room.agents.Bob, 'again', true)]]
     const last = [[mentions(room.agents.Bob, 'again', true)], [say('Bob, once more.'), mentions(room.agents.Bob)]]
@@ -81,7 +81,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await room.outcomes(messages.at(-1)?.id ?? '')).toEqual(['Ada NOT_ROUTED'])
   })
 
-  test('nobody takes the run that a call-back needs: neither by a mention nor by a delegation', async () => {
+  test('a run that a call-back needs is reserved: mentions and delegations cannot use it', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     const { Ada, Bob, Cyd } = room.agents
     const ask = [[say('Bob?'), mentions(Bob, 'again', true)]]
@@ -115,31 +115,34 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
   })
 
   test.each([
-    ['as can all be called back: four of ten runs', 4, 'LOOP_LIMIT', {}],
-    ['as the reply stack holds where chains are longer: five', 5, 'REPLY_STACK_FULL', { PARLEY_MAX_CHAIN_DEPTH: '20' }],
-  ])('as many wait %s; the next may not expect a reply, but may mention', async (_, most, code, settings) => {
-    const host = Object.keys(settings).length === 0 ? parley : await startApplication({ stack, settings })
-    const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G'].slice(0, most + 2)
-    const room = await openChainRoom(host, names)
-    const following = (index: number) => room.agents[names[index + 1] ?? ''] as { id: string }
-    for (const [index, name] of names.slice(0, most).entries()) {
-      room.plays(name, [[say(`From ${name}`), mentions(following(index), 'go on', true)]], [[say(`Back at ${name}`)]])
-    }
-    const [next = '', last = ''] = names.slice(most)
-    room.plays(next, [
-      [say('Me too'), mentions(following(most), 'go on', true)],
-      [mentions(following(most), 'go on', false)],
-    ])
-    room.plays(last, [[say('The last')]])
-    await room.hears()
-    expect((await results(room, 'mentionAgent')).slice(most)).toEqual([code, 'ok'])
-    expect(await room.chains()).toMatchObject([{ depth: 2 * most + 2, replyStack: [], holderId: null }])
-    const backwards = names.slice(0, most).toReversed()
-    expect((await room.conversation()).slice(-most)).toEqual(backwards.map((name) => `${name}: Back at ${name}`))
-    if (host !== parley) await host.close()
-  })
+    ['four in ten runs, which can all be called back,', 4, 'LOOP_LIMIT', {}],
+    ['five, the size of the reply stack in longer chains,', 5, 'REPLY_STACK_FULL', { PARLEY_MAX_CHAIN_DEPTH: '20' }],
+  ])(
+    '%s is the limit of waiting agents; the next one may not expect a reply, but may mention',
+    async (_, most, code, settings) => {
+      const host = Object.keys(settings).length === 0 ? parley : await startApplication({ stack, settings })
+      const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G'].slice(0, most + 2)
+      const room = await openChainRoom(host, names)
+      const following = (index: number) => room.agents[names[index + 1] ?? ''] as { id: string }
+      for (const [index, name] of names.slice(0, most).entries()) {
+        room.plays(name, [[say(`From ${name}`), mentions(following(index), 'go on', true)]], [[say(`Back at ${name}`)]])
+      }
+      const [next = '', last = ''] = names.slice(most)
+      room.plays(next, [
+        [say('Me too'), mentions(following(most), 'go on', true)],
+        [mentions(following(most), 'go on', false)],
+      ])
+      room.plays(last, [[say('The last')]])
+      await room.hears()
+      expect((await results(room, 'mentionAgent')).slice(most)).toEqual([code, 'ok'])
+      expect(await room.chains()).toMatchObject([{ depth: 2 * most + 2, replyStack: [], holderId: null }])
+      const backwards = names.slice(0, most).toReversed()
+      expect((await room.conversation()).slice(-most)).toEqual(backwards.map((name) => `${name}: Back at ${name}`))
+      if (host !== parley) await host.close()
+    },
+  )
 
-  test('one mention a run; after it no skip and no delegation', async () => {
+  test('one mention per run; after it no skip and no delegation', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     room.plays('Ada', [
       [say('Bob?'), mentions(room.agents.Bob)],
@@ -155,7 +158,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
   })
 
-  test('after delegate or skip nothing more of the run counts', async () => {
+  test('after delegate or skip no further call of the run counts', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     room.plays('Ada', [
       [delegates(room.agents.Bob), say('Psst'), mentions(room.agents.Cyd), skips(), delegates(room.agents.Cyd)],
@@ -169,7 +172,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await room.story()).toEqual(['Ada CANCELED', 'Bob COMPLETED'])
   })
 
-  test('no handoff once something was said here', async () => {
+  test('no handoff after a message here', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays('Ada', [[say('Well…'), delegates(room.agents.Bob)], [say('I go on.')]])
     await room.hears()
@@ -177,7 +180,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Well…', 'Ada: I go on.'])
   })
 
-  test('no handoff to whom has had this message, nor to a human or a stranger', async () => {
+  test('no handoff to an agent that has had this message, nor to a human or a stranger', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     const stranger = await parley.agent('Stranger')
     room.plays('Ada', [
@@ -194,7 +197,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await room.conversation()).toEqual(['Husam: Hello?', 'Bob: So it is mine.'])
   })
 
-  test('no reply is handed back to who gave it', async () => {
+  test('no delegation of a reply back to its sender', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays(
       'Ada',
@@ -206,7 +209,7 @@ describe.each(RULE_STACKS)('what the tools of a chain refuse on the %s stack', (
     expect(await results(room, 'delegate')).toEqual(['ALREADY_TRIGGERED'])
   })
 
-  test('no handing on in a space of another routing, nor in none', async () => {
+  test('no handoff in a space of another routing, nor without a space', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     const broadcast = await parley.space(room.human, [room.agents.Ada.id], { routing: 'BROADCAST', name: 'Elsewhere' })
     room.plays('Ada', [[enter(broadcast), mentions(room.agents.Bob)]])

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { AgentMember, Room } from '../../src/routing/route.ts'
-import { mentionChain, nextInTurn } from '../../src/routing/routes.ts'
+import type { AgentMember, Room } from '../../src/rules/routing.ts'
+import { mentionChain, nextInTurn } from '../../src/rules/routing.ts'
 
 function member(id: string, joinedAt: number): AgentMember {
   return { id, name: id, mind: 'STATELESS', joinedAt }
@@ -12,6 +12,7 @@ function roomOf(ids: string[], lastPicked: Room['lastPicked'] = null): Room {
   return {
     routing: 'MENTION_CHAIN',
     adminAgentId: null,
+    mentionNarrows: false,
     lastPicked,
     agents: ids.map((id, index) => member(id, index + 1)),
   }
@@ -30,12 +31,12 @@ function picks(room: Room, count: number): string[] {
   return picked
 }
 
-describe('whom a message wakes under MENTION_CHAIN', () => {
-  test('a human message wakes one agent: the oldest member first, then round and round in join order', () => {
+describe('the recipients of a message under MENTION_CHAIN', () => {
+  test('a human message wakes one agent: the oldest member first, then in rotation by join order', () => {
     expect(picks(roomOf(['a', 'b', 'c']), 7)).toEqual(['a', 'b', 'c', 'a', 'b', 'c', 'a'])
   })
 
-  test('a human message that mentions an agent wakes that one, and takes nobody’s turn', () => {
+  test('a human message that mentions an agent wakes that one, and uses nobody’s turn', () => {
     const room = roomOf(['a', 'b', 'c'])
     expect(picks(room, 1)).toEqual(['a'])
     const decision = mentionChain({ ...human, mentionedAgentId: 'c' }, room)
@@ -44,7 +45,7 @@ describe('whom a message wakes under MENTION_CHAIN', () => {
     expect(picks(room, 1)).toEqual(['b'])
   })
 
-  test('every other agent sleeps, and is told why', () => {
+  test('every other agent sleeps, with a reason', () => {
     const { sleeps } = mentionChain(human, roomOf(['a', 'b', 'c']))
     expect(sleeps.map(({ agent, kind, reason }) => [agent.id, kind, reason])).toEqual([
       ['b', 'NOT_ROUTED', 'Another agent was picked.'],
@@ -52,7 +53,7 @@ describe('whom a message wakes under MENTION_CHAIN', () => {
     ])
   })
 
-  test('an agent message wakes nobody: its mentions act when its run ends', () => {
+  test('an agent message wakes nobody: its mentions take effect when its run ends', () => {
     const { wakes, sleeps, picked } = mentionChain(
       { senderId: 'a', senderKind: 'AGENT', mentionedAgentId: 'b' },
       roomOf(['a', 'b', 'c']),
@@ -62,33 +63,33 @@ describe('whom a message wakes under MENTION_CHAIN', () => {
     expect(picked).toBeNull()
   })
 
-  test('nobody wakes where there is no agent', () => {
+  test('nobody wakes without agents', () => {
     expect(mentionChain(human, roomOf([]))).toEqual({ wakes: [], sleeps: [], picked: null })
   })
 })
 
 describe('the turn', () => {
-  test('goes on after the place of an agent that has left', () => {
+  test('continues after the position of an agent that has left', () => {
     const room = roomOf(['a', 'b', 'c', 'd'])
     expect(picks(room, 2)).toEqual(['a', 'b'])
     const without = { ...room, agents: room.agents.filter(({ id }) => id !== 'b') }
     expect(picks(without, 3)).toEqual(['c', 'd', 'a'])
   })
 
-  test('reaches a newcomer before it comes back to those who were there', () => {
+  test('reaches a newcomer before it returns to older members', () => {
     const room = roomOf(['a', 'b'])
     expect(picks(room, 2)).toEqual(['a', 'b'])
     const joined = { ...room, agents: [...room.agents, member('n', 9)] }
     expect(picks(joined, 4)).toEqual(['n', 'a', 'b', 'n'])
   })
 
-  test('orders agents that joined at the same moment by their ids', () => {
+  test('orders agents that joined at the same time by their ids', () => {
     const agents = [member('a', 1), member('b', 1), member('c', 1)]
     expect(nextInTurn({ agents, lastPicked: { id: 'b', joinedAt: 1 } })?.id).toBe('c')
     expect(nextInTurn({ agents, lastPicked: { id: 'bb', joinedAt: 1 } })?.id).toBe('c')
   })
 
-  test('is fair whatever happens: between two turns of one agent, everybody who was there all the time has had one', () => {
+  test('is always fair: between two turns of one agent, every permanent member has had one', () => {
     const change = fc.oneof(
       fc.constant({ type: 'message' as const }),
       fc.constant({ type: 'join' as const }),
@@ -112,7 +113,7 @@ describe('the turn', () => {
   })
 })
 
-/** Remembers, for each agent, who has been there and who has been picked since it was picked last. */
+/** Records, for each agent, the members and the picks since its last turn. */
 function watchFairness() {
   const since = new Map<string, { present: Set<string>; picked: Set<string> }>()
   return {
@@ -120,7 +121,7 @@ function watchFairness() {
       for (const { present } of since.values()) present.delete(id ?? '')
       since.delete(id ?? '')
     },
-    /** An agent is picked: who was there all the time since its last turn and has had none. */
+    /** An agent is picked: returns the permanent members without a turn since its last one. */
     passedOver(id: string, ids: string[]): string[] {
       const before = since.get(id)
       for (const { picked } of since.values()) picked.add(id)

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createCore } from '../../src/app/core.ts'
 import type { Claim } from '../../src/runs/claiming.ts'
-import type { HandBackReason } from '../../src/runs/lifecycle.ts'
+import type { HandBackReason } from '../../src/stores/run-store.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
 describe.skipIf(!hasPostgres)('claims', () => {
   let one: TestApplication
   let two: TestApplication
-  /** What two workers do with runs, by hand. */
+  /** The claims of two workers, called by the test. */
   let workers: ReturnType<typeof createCore>['lifecycle'][]
 
   beforeAll(async () => {
@@ -24,7 +24,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
   const db = () => one.app.platform.db.prisma
   const worker = (index: number) => workers[index] as (typeof workers)[number]
 
-  /** Runs of one agent, QUEUED. */
+  /** QUEUED runs of one agent. */
   async function queued(count: number, maxConcurrentRuns = 5): Promise<{ agentId: string; ids: string[] }> {
     const human = await one.human('Husam')
     const agent = await one.agent('Ada', { maxConcurrentRuns })
@@ -34,7 +34,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     return { agentId: agent.id, ids }
   }
 
-  /** As a worker does: it looks again, where another transaction had in hand what is next. */
+  /** Like a worker, it claims again if another transaction had locked the next row. */
   async function claimOne(index = 0): Promise<Claim> {
     const { claims, isMoreThere } = await worker(index).claim(1)
     if (isMoreThere) return claims[0] ?? claimOne(index)
@@ -42,7 +42,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     return claims[0] as Claim
   }
 
-  /** In how many seconds the run may be claimed again, by the database, which keeps milliseconds; null: it may not. */
+  /** The seconds until the run may be claimed again, by the database, which stores milliseconds; null: it may not. */
   async function pauseOf(id: string): Promise<number | null> {
     const [row] = await db().$queryRaw<{ pause: number | null }[]>`
       SELECT ceil(extract(epoch FROM "claimableAt" - clock_timestamp()) - 0.001)::float8 AS pause FROM "Run" WHERE id = ${id}`
@@ -53,36 +53,33 @@ describe.skipIf(!hasPostgres)('claims', () => {
   const LONG_AGO = new Date(0)
   const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', stopReason: 'FINISHED', summary: null })
 
-  test.each([1, 3])(
-    'of one human, however many, do not stand before the first of another: %i at a time',
-    async (places) => {
-      const { agentId } = await queued(40, places)
-      const before = await worker(0).claim(places)
-      expect(before.claims).toHaveLength(places)
-      const alice = await one.human('Alice')
-      const space = await one.space(alice, [agentId])
-      const [question] = (await one.send(alice, space.id, 'My one question')).runs
-      await finish(before.claims[0] as Claim)
-      const { run } = await claimOne()
-      expect(run.id).toBe(question?.id)
-      // What her question set off is hers too, though an agent sent it.
-      const data = { triggerSenderId: agentId, depth: 1 }
-      const [later] = (await one.send(alice, space.id, 'And another')).runs
-      await db().run.update({ where: { id: later?.id ?? '' }, data })
-      const [again] = (await one.send(alice, space.id, 'And one more')).runs
-      for (const claim of [...before.claims.slice(1), { run, attempt: run.attempt } as Claim]) await finish(claim)
-      const turns: boolean[] = []
-      for (let n = 0; n < 4; n += 1) {
-        const claim = await claimOne()
-        turns.push([later?.id, again?.id].includes(claim.run.id))
-        await finish(claim)
-      }
-      expect(turns.filter((isHers) => isHers)).toHaveLength(2)
-      await db().run.deleteMany({ where: { agentId } })
-    },
-  )
+  test.each([1, 3])('of one human, however many, do not delay the first of another: %i at a time', async (places) => {
+    const { agentId } = await queued(40, places)
+    const before = await worker(0).claim(places)
+    expect(before.claims).toHaveLength(places)
+    const alice = await one.human('Alice')
+    const space = await one.space(alice, [agentId])
+    const [question] = (await one.send(alice, space.id, 'My one question')).runs
+    await finish(before.claims[0] as Claim)
+    const { run } = await claimOne()
+    expect(run.id).toBe(question?.id)
+    // The runs of her question are hers too, though an agent sent the message.
+    const data = { triggerSenderId: agentId, depth: 1 }
+    const [later] = (await one.send(alice, space.id, 'And another')).runs
+    await db().run.update({ where: { id: later?.id ?? '' }, data })
+    const [again] = (await one.send(alice, space.id, 'And one more')).runs
+    for (const claim of [...before.claims.slice(1), { run, attempt: run.attempt } as Claim]) await finish(claim)
+    const turns: boolean[] = []
+    for (let n = 0; n < 4; n += 1) {
+      const claim = await claimOne()
+      turns.push([later?.id, again?.id].includes(claim.run.id))
+      await finish(claim)
+    }
+    expect(turns.filter((isHers) => isHers)).toHaveLength(2)
+    await db().run.deleteMany({ where: { agentId } })
+  })
 
-  test('of two workers that claim at once all the time never exceed what each agent may execute, and leave nothing', {
+  test('of two workers that claim concurrently never exceed the limit of any agent, and leave nothing', {
     timeout: 120_000,
   }, async () => {
     const most = [1, 2, 3, 5]
@@ -99,7 +96,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
       executing.push(...claims)
       const counts = Map.groupBy(executing, ({ run }) => run.agentId)
       for (const [agentId, runs] of counts) expect(runs.length).toBeLessThanOrEqual(limits.get(agentId) ?? 0)
-      // One in three goes on executing, another one each time.
+      // One in three continues, another one each time.
       round++
       for (const [n, claim] of executing.splice(0).entries()) {
         if ((n + round) % 3 > 0) await finish(claim)
@@ -110,7 +107,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     expect(seen.sort()).toEqual([...all].sort())
   })
 
-  test('are by age over all agents, and an agent that is full holds nobody up', async () => {
+  test('are ordered by age over all agents, and an agent at its limit delays no other', async () => {
     const full = await queued(6, 1)
     const other = await queued(1)
     const first = await claimOne()
@@ -126,7 +123,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     }
   })
 
-  test('take up first what goes on, however much that is new has waited meanwhile', async () => {
+  test('prefer runs to resume, however long new ones have waited', async () => {
     const lost = await queued(1)
     await claimOne()
     await queued(12, 1).then((many) => Promise.all(many.ids.map((id) => set(id, { claimableAt: LONG_AGO }))))
@@ -139,10 +136,10 @@ describe.skipIf(!hasPostgres)('claims', () => {
     for (let left = 12; left > 0; left--) await finish(await claimOne())
   })
 
-  test('wait for nobody: what another transaction has in hand is passed over, and looked at again soon', async () => {
+  test('do not wait: rows that another transaction has locked are skipped, and tried again soon', async () => {
     const { agentId, ids } = await queued(1)
     await one.app.platform.db.transaction(async (tx) => {
-      // As the end of a cycle has it, after its run.
+      // As at the end of a cycle, after its run.
       await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
       expect(await worker(1).claim(1)).toEqual({ claims: [], inboxes: [], isMoreThere: true })
     })
@@ -155,7 +152,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     ['fault', [1, 2, null]],
     ['outage', [1, 2, 4, 8, 16, 32, 60, 60]],
     ['handed-over', [0, 0, 0, 0, 0, 0]],
-  ])('given back after a %s are had again after %j seconds', async (reason, pauses) => {
+  ])('released after a %s are available again after %j seconds', async (reason, pauses) => {
     const { ids } = await queued(1)
     const id = ids[0] ?? ''
     for (const [index, pause] of pauses.entries()) {
@@ -174,13 +171,13 @@ describe.skipIf(!hasPostgres)('claims', () => {
     if (!ended) await finish(await claimOne())
   })
 
-  test('whose leases lapse are taken up three times, after growing pauses, and then have failed', async () => {
+  test('whose leases lapse are resumed three times, after growing pauses, and then fail', async () => {
     const { ids } = await queued(1)
     const id = ids[0] ?? ''
     for (const pause of [1, 2, null]) {
       await claimOne()
       await worker(1).lapse(id)
-      expect(await pauseOf(id)).toBe(null) // its worker lives
+      expect(await pauseOf(id)).toBe(null) // its worker is alive
       await set(id, { leaseUntil: LONG_AGO })
       await Promise.all([worker(0).lapse(id), worker(1).lapse(id)])
       expect(await pauseOf(id)).toBe(pause)
@@ -189,7 +186,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     expect(await one.run(id)).toMatchObject({ status: 'FAILED', error: expect.stringContaining('died 3 times') })
   })
 
-  test('that were taken over while their worker slept are no longer its own: it settles nothing', async () => {
+  test('that were taken over while their worker slept belong to the new worker: the old one settles nothing', async () => {
     const { ids, agentId } = await queued(2, 1)
     const id = ids[0] ?? ''
     const sleeper = await claimOne(0)

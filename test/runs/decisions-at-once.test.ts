@@ -13,7 +13,7 @@ const AGENTS = 10
 const CALLS_EACH = 5
 const PEOPLE = ['Alice', 'Bob', 'Carol', 'Dave']
 
-describe.skipIf(!hasPostgres || !canStartRedis())('decisions at the same moment', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('concurrent decisions', () => {
   let models: ModelServer
   let service: BookedService
   let stores: Awaited<ReturnType<typeof openStores>>
@@ -38,7 +38,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('decisions at the same moment'
     await models?.close()
   })
 
-  /** 50 calls of ten runs wait; of the people every second one is at the second server. */
+  /** 50 calls of ten runs wait; every second person is at the second server. */
   async function begin() {
     const [one, two] = entered as [(typeof entered)[0], (typeof entered)[0]]
     const { stage } = one
@@ -59,15 +59,19 @@ describe.skipIf(!hasPostgres || !canStartRedis())('decisions at the same moment'
     return { pending: pending.map(({ id }) => id as string), seated, agents, one, two }
   }
 
-  test('200 over 50 calls from two processes: one outcome each, and what is approved is carried out once', async () => {
+  test('200 decisions on 50 calls from two processes: one outcome each, and an approved call is executed once', async () => {
     const { pending, seated, agents, one, two } = await begin()
     const decide = async (id: string, by: number, approve: boolean): Promise<string> => {
       const { deciders } = by % 2 === 0 ? one : two
-      const decided = await deciders.decide(seated[by]!, id, approve)
+      // On a slow machine, the server refuses decisions that wait for more than 10 s: try again.
+      const decided = await until('the server has room', async () => {
+        const answer = await deciders.decide(seated[by]!, id, approve)
+        return answer.__typename !== 'RateLimitedError' && answer
+      })
       return decided.toolCall?.approval.state ?? decided.__typename
     }
     const answers = await Promise.all(
-      // Whoever comes first, of the calls some are approved and others denied.
+      // The first decision counts: some calls are approved and others denied.
       pending.flatMap((id, n) => seated.map(async (_, by) => ({ id, answer: await decide(id, by, (n + by) % 4 < 2) }))),
     )
     expect(answers).toHaveLength(200)

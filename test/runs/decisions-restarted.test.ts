@@ -5,7 +5,7 @@ import { startModelServer } from '../support/model-server.ts'
 import { startTestServer } from '../support/served.ts'
 
 test.each(RULE_STACKS)(
-  'what people decide outlives three restarts of the server, on the %s stack',
+  'decisions survive three restarts of the server, on the %s stack',
   {
     timeout: 120_000,
   },

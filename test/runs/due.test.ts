@@ -12,7 +12,7 @@ const ASK = {
 }
 const RUNS = 20
 
-/** Ask, or hang, as the last message says; done after an answer. */
+/** Calls a tool, or hangs, as the last message says; ends after a result. */
 function askOrHang(parley: TestApplication): void {
   parley.models.script(({ messages, step }) => {
     if (step > 0) return [{ text: 'Noted.' }]
@@ -20,7 +20,7 @@ function askOrHang(parley: TestApplication): void {
   })
 }
 
-describe.skipIf(!hasPostgres)('what has a time', () => {
+describe.skipIf(!hasPostgres)('time limits', () => {
   const opened: TestApplication[] = []
   afterEach(async () => {
     await Promise.all(opened.splice(0).map((parley) => parley.close()))
@@ -55,7 +55,7 @@ describe.skipIf(!hasPostgres)('what has a time', () => {
       expect(calls.map(({ status }) => status)).toEqual(Array(RUNS).fill('TIMED_OUT'))
     })
 
-    test(`${RUNS} of ${RUNS} runs fail after the longest time, and let go of the model`, async () => {
+    test(`${RUNS} of ${RUNS} runs fail at the time limit, and cancel their model calls`, async () => {
       const parley = await open({ clock, settings: { PARLEY_MAX_RUN_SECONDS: '3' } })
       const { human, space } = await parley.room('Ada', { maxConcurrentRuns: RUNS })
       askOrHang(parley)
@@ -70,7 +70,7 @@ describe.skipIf(!hasPostgres)('what has a time', () => {
     })
   })
 
-  test('a call times out while every place is taken', async () => {
+  test('a call times out while every place is in use', async () => {
     const settings = { PARLEY_WORKER_CONCURRENCY: '1', PARLEY_TOOL_WAIT_SECONDS: '1' }
     const parley = await open({ settings })
     const { human, space } = await parley.room('Ada', { tools: [ASK] })
@@ -87,7 +87,7 @@ describe.skipIf(!hasPostgres)('what has a time', () => {
     expect(await parley.runWhen(asking)).toMatchObject({ status: 'COMPLETED' })
   })
 
-  test("a run's time stands still while it waits for a tool that was given a time of its own", async () => {
+  test("a run's time stops while it waits for a tool with its own time limit", async () => {
     const parley = await open({ settings: { PARLEY_MAX_RUN_SECONDS: '4', PARLEY_TOOL_WAIT_SECONDS: '60' } })
     const patient = await parley.room('Ada', { tools: [{ ...ASK, timeoutMs: 6000 }] })
     const hasty = await parley.room('Bob', { tools: [ASK] })
@@ -102,7 +102,7 @@ describe.skipIf(!hasPostgres)('what has a time', () => {
     expect(Number(run.finishedAt) - Number(run.startedAt)).toBeGreaterThan(5500)
   })
 
-  test('a run whose process died in it is over in time as well, and its agent has the place again', async () => {
+  test('a run of a dead process also ends in time, and its agent has the place again', async () => {
     const dead = await open({ worker: false, settings: { PARLEY_MAX_RUN_SECONDS: '2' } })
     const { human, space } = await dead.room('Ada', { maxConcurrentRuns: 1 })
     const run = await begin(dead, human, space.id, 'Hello')
@@ -116,7 +116,7 @@ describe.skipIf(!hasPostgres)('what has a time', () => {
   })
 })
 
-describe.skipIf(!hasPostgres)('a stop that comes between the claim and the worker that learns of it', () => {
+describe.skipIf(!hasPostgres)('a stop between the claim and the worker that reads it', () => {
   let parley: TestApplication
   let held: (() => void)[] = []
   let holds = false
@@ -128,7 +128,7 @@ describe.skipIf(!hasPostgres)('a stop that comes between the claim and the worke
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('lets go of the model and the place, three times of three', async () => {
+  test('cancels the model call and releases the place, three times of three', async () => {
     const { human, space } = await parley.room('Ada')
     parley.models.script(({ messages }) =>
       messages.at(-1)?.text.includes('hang') ? [{ hang: true }] : [{ text: 'Yes.' }],
@@ -137,7 +137,7 @@ describe.skipIf(!hasPostgres)('a stop that comes between the claim and the worke
       holds = true
       const { runs } = await parley.send(human, space.id, `Please hang ${n}`)
       const runId = runs[0]?.id ?? ''
-      await until('the worker is held', () => held.length === 1)
+      await until('the worker is paused', () => held.length === 1)
       expect(await parley.run(runId)).toMatchObject({ status: 'RUNNING' })
       await parley.app.domain.control.stopRun(human, { runId, cascade: false })
       holds = false
@@ -151,11 +151,11 @@ describe.skipIf(!hasPostgres)('a stop that comes between the claim and the worke
   })
 })
 
-/** A look a second, on a busy machine; a model that says nothing is given up after a minute. */
+/** One poll per second, on a busy machine; a silent model is abandoned after a minute. */
 const HEARD_WITHIN = { timeoutMs: 10_000 }
 
-describe.skipIf(!hasPostgres)('a stop whose signal got lost', () => {
-  test('is heard all the same: the model is let go of', async () => {
+describe.skipIf(!hasPostgres)('a stop whose signal was lost', () => {
+  test('still works: the model call is canceled', async () => {
     const parley = await startApplication({ stack: 'postgres' })
     const { human, space } = await parley.room('Ada')
     parley.models.script(() => [{ hang: true }])
@@ -169,7 +169,7 @@ describe.skipIf(!hasPostgres)('a stop whose signal got lost', () => {
     void request.ended.then((reason) => {
       end = reason
     })
-    await until('the model is let go of', () => end === 'aborted', HEARD_WITHIN)
+    await until('the model request is canceled', () => end === 'aborted', HEARD_WITHIN)
     await parley.close()
   })
 })

@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 /** The results of the last step's calls, as the model gets them. */
 const results = ({ messages }: ModelRequest) => messages.flatMap(({ role, text }) => (role === 'tool' ? [text] : []))
 
-describe.each(RULE_STACKS)('a run whose message was ended by somebody else, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a run whose message was finished by another process, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -19,13 +19,13 @@ describe.each(RULE_STACKS)('a run whose message was ended by somebody else, on t
 
   const db = () => parley.app.platform.db.prisma
 
-  /** As a worker that slept while it tidied up writes it, or a hand in the database. */
+  /** As a worker that slept during its cleanup writes it, or an operator in the database. */
   async function endMessageOf(agentId: string, spaceId: string) {
-    const message = await until('the message has begun', async () => (await messagesOf(parley, spaceId, agentId))[0])
+    const message = await until('the message has started', async () => (await messagesOf(parley, spaceId, agentId))[0])
     await db().message.update({ where: { id: message.id }, data: { status: 'INTERRUPTED', routedAt: new Date() } })
   }
 
-  /** A run whose first call's message is ended from outside while the model still writes that call. */
+  /** A run whose first call's message another process finishes while the model still writes that call. */
   async function endedInTheMiddle(input: Partial<CreateAgentInput>, call: (spaceId: string) => [string, string[]]) {
     const { human, agent, space } = await parley.room('Ada', input)
     const [toolCall, pieces] = call(space.id)
@@ -47,7 +47,7 @@ describe.each(RULE_STACKS)('a run whose message was ended by somebody else, on t
       'SPACE_TOOLS',
       (id: string): [string, string[]] => ['sendSpaceMessage', [`{"spaceId":"${id}","text":"Hello `, 'there"}']],
     ],
-  ] as const)('with the tools of %s: the model is told, and the run comes to its end', async (toolset, call) => {
+  ] as const)('with the tools of %s: the model gets an error, and the run ends', async (toolset, call) => {
     const { run, messages, calls, told } = await endedInTheMiddle({ toolset }, call)
     expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
     expect(messages).toMatchObject([{ status: 'INTERRUPTED' }])
@@ -55,7 +55,7 @@ describe.each(RULE_STACKS)('a run whose message was ended by somebody else, on t
     expect(told.map((text) => JSON.parse(text).error.code)).toEqual(['MESSAGE_ENDED'])
   })
 
-  test('a call that shows: it is carried out, and the run comes to its end', async () => {
+  test('executes a visible call, and ends', async () => {
     const inputSchema = { type: 'object', properties: { title: { type: 'string' } } }
     const chart = { name: 'chart', description: 'Draws.', inputSchema, execution: 'INTERNAL', visible: true } as const
     const { run, messages, calls } = await endedInTheMiddle({ tools: [chart] }, () => ['chart', ['{"title":', '"Up"}']])
@@ -64,13 +64,13 @@ describe.each(RULE_STACKS)('a run whose message was ended by somebody else, on t
     expect(calls).toMatchObject([{ status: 'DONE', output: { title: 'Up' } }])
   })
 
-  test('it says what it says next in a message of its own', async () => {
+  test('posts its next text in a new message', async () => {
     const { human, agent, space } = await parley.room('Ada', { toolset: 'SPACE_TOOLS' })
     const say = (text: string): ModelAction => ({ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text } })
     const { promise, open } = gate()
     parley.models.script(steps([say('One')], [{ gate: promise }, say('Two')], [say('Three')]))
     const { runs } = await parley.send(human, space.id, 'Go')
-    await until('the first part stands', async () => parley.models.requests.length === 2)
+    await until('the first part exists', async () => parley.models.requests.length === 2)
     await endMessageOf(agent.id, space.id)
     open()
     expect(await parley.runWhen(runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED', attempt: 1 })

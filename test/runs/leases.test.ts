@@ -4,7 +4,7 @@ import { startApplication, type TestApplication } from '../support/application.t
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-/** Connections of its pool. */
+/** The connections of its pool. */
 const POOL = 8
 
 describe.skipIf(!hasPostgres)('the lease of a run', () => {
@@ -24,7 +24,7 @@ describe.skipIf(!hasPostgres)('the lease of a run', () => {
     await parley?.close()
   })
 
-  test('is renewed also while work has taken every connection of the pool', async () => {
+  test('is renewed even if other work uses every connection of the pool', async () => {
     const { prisma } = parley.app.platform.db
     parley.models.script(() => [{ hang: true }])
     const { human, space } = await parley.room()
@@ -41,7 +41,7 @@ describe.skipIf(!hasPostgres)('the lease of a run', () => {
         { maxWait: 20_000, timeout: 25_000 },
       ),
     )
-    await until('all are taken', async () => {
+    await until('all connections are in use', async () => {
       const { rows } = await direct.query(
         `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'`,
       )
@@ -57,7 +57,7 @@ describe.skipIf(!hasPostgres)('the lease of a run', () => {
       )
       return rows[0]?.renewed === true && rows[0].claimableAt === null
     }
-    await until('it is renewed', isRenewed, { timeoutMs: 8000 })
+    await until('the lease is renewed', isRenewed, { timeoutMs: 8000 })
     goOn.resolve()
     await Promise.all(holding)
     await parley.app.domain.control.stopRun(human, { runId, cascade: false })

@@ -51,7 +51,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     expect(parley.models.refusals).toEqual([])
   })
 
-  test('fails with what the provider said, without its secrets, and the space goes on', async () => {
+  test('fails with the error of the provider, without its secrets, and the space continues', async () => {
     const { human, space } = await parley.room('Bob')
     parley.models.script(() => [{ error: 'Incorrect API key provided: sk-verysecret123.', status: 401 }])
     const first = await parley.send(human, space.id, 'Hello')
@@ -66,7 +66,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     expect((await parley.runWhen(second.runs[0]?.id ?? '')).status).toBe('COMPLETED')
   })
 
-  test('that loses the model in mid-message keeps what had streamed as INTERRUPTED, and estimates what it cost', async () => {
+  test('that loses the model during a message keeps the streamed text as INTERRUPTED, and estimates its cost', async () => {
     const { human, space } = await parley.room('Cyd')
     parley.models.script(() => [
       {
@@ -84,7 +84,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     expect(JSON.stringify(message?.parts)).toContain('This will')
   })
 
-  test('is stopped in mid-message: CANCELED, its message INTERRUPTED, and nothing is published after the answer', async () => {
+  test('is stopped during a message: CANCELED, its message INTERRUPTED, and nothing is published after the response', async () => {
     const { human, space } = await parley.room('Dan')
     let release = () => {}
     const held = new Promise<void>((resolve) => {
@@ -95,8 +95,8 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     ])
     const { runs } = await parley.send(human, space.id, 'Count')
     const runId = runs[0]?.id ?? ''
-    await until('the message has begun', async () => (await parley.eventsOf(runId)).includes('RunToolInputDelta'))
-    await until('it has a draft', async () => {
+    await until('the message has started', async () => (await parley.eventsOf(runId)).includes('RunToolInputDelta'))
+    await until('the message has a draft', async () => {
       const [, message] = await parley.messages(space.id)
       return message && (await parley.app.platform.log.drafts(`space:${space.id}`, [message.id])).size > 0
     })
@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     expect((await parley.messages(space.id)).length).toBe(2)
   })
 
-  test('two messages of one step come one after the other, in the order of the calls', async () => {
+  test('two messages of one step appear in the order of the calls', async () => {
     const { human, space } = await parley.room('Eve')
     parley.models.script(
       steps([
@@ -129,7 +129,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     ])
   })
 
-  test('a bad input, an unknown tool and broken JSON are results that the model sees, not the end', async () => {
+  test('a bad input, an unknown tool and broken JSON are results that the model reads, and do not end the run', async () => {
     const { human, space } = await parley.room('Fay')
     parley.models.script(
       steps(

@@ -24,7 +24,7 @@ describe.skipIf(!hasPostgres)('limits over two processes on PostgreSQL and Redis
   })
   beforeEach(() => one.models.reset())
 
-  test('max concurrent runs per agent: five execute at once over all processes, further ones wait as QUEUED', async () => {
+  test('max concurrent runs per agent: five execute concurrently over all processes, further ones wait as QUEUED', async () => {
     const human = await one.human('Husam')
     const agent = await one.agent('Ada')
     const spaces = await Promise.all(Array.from({ length: 8 }, () => one.space(human, [agent.id])))
@@ -64,7 +64,7 @@ describe.skipIf(!hasPostgres)('limits over two processes on PostgreSQL and Redis
     expect(await one.runWhen(second.runs[0]?.id ?? '')).toMatchObject({ status: 'COMPLETED' })
   })
 
-  test('dedup: 20 (agent, message) pairs routed 50 times each at once from two processes are 20 runs', async () => {
+  test('dedup: 20 (agent, message) pairs routed 50 times each, concurrently from two processes, are 20 runs', async () => {
     const human = await one.human('Husam')
     const agents = await Promise.all(Array.from({ length: 4 }, (_, n) => one.agent(`Agent ${n}`)))
     one.models.script(() => [{ text: 'Seen.' }])
@@ -96,10 +96,9 @@ describe('loop protection under BROADCAST', () => {
   afterEach(() => parley?.close())
 
   test.each([2, 3, 5])(
-    '%i agents that always answer stop at the greatest depth or number of runs, and say LOOP_LIMIT',
+    '%i agents that always respond stop at the greatest depth or number of runs, with LOOP_LIMIT',
     async (count) => {
       parley = await startApplication({
-        stack: 'embedded',
         settings: { PARLEY_MAX_CHAIN_DEPTH: '4', PARLEY_MAX_ROOT_RUNS: '12' },
       })
       const human = await parley.human('Husam')
@@ -112,7 +111,7 @@ describe('loop protection under BROADCAST', () => {
       const { message } = await parley.send(human, space.id, 'Discuss')
       const { prisma } = parley.app.platform.db
       await until(
-        'nothing runs any more',
+        'all runs have ended',
         async () => (await prisma.run.count({ where: { status: { in: ['QUEUED', 'RUNNING'] } } })) === 0,
       )
       const runs = await prisma.run.findMany({ where: { rootId: message.id } })
@@ -124,22 +123,22 @@ describe('loop protection under BROADCAST', () => {
       expect(again.runs).toHaveLength(count)
       expect(before).toBeGreaterThan(count)
       await until(
-        'nothing runs any more',
+        'all runs have ended',
         async () => (await prisma.run.count({ where: { status: { in: ['QUEUED', 'RUNNING'] } } })) === 0,
       )
     },
   )
 })
 
-describe('an agent that knows its own runs', () => {
+describe('an agent and its own runs', () => {
   let parley: TestApplication
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'embedded' })
+    parley = await startApplication()
   })
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('ACTIVE RUNS names this run first and every other with its trigger; get_my_runs and stop_run act on them', async () => {
+  test('ACTIVE RUNS lists this run first and every other with its trigger; get_my_runs and stop_run work on them', async () => {
     const { human, space } = await parley.room('Ops', {}, { name: 'Project Alpha' })
     const hold = gate()
     parley.models.script(
@@ -193,7 +192,7 @@ describe('an agent that knows its own runs', () => {
     })
   })
 
-  test('stop_run is for its own other runs only', async () => {
+  test("stop_run stops only the agent's own other runs", async () => {
     const { human, space } = await parley.room('Lone')
     const another = await parley.room('Another')
     parley.models.script(forAgent('Another', steps([{ hang: true }])))
@@ -218,7 +217,7 @@ describe('an agent that knows its own runs', () => {
     await parley.app.domain.control.stopRun(another.human, { runId: living, cascade: false })
   })
 
-  test('a cascade stops every run that the stopped one set off', async () => {
+  test('a cascade stops every run that the stopped one triggered', async () => {
     const human = await parley.human('Husam')
     const [boss, worker] = [await parley.agent('Boss'), await parley.agent('Hand')]
     const space = await parley.space(human, [boss.id, worker.id])

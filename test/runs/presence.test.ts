@@ -7,11 +7,11 @@ import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
 const SOMEBODY_ELSE = 7
-/** What is left of a lease that no worker has which lives, and of one that was just renewed. */
+/** The remaining time of a lease whose worker is dead, and of one that was just renewed. */
 const OVERDUE = "interval '5 seconds'"
 const RENEWED = "interval '10 seconds'"
 
-describe.skipIf(!hasPostgres)('a run that executes', () => {
+describe.skipIf(!hasPostgres)('an executing run', () => {
   let parley: TestApplication
   let lifecycle: ReturnType<typeof createCore>['lifecycle']
   let connections: pg.Client[] = []
@@ -41,7 +41,7 @@ describe.skipIf(!hasPostgres)('a run that executes', () => {
   async function gone(connection: pg.Client): Promise<void> {
     const { rows } = await connection.query('SELECT pg_backend_pid() AS pid')
     await connection.end()
-    await until('its connection is over', async () => !(await stands(rows[0].pid)))
+    await until('its connection is closed', async () => !(await stands(rows[0].pid)))
   }
 
   async function stands(pid: number): Promise<boolean> {
@@ -49,15 +49,15 @@ describe.skipIf(!hasPostgres)('a run that executes', () => {
     return rows.length > 0
   }
 
-  /** As if nothing had been restarted lately. */
+  /** As if nothing had restarted recently. */
   const settled = (connection: pg.Client) =>
-    until('it has stood for long enough', async () => {
+    until('it has been connected for long enough', async () => {
       const sql =
         "SELECT backend_start < now() - interval '5 seconds' AS old FROM pg_stat_activity WHERE pid = pg_backend_pid()"
       return (await connection.query(sql)).rows[0].old
     })
 
-  /** The id of a run in the hands of this process. */
+  /** The id of a run that this process has claimed. */
   async function executing(): Promise<string> {
     const { human, space } = await parley.room()
     const id = (await parley.send(human, space.id, 'Hello')).runs[0]?.id ?? ''
@@ -65,14 +65,14 @@ describe.skipIf(!hasPostgres)('a run that executes', () => {
     return id
   }
 
-  /** Whether it may be taken from its worker when so much of the lease is left. */
+  /** Whether another worker may take it over with that much of the lease left. */
   const isTaken = async (id: string, left: string) => {
     await db().$executeRawUnsafe(`UPDATE "Run" SET "leaseUntil" = clock_timestamp() + ${left} WHERE id = $1`, id)
     await lifecycle.lapse(id)
     return (await parley.run(id)).claimableAt !== null
   }
 
-  test('is taken from a worker whose connection is gone, before its lease is over', async () => {
+  test('is taken over from a worker whose connection is gone, before its lease ends', async () => {
     const [own, other] = [await present(parley.app.platform.worker), await present(SOMEBODY_ELSE)]
     await settled(other)
     const id = await executing()
@@ -81,12 +81,12 @@ describe.skipIf(!hasPostgres)('a run that executes', () => {
     expect(await isTaken(id, OVERDUE)).toBe(true)
   })
 
-  test('is not taken from a worker without a connection that has renewed its lease lately', async () => {
+  test('is not taken over from a worker without a connection that has renewed its lease recently', async () => {
     await settled(await present(SOMEBODY_ELSE))
     expect(await isTaken(await executing(), RENEWED)).toBe(false)
   })
 
-  test('is not taken from anybody while all have just lost their connections', async () => {
+  test('is not taken over while all workers have just lost their connections', async () => {
     const id = await executing()
     expect(await isTaken(id, OVERDUE)).toBe(false)
     const back = await present(SOMEBODY_ELSE)
@@ -97,7 +97,7 @@ describe.skipIf(!hasPostgres)('a run that executes', () => {
 })
 
 describe.skipIf(!hasPostgres)('a process that executes runs', () => {
-  test('is present while it lives, also before its first run, and again when its connection was broken', async () => {
+  test('is present while it lives, even before its first run, and again after a lost connection', async () => {
     const parley = await startApplication({ stack: 'postgres' })
     try {
       const { db, worker } = parley.app.platform

@@ -2,20 +2,23 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import type { Agent } from '../../src/agents/agents.ts'
 import type { RunStatus } from '../../src/generated/prisma/client.ts'
+import { runCursor, runsRequest } from '../../src/graphql/connections.ts'
 import { encodeIdCursor } from '../../src/lib/id-cursor.ts'
 import type { PageArguments } from '../../src/lib/page.ts'
 import { createRunReading, type RunReading } from '../../src/runs/reading.ts'
-import { runCursor, runsRequest } from '../../src/schema/connections.ts'
-import { DATABASES, type Domain, openDomain } from '../support/domain.ts'
+import { type Domain, openDomain, RULE_DATABASES } from '../support/domain.ts'
 
-describe.each(DATABASES)("an agent's runs on %s", (database) => {
+describe.each(RULE_DATABASES)("an agent's runs on %s", (database) => {
   let domain: Domain
   let reading: RunReading
   let ada: HumanViewer
   let bob: HumanViewer
   let helper: Agent
   let other: Agent
-  /** Of `helper`, oldest first: in Ada's space, there and in the shared one, a failed one in the shared one, a service's. */
+  /**
+   * Of `helper`, oldest first: in Ada's space, there and in the shared one, a failed one in the shared one, a
+   * service's.
+   */
   let runIds: string[]
   let otherRunId: string
   let service: Viewer
@@ -50,20 +53,20 @@ describe.each(DATABASES)("an agent's runs on %s", (database) => {
   }
   const at = (index: number) => runCursor({ id: runIds[index]!, agentId: helper.id })
 
-  test('newest first, those that the viewer may see', async () => {
+  test('newest first, if the viewer may see them', async () => {
     expect(await pageOf(domain.admin)).toEqual([[3, 2, 1, 0], false, false])
     expect(await pageOf(ada)).toEqual([[2, 1, 0], false, false])
     expect(await pageOf(bob)).toEqual([[2, 1], false, false])
     expect(await pageOf(service)).toEqual([[3], false, false])
   })
 
-  test('of the statuses asked for', async () => {
+  test('of the requested statuses', async () => {
     expect(await pageOf(ada, {}, ['FAILED'])).toEqual([[2], false, false])
     expect(await pageOf(ada, {}, ['COMPLETED', 'QUEUED'])).toEqual([[1, 0], false, false])
     expect(await pageOf(ada, {}, [])).toEqual([[], false, false])
   })
 
-  test('page by page, the flags of what the viewer may see', async () => {
+  test('page by page, with flags for the visible runs', async () => {
     expect(await pageOf(ada, { first: 1 })).toEqual([[2], false, true])
     expect(await pageOf(ada, { first: 1, after: at(2) })).toEqual([[1], true, true])
     expect(await pageOf(ada, { first: 2, after: at(1) })).toEqual([[0], true, false])
@@ -75,7 +78,7 @@ describe.each(DATABASES)("an agent's runs on %s", (database) => {
     expect(await pageOf(ada, { first: 9, after: at(2) }, ['FAILED'])).toEqual([[], true, false])
   })
 
-  test('each agent has a page of its own; the cursor of one is none of another', async () => {
+  test('each agent has its own page; the cursor of one is invalid for another', async () => {
     const agentIds = [other.id, helper.id, other.id]
     const pages = await reading.pageMany(ada, agentIds, runsRequest({ first: 1 }), null)
     const ids = pages.map((page) => ('items' in page ? page.items.map(({ id }) => id) : page.code))

@@ -19,7 +19,7 @@ function shuffled<T>(items: T[]): T[] {
 }
 
 test.skipIf(!hasPostgres)(
-  '5 parallel waiting calls over a restart of every process, answered in random order by two people: each lands on its call',
+  '5 parallel waiting calls survive a restart of every process, and each gets its own result, in random order from two people',
   async () => {
     const stores = await startApplication({ stack: 'postgres', worker: false })
     const before = await startApplication({ stack: 'postgres', beside: stores })

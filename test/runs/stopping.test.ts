@@ -7,7 +7,7 @@ import { steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-/** Stops at so many moments of a run's beginning, each so much later after its message than the one before. */
+/** Stops at several moments of a run's start, each later after its message than the previous one. */
 const STOPS = 25
 const STEP_MS = 12
 const LET_GO_WITHIN_MS = 1000
@@ -42,7 +42,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     expect(await parley.eventsOf(runId)).toEqual(['RunCanceled'])
   })
 
-  test('before the first token: the request to the model is given up', async () => {
+  test('before the first token: the model request is canceled', async () => {
     const { human, space } = await parley.room('Early')
     parley.models.script(() => [{ hang: true }])
     const { runs } = await parley.send(human, space.id, 'Hello')
@@ -52,7 +52,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     expect(await parley.eventsOf(runs[0]?.id ?? '')).toEqual(['RunStarted', 'RunCanceled'])
   })
 
-  test('whenever it comes while a run begins: within a second no model is asked any more', async () => {
+  test('at any time during the start: within a second there are no more model requests', async () => {
     const { human, space } = await parley.room('Any')
     const letGo: { runId: string; end: string; at: number }[] = []
     parley.models.script(({ ended, instructions }) => {
@@ -82,7 +82,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     await expect(stop(human, runs[0]?.id ?? '')).rejects.toMatchObject({ code: 'CONFLICT' })
   })
 
-  test('is for members: to a stranger the run does not exist', async () => {
+  test('by a stranger: the run does not exist', async () => {
     const { human, space } = await parley.room('Private')
     const stranger = await parley.human('Stranger')
     parley.models.script(() => [{ hang: true }])
@@ -120,7 +120,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
       headers: { 'x-secret': 'hush' },
     })
 
-    test('that never answers: the answer comes at once, and the call is CANCELED', async () => {
+    test('that never responds: the response comes at once, and the call is CANCELED', async () => {
       const { human, space } = await parley.room('Stuck', { tools: [tool('/never')] })
       parley.models.script(steps([{ toolCall: 'weather', input: { city: 'Aden' } }]))
       const { runs } = await parley.send(human, space.id, 'Weather?')
@@ -131,7 +131,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
       expect((await parley.eventsOf(runs[0]?.id ?? '')).at(-1)).toBe('RunCanceled')
     })
 
-    test('an HTTP tool gets its input as JSON with the call as Idempotency-Key, and its answer is the result', async () => {
+    test('an HTTP tool gets its input as JSON with the call as Idempotency-Key, and its response is the result', async () => {
       const { human, space } = await parley.room('Sky', { tools: [tool('/weather')] })
       parley.models.script(steps([{ toolCall: 'weather', input: { city: 'Aden' } }], [{ text: 'Clear.' }]))
       const { runs } = await parley.send(human, space.id, 'Weather?')
@@ -142,7 +142,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     })
   })
 
-  test('what a step saw is what the model was sent, word for word', async () => {
+  test('the record of a step equals the prompt, word for word', async () => {
     const { human, space } = await parley.room('Glass')
     parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'One.' } }], [{ text: 'Said it.' }]))
     const { runs } = await parley.send(human, space.id, 'Show me')

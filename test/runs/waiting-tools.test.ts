@@ -20,7 +20,7 @@ const CHART: ToolInput = {
   visible: true,
 }
 
-describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('waiting tools, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -40,7 +40,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
   const waitingOf = async (runId: string) =>
     (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId)?.filter(({ status }) => status === 'WAITING') ?? []
 
-  /** The results that the model got with its second generation. */
+  /** The results in the prompt of the second generation. */
   const resultsIn = (request: ModelRequest) =>
     request.messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
 
@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     expect(parley.models.refusals).toEqual([])
   })
 
-  test.each([[false], [0], [''], [null], [[]]])('the falsy result %j is an answer', async (result) => {
+  test.each([[false], [0], [''], [null], [[]]])('the falsy result %j counts', async (result) => {
     const { human, space } = await room([ASK])
     parley.models.script(steps([{ toolCall: 'ask', input: { question: 'Well?' } }], [{ text: 'Noted.' }]))
     const { runs } = await parley.send(human, space.id, 'Ask me')
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     expect(told).toBe(typeof result === 'string' ? result : JSON.stringify(result))
   })
 
-  test('several calls of one step are answered in any order by different people, and each answer lands on its call', async () => {
+  test('several calls of one step get results in any order from different people, and each result reaches its call', async () => {
     const { human, space } = await room([ASK])
     const other = await parley.human('Ahmad')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
@@ -110,7 +110,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     )
   })
 
-  test('50 submissions of one result at once: one counts, the others get ConflictError', async () => {
+  test('50 concurrent submissions of one result: one counts, the others get ConflictError', async () => {
     const { human, space } = await room([ASK])
     parley.models.script(steps([{ toolCall: 'ask', input: { question: 'Which?' } }], [{ text: 'OK.' }]))
     const { runs } = await parley.send(human, space.id, 'Ask me')
@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     expect(parley.models.requests.filter(({ step }) => step === 1)).toHaveLength(1)
   })
 
-  test('an EXTERNAL call is seen and answered by a service that was granted the agent, and by nobody else', async () => {
+  test('only a service with the agent granted sees and answers an EXTERNAL call', async () => {
     const { human, agent, space } = await room([LOOK_UP])
     const service: ServiceViewer = {
       scope: 'SERVICE',
@@ -159,6 +159,20 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     expect(call).toMatchObject({ status: 'DONE', output: { bars: [1, 2] } })
   })
 
+  test.each(['admin', 'member'])(
+    'the %s cannot submit the result of a call that the server executes itself',
+    async (who) => {
+      const { human, space } = await room([CHART])
+      parley.models.script(steps([{ toolCall: 'chart', input: {} }], [{ text: 'Drawn.' }]))
+      const { runs } = await parley.send(human, space.id, 'Draw')
+      const run = await parley.runWhen(runs[0]?.id ?? '')
+      const [call] = (await parley.app.domain.toolCalls.ofRuns([run.id])).get(run.id) ?? []
+      await expect(submit(who === 'admin' ? parley.admin : human, call?.id ?? '', 1)).rejects.toThrow(
+        'The server executes this call itself: no result can be submitted.',
+      )
+    },
+  )
+
   test('a bad input of a visible tool goes back to the model and shows as a FAILED part', async () => {
     const { human, space } = await room([ASK])
     parley.models.script(steps([{ toolCall: 'ask', input: { wrong: 1 } }], [{ text: 'Sorry.' }]))
@@ -172,7 +186,7 @@ describe.each(RULE_STACKS)('tools that wait, on the %s stack', (stack) => {
     })
   })
 
-  test('stopping a waiting run cancels its calls: an answer after that is a ConflictError', async () => {
+  test('stopping a waiting run cancels its calls: a later result is a ConflictError', async () => {
     const { human, space } = await room([ASK])
     parley.models.script(steps([{ toolCall: 'ask', input: { question: 'Still?' } }]))
     const { runs } = await parley.send(human, space.id, 'Ask')
@@ -190,8 +204,8 @@ describe('the deadlines of waiting', () => {
   let parley: TestApplication
   afterAll(() => parley?.close())
 
-  test('a call that nobody answers in time gives the model a typed result, and the run goes on', async () => {
-    parley = await startApplication({ stack: 'embedded', settings: { PARLEY_TOOL_WAIT_SECONDS: '1' } })
+  test('a call without a result in time gives the model a typed result, and the run continues', async () => {
+    parley = await startApplication({ settings: { PARLEY_TOOL_WAIT_SECONDS: '1' } })
     const { human, space } = await parley.room('Ada', { tools: [ASK] })
     parley.models.script(steps([{ toolCall: 'ask', input: { question: 'Anybody?' } }], [{ text: 'Nobody.' }]))
     const { runs } = await parley.send(human, space.id, 'Ask')
@@ -203,12 +217,12 @@ describe('the deadlines of waiting', () => {
   })
 })
 
-describe('the longest run', () => {
+describe('the time limit of a run', () => {
   let parley: TestApplication
   afterAll(() => parley?.close())
 
   test('fails after PARLEY_MAX_RUN_SECONDS, waiting included', async () => {
-    parley = await startApplication({ stack: 'embedded', settings: { PARLEY_MAX_RUN_SECONDS: '2' } })
+    parley = await startApplication({ settings: { PARLEY_MAX_RUN_SECONDS: '2' } })
     const { human, space } = await parley.room('Ada', { tools: [ASK] })
     parley.models.script(({ messages }) =>
       messages.at(-1)?.text.includes('hang') ? [{ hang: true }] : [{ toolCall: 'ask', input: { question: '?' } }],

@@ -57,13 +57,13 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     ['MAX_STEPS', () => [note('a')], { maxSteps: 2 }],
     ['MAX_TOOL_CALLS', () => [note('a'), note('b')], { maxToolCalls: 3 }],
     ['TOKEN_BUDGET', () => [note('a'), { usage: { inputTokens: 10, outputTokens: 900 } }], { tokenBudget: 500 }],
-  ])('%s: it came to an end of its own', async (stopReason, script, input) => {
+  ])('%s: it ended by itself', async (stopReason, script, input) => {
     const { runId } = await asked(script, input)
     await parley.runWhen(runId)
     expect(await runOf(runId)).toMatchObject({ status: 'COMPLETED', stopReason, stoppedBy: null })
   })
 
-  test('calls beyond the most that a run may make are not carried out, and the model is told', async () => {
+  test('calls beyond the maximum of a run are not executed, and the model gets an error', async () => {
     const { agent, runId } = await asked(() => [note('a'), note('b'), note('c')], { maxToolCalls: 2 })
     await parley.runWhen(runId)
     const memories = await parley.app.domain.memories.listMany([agent.id])
@@ -74,22 +74,30 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     expect((await parley.eventsOf(runId)).filter((type) => type === 'RunToolReturned')).toHaveLength(3)
   })
 
-  test('without a number of its own an agent has five calls for each step', async () => {
+  test('by default an agent has five calls for each step', async () => {
     const agent = await parley.agent('Eve', { maxSteps: 3 })
     const admin = await parley.clientOf(parley.admin)
     const query = 'query ($id: ID!) { agent(id: $id) { internals { maxToolCalls } } }'
     expect((await ask(query, { id: agent.id }, admin)).agent.internals.maxToolCalls).toBe(15)
   })
 
-  test('MODEL_FAILED: the room sees that, and the first line of why', async () => {
+  test('MODEL_FAILED: the space gets that, with what its members can do; admins get the first line of the reason', async () => {
     const { runId } = await asked(refused)
     await parley.runWhen(runId)
     const { status, stopReason, triggerMessage } = await runOf(runId)
     expect({ status, stopReason }).toEqual({ status: 'FAILED', stopReason: 'MODEL_FAILED' })
-    expect(triggerMessage.outcomes).toEqual([{ kind: 'FAILED', error: 'No such key.', run: { id: runId } }])
+    const [outcome] = triggerMessage.outcomes
+    expect(outcome).toEqual({
+      kind: 'FAILED',
+      error: expect.stringMatching(/did not accept .* key/),
+      run: { id: runId },
+    })
+    const admin = await parley.clientOf(parley.admin)
+    const forAdmins = (await ask(RUN, { id: runId }, admin)).run.triggerMessage.outcomes
+    expect(forAdmins).toEqual([{ ...outcome, error: 'No such key.' }])
   })
 
-  test('STOPPED: by whom, and what else that ended', async () => {
+  test('STOPPED: the human who stopped it, and the other stopped runs', async () => {
     const { runId } = await asked(() => [{ hang: true }])
     const { stopRun } = await ask(STOP, { input: { runId } })
     expect(stopRun).toMatchObject({ run: { id: runId, status: 'CANCELED' }, stoppedRuns: [{ id: runId }] })
@@ -101,26 +109,23 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
   test.each([
     ['ADMIN', 'delegateToAgent'],
     ['MENTION_CHAIN', 'delegate'],
-  ] as const)(
-    'HANDED_ON under %s: by nobody but itself, and whoever follows the run is told',
-    async (routing, tool) => {
-      const [ada, bea] = [await parley.agent('Ada'), await parley.agent('Bea')]
-      const adminAgentId = routing === 'ADMIN' ? ada.id : null
-      const space = await parley.space(human, [ada.id, bea.id], { routing, adminAgentId })
-      parley.models.script(() => [{ text: 'Seen.' }])
-      const input = { targetAgentEntityId: bea.id, reason: 'It is hers.' }
-      parley.models.script(forAgent('Ada', steps([{ toolCall: tool, input }])))
-      const { runs } = await parley.send(human, space.id, 'Go')
-      const runId = runs[0]?.id ?? ''
-      await parley.runWhen(runId)
-      const ended = await runOf(runId)
-      expect(ended).toMatchObject({ status: 'CANCELED', stopReason: 'HANDED_ON', stoppedBy: null, error: null })
-      expect((await parley.eventsOf(runId)).at(-1)).toBe('RunCanceled')
-      await parley.runWhen(ended.children.edges[0].node.id)
-    },
-  )
+  ] as const)('HANDED_ON under %s: only by the run itself, and its followers are notified', async (routing, tool) => {
+    const [ada, bea] = [await parley.agent('Ada'), await parley.agent('Bea')]
+    const adminAgentId = routing === 'ADMIN' ? ada.id : null
+    const space = await parley.space(human, [ada.id, bea.id], { routing, adminAgentId })
+    parley.models.script(() => [{ text: 'Seen.' }])
+    const input = { targetAgentEntityId: bea.id, reason: 'It is hers.' }
+    parley.models.script(forAgent('Ada', steps([{ toolCall: tool, input }])))
+    const { runs } = await parley.send(human, space.id, 'Go')
+    const runId = runs[0]?.id ?? ''
+    await parley.runWhen(runId)
+    const ended = await runOf(runId)
+    expect(ended).toMatchObject({ status: 'CANCELED', stopReason: 'HANDED_ON', stoppedBy: null, error: null })
+    expect((await parley.eventsOf(runId)).at(-1)).toBe('RunCanceled')
+    await parley.runWhen(ended.children.edges[0].node.id)
+  })
 
-  test('a cascade on a run that is over stops what it set off, and says what', async () => {
+  test('a cascade on an ended run stops the runs that it triggered, and lists them', async () => {
     const [boss, hand] = [await parley.agent('Boss'), await parley.agent('Hand')]
     const space = await parley.space(human, [boss.id, hand.id])
     parley.models.script(
@@ -145,7 +150,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
   })
 
   describe('retryRun', () => {
-    test('starts what had failed anew: the outcome is RUN again, and the two name one another', async () => {
+    test('starts a failed run again: the outcome is RUN again, and the two runs refer to each other', async () => {
       const { runId, space } = await asked(refused)
       await parley.runWhen(runId)
       parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'Here I am.' } }], [{ text: 'Done.' }]))
@@ -159,7 +164,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
       expect((await parley.messages(space.id)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE'])
     })
 
-    test('counts once, also when two ask at the same time', async () => {
+    test('counts once, even with two concurrent requests', async () => {
       const { runId } = await asked(refused)
       await parley.runWhen(runId)
       parley.models.script(() => [{ text: 'Done.' }])
@@ -167,7 +172,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
       expect(answers.map(({ retryRun }) => retryRun.__typename).sort()).toEqual(['ConflictError', 'RetryRunPayload'])
     })
 
-    test('is refused for what has not failed, for strangers, and for a root that has had its runs', async () => {
+    test('is refused for a run that has not failed, for strangers, and for a root at its limit', async () => {
       const { runId } = await asked(() => [{ text: 'Done.' }])
       await parley.runWhen(runId)
       expect((await ask(RETRY, { input: { runId } })).retryRun.__typename).toBe('ConflictError')
@@ -192,7 +197,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
       const [cycle] = await thinking.runsOf(agent)
       expect(await thinking.outcomeOf(message, agent)).toMatchObject({
         kind: 'FAILED',
-        error: expect.stringContaining('Not that.'),
+        error: expect.stringContaining('refused the request'),
       })
       parley.models.script(() => [{ text: 'Thought.' }])
       const { retryRun } = await ask(RETRY, { input: { runId: cycle?.id ?? '' } })

@@ -8,7 +8,7 @@ import { type Named, type Person, playScenarios, type Read, resultsIn, type Stag
 import { say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The worked scenarios of seed 001, through GraphQL: runs of one agent that know of one another.
+// The worked scenarios of seed 001, through GraphQL: concurrent runs of one agent that see one another.
 
 const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { ... on TriggerAgentPayload { run { id } } ... on Error { message } }
@@ -44,7 +44,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
     (instructions.split('ACTIVE RUNS:\n')[1] ?? '').split('\n\n')[0]?.split('\n') ?? []
 
   test.each(CIRCLES)(
-    'two requests at once, in $circle: each run sees the other in its context as far as it may know of it, and no longer when that is over',
+    'two concurrent requests, in $circle: each run sees as much of the other as it may, until that run ends',
     async ({ confidential, people }) => {
       const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
       const bot = await agent('Assistant')
@@ -72,7 +72,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
       over.open()
       await stage.endedRuns(bot, 2)
 
-      // A run of another confidential space is no more than there: its label does not lie within this one's.
+      // A run of another confidential space is listed without content: its label is not within this one's.
       const aboutOf = (words: string) => (confidential ? 'for others: nothing more of it is told here' : words)
       expect(activeRunsIn(await requestOf('pull Q4 report', 0))).toEqual([
         `- Run ${first} (this run) — triggered by Husam in "Project Alpha"`,
@@ -108,7 +108,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
     },
   )
 
-  test('an urgent message stops the stale run: its message stays INTERRUPTED, its end is told, the urgent one is handled', async () => {
+  test('an urgent message stops the stale run: its message stays INTERRUPTED, its end is published, and the urgent message gets its answer', async () => {
     const [designer, ceo] = [await stage.person('Designer'), await stage.person('CEO')]
     const bot = await agent('Ops')
     const alpha = await space('Project Alpha', [designer, ceo, bot])
@@ -155,7 +155,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
     ])
   })
 
-  test('a run history: the second Jira webhook for a ticket finds the first in it, and is skipped', async () => {
+  test('a run history: the second Jira webhook for a ticket finds the first run, and is skipped', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Triage')
     const alpha = await space('Project Alpha', [husam, bot])
@@ -205,7 +205,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
   })
 
   test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'])(
-    'every space of an agent sees it become active, pause for a form, go on and end, wherever its run is (%s)',
+    'every space of an agent gets its activity: active, paused for a form, resumed and ended, wherever its run is (%s)',
     async (toolset) => {
       const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
       const bot = await agent('Clerk', { tools: [FORM], toolset })
@@ -244,7 +244,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
     },
   )
 
-  test('a message wakes every other agent member once, an answer wakes the others again, and silence ends it', async () => {
+  test('a message wakes every other agent member once, a response wakes the others again, and silence ends it', async () => {
     const husam = await stage.person('Husam')
     const [writer, critic, editor] = [await agent('Writer'), await agent('Critic'), await agent('Editor')]
     const bots = [writer, critic, editor]
@@ -266,9 +266,9 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
       outcomes.map(({ agent, kind }: Read) => `${agent.name} ${kind}`).toSorted(),
     )
     expect(woken).toEqual([
-      ['Critic RUN', 'Editor RUN', 'Writer RUN'],
-      ['Critic RUN', 'Editor RUN'],
-      ['Editor RUN', 'Writer RUN'],
+      ['Critic SKIPPED', 'Editor SKIPPED', 'Writer RUN'],
+      ['Critic RUN', 'Editor SKIPPED'],
+      ['Editor SKIPPED', 'Writer SKIPPED'],
     ])
     const pairs = runs.map(({ id, triggerMessage }) => {
       const outcome = messages

@@ -13,8 +13,8 @@ const TYPED = [
   undefined,
 ]
 
-/** Issue "Decisions that people share", "Bad input": whatever comes in the same moment, there is one outcome. */
-describe.each(RULE_STACKS)('decisions in the same moment as something else, on the %s stack', (stack) => {
+/** Issue "Decisions that people share", "Bad input": concurrent actions have one outcome. */
+describe.each(RULE_STACKS)('decisions that race with other changes, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
   type People = { alice: Person; bob: Person; carol: Person; eve: Person; agent: Read; space: Read }
@@ -27,7 +27,7 @@ describe.each(RULE_STACKS)('decisions in the same moment as something else, on t
       `mutation { removeMember(input: { spaceId: "${space.id}", entityId: "${id}" }) { __typename } }`,
     )
 
-  /** What two do at the same moment, and how the call may stand then. */
+  /** The concurrent actions of two people, and the possible states of the call afterwards. */
   const PAIRS: Record<string, { acts(people: People, call: Read): Promise<Read>[]; may: string[] }> = {
     'an approval and a denial': {
       acts: ({ alice, bob }, call) => [decide(alice, call, true), decide(bob, call, false)],
@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)('decisions in the same moment as something else, on t
     },
   }
 
-  test('two answers, one outcome: each is typed, and what is approved is carried out once, as it was shown', async () => {
+  test('two concurrent responses have one outcome: each is typed, and an approved call is executed once with the displayed input', async () => {
     const names = Object.keys(PAIRS)
     const people = await play.room(
       [refundTool(play.service, {})],
@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('decisions in the same moment as something else, on t
     for (const { approval } of approved) expect(approval.decisions.filter(({ counts }: Read) => counts)).toHaveLength(1)
   })
 
-  test('an approval and a stop in the same moment: it is carried out, or CANCELED, and the other is told so', async () => {
+  test('an approval races with a stop: the call is executed or CANCELED, and the loser gets a conflict', async () => {
     const { alice, bob, runId } = await play.room([refundTool(play.service, {})], [refund(1)])
     const call = await play.deciders.asked(alice)
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
@@ -100,7 +100,7 @@ describe.each(RULE_STACKS)('decisions in the same moment as something else, on t
     expect(await decide(bob, call, true)).toMatchObject({ __typename: 'ConflictError' })
   })
 
-  test('who may not decide is told what that is: nothing to a stranger, a removed member or a service, forbidden to others', async () => {
+  test('without the right to decide: strangers, removed members and services get NotFound, others Forbidden', async () => {
     const approval = { approverIds: ['@alice', '@bob'], quorum: 2 }
     const people = await play.room(
       [refundTool(play.service, approval), { ...refundTool(play.service, {}), name: 'give' }],
@@ -126,7 +126,7 @@ describe.each(RULE_STACKS)('decisions in the same moment as something else, on t
     expect(await told(service, shared)).toBe('NotFoundError')
     await remove(people, carol)
     expect(await told(carol, shared)).toBe('NotFoundError')
-    // Who is named need not be a member.
+    // A named approver need not be a member.
     await remove(people, bob)
     expect(await told(bob, named)).toBe('DecideToolCallPayload')
     expect(await told(alice, named)).toBe('DecideToolCallPayload')

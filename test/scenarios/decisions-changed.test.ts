@@ -6,8 +6,8 @@ import type { Named, Person, Read } from '../support/stage.ts'
 
 const DAYS_MS = 20 * 86_400_000
 
-/** Issue "Decisions that people share": what changes between asking and carrying out. */
-describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', (stack) => {
+/** Issue "Decisions that people share": changes between the request and the execution. */
+describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stack) => {
   const play = playDecisions(stack)
   const { room, lastResults } = play
 
@@ -22,7 +22,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
   const stateOf = async (call: Read) =>
     (await play.deciders.callFor({ client: play.stage.admin }, call.id)).approval.state
 
-  test('a tool that is carried out in another way now is not called, nor one that is no more: the model is told', async () => {
+  test('a tool that is now executed differently, or no longer exists, is not called, and the model gets an error', async () => {
     const tools = [refundTool(play.service, {}), { ...refundTool(play.service, {}), name: 'give' }]
     const first = [refund(1), { toolCall: 'give', input: { amount: 2 } }]
     const { alice, agent, runId } = await room(tools, first)
@@ -39,7 +39,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     ['address', (url) => ({ url: `${url}elsewhere` })],
     ['schema', () => ({ inputSchema: { type: 'object', properties: { amount: { type: 'number' } } } })],
     ['description', () => ({ description: 'Gives money away.' })],
-  ])('a tool with another %s than people were asked about is not called', async (_, another) => {
+  ])('a tool with another %s than in the request for approval is not called', async (_, another) => {
     const tool = refundTool(play.service, {})
     const { alice, agent, runId } = await room([tool], [refund(1)])
     const call = await play.deciders.asked(alice)
@@ -50,7 +50,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     expect(play.service.calls).toEqual([])
   })
 
-  test('a tool whose headers, time and policy alone are others is called: people were told neither, and agreed as they were asked', async () => {
+  test('a tool with only new headers, time limit or policy is called: its approvers saw none of them', async () => {
     const tool = refundTool(play.service, {})
     const { alice, agent, runId } = await room([tool], [refund(1)])
     const call = await play.deciders.asked(alice)
@@ -64,7 +64,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 1 } }])
   })
 
-  test('a call that was asked for before approvals named the version of its tool is executed as it was', async () => {
+  test('a call from before approvals recorded the tool version is executed as before', async () => {
     const { alice, runId } = await room([refundTool(play.service, {})], [refund(1)])
     const call = await play.deciders.asked(alice)
     await play.parley.app.platform.db.prisma.$executeRaw`
@@ -74,7 +74,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 1 } }])
   })
 
-  test('an MCP server at another address, or a tool of it with another definition, is not called', async () => {
+  test('a moved MCP server, or a tool with another definition, is not called', async () => {
     const pay = { name: 'pay', description: 'Pays.', inputSchema: { type: 'object' } }
     const mcp = await startMcpServer([{ ...pay, answer: () => ({ structuredContent: { paid: true } }) }])
     const mcpServers = [{ name: 'bank', url: mcp.url, approval: {} }]
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], url: `${mcp.url}?moved` }] })
     await play.deciders.decide(alice, one.id, true)
     await play.deciders.callWhen(one.id, ({ status }) => status === 'FAILED')
-    // At the first address again, in a session of its own that lists the tool as it is now; an admin has confirmed that.
+    // At the first address again, in a new session with the current list; an admin has confirmed the tool.
     mcp.tools[0]!.description = 'Pays twice.'
     const confirmed = { name: 'bank', url: mcp.url, approval: {}, headers: { 'x-again': '1' } }
     await change('updateAgent', { id: agent.id, mcpServers: [] })
@@ -99,14 +99,14 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     await mcp.close()
   })
 
-  test('an MCP server that is down is told as unreachable, and one that is back is asked at once', async () => {
+  test('an MCP server that is down is reported as unreachable, and one that has returned is called at once', async () => {
     const pay = { name: 'pay', description: 'Pays.', inputSchema: { type: 'object' } }
     const mcp = await startMcpServer([{ ...pay, answer: () => ({ structuredContent: { paid: true } }) }])
     const mcpServers = [{ name: 'bank', url: mcp.url, approval: {} }]
     const first = [1, 2].map((to) => ({ toolCall: 'bank__pay', input: { to } }))
     const { alice, agent, runId } = await room([], first, { mcpServers })
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
-    // With other headers it has a session of its own, of which nothing is known, and the first that is asked of it fails.
+    // With other headers it has a new session without cached state, whose first request fails.
     const headers = { authorization: 'Bearer rotated' }
     await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], headers }] })
     mcp.mode = 'refuse'
@@ -121,7 +121,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     await mcp.close()
   })
 
-  test('who comes back counts again: what enough agree on by that is approved at once', async () => {
+  test('an approver who returns counts again: a call with enough approvals by then is approved at once', async () => {
     const { alice, bob, space, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(3)])
     const call = await play.deciders.asked(alice)
     await play.deciders.decide(alice, call.id, true)
@@ -135,7 +135,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 3 } }])
   })
 
-  test('an approver who is erased counts no more: too few are left, and it is escalated at once, or EXPIRED', async () => {
+  test('an erased approver no longer counts: with too few left, the call is escalated at once, or EXPIRED', async () => {
     const approval = { quorum: 2, approverIds: ['@eve', '@carol'], expiresInSeconds: 600 }
     const others = { escalateAfterSeconds: 500, escalateToIds: ['@alice', '@bob'] }
     const tools = [
@@ -159,7 +159,7 @@ describe.each(RULE_STACKS)('what changes while people decide, on the %s stack', 
     expect(play.service.calls.map(({ key }) => key)).toEqual([shared.id])
   })
 
-  test('days of waiting do not count towards PARLEY_MAX_RUN_SECONDS, for a decision nor for the result after it', async () => {
+  test('days of waiting do not count towards PARLEY_MAX_RUN_SECONDS, neither for a decision nor for the result after it', async () => {
     const approval = { expiresInSeconds: 2_592_000 }
     const ask = {
       ...{ name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE', approval },

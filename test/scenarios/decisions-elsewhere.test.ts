@@ -30,7 +30,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
   })
   afterAll(() => mcp?.close())
 
-  test('of an MCP server all tools may ask, or those that are named', async () => {
+  test('an MCP server can require approval for all tools or for named ones', async () => {
     const servers = [{ name: 'bank', url: mcp.url, approval: { expiresInSeconds: 86_400 }, approvalTools: ['pay'] }]
     const first = [
       { toolCall: 'bank__look', input: {} },
@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
     mcp.received.length = 0
   })
 
-  test('a persistent mind gets pending at once; what is approved is carried out while it sleeps, and comes by inbox', async () => {
+  test('a persistent agent gets pending at once; an approved call runs while the agent is idle, and its result goes to the inbox', async () => {
     const tools = [refundTool(play.service, { quorum: 2 })]
     const first = [{ toolCall: 'enter_space', input: {} }]
     const { alice, bob, space, agent } = await room(tools, first, { mind: 'PERSISTENT' })
@@ -91,7 +91,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
     expect((await play.stage.messagesIn(space)).at(-1)).toMatchObject({ status: 'COMPLETE' })
   })
 
-  test('a mind hears of a denial by its inbox; what an agent asked in a space that it leaves is CANCELED', async () => {
+  test('a persistent agent reads a denial in its inbox; calls pending in a space that the agent leaves are CANCELED', async () => {
     const { alice, space, agent } = await room([refundTool(play.service, {})], [{ text: 'Hm.' }], {
       mind: 'PERSISTENT',
     })
@@ -122,7 +122,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
     expect(play.service.calls).toEqual([])
   })
 
-  test('without a space it is asked of those who are named alone; without those the model is told to enter one', async () => {
+  test('outside a space, only named approvers are asked; without any, the model gets an error to enter a space', async () => {
     const tools = [
       refundTool(play.service, { approverIds: ['@eve'] }),
       { ...refundTool(play.service, {}), name: 'give' },
@@ -155,7 +155,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
     expect(results[1].error.code).toBe('NO_ACTIVE_SPACE')
   })
 
-  test('it is shown in the space that the agent has entered, and asked of its people, not of those who woke it', async () => {
+  test('the call appears in the space that the agent has entered, for its members, not for those who woke the agent', async () => {
     const { alice, eve, agent, runId } = await room([refundTool(play.service, {})], [{ text: 'Hm.' }])
     await play.parley.runWhen(runId!)
     const [here, there] = await Promise.all([
@@ -173,7 +173,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
     expect(play.service.calls).toHaveLength(1)
   })
 
-  test('with the SPACE_TOOLS it is shown in the space that woke the agent', async () => {
+  test('with SPACE_TOOLS, the call appears in the space that woke the agent', async () => {
     const { alice, space, runId } = await room([refundTool(play.service, {})], [refund(3)], { toolset: 'SPACE_TOOLS' })
     const call = await play.deciders.asked(alice)
     expect(call.message).not.toBe(null)
@@ -183,7 +183,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
     expect((await play.stage.messagesIn(space)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE'])
   })
 
-  test('whoever follows the run, the space or their own events sees how a decision goes', async () => {
+  test('followers of the run, the space and their own events see each state of a decision', async () => {
     const { alice, bob, space, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(3)])
     const call = await play.deciders.asked(alice)
     await play.parley.runWhen(runId!, 'WAITING_TOOL')

@@ -14,7 +14,10 @@ interface Notice {
   body: string
 }
 
-/** A receiver of Standard Webhooks that answers the first with these statuses, a redirect to a page of its own; then takes all. */
+/**
+ * A receiver of Standard Webhooks that responds to the first ones with these statuses, and a redirect to another
+ * page; then accepts all.
+ */
 async function openReceiver(...statuses: number[]) {
   const got: Notice[] = []
   const receiver = { got, url: '', close: () => new Promise((resolve) => server.close(resolve)) }
@@ -34,11 +37,11 @@ async function openReceiver(...statuses: number[]) {
   return receiver
 }
 
-describe.each(RULE_STACKS)('what a notifyUrl is told of decisions, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('notifications of decisions to a notifyUrl, on the %s stack', (stack) => {
   const play = playDecisions(stack)
   const { room } = play
 
-  test('a notifyUrl is told of a call in order, signed with notifySecret, again until it takes it, and never what it is about', async () => {
+  test('a notifyUrl gets each state of a call in order, signed with notifySecret, retried until accepted, and without the input', async () => {
     const receiver = await openReceiver(503)
     const approval = { quorum: 1, expiresInSeconds: 600, escalateAfterSeconds: 500, escalateToIds: ['@eve'] }
     const { alice, agent, space, runId } = await room([refundTool(play.service, approval)], [{ text: 'Hm.' }])
@@ -56,10 +59,10 @@ describe.each(RULE_STACKS)('what a notifyUrl is told of decisions, on the %s sta
     const call = await play.deciders.asked(alice)
     await play.deciders.claim(alice, call.id)
     await timeIsUp(play.parley, call.id, 'escalatesAt')
-    await until('it is escalated', async () => (await play.deciders.callFor(alice, call.id)).approval.escalatedAt)
+    await until('the call is escalated', async () => (await play.deciders.callFor(alice, call.id)).approval.escalatedAt)
     await play.deciders.decide(alice, call.id, true, { reason: 'a secret reason' })
     await play.parley.runWhen(sent.runs[0].id)
-    await until('four are taken', () => receiver.got.length === 5)
+    await until('four notifications are accepted', () => receiver.got.length === 5)
     const [refused, ...taken] = receiver.got
     expect(refused!.headers['webhook-id']).toBe(taken[0]!.headers['webhook-id'])
     const told = taken.map(({ headers, body }) => new Webhook(updated.notifySecret).verify(body, headers)) as Read[]
@@ -71,19 +74,20 @@ describe.each(RULE_STACKS)('what a notifyUrl is told of decisions, on the %s sta
     expect(data).toEqual({
       ...{ toolCallId: call.id, toolName: 'refund', agentId: agent.id, runId: sent.runs[0].id, spaceId: space.id },
       ...{ state: 'PENDING', expiresAt: call.expiresAt },
+      url: `${play.parley.server.url}/spaces/${space.id}`,
     })
     expect(Math.abs(Date.parse(timestamp) - Date.now())).toBeLessThan(60_000)
     expect(receiver.got.map(({ body }) => body).join()).not.toMatch(/amount|secret reason/)
     await receiver.close()
   })
 
-  test('a redirect is no receipt: it is told again; who is stopped is told of as decided, CANCELED', async () => {
+  test('a redirect is not a receipt: the notification is retried; a stopped run sends decided, CANCELED', async () => {
     const receiver = await openReceiver(302)
     const { alice, runId } = await room([refundTool(play.service, {})], [refund(3)], { notifyUrl: receiver.url })
     const call = await play.deciders.asked(alice)
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
     await play.stage.ask(alice.client, `mutation { stopRun(input: { runId: "${runId}" }) { __typename } }`)
-    await until('the end is told', () => receiver.got.some(({ body }) => body.includes('decided')))
+    await until('the end is sent', () => receiver.got.some(({ body }) => body.includes('decided')))
     const [first, again, decided] = receiver.got
     expect(receiver.got.map(({ method }) => method)).toEqual(['POST', 'POST', 'POST'])
     expect(again!.headers['webhook-id']).toBe(first!.headers['webhook-id'])
@@ -97,13 +101,13 @@ describe.each(RULE_STACKS)('what a notifyUrl is told of decisions, on the %s sta
     await receiver.close()
   })
 
-  test('what is approved and waits for its result is told of as waiting again', async () => {
+  test('an approved call that waits for its result is sent as waiting again', async () => {
     const receiver = await openReceiver()
     const ask = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE', approval: {} }
     const { alice, runId } = await room([ask], [{ toolCall: 'ask', input: {} }], { notifyUrl: receiver.url })
     const call = await play.deciders.asked(alice)
     await play.deciders.decide(alice, call.id, true)
-    await until('three are told', () => receiver.got.length === 3)
+    await until('three notifications are sent', () => receiver.got.length === 3)
     const told = receiver.got.map(({ body }) => JSON.parse(body)).map(({ type, data }) => `${type} ${data.state}`)
     expect(told).toEqual(['tool_call.waiting PENDING', 'tool_call.decided APPROVED', 'tool_call.waiting APPROVED'])
     await play.deciders.submit(alice, call.id, true)
@@ -112,17 +116,21 @@ describe.each(RULE_STACKS)('what a notifyUrl is told of decisions, on the %s sta
   })
 })
 
-describe.each(RULE_STACKS)('a notifyUrl of a private address, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a private address as notifyUrl, on the %s stack', (stack) => {
   const play = playDecisions(stack, { PARLEY_ALLOW_PRIVATE_TOOLS: 'false' })
 
-  test('is told nothing, and tried again', async () => {
+  test('receives nothing, and is retried', async () => {
     const receiver = await openReceiver()
     const { alice } = await play.room([refundTool(play.service, {})], [refund(3)], { notifyUrl: receiver.url })
     await play.deciders.asked(alice)
     const { prisma } = play.parley.app.platform.db
     await until(
-      'it was tried',
-      async () => (await prisma.notification.findFirst({ where: { attempts: { gt: 1 } } })) !== null,
+      'the notification was attempted',
+      async () =>
+        (
+          await prisma.$queryRaw<unknown[]>`
+          SELECT 1 FROM pgboss.job WHERE name = 'send-notice' AND retry_count > 0`
+        ).length > 0,
     )
     expect(receiver.got).toEqual([])
     await receiver.close()

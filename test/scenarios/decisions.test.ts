@@ -7,11 +7,11 @@ import { until } from '../support/until.ts'
 const ids = (list: Read[]) => list.map(({ id }) => id).toSorted()
 
 /** Issue "Decisions that people share". */
-describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
   const play = playDecisions(stack)
   const { room, lastResults } = play
 
-  test('an invisible HTTP tool is shown, waits for a member, and is carried out once after the approval', async () => {
+  test('an invisible HTTP tool is shown, waits for a member, and is executed once after the approval', async () => {
     const { alice, eve, space, runId } = await room([refundTool(play.service, {})], [refund(20)])
     const call = await play.deciders.asked(alice)
     expect(call).toMatchObject({
@@ -51,7 +51,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(await play.deciders.decide(alice, call.id, false)).toMatchObject({ __typename: 'ConflictError' })
   })
 
-  test('who writes null for what it leaves out decides about the input as it stands', async () => {
+  test('null for an optional field decides about the current input', async () => {
     const calls = [refund(20), refund(30)]
     const { alice, runId } = await room([refundTool(play.service, {})], calls)
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
@@ -63,7 +63,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(play.service.calls).toEqual([{ key: one.id, input: { amount: 20 } }])
   })
 
-  test('a denial is a result that the model adapts to, with the reason and by whom; the tool is not called', async () => {
+  test('a denial is a result for the model, with the reason and the person; the tool is not called', async () => {
     const { bob, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(20)])
     const call = await play.deciders.asked(bob)
     const denied = await play.deciders.decide(bob, call.id, false, { reason: 'too much' })
@@ -77,7 +77,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(play.service.calls).toEqual([])
   })
 
-  test('a denial counts whatever others have made of the input meanwhile', async () => {
+  test('a denial counts even if others have edited the input meanwhile', async () => {
     const { alice, bob, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(20), refund(30)])
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
     const [one, other] = await play.deciders.pendingOf(bob)
@@ -89,7 +89,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(play.service.calls).toEqual([])
   })
 
-  test('two of three must agree; an edit lapses what was agreed before, and what was shown is what is carried out', async () => {
+  test('two of three must agree; an edit discards earlier approvals, and the displayed input is the executed one', async () => {
     const { alice, bob, carol, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(20)])
     const call = await play.deciders.asked(alice)
     await play.deciders.decide(alice, call.id, true)
@@ -118,7 +118,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     )
   })
 
-  test('who is named decides, also from outside the space, and sees the call, its input and its run, and nothing else', async () => {
+  test('a named approver decides, also from outside the space, and sees the call, its input and its run, and nothing else', async () => {
     const { alice, eve, space, runId } = await room([refundTool(play.service, { approverIds: ['@eve'] })], [refund(20)])
     const call = await play.deciders.asked(eve)
     expect(call).toMatchObject({
@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(play.service.calls).toHaveLength(1)
   })
 
-  test('a claim says who sees to it: others may decide nevertheless, and one is refused while it stands', async () => {
+  test('a claim shows who handles the call: others may still decide, and a second claim is refused meanwhile', async () => {
     const { alice, bob, runId } = await room([refundTool(play.service, {})], [refund(20)])
     const call = await play.deciders.asked(alice)
     expect((await play.deciders.claim(alice, call.id)).toolCall.claimedBy).toMatchObject({ id: alice.id })
@@ -157,7 +157,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect((await play.deciders.callFor(bob, call.id)).claimedBy).toBe(null)
   })
 
-  test('SPACE and EXTERNAL tools wait for their result once they are approved; INTERNAL gives its input', async () => {
+  test('approved SPACE and EXTERNAL tools wait for their result; an INTERNAL tool returns its input', async () => {
     const schema = { type: 'object' }
     const tools = [
       {
@@ -204,7 +204,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(await lastResults()).toEqual([true, { found: 1 }, { of: 'chart' }])
   })
 
-  test('who is stopped is asked about no more: CANCELED, and the decision a conflict', async () => {
+  test('a stop ends the request: the call is CANCELED, and a decision is a conflict', async () => {
     const { alice, runId } = await room([refundTool(play.service, {})], [refund(20)])
     const call = await play.deciders.asked(alice)
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
@@ -218,7 +218,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(play.service.calls).toEqual([])
   })
 
-  test('what nobody decides in time expires, by the database clock, and is not carried out', async () => {
+  test('an undecided call expires by the database clock, and is not executed', async () => {
     const { alice, runId } = await room([refundTool(play.service, { quorum: 2, expiresInSeconds: 500 })], [refund(20)])
     const call = await play.deciders.asked(alice)
     await play.deciders.decide(alice, call.id, true)
@@ -237,7 +237,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     expect(play.service.calls).toEqual([])
   })
 
-  test('after its time it is escalated to others, who are told live and decide towards the same quorum', async () => {
+  test('an overdue call is escalated to others, who get it live and decide towards the same quorum', async () => {
     const approval = {
       quorum: 2,
       approverIds: ['@alice', '@bob'],
@@ -265,7 +265,7 @@ describe.each(RULE_STACKS)('decisions that people share, on the %s stack', (stac
     events.stop()
   })
 
-  test('where too few are left to agree it is escalated at once, and else EXPIRED', async () => {
+  test('with too few approvers left, the call is escalated at once, or else EXPIRED', async () => {
     const { alice, bob, carol, eve, space, runId } = await room([refundTool(play.service, { quorum: 3 })], [refund(20)])
     const call = await play.deciders.asked(alice)
     await play.deciders.decide(bob, call.id, true)

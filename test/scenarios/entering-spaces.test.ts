@@ -46,7 +46,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     parley.models.request((request) => request.instructions.startsWith(`You are ${name},`) && request.step === step)
 
   test.each(CIRCLES)(
-    'space switching, in $circle: members see the messages in the space entered last, streamed, and nothing of the entering',
+    'space switching, in $circle: members see messages stream in the space entered last, and nothing of the switch',
     async ({ confidential, people }) => {
       const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
       const bot = await agent('Reporter')
@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
         events.seen.flatMap(({ spaceMessages: { __typename, message } }) =>
           __typename === 'MessageFinished' ? [`${message.status}: ${message.text}`] : [],
         )
-      await until('both spaces have heard all of it', () => finished(inA).length === 2 && finished(inB).length === 1)
+      await until('both spaces have all events', () => finished(inA).length === 2 && finished(inB).length === 1)
       expect(finished(inA)).toEqual(["COMPLETE: Here's the report", 'COMPLETE: I also notified the team in Space B'])
       expect(finished(inB)).toEqual(['COMPLETE: FYI, the report is ready'])
       const streamed = (events: typeof inA) =>
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
   )
 
   test.each(CIRCLES)(
-    'a visible tool, in $circle: it shows in the space entered last, not in the trigger’s: no tool but enter_space asks for a space',
+    'a visible tool, in $circle: it appears in the space entered last, not in the trigger’s; only enter_space has a space argument',
     async ({ confidential, people }) => {
       const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
       const chart = { name: 'chart', description: 'Draws.', inputSchema: { type: 'object' }, execution: 'INTERNAL' }
@@ -121,13 +121,15 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
       const toolCall = { toolName: 'chart', status: 'DONE', input: { bars: [1] } }
       expect(await stage.messagesIn(b)).toMatchObject([{ sender: { name: 'Painter' }, parts: [{ toolCall }] }])
       const { toolNames, body } = await requestAt('Painter', 0)
-      expect(toolNames.toSorted()).toEqual([...TOOLS, 'chart'].toSorted())
+      // Alone with one human, an agent has nobody to leave the answer to.
+      const skip = confidential ? ['skip'] : []
+      expect(toolNames.toSorted()).toEqual([...TOOLS, ...skip, 'chart'].toSorted())
       expect(JSON.stringify(body.tools)).not.toContain('targetSpaceId')
     },
   )
 
   test.each(CIRCLES)(
-    'what the agent knows about spaces, in $circle: a line for each, its members in the order they joined, [ACTIVE] where it is',
+    "the agent's view of spaces, in $circle: a line for each, with members in order of joining, and [ACTIVE] for the current one",
     async ({ confidential, people }) => {
       const [husam, ahmad, sarah] = [
         await stage.person('Husam'),
@@ -160,7 +162,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     },
   )
 
-  test('reading earlier history: { offset: 50, limit: 50 } are the 50 before those shown; what was noted is there in the next run', async () => {
+  test('reading earlier history: { offset: 50, limit: 50 } are the 50 before the displayed ones; the next run recalls a note about them', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Archivist')
     const room = await space('Design Team', [husam])
@@ -197,7 +199,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
 
   describe('cross-space origin context', () => {
     test.each(CIRCLES)(
-      'in $circle, people and agents of the trigger’s space, the sender itself too, learn why a message was sent; others only that it came from elsewhere',
+      'in $circle, people and agents of the trigger’s space, also the sender, learn why a message was sent; others only that it came from elsewhere',
       async ({ confidential, people }) => {
         const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
         const both = [husam, sarah]
@@ -235,7 +237,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
           )
           return resultsIn(request)[0].find(({ text }: Read) => text === 'The report is ready').origin
         }
-        // An agent is shown the first 1,000 characters of it.
+        // The prompt of an agent has its first 1,000 characters.
         const triggerMessage = `${order.slice(0, 1000)}… (${order.length - 1000} more characters)`
         for (const name of ['Insider', 'Courier'])
           expect(await readBy(name)).toEqual({ triggerType: 'space_message', ...origin, triggerMessage })
@@ -244,7 +246,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     )
   })
 
-  test('automatic space entry: a message’s run begins in its space; a plan’s and a service’s in none', async () => {
+  test('automatic space entry: a run of a message starts in its space; a run of a plan or a service in none', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Starter')
     const room = await space('Design Team', [husam, bot])
@@ -266,7 +268,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     expect(await begins(run.id)).toEqual({ triggerType: 'SERVICE', activeSpace: null })
   })
 
-  test('membership validation: an agent that is removed in the middle neither speaks nor reads there any more', async () => {
+  test('membership validation: an agent that is removed during its run can no longer post or read there', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Leaver')
     const room = await space('Design Team', [husam, bot])

@@ -16,7 +16,7 @@ const CONFIDE = `mutation ($id: ID!) { updateSpace(input: { id: $id, confidentia
 const ALONE = { routing: 'BROADCAST', confidential: true }
 const TOGETHER = { routing: 'BROADCAST' }
 
-describe.each(RULE_STACKS)('what is known in confidence, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('confidential knowledge, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
   const people = () => Promise.all([play.stage.person('Alice'), play.stage.person('Bob')])
@@ -28,7 +28,7 @@ describe.each(RULE_STACKS)('what is known in confidence, on the %s stack', (stac
     return play.parley.runWhen(runs[0].id)
   }
 
-  test('that a tool was refused for it is on record: who, which, where it would have gone, and no word of it', async () => {
+  test('the audit log records a refused tool call: agent, tool and target, without content', async () => {
     const [alice, bob] = await people()
     const agent = await bot()
     const confided = await play.stage.space('Diary', [alice, agent], ALONE)
@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('what is known in confidence, on the %s stack', (stac
     await events.first(({ viewerEvents }) => viewerEvents.__typename === 'ViewerSnapshot')
     scriptFor([refund(20)])
     const { runs } = await play.stage.say(alice, confided, SECRET)
-    /** What Bob was told by the time that he hears of something that came later. */
+    /** Bob's events up to a later marker. */
     const toldUntilNow = async () => {
       await play.stage.space('Later', [alice, bob], TOGETHER)
       await events.first(({ viewerEvents }) => viewerEvents.__typename === 'ViewerSpaceAdded')
@@ -70,7 +70,7 @@ describe.each(RULE_STACKS)('what is known in confidence, on the %s stack', (stac
     return { alice, bob, runId: runs[0].id as string, toldUntilNow }
   }
 
-  test('who is asked by name, and may not hear it, is not told that anything waits', async () => {
+  test('a named approver without access to the content is not notified', async () => {
     const { alice, bob, runId, toldUntilNow } = await asks((a, b) => ({ approverIds: [a.id, b.id] }))
     const call = await play.deciders.asked(alice)
     expect(await play.deciders.pendingOf(bob)).toEqual([])
@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)('what is known in confidence, on the %s stack', (stac
     expect(await toldUntilNow()).not.toContain('ViewerToolCallSettled')
   })
 
-  test('where fewer may hear it than must agree, the model is told why, at once', async () => {
+  test('with fewer eligible approvers than the quorum, the model gets the reason at once', async () => {
     const { runId } = await asks((a, b) => ({ approverIds: [a.id, b.id], quorum: 2 }))
     await play.parley.runWhen(runId)
     const [result] = await play.lastResults()
@@ -91,7 +91,7 @@ describe.each(RULE_STACKS)('what is known in confidence, on the %s stack', (stac
     expect(play.service.calls).toEqual([])
   })
 
-  test('a reason that waits in a chain is shown to nobody who may not hear what its chain knows by now', async () => {
+  test('a reason that waits in a chain is hidden from those who may not read what its chain contains by now', async () => {
     const [alice, bob] = await people()
     const [agent, other] = [await bot(), await play.stage.bot('Ben', { toolset: 'ACTIVE_SPACE' })]
     const aside = await play.stage.space('Aside', [alice, agent], TOGETHER)
@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('what is known in confidence, on the %s stack', (stac
     await play.parley.runWhen(run.id)
   })
 
-  test('what came of a space that is gone stays nobody’s to hear', async () => {
+  test('content from a deleted space stays hidden from everyone', async () => {
     const [alice, bob] = await people()
     const agent = await bot()
     const confided = await play.stage.space('Diary', [alice, agent], ALONE)

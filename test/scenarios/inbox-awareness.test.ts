@@ -8,7 +8,8 @@ import { type Named, playScenarios, type Read, type Stage } from '../support/sta
 import { inboxIn, interjectionIn, thinkingOn } from '../support/thinking.ts'
 import { enter, say as says } from '../support/turns.ts'
 
-// "Mid-Cycle Inbox Awareness" of seed 004, with its values, through GraphQL: one mind over the spaces Family and Support.
+// "Mid-Cycle Inbox Awareness" of seed 004, with its values, through GraphQL: one persistent agent in the spaces
+// Family and Support.
 
 const MIND = `query ($id: ID!) { agent(id: $id) { internals {
   inbox { edges { node { type payload } } } consciousness { messages cycleCount } } } }`
@@ -30,7 +31,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
   const inboxHas = (text: string) => (request: ModelRequest) => inboxIn(request).includes(text)
   const interjections = () => parley.models.requests.flatMap((request) => interjectionIn(request) ?? [])
 
-  /** Husam in "Family" and Ahmad in "Support", with one agent that is held in the first step of "Plan the party". */
+  /** Husam in "Family" and Ahmad in "Support", with one agent that is paused in the first step of "Plan the party". */
   async function heldInFamily({ confidential, people }: Circle, more: (support: Named) => object = () => ({})) {
     const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
     const [both, kind] = [[husam, ahmad], { routing: 'BROADCAST', confidential }]
@@ -56,7 +57,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
   }
 
   test.each(CIRCLES)(
-    'a correction is seen in the preview, in $circle: the cycle ends early, and what came is handled next',
+    'the preview shows a correction, in $circle: the cycle ends early, and the next one handles the new events',
     async (circle) => {
       const { husam, ahmad, agent, family, support, held, plays, begin } = await heldInFamily(circle)
       plays((request) => {
@@ -78,7 +79,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
       held.open()
       await rest(agent)
 
-      // A cycle takes events of one label, and is shown no others: of two confidential spaces one after the other.
+      // A cycle claims and sees events of one label: with two confidential spaces, one after the other.
       const apart = circle.confidential
       const correction = '  [Family] Husam: "Actually cancel that, I changed my mind about all ..."'
       const preview = apart
@@ -111,7 +112,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
   )
 
   test.each(CIRCLES)(
-    'combined strategies, in $circle: what comes from an urgent space comes first, whole; the rest is previewed',
+    'combined strategies, in $circle: events of an urgent space come first and whole; the rest is previewed',
     async (circle) => {
       const { husam, ahmad, agent, family, support, held, plays, begin } = await heldInFamily(circle, ({ id }) => ({
         cycle: { urgentFrom: [id] },
@@ -131,7 +132,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
       const preview = '[INBOX PREVIEW — 1 waiting]\n  [Family] Husam: "And music?..."'
       const urgent = `- [Support (id: ${support.id})] Ahmad (human): "The server is down"`
       const runs = await stage.runsOf(agent)
-      // Nothing of another label comes into a cycle: of another confidential space it is the next one's.
+      // A cycle gets no event of another label: an event of another confidential space belongs to the next cycle.
       if (circle.confidential) {
         expect(interjections()[0]).toBe(preview)
         expect(interjections().join()).not.toContain('The server is down')
@@ -151,7 +152,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
     },
   )
 
-  test('service triggers wait in the inbox, urgent ones come first into the cycle that is under way', async () => {
+  test('service triggers wait in the inbox, and urgent ones enter the running cycle first', async () => {
     const { agent, held, plays, begin } = await heldInFamily(OPEN)
     plays(() => [{ text: 'Read.' }])
     await begin()

@@ -44,7 +44,7 @@ describe.each(RULE_STACKS)("004's examples through GraphQL, on the %s stack", (s
     const husam = await stage.person('Husam')
     const observing = ['enter_space', 'read_messages', 'get_my_runs']
     const responding = ['send_message', 'enter_space', 'set_memories', 'set_goals']
-    // Whatever the phases say, a mind may skip.
+    // A persistent agent may skip in any phase.
     const [observed, responded] = [[...observing, 'skip'].toSorted(), [...responding, 'skip'].toSorted()]
     const agent = await bot('Gated', {
       phases: [
@@ -82,7 +82,7 @@ describe.each(RULE_STACKS)("004's examples through GraphQL, on the %s stack", (s
     expect(read).toMatchObject({ stepCount: 10, usage: { totalTokens: expect.any(Number) } })
   })
 
-  test('async tool completion: pending at once, the cycle goes on, and the answer of a service comes by inbox', async () => {
+  test("async tool completion: pending at once, the cycle continues, and the service's result goes to the inbox", async () => {
     const husam = await stage.person('Husam')
     const weather = {
       ...{ name: 'weather', description: 'Asks the station.', execution: 'EXTERNAL' },
@@ -121,7 +121,7 @@ describe.each(RULE_STACKS)("004's examples through GraphQL, on the %s stack", (s
   })
 
   test.each(CIRCLES)(
-    'one call, multiple actions, in $circle: it plans, remembers and pursues in one cycle; its plan wakes it with no space to act in',
+    'one call, multiple actions, in $circle: one cycle plans, remembers and sets a goal; the plan wakes the agent without an active space',
     async ({ confidential }) => {
       const husam = await stage.person('Husam')
       const agent = await bot('Planner')
@@ -150,7 +150,7 @@ describe.each(RULE_STACKS)("004's examples through GraphQL, on the %s stack", (s
       expect(inboxIn(reminder).split('\n').slice(1)).toEqual(['- [PLAN Reminder] Tell Husam to leave.'])
       expect(resultsIn(reminder).at(-1)).toMatchObject({ error: { code: 'NO_ACTIVE_SPACE' } })
       const entered = await parley.models.request((request) => inboxHas('[PLAN')(request) && request.step === 2)
-      // What comes from a confidential space is recalled once it is there.
+      // A memory of a confidential space is recalled once the agent is there.
       for (const { instructions } of confidential ? [entered] : [reminder, entered]) {
         expect(instructions).toContain('YOUR MEMORIES:\n- "train": "9:40"')
         expect(instructions).toMatch(/YOUR GOALS:\n- "Get Husam on the train\." \(id: gol_\w+\)/)

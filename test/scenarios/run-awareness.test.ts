@@ -11,12 +11,12 @@ const FIELDS = ['runId', 'status', 'triggerType', 'triggerSummary', 'activeSpace
 describe('seed 001: run awareness', () => {
   let parley: TestApplication
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'embedded' })
+    parley = await startApplication()
   })
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** What the model does by the words of the message that triggered the run. */
+  /** The model's actions by the words of the message that triggered the run. */
   function play(does: Record<string, (request: ModelRequest) => ModelAction[] | Promise<ModelAction[]>>) {
     parley.models.script((request) => {
       const trigger = request.messages.find(({ role }) => role === 'user')?.text.split('\n')[1] ?? ''
@@ -71,7 +71,7 @@ describe('seed 001: run awareness', () => {
       expect(await parley.runWhen(await send('go'))).toMatchObject({ status, finishedAt: expect.any(Date) })
     })
 
-    test('canceled: explicitly', async () => {
+    test('canceled: by an explicit stop', async () => {
       const { human, send } = await room()
       play({ go: () => [{ hang: true }] })
       const id = await send('go')
@@ -82,7 +82,7 @@ describe('seed 001: run awareness', () => {
     })
   })
 
-  test('the table of fields per run: get_my_runs gives each', async () => {
+  test('the table of fields per run: get_my_runs returns each', async () => {
     const { send, space } = await room()
     let listed: { runs: Record<string, unknown>[] } = { runs: [] }
     play({
@@ -105,7 +105,7 @@ describe('seed 001: run awareness', () => {
     })
   })
 
-  describe('an agent with a run in each state, and eleven that are queued', () => {
+  describe('an agent with a run in each state, and eleven queued runs', () => {
     const ids: Record<string, string> = {}
     const queued: string[] = []
     let seen: ModelRequest
@@ -146,18 +146,18 @@ describe('seed 001: run awareness', () => {
 
     const idsIn = (index: number) => listed[index]?.runs.map(({ runId }) => runId)
 
-    test('get_my_runs gives ten where no limit is given, those that began last first, and counts them all', () => {
+    test('get_my_runs returns ten runs by default, the latest first, and counts all', () => {
       expect([idsIn(0), idsIn(1)]).toEqual([queued.toReversed().slice(0, 10), queued.toReversed().slice(0, 2)])
       expect(listed.map(({ totalActive }) => totalActive)).toEqual(ASKED.map(() => 14))
     })
 
-    test('get_my_runs gives those of the status that is asked for, and why one failed', () => {
+    test('get_my_runs filters by status, and returns the error of a failed run', () => {
       expect(STATES.map((_, index) => idsIn(index + 2))).toEqual(STATES.map((state) => [ids[state]]))
       expect(idsIn(STATES.length + 2)).toEqual(queued.toReversed().slice(0, 10))
       expect(listed[STATES.indexOf('failed') + 2]?.runs[0]?.['error']).toContain('Out of order')
     })
 
-    test('ACTIVE RUNS tells of those that wait for a tool, run and are queued', () => {
+    test('ACTIVE RUNS lists runs that wait for a tool, run and are queued', () => {
       const lines = seen.instructions.split('ACTIVE RUNS:\n')[1]?.split('\n').slice(1) ?? []
       const lineOf = (id: string | undefined, state: string) =>
         `- Run ${id} (${state}) — Husam in "${place}": "${state}"`
@@ -177,14 +177,14 @@ describe('seed 001: run awareness', () => {
       expect(new Set(sent.flatMap(({ runs }) => runs.map(({ id }) => id))).size).toBe(1)
     })
 
-    test('2: with a waiting_tool run new triggers are allowed', async () => {
+    test('2: during a waiting_tool run new triggers are allowed', async () => {
       const { send } = await room({ maxConcurrentRuns: 1 })
       play({ form: () => [{ toolCall: 'ask' }] })
       await parley.runWhen(await send('form'), 'WAITING_TOOL')
       expect(await parley.runWhen(await send('another matter'))).toMatchObject({ status: 'COMPLETED' })
     })
 
-    test('3: several running runs at once are allowed, and each sees the others', async () => {
+    test('3: several concurrent runs are allowed, and each sees the others', async () => {
       const { send } = await room()
       const hold = Promise.withResolvers<void>()
       play({ one: () => hold.promise.then(() => [{ text: 'One.' }]), two: () => [{ text: 'Two.' }] })
@@ -232,7 +232,7 @@ describe('seed 001: run awareness', () => {
       expect((await parley.eventsOf(id)).at(-1)).toBe('RunCanceled')
     })
 
-    test('agent.active and agent.inactive: told whenever a run of the agent starts, pauses or ends', async () => {
+    test('agent.active and agent.inactive: published whenever a run of the agent starts, pauses or ends', async () => {
       const { agent, send } = await room()
       let told = 0
       const leave = await parley.app.platform.signals.subscribe(`agent:${agent.id}`, () => {
@@ -240,12 +240,12 @@ describe('seed 001: run awareness', () => {
       })
       play({ form: () => [{ toolCall: 'ask' }] })
       await parley.runWhen(await send('form'), 'WAITING_TOOL')
-      await until('queued, started and paused were told', () => told >= 3)
+      await until('queued, started and paused are published', () => told >= 3)
       leave()
     })
   })
 
-  test('the table of limits: 5 at once, 10 minutes of waiting, 30 minutes in all', async () => {
+  test('the table of limits: 5 concurrent runs, 10 minutes of waiting, 30 minutes in all', async () => {
     const { agent, send } = await room()
     const { limits } = parley.app.platform.config
     expect(limits).toMatchObject({ toolWaitSeconds: 600, maxRunSeconds: 1800 })
@@ -256,7 +256,7 @@ describe('seed 001: run awareness', () => {
     await parley.runWhen(id, 'WAITING_TOOL')
     const [call] = (await parley.app.domain.toolCalls.ofRuns([id])).get(id) ?? []
     const waitMs = (call?.expiresAt?.getTime() ?? 0) - (call?.createdAt.getTime() ?? 0)
-    // From the statement that shows the call, which comes after the one that journals it.
+    // Measured from the statement that shows the call, which follows the one that journals it.
     expect(waitMs / 1000).toBeGreaterThanOrEqual(599)
     expect(waitMs / 1000).toBeLessThan(610)
   })

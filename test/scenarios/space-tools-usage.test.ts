@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
         `${sender.name}${mentionedAgent ? ` → ${mentionedAgent.name}` : ''}: ${text}`,
     )
 
-  /** Husam says "Begin", and Ada sends the message; what it came to once her run has ended. */
+  /** Husam posts "Begin", and Ada sends the message; returns the result once her run has ended. */
   async function pattern(
     cast: Cast,
     { text, more = {}, meanwhile }: { text: string; more?: object; meanwhile?: () => Promise<unknown> },
@@ -74,7 +74,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
     parley.models.script(forAgent('Ada', when(wokenBy('Begin'), steps([send(room, text, more)], [{ text: 'Noted.' }]))))
     const { runs } = await stage.say(husam, room, 'Begin')
     if (meanwhile !== undefined) {
-      await until('the question stands, and who asked it still runs', async () => {
+      await until('the question is posted, and its run still runs', async () => {
         const question = (await stage.messagesIn(room))[1]
         const [asking] = await stage.runsOf(ada)
         return question?.status !== 'STREAMING' && question?.text === text && asking.status === 'RUNNING'
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
     expect(await conversation(cast.room)).toEqual(['Husam: Begin', "Ada: Hello! Here's your report."])
   })
 
-  test('mention another agent: it is triggered by the message, and is not waited for', async () => {
+  test('mention another agent: the message triggers it, and the sender does not wait', async () => {
     const cast = await openRoom()
     const { finance, hr, room } = cast
     const held = gate()
@@ -186,7 +186,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
       'Husam',
     ],
   ])(
-    '%s: the first match is the reply, and wakes the admin agent for it no second time',
+    '%s: the first match is the reply, and does not wake the admin agent a second time',
     async (_, text, waitOf, answersOf, by) => {
       const cast = await openRoom()
       const answers = answersOf(cast)
@@ -206,7 +206,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
     },
   )
 
-  test('wait for either of two agents: whichever replies first', async () => {
+  test('wait for either of two agents: the first reply counts', async () => {
     const cast = await openRoom()
     const { husam, finance, hr, room } = cast
     const wait = { for: [finance, hr].map(({ id: entityId }) => ({ type: 'entity', entityId })), timeout: 60 }
@@ -227,14 +227,14 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
     await stage.endedRuns(cast.ada, 2)
   })
 
-  test('nobody answers in time: timedOut, and no reply', async () => {
+  test('no reply in time: timedOut', async () => {
     const cast = await openRoom()
     const wait = { for: [{ type: 'human' }], timeout: 0.3 }
     const { output, message } = await pattern(cast, { text: 'Do you approve this expense?', more: { wait } })
     expect(output).toEqual({ messageId: message.id, sent: true, timedOut: true, reply: null })
   })
 
-  test('several messages and a chart for one space are one message, whose last part mentions', async () => {
+  test('several texts and a chart for one space become one message, whose last part mentions', async () => {
     const { husam, finance, room } = await openRoom()
     const analyst = await stage.bot('Analyst', { tools: [CHART] })
     const board = await stage.space('Board', [husam, analyst, finance])
@@ -265,7 +265,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
     expect((await stage.endedRuns(finance, 1))[0]).toMatchObject({ triggerMessage: { id: report.id } })
   })
 
-  test('delegateToAgent: the target answers the human as if the admin agent had never been involved', async () => {
+  test('delegateToAgent: the target responds to the human as if the admin agent had never been involved', async () => {
     const { husam, ada, finance, hr, room } = await openRoom()
     const handing = { toolCall: 'delegateToAgent', input: { targetAgentEntityId: finance.id } }
     parley.models.script(forAgent('Ada', steps([handing])))
@@ -305,7 +305,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
   })
 
   test.each(CIRCLES)(
-    'two agents that wait for each other, in $circle: the new run of the first sees by getMyRuns that it waits itself, and answers',
+    'two agents wait for each other, in $circle: a new run of the first sees its own waiting run in getMyRuns, and responds',
     async ({ confidential, people }) => {
       const { husam, ahmad, ada, finance, room } = await openRoom({ confidential })
       const back = await stage.space('Back Office', [...people([], [husam, ahmad]), finance, ada], { confidential })

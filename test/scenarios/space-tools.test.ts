@@ -105,7 +105,7 @@ describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (
   )
 
   test.each(CIRCLES)(
-    'the Jira webhook, in $circle: a service wakes the agent, which asks another and tells the outcome',
+    'the Jira webhook, in $circle: a service wakes the agent, which asks another and reports the outcome',
     async ({ confidential }) => {
       const husam = await stage.person('Husam')
       const [ops, deploy] = [await stage.bot('Ops Agent'), await stage.bot('Deploy Agent')]
@@ -157,7 +157,8 @@ describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (
         const ends = live.seen.filter((event: Read) => event.spaceMessages.__typename === 'MessageFinished')
         return ends.length === 3 && ends
       })
-      // The reply is whole as a part before its message is: that ends with the run of who wrote it, perhaps after the last one.
+      // The reply is complete as a part before its message is: that ends with the sender's run, perhaps after the
+      // last one.
       const textsFinished = finished.map((event: Read) => event.spaceMessages.message.text)
       expect(textsFinished.toSorted()).toEqual(messages.map(({ text }) => text).toSorted())
       const streamed = live.seen
@@ -168,7 +169,7 @@ describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (
     },
   )
 
-  test('the duplicate morning report: the second run sees the first in its prompt and stays silent', async () => {
+  test('the duplicate morning report: the second run sees the first in its prompt and posts nothing', async () => {
     const husam = await stage.person('Husam')
     const ops = await stage.bot('Ops-Agent')
     const standup = await stage.space('Standup', [husam, ops])
@@ -207,7 +208,7 @@ describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (
   })
 
   test.each(CIRCLES)(
-    'the deferred headcount request, in $circle: the second run leaves it to the first, which takes it up when it resumes',
+    'the deferred headcount request, in $circle: the second run leaves it to the first, which handles it after it resumes',
     async ({ confidential }) => {
       const husam = await stage.person('Husam')
       const [assistant, financeAgent] = [await stage.bot('AI Assistant'), await stage.bot('Finance Agent')]

@@ -33,7 +33,7 @@ const RUN_EVENTS = `subscription ($runId: ID!) { runEvents(runId: $runId) { __ty
   ... on RunToolCalled { toolCall { toolName input output run { id } } } } }`
 const ACTIVITY = `subscription ($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } active } }`
 
-describe.each(RULE_STACKS)('persistent minds through GraphQL, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('persistent agents through GraphQL, on the %s stack', (stack) => {
   let parley: TestServer
   let admin: ParleyClient
 
@@ -57,7 +57,7 @@ describe.each(RULE_STACKS)('persistent minds through GraphQL, on the %s stack', 
 
   const mindOf = async (id: string) => (await ask(admin, MIND, { id })).agent
 
-  test("004's Engineering example: one bot answers, two leave no trace but their outcomes", async () => {
+  test("004's Engineering example: one bot responds, two leave no trace but their outcomes", async () => {
     const [ahmad, husam] = [await parley.human('Ahmad'), await parley.human('Husam')]
     const client = await parley.clientOf(ahmad)
     const bots = [await bot('FrontendBot'), await bot('BackendBot'), await bot('DevOpsBot')] as const
@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('persistent minds through GraphQL, on the %s stack', 
     )
     parley.models.script(forAgent('DevOpsBot', () => skip('Frontend CSS issue, not ops-related')))
     const activity = client.subscribe<Read, object>(ACTIVITY, { spaceId: space.id })
-    await until('all three are told of', () => activity.seen.length >= 3)
+    await until('all three are published', () => activity.seen.length >= 3)
     const text = 'Hey FrontendBot, can you check the CSS on the login page?'
     const sent = (await ask(client, SAY, { input: { spaceId: space.id, text } })).sendMessage
     expect(sent).toMatchObject({ __typename: 'SendMessagePayload', runs: [] })
@@ -109,9 +109,13 @@ describe.each(RULE_STACKS)('persistent minds through GraphQL, on the %s stack', 
       reason: 'Frontend CSS issue, not ops-related',
       run: null,
     })
-    // What it said was a message for the others: they skipped that too, and who is no admin does not see why.
+    // People see the reasons of the others too.
     const forHumans = (await ask(client, MESSAGES, { id: space.id })).space.messages.edges[0].node.outcomes
-    expect(forHumans.map(({ reason }: Read) => reason)).toEqual([null, null, null])
+    expect(forHumans.map(({ reason }: Read) => reason).toSorted()).toEqual([
+      'CSS question addressed to FrontendBot',
+      'Frontend CSS issue, not ops-related',
+      null,
+    ])
 
     for (const { id } of [backend, devops]) {
       expect(await mindOf(id)).toMatchObject({
@@ -134,7 +138,7 @@ describe.each(RULE_STACKS)('persistent minds through GraphQL, on the %s stack', 
       'tool',
       'assistant',
     ])
-    await until('no activity is left showing', () =>
+    await until('no activity is visible any more', () =>
       bots.every(
         ({ id }) =>
           activity.seen.findLast(({ agentActivity }: Read) => agentActivity.agent.id === id)?.agentActivity.active ===
@@ -144,7 +148,7 @@ describe.each(RULE_STACKS)('persistent minds through GraphQL, on the %s stack', 
     activity.stop()
   })
 
-  test('the settings of a cycle have the defaults of the contract, and can be given', async () => {
+  test('the settings of a cycle have the defaults of the contract, and can be set', async () => {
     const defaults = {
       maxConsciousnessTokens: 100_000,
       minRecentCycles: 10,
@@ -161,7 +165,7 @@ describe.each(RULE_STACKS)('persistent minds through GraphQL, on the %s stack', 
     expect(await bot('Bob', { cycle })).toMatchObject({ internals: { cycle: { ...defaults, ...cycle } } })
   })
 
-  test('an admin takes an event out of an inbox, once, and before a cycle has it', async () => {
+  test('an admin removes an event from an inbox, once, and only before a cycle claims it', async () => {
     const REMOVE = `mutation ($id: ID!) { removeInboxEvent(input: { id: $id }) { __typename
       ... on RemoveInboxEventPayload { removedInboxEventId } ... on Error { code message } } }`
     const human = await parley.human('Husam')

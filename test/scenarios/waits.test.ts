@@ -1,10 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
+import { DEFAULT_STACK } from '../support/application.ts'
 import { forAgent, type ModelAction, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
 import { playScenarios, type Read, type Stage, wokenBy } from '../support/stage.ts'
 import { until } from '../support/until.ts'
+
+/** The outcome of a message that wakes an agent, which then says nothing: while its run is active, and afterwards. */
+const WOKEN = expect.stringMatching(/^(RUN|SKIPPED)$/)
 
 const CONFIRM = {
   name: 'confirm',
@@ -28,11 +32,11 @@ const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { __typename ... on Error { message } }
 }`
 
-describe('mentions on parts that wait, and messages that answer', () => {
+describe('mentions on parts that wait, and messages that are replies', () => {
   let parley: TestServer
   let stage: Stage
 
-  playScenarios('embedded', (opened) => {
+  playScenarios(DEFAULT_STACK, (opened) => {
     parley = opened.parley
     stage = opened.stage
   })
@@ -50,7 +54,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
   }
 
   describe('a mention on a part that waits', () => {
-    test('wakes when the part is shown, and only once', async () => {
+    test('wakes its agent when the part is shown, and only once', async () => {
       const { ann, ada, bob, room } = await openRoom()
       parley.models.script(
         forAgent('Ada', when(wokenBy('Begin'), steps([show('confirm', room.id, { mention: bob.id })]))),
@@ -68,7 +72,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
       expect(await stage.runsOf(bob)).toHaveLength(1)
     })
 
-    test('wakes also where an earlier part of the message waits, and the run is stopped then', async () => {
+    test('also wakes if an earlier part of the message waits, and the run is then stopped', async () => {
       const { ann, ada, bob, room } = await openRoom()
       const said = [show('confirm', room.id), sayIn(room.id, 'Look at this', { mention: bob.id })]
       parley.models.script(forAgent('Ada', when(wokenBy('Begin'), steps(said))))
@@ -77,12 +81,12 @@ describe('mentions on parts that wait, and messages that answer', () => {
       await stage.ask(ann.client, STOP, { input: { runId: runs[0].id } })
       await stage.endedRuns(ada, 1)
       const asked = (await stage.messagesIn(room))[1]
-      expect(kinds(asked)).toEqual({ Bob: 'RUN' })
+      expect(kinds(asked)).toEqual({ Bob: 'SKIPPED' })
     })
   })
 
-  describe('a message that answers a wait', () => {
-    /** Ada has asked and waits; what she is told at last. */
+  describe('a reply to a wait', () => {
+    /** Ada has asked and waits; her final result. */
     async function asking(conditions: object[], more: object = {}) {
       const cast = await openRoom()
       const question = sayIn(cast.room.id, 'Do you approve?', { wait: { for: conditions, timeout: 60 }, ...more })
@@ -100,7 +104,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
       return { ...cast, runId: runs[0].id, replyTo }
     }
 
-    test('is ANSWERED with the run that waited, and starts no second one', async () => {
+    test('is ANSWERED with the waiting run, and starts no second one', async () => {
       const { ann, ada, room, runId, replyTo } = await asking([{ type: 'human' }])
       const { runs } = await stage.say(ann, room, 'Yes')
       expect(runs).toEqual([])
@@ -112,7 +116,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
       expect(await stage.runsOf(ada)).toHaveLength(1)
     })
 
-    test('is asked for with a deadline, of whoever may post it', async () => {
+    test('is requested with a deadline, from those who may post it', async () => {
       const { ann, room, replyTo } = await asking([{ type: 'human' }])
       const [call] = (await stage.ask(ann.client, PENDING)).pendingToolCalls
       expect(call).toMatchObject({ toolName: 'sendSpaceMessage', waitsFor: 'MESSAGE', status: 'RUNNING', input: null })
@@ -126,21 +130,21 @@ describe('mentions on parts that wait, and messages that answer', () => {
       expect((await stage.messagesIn(room))[1].status).toBe('COMPLETE')
     })
 
-    test('of an agent alone asks nobody else', async () => {
+    test('from an agent is requested from nobody else', async () => {
       const { ann, room } = await asking([{ type: 'agent' }])
       expect((await stage.ask(ann.client, PENDING)).pendingToolCalls).toEqual([])
       expect((await stage.messagesIn(room))[1].status).toBe('COMPLETE')
     })
 
-    test('which mentions the waiter answers it and starts its run as well', async () => {
+    test('that mentions the waiter also starts a run of it', async () => {
       const { ann, ada, room, replyTo } = await asking([{ type: 'human' }])
       const { runs } = await stage.say(ann, room, 'Yes, and look here', { mentionedAgentId: ada.id })
       expect(runs).toMatchObject([{ agent: { name: 'Ada' } }])
       expect(await replyTo()).toMatchObject({ reply: { text: 'Yes, and look here' } })
-      expect(kinds((await stage.messagesIn(room))[2])).toMatchObject({ Ada: 'RUN' })
+      expect(kinds((await stage.messagesIn(room))[2])).toMatchObject({ Ada: WOKEN })
     })
 
-    test('which does not meet the wait wakes as ever', async () => {
+    test('must match the wait; any other message wakes as usual', async () => {
       const { ann, bob, room, replyTo } = await asking([{ type: 'entity', entityId: 'x' }, { type: 'agent' }])
       const { runs } = await stage.say(ann, room, 'Not me')
       expect(runs).toMatchObject([{ agent: { name: 'Ada' } }])
@@ -149,7 +153,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
       expect(await replyTo()).toMatchObject({ reply: { text: 'Me.', entityName: 'Bob' } })
     })
 
-    test('and only shows a chart: its text is what it shows', async () => {
+    test('may be only a chart: the reply text describes it', async () => {
       const { bob, room, replyTo } = await asking([{ type: 'any' }])
       parley.models.script(forAgent('Bob', steps([show('showChart', room.id)])))
       await stage.ask(stage.admin, TRIGGER, { input: { agentId: bob.id, serviceName: 'test', payload: {} } })
@@ -159,7 +163,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
       })
     })
 
-    test('in a space where every agent is woken by an agent wakes the others only', async () => {
+    test('wakes only the other agents, in a space where every agent wakes agents', async () => {
       const ann = await stage.person('Ann')
       const [ada, bob, cem] = [await stage.bot('Ada'), await stage.bot('Bob'), await stage.bot('Cem')]
       const room = await stage.space('All', [ann, ada, bob, cem], { routing: 'BROADCAST' })
@@ -171,7 +175,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
       const answer = await until('Bob has answered', async () =>
         (await stage.messagesIn(room)).find(({ text, status }) => text === 'I.' && status === 'COMPLETE'),
       )
-      expect(kinds(answer)).toEqual({ Ada: 'ANSWERED', Cem: 'RUN' })
+      expect(kinds(answer)).toEqual({ Ada: 'ANSWERED', Cem: WOKEN })
       await stage.endedRuns(ada, 1)
       expect((await stage.runsOf(ada)).map(({ id }) => id)).toEqual([waited])
     })
@@ -181,7 +185,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
     const STATUS = `query ($id: ID!) { run(id: $id) { status stopReason } }`
     const LEAVE = `mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename ... on Error { message } } }`
 
-    /** The agent is busy in one room while something waits for it in another, which it then leaves. */
+    /** The agent is busy in one room while an event waits for it in another, which it then leaves. */
     async function leaving(input: object) {
       const [ann, gate] = [await stage.person('Ann'), createDeferred()]
       const ada = await stage.bot('Ada', input)
@@ -203,12 +207,12 @@ describe('mentions on parts that wait, and messages that answer', () => {
       expect(said.outcomes).toMatchObject([{ agent: { name: 'Ada' }, kind: 'DROPPED' }])
       gate.resolve()
       await stage.say(ann, busy, 'And now?')
-      await until('Ada goes on', async () => prompts.length >= 2)
+      await until('Ada continues', async () => prompts.length >= 2)
       expect(prompts.join()).not.toContain('THE-SECRET')
       return { ada, runs }
     }
 
-    test('its queued runs end CANCELED, GONE', async () => {
+    test('has its queued runs end CANCELED, GONE', async () => {
       const { runs } = await leaving({ maxConcurrentRuns: 1 })
       expect(await stage.ask(stage.admin, STATUS, { id: runs[0].id })).toEqual({
         status: 'CANCELED',
@@ -216,12 +220,12 @@ describe('mentions on parts that wait, and messages that answer', () => {
       })
     })
 
-    test('what waited in its inbox is DROPPED', async () => {
+    test('has its inbox events there DROPPED', async () => {
       const { runs } = await leaving({ mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
       expect(runs).toEqual([])
     })
 
-    test('it is answered nothing that is said there later', async () => {
+    test('gets no reply from messages that are posted there later', async () => {
       const ann = await stage.person('Ann')
       const ada = await stage.bot('Ada')
       const [home, left] = [await stage.space('Home', [ann, ada]), await stage.space('Left', [ann, ada])]
@@ -236,7 +240,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
     })
   })
 
-  test('whoever follows a space is told that a cycle has taken each message, and that it has failed', async () => {
+  test('followers of a space see a cycle claim each message, and fail', async () => {
     const ann = await stage.person('Ann')
     const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
     const room = await stage.space('Room', [ann, mia], { routing: 'BROADCAST' })
@@ -250,17 +254,20 @@ describe('mentions on parts that wait, and messages that answer', () => {
     for (const text of ['One', 'Two']) await stage.say(ann, room, text)
     await agents.update(parley.admin, { id: mia.id, paused: false })
     const updates = () => live.seen.flatMap(({ spaceMessages: { message } }) => (message ? message.outcomes : []))
-    await until('it is told that they were taken', () => updates().filter(({ run }) => run !== null).length === 2)
+    await until(
+      'the claims of the messages are published',
+      () => updates().filter(({ run }) => run !== null).length === 2,
+    )
     const before = updates().length
     held.resolve()
     const [cycle] = await stage.endedRuns(mia, 1)
-    await until('it is told that they have failed', () => updates().length >= before + 2)
+    await until('the failure of the messages is published', () => updates().length >= before + 2)
     const run = { id: cycle.id }
     const [taken, failed] = ['INBOX', 'FAILED'].map((kind) => ({ kind, run }))
     expect(updates().slice(before - 2)).toEqual([taken, taken, failed, failed])
   })
 
-  test('what arrives in an inbox at the moment when its agent leaves is read by no cycle, and dropped', async () => {
+  test('an inbox event that is committed while its agent leaves is dropped unread', async () => {
     const ann = await stage.person('Ann')
     const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
     const room = await stage.space('Room', [ann, mia], { routing: 'BROADCAST' })
@@ -271,7 +278,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
     const leaving = 'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }'
     await stage.ask(ann.client, leaving, { input: { spaceId: room.id, entityId: mia.id } })
     const { sentMessage } = await stage.say(ann, room, 'SECRET')
-    // As it is committed by who had found the agent a member a moment before.
+    // As committed by a process that had read the membership a moment before.
     const payload = { ...(known.payload as object), content: 'SECRET' }
     const { wokenBy: _, ...row } = { ...known, id: `${known.id}x`, payload, runId: null, doneAt: null }
     await inboxEvent.create({ data: { ...row, messageId: sentMessage.id, dedupKey: sentMessage.id } })
@@ -279,13 +286,13 @@ describe('mentions on parts that wait, and messages that answer', () => {
     await stage.ask(stage.admin, TRIGGER, { input })
     await stage.endedRuns(mia, 2)
     expect(JSON.stringify(parley.models.requests.map(({ body }) => body))).not.toContain('SECRET')
-    await until('it is dropped', async () => {
+    await until('the event is dropped', async () => {
       const [outcome] = (await stage.messagesIn(room)).find(({ text }) => text === 'SECRET').outcomes
       return outcome?.kind === 'DROPPED' && outcome.agent.id === mia.id
     })
   })
 
-  test('get_my_runs names what a cycle took, without a word of it, and nothing of a space that the agent has left', async () => {
+  test('get_my_runs lists the inbox events of a cycle without their content, and nothing of a space that the agent has left', async () => {
     const ann = await stage.person('Ann')
     const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
     const room = await stage.space('Room', [ann, mia], { routing: 'BROADCAST' })
@@ -324,7 +331,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
     expect(run.toolCalls[0]).toMatchObject({ status: 'FAILED', output: { error: { code: 'NOBODY_CAN_ANSWER' } } })
   })
 
-  test('a wait for a person is one, however many other members the space has', async () => {
+  test('a wait for a person is accepted in a space with any other members', async () => {
     const [ann, ada] = [await stage.person('Ann'), await stage.bot('Ada')]
     const crowd = await Promise.all(Array.from({ length: 100 }, (_, n) => parley.human(`Guest ${n}`)))
     const zoe = await stage.person('Zoe')
@@ -339,7 +346,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
     expect(run.toolCalls[0]).toMatchObject({ status: 'DONE', output: { reply: { text: 'Yes', entityName: 'Zoe' } } })
   })
 
-  test('a reply that comes while the question is still being written answers it, and the run that it had woken stops', async () => {
+  test('a reply that arrives before the question is complete answers it, and the run that it had started stops', async () => {
     const { ann, ada, room } = await openRoom()
     const gate = createDeferred()
     const chunks = [
@@ -370,14 +377,14 @@ describe('mentions on parts that wait, and messages that answer', () => {
     })
   })
 
-  describe('a call that is refused', () => {
+  describe('a refused call', () => {
     type Faulty = (about: { ann: Read; bob: Read }) => object
     const faults: [string, Faulty, string][] = [
       ['mentions a person', ({ ann }) => ({ mention: ann.id }), 'BAD_INPUT'],
-      ['mentions nothing that is an id', () => ({ mention: 5 }), 'BAD_INPUT'],
+      ['has a mention that is not an id', () => ({ mention: 5 }), 'BAD_INPUT'],
       ['waits for an entity that it does not name', () => ({ wait: { for: [{ type: 'entity' }] } }), 'BAD_INPUT'],
       ['waits for nobody', () => ({ wait: { for: [] } }), 'BAD_INPUT'],
-      ['waits for who cannot answer', () => ({ wait: { for: [{ type: 'agent' }] } }), 'NOBODY_CAN_ANSWER'],
+      ['waits for an entity that cannot answer', () => ({ wait: { for: [{ type: 'agent' }] } }), 'NOBODY_CAN_ANSWER'],
     ]
     const HEARD = 'People have seen what you wrote'
 
@@ -392,7 +399,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
       return { ann, ada, bob, room, told }
     }
 
-    test.each(faults)('because it %s, before its text: nothing of that streams', async (_, faulty, code) => {
+    test.each(faults)('because it %s, before its text: none of the text streams', async (_, faulty, code) => {
       const { ann, ada, room, told, ...others } = await openChain()
       const input = { spaceId: room.id, ...faulty({ ann, ...others }), text: 'The budget is 50,000.' }
       const again = sayIn(room.id, 'The budget is 50,000.')
@@ -408,7 +415,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
     })
 
     test.each(faults.slice(0, 3))(
-      'because it %s, after its text: it stays, cut off, and the model is told',
+      'because it %s, after its text: the text stays INTERRUPTED, and the model gets an error',
       async (_, faulty, code) => {
         const { ann, ada, room, told, ...others } = await openChain()
         const input = { spaceId: room.id, text: 'The budget is 50,000.', ...faulty({ ann, ...others }) }
@@ -424,7 +431,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
       },
     )
 
-    test('because its input is no JSON: the model is told what people have seen of it', async () => {
+    test('because its input is not JSON: the model learns what people have seen of it', async () => {
       const { ann, ada, room, told } = await openChain()
       const input = `{"spaceId":"${room.id}","text":"The bud`
       parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input }], [{ text: 'Enough.' }])))
@@ -435,7 +442,7 @@ describe('mentions on parts that wait, and messages that answer', () => {
     })
   })
 
-  test('null is a left-out argument: nothing is refused, and nothing said twice', async () => {
+  test('null is an omitted argument: nothing is refused or posted twice', async () => {
     const { ann, ada, bob, room } = await openRoom()
     const filled = sayIn(room.id, 'Hello', { mention: null, wait: null })
     const asking = sayIn(room.id, 'Well?', {

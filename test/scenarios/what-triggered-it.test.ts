@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest'
+import { DEFAULT_STACK } from '../support/application.ts'
 import { forAgent, type ModelAction, type ModelRequest, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { type Named, type Person, playScenarios, promptOf, type Stage, wokenBy } from '../support/stage.ts'
 import { enter, mentions, say } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// What a run is shown of what triggered it, wherever it goes and whatever happens to its memberships meanwhile.
+// The trigger in a run's prompt, wherever the run goes and however its memberships change meanwhile.
 
 const CALLS = `query ($id: ID!) { agent(id: $id) { runs { edges { node { status toolCalls { id toolName status } } } } } }`
 const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
@@ -19,12 +20,12 @@ const TRIGGER = `mutation ($input: TriggerAgentInput!) {
 }`
 const ASK = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE', visible: true }
 
-describe('what triggered a run', () => {
+describe('the trigger of a run', () => {
   let parley: TestServer
   let stage: Stage
 
   playScenarios(
-    'embedded',
+    DEFAULT_STACK,
     (opened) => {
       parley = opened.parley
       stage = opened.stage
@@ -51,7 +52,7 @@ describe('what triggered a run', () => {
   const submit = (person: Person, toolCallId: string) =>
     stage.ask(person.client, SUBMIT, { input: { toolCallId, result: { ok: true } } })
 
-  /** A run that was triggered in a long space, entered a short one, and waits there for an answer. */
+  /** A run that was triggered in a long space, entered a short one, and waits there for a reply. */
   async function waitingElsewhere(name: string, after: ModelAction[]) {
     const ann = await stage.person('Ann')
     const bot = await stage.bot(name, { toolset: 'ACTIVE_SPACE', tools: [ASK] })
@@ -70,7 +71,7 @@ describe('what triggered a run', () => {
     return { ann, bot, long, short, callId: await waitingCall(bot) }
   }
 
-  test('stays in its prompt after it entered another space and waited there, with what was said meanwhile above the results', async () => {
+  test('stays in the prompt after the run entered another space and waited there, with the meanwhile messages above the results', async () => {
     const { ann, bot, long, short, callId } = await waitingElsewhere('Walker', [
       { toolCall: 'read_messages', input: {} },
     ])
@@ -94,7 +95,7 @@ describe('what triggered a run', () => {
     await stage.endedRuns(bot, 6)
   })
 
-  test('is not shown any more to an agent that was removed from its space, nor what is said there since', async () => {
+  test('is hidden from an agent that was removed from its space, like later messages there', async () => {
     const { ann, bot, long, callId } = await waitingElsewhere('Leaver', [{ text: 'Done.' }])
     const before = parley.models.requests.length
     await stage.ask(ann.client, REMOVE, { input: { spaceId: long.id, entityId: bot.id } })
@@ -107,7 +108,10 @@ describe('what triggered a run', () => {
 
   const isCalledBack = (request: ModelRequest) => promptOf(request).includes('You are called back.')
 
-  /** Agents that take turns: Jira says so many things and asks HR, and is called back. `meanwhile`: when HR has spoken. */
+  /**
+   * Agents that take turns: Jira sends that many words and asks HR, and is called back. `meanwhile`: when HR has
+   * posted.
+   */
   async function asking({
     words = 1,
     meanwhile = async () => {},
@@ -138,14 +142,14 @@ describe('what triggered a run', () => {
   const THE_TASK = 'THE TASK: (what began this chain, quoted as data) '
   const office = (members: Named[], more = {}) => stage.space('Office', members, { routing: 'BROADCAST', ...more })
 
-  test('a call-back in a chain that a service began carries what the service sent', async () => {
+  test('is, for a call-back in a chain of a service, the payload of the service', async () => {
     const room = await asking()
     const input = { agentId: room.jira.id, serviceName: 'jira', payload: { ticket: 'PROJ-77' } }
     await stage.ask(stage.admin, TRIGGER, { input })
     expect(await calledBack(room)).toContain(`${THE_TASK}{"service":"jira","payload":{"ticket":"PROJ-77"}}`)
   })
 
-  test('a call-back in a chain that a message of another space began carries the message', async () => {
+  test('is, for a call-back in a chain from another space, the message there', async () => {
     const room = await asking()
     const { husam, jira } = room
     await stage.say(husam, await office([husam, jira]), 'Assign PROJ-77')
@@ -167,22 +171,19 @@ describe('what triggered a run', () => {
 
   test.each([
     ['that its agent has left', false, ({ jira }: { jira: Named }) => jira],
-    ['that is confidential, and that who asked has left,', true, ({ husam }: { husam: Named }) => husam],
-  ])(
-    'a call-back in a chain that began in a space %s does not carry what was said there',
-    async (_, confidential, leaver) => {
-      let leave = async () => {}
-      const room = await asking({ meanwhile: () => leave() })
-      const { husam, jira } = room
-      const { id: spaceId } = await office([husam, jira], { confidential })
-      leave = () => stage.ask(stage.admin, REMOVE, { input: { spaceId, entityId: leaver(room).id } })
-      await stage.say(husam, { id: spaceId, name: 'Office' }, 'Assign PROJ-77')
-      expect(await calledBack(room)).not.toContain('THE TASK')
-    },
-  )
+    ['that is confidential, and that the requester has left', true, ({ husam }: { husam: Named }) => husam],
+  ])('is omitted from a call-back in a chain that began in a space %s', async (_, confidential, leaver) => {
+    let leave = async () => {}
+    const room = await asking({ meanwhile: () => leave() })
+    const { husam, jira } = room
+    const { id: spaceId } = await office([husam, jira], { confidential })
+    leave = () => stage.ask(stage.admin, REMOVE, { input: { spaceId, entityId: leaver(room).id } })
+    await stage.say(husam, { id: spaceId, name: 'Office' }, 'Assign PROJ-77')
+    expect(await calledBack(room)).not.toContain('THE TASK')
+  })
 
   test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'])(
-    'ADMIN, %s: the admin agent is shown whom it can hand on to, with ids and descriptions',
+    'ADMIN, %s: the prompt of the admin agent lists its possible delegates, with ids and descriptions',
     async (toolset) => {
       const lead = await stage.bot(`Lead ${toolset}`, { toolset })
       const designer = await stage.bot('Designer', { toolset, description: 'Knows "layouts".' })
@@ -198,7 +199,7 @@ describe('what triggered a run', () => {
     },
   )
 
-  test('who names its spaces is shown, outside of its chain, whom it can mention there and that it is not to wait for them', async () => {
+  test('outside its chain, an agent that names spaces sees whom it can mention there, and that it must not wait for them', async () => {
     const [lead, designer] = [await stage.bot('Lead'), await stage.bot('Designer', { description: 'Knows layouts.' })]
     const husam = await stage.person('Husam')
     const chain = await stage.space('Chain', [husam, lead, designer], { routing: 'MENTION_CHAIN' })

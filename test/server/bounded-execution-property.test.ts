@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { buildSchema, type ExecutionResult, execute, type GraphQLObjectType, parse } from 'graphql'
 import { expect, test } from 'vitest'
-import { bounded } from '../../src/schema/bounded.ts'
-import type { Context } from '../../src/schema/context.ts'
-import { executeBounded } from '../../src/server/bounded-execution.ts'
+import { bounded } from '../../src/graphql/bounded.ts'
+import { executeBounded } from '../../src/graphql/bounded-execution.ts'
+import type { Context } from '../../src/graphql/context.ts'
 
-/** A thing with a text and two connections of such things; ids are given by place. */
+/** An object with a text and two connections of such objects; ids are their positions. */
 interface Thing {
   id: string
   text: string
@@ -78,7 +78,7 @@ async function ask(root: Thing): Promise<ExecutionResult> {
   return result
 }
 
-/** The least that the response can be cut to: one edge, the first one read, of each connection. */
+/** The minimum of a shortened response: one edge, the first one read, of each connection. */
 function leastOf({ id, text, first, last }: Thing): number {
   const edges = [first[0], last.at(-1)].filter((thing) => thing !== undefined)
   return JSON.stringify({ id, text }).length + edges.reduce((sum, thing) => sum + leastOf(thing), 0) + 400
@@ -106,7 +106,7 @@ function expectShown(shown: Shown, thing: Thing): void {
   expectPage(shown.last, thing.last, 'last')
 }
 
-test('a shortened response fits, has the edges nearest to where each page begins, and says exactly what it left out', async () => {
+test('a shortened response fits the limit, has the edges nearest to the start of each page, and reports exactly what it omits', async () => {
   let shortened = 0
   let refused = 0
   const property = fc.asyncProperty(roots, async (root) => {

@@ -1,6 +1,6 @@
 import { getIntrospectionQuery, parse } from 'graphql'
 import { expect, test } from 'vitest'
-import { schema } from '../../src/schema/schema.ts'
+import { schema } from '../../src/graphql/schema.ts'
 import { complexityOf, excessOf } from '../../src/server/http/complexity.ts'
 
 const costOf = (selection: string) => complexityOf({ schema, document: parse(`{ ${selection} }`) }).complexity
@@ -10,11 +10,11 @@ test.each([
   ['space(id: "x") { firstUnreadMessage { id } }', 'space(id: "x") { lastMessage { id } }'],
   ['viewer { unreadCount }', 'viewer { serviceName }'],
   ['agents(search: "x") { edges { cursor } }', 'agents { edges { cursor } }'],
-])('%s is charged more than %s', (costly, cheap) => {
+])('%s costs more than %s', (costly, cheap) => {
   expect(costOf(costly)).toBeGreaterThan(costOf(cheap) + 3)
 })
 
-test('what is left out, or is a number or a list, is charged as it is each time', () => {
+test('each value of an argument, also an omitted one, a number or a list, has its own cost', () => {
   const document = parse(`query ($search: String, $first: Int, $ids: [ID!]!) {
     agents(search: $search, first: $first) { edges { cursor } } nodes(ids: $ids) { id }
   }`)
@@ -31,7 +31,7 @@ test('what is left out, or is a number or a list, is charged as it is each time'
   expect(complexityOf({ schema, document: byText }).complexity).toBeLessThan(given.complexity)
 })
 
-test("a client's introspection query is allowed, and one that selects the same under many names is not", () => {
+test("a client's introspection query is allowed, and a query with many aliases of the same field is refused", () => {
   const excess = (text: string) => excessOf(complexityOf({ schema, document: parse(text) }))
   expect(excess(getIntrospectionQuery({ inputValueDeprecation: true, specifiedByUrl: true, oneOf: true }))).toBeNull()
   const names = Array.from({ length: 400 }, (_, n) => `d${n}: description`).join(' ')

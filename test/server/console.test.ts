@@ -12,18 +12,18 @@ describe('the console over HTTP', () => {
   let parley: TestServer
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
   })
   afterAll(() => parley?.close())
 
   const ask = (path: string, init: RequestInit = {}) => fetch(parley.origin + path, init)
-  /** What the page loads first. */
+  /** The files of the page's first load. */
   async function loadedFirst(): Promise<string[]> {
     const text = await (await ask('/')).text()
     return [...text.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, url = '']) => url)
   }
 
-  test('is a page that loads nothing from elsewhere and may run no script of its own text', async () => {
+  test('is a page that loads nothing from elsewhere and runs no inline script', async () => {
     const page = await ask('/')
     expect(page.status).toBe(200)
     expect(page.headers.get('content-type')).toMatch(/^text\/html/)
@@ -37,7 +37,7 @@ describe('the console over HTTP', () => {
     expect(text).not.toMatch(/<script(?![^>]* src="\/)|<style|\son\w+=|(src|href)="(?!\/)/)
   })
 
-  test('every address of its pages is that page, and no other is', async () => {
+  test('serves the page at every address of its routes, and 404 at others', async () => {
     const pages = [
       '/spaces/spc_1',
       '/runs',
@@ -45,6 +45,7 @@ describe('the console over HTTP', () => {
       '/agents/agt_1/mind',
       '/waiting',
       '/people',
+      '/models',
       '/invitations/a-code',
     ]
     for (const page of pages) {
@@ -56,7 +57,7 @@ describe('the console over HTTP', () => {
     }
   })
 
-  test('what it loads first is served, and is no more than 250 kB', async () => {
+  test('serves the files of the first load, 250 kB at most', async () => {
     const urls = await loadedFirst()
     expect(urls.length).toBeGreaterThanOrEqual(3)
     let bytes = 0
@@ -69,7 +70,7 @@ describe('the console over HTTP', () => {
     expect(bytes).toBeLessThan(MOST_BYTES_OF_FIRST_LOAD)
   })
 
-  test('the page is asked about each time, and sent again only when it is another; what is named by its content is kept', async () => {
+  test('revalidates the page each time, resends it only after a change, and caches content-hashed files', async () => {
     const first = await ask('/')
     expect(first.headers.get('cache-control')).toBe('no-cache')
     const etag = first.headers.get('etag') ?? ''
@@ -80,7 +81,7 @@ describe('the console over HTTP', () => {
     expect((await ask(script)).headers.get('cache-control')).toContain('immutable')
   })
 
-  test('is read only, and gives away no other file', async () => {
+  test('is read-only, and exposes no other file', async () => {
     const head = await ask('/', { method: 'HEAD' })
     expect([head.status, await head.text()]).toEqual([200, ''])
     expect((await ask('/', { method: 'POST' })).status).toBe(404)
@@ -90,7 +91,7 @@ describe('the console over HTTP', () => {
     }
   })
 
-  test('no script of it asks another host, or makes code of text', async () => {
+  test('has no script that requests another host or evaluates text', async () => {
     const scripts = (await readdir(path.join(BUILT, 'assets'))).filter((name) => name.endsWith('.js'))
     for (const name of scripts) {
       const text = await readFile(path.join(BUILT, 'assets', name), 'utf8')

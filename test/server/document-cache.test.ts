@@ -24,7 +24,7 @@ describe('documents of 16 KiB', () => {
   const refused = (n: number) => `{viewer{${'id '.repeat(4970)}}nothing}#${n}`
   const accepted = (n: number) => `{nodes(ids:[${'123 '.repeat(4000)}]){id}}#${n}`
 
-  test('cost next to nothing for good where they are refused, and a bounded size where they are not', async () => {
+  test('keep almost no memory if refused, and a bounded size if accepted', async () => {
     expect((await ask(refused(0))).status).toBe(400)
     expect((await ask(accepted(0))).status).toBe(200)
     const before = heapUsed()
@@ -34,7 +34,7 @@ describe('documents of 16 KiB', () => {
     expect(heapUsed() - before).toBeLessThan(32 * MEBIBYTE)
   })
 
-  test('are answered the same the second time, which is not parsed', async () => {
+  test('get the same response the second time, without parsing', async () => {
     const [first, second] = [await ask(accepted(1000)), await ask(accepted(1000))]
     expect(second).toEqual(first)
     expect(await ask(refused(1000))).toEqual(await ask(refused(1000)))

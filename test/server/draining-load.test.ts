@@ -6,14 +6,14 @@ import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const CLIENTS = 200
-/** Each sends so many a second, where the machine can: then nothing is left over. */
+/** The rate of each client, if the machine can keep it: then nothing is left over. */
 const MUTATIONS_A_SECOND = 20
 const SECONDS = 8
-/** So many that both servers answer some, also where the machine is slow. */
+/** Enough that both servers serve some, even on a slow machine. */
 const MORE_THAN_ON_THEIR_WAY = 4 * CLIENTS
 const SPACES = 20
 
-describe('two servers, one of which drains in the middle of much work', () => {
+describe('two servers under load, one of which drains', () => {
   let parley: TestServer
   beforeAll(async () => {
     const stack = hasPostgres ? 'postgres' : 'embedded'
@@ -24,7 +24,7 @@ describe('two servers, one of which drains in the middle of much work', () => {
 
   const begin = () => startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
 
-  test(`each mutation of ${CLIENTS} clients, ${MUTATIONS_A_SECOND} a second of each, is answered and makes one row`, async () => {
+  test(`each mutation of ${CLIENTS} clients, ${MUTATIONS_A_SECOND} per second of each kind, succeeds and writes one row`, async () => {
     const [first, second] = [await begin(), await begin()]
     let { port } = first
     const human = await parley.human('Bob')

@@ -5,14 +5,14 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 
 const CLIENTS = 200
 const MUTATIONS = 400
-/** On their way at any time. */
+/** The number of concurrent mutations. */
 const AT_ONCE = 40
 
-describe('a server that drains', () => {
+describe('a draining server', () => {
   let parley: TestServer
   let authorization: string
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
   })
   afterAll(() => parley?.close())
 
@@ -21,7 +21,7 @@ describe('a server that drains', () => {
   const clientOf = (url: () => string) => createMutatingClient(url, authorization)
   const addressOf = ({ port }: RunningServer) => `ws://127.0.0.1:${port}/graphql`
 
-  test('answers what runs on its sockets, and takes nothing new', async () => {
+  test('finishes the operations on its sockets, and accepts no new ones', async () => {
     const [first, second] = [await begin(), await begin()]
     let server = first
     const human = await parley.human('Ada')
@@ -60,7 +60,7 @@ describe('a server that drains', () => {
     await second.close({ drain: false })
   })
 
-  test(`under ${CLIENTS} clients that go on sending mutations: each of them makes one row`, {
+  test(`writes one row for each mutation, under ${CLIENTS} clients that keep sending`, {
     timeout: 120_000,
   }, async () => {
     const [first, second] = [await begin(), await begin()]

@@ -4,12 +4,12 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 
 const TOO_MUCH = Buffer.alloc(3 * 1024 * 1024, 'x')
 
-describe('a request that is answered before it was read', () => {
+describe('a request that gets its response before its body was read', () => {
   let parley: TestServer
   let authorization: string
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
     authorization = `Bearer ${await parley.tokenOf(await parley.human('Ada'))}`
   })
   afterAll(() => parley?.close())
@@ -21,7 +21,10 @@ describe('a request that is answered before it was read', () => {
     return Buffer.concat([Buffer.from(`${head}${body.length.toString(16)}\r\n`), body, Buffer.from('\r\n0\r\n\r\n')])
   }
 
-  /** Sends requests one after another on one connection; returns what came back until the server closed it, or `enough` responses. */
+  /**
+   * Sends requests one after another on one connection; returns the responses until the server closed it, or
+   * `enough` of them.
+   */
   function responsesTo(requests: Buffer[], enough: number): Promise<{ statuses: string[]; isClosed: boolean }> {
     return new Promise((resolve, reject) => {
       const socket = connect(Number(new URL(parley.origin).port), '127.0.0.1')
@@ -46,12 +49,12 @@ describe('a request that is answered before it was read', () => {
     ['/graphql', 'chunked'],
     ['/hooks/agents/whk_00000000000000000000000000000000', 'length'],
     ['/hooks/agents/whk_00000000000000000000000000000000', 'chunked'],
-  ] as const)('says why, then closes its connection: %s, by %s', async (path, framing) => {
+  ] as const)('gets the reason, then its connection is closed: %s, by %s', async (path, framing) => {
     const responses = await responsesTo([requestOf(path, TOO_MUCH, framing), next()], 2)
     expect(responses).toEqual({ statuses: ['413'], isClosed: true })
   })
 
-  test('keeps its connection where the body was small, or all of it was read', async () => {
+  test('keeps its connection if the body was small or was read completely', async () => {
     const requests = [
       requestOf('/graphql', Buffer.from('no JSON'), 'chunked'),
       requestOf('/graphql', Buffer.from('no JSON'), 'length'),

@@ -9,13 +9,12 @@ const WATCH = `subscription ($spaceId: ID!) {
 }`
 const SEND = 'mutation ($input: SendMessageInput!) { sendMessage(input: $input) { __typename } }'
 
-describe('subscriptions by HTTP', () => {
+describe('subscriptions over HTTP', () => {
   let parley: TestServer
   let human: HumanViewer
   let authorization: string
   beforeAll(async () => {
     parley = await startTestServer({
-      stack: 'embedded',
       worker: false,
       settings: { PARLEY_ALLOWED_ORIGINS: 'https://app.example', PARLEY_MAX_SOCKETS_PER_VIEWER: '3' },
     })
@@ -32,7 +31,7 @@ describe('subscriptions by HTTP', () => {
     })
   const followers = () => parley.app.platform.log.stats().followers
 
-  describe('over one connection, as graphql-sse has it', () => {
+  describe('over one connection, in the protocol of graphql-sse', () => {
     const connect = () =>
       createClient({
         url: `${parley.origin}/graphql`,
@@ -42,7 +41,7 @@ describe('subscriptions by HTTP', () => {
         retryAttempts: 0,
       })
 
-    /** What an operation of a client is told. */
+    /** The events of a client's operation. */
     function follow(client: ReturnType<typeof connect>, query: string, variables: Record<string, unknown>) {
       const seen: unknown[] = []
       const { promise: ended, resolve } = Promise.withResolvers<unknown>()
@@ -53,28 +52,28 @@ describe('subscriptions by HTTP', () => {
       return { seen, ended, stop }
     }
 
-    test('several operations run side by side, and end by themselves or when the client likes', async () => {
+    test("several operations run concurrently, and end by themselves or at the client's request", async () => {
       const space = await parley.space(human, [])
       const client = connect()
       const live = follow(client, WATCH, { spaceId: space.id })
-      await until('it has begun', () => live.seen.length === 1)
+      await until('the subscription has started', () => live.seen.length === 1)
       const sent = follow(client, SEND, { input: { spaceId: space.id, text: 'hello' } })
       expect(await sent.ended).toBeNull()
       expect(sent.seen).toEqual([{ data: { sendMessage: { __typename: 'SendMessagePayload' } } }])
-      await until('it is told', () => live.seen.length === 2)
+      await until('the event is delivered', () => live.seen.length === 2)
       expect(live.seen[1]).toEqual({
         data: { spaceMessages: { __typename: 'MessagePosted', message: { text: 'hello' } } },
       })
       live.stop()
-      await until('nobody follows', () => followers() === 0)
+      await until('there are no followers', () => followers() === 0)
       client.dispose()
     })
 
-    test('a refused operation is told why, and the others go on', async () => {
+    test('a refused operation gets its error, and the others continue', async () => {
       const space = await parley.space(human, [])
       const client = connect()
       const live = follow(client, WATCH, { spaceId: space.id })
-      await until('it has begun', () => live.seen.length === 1)
+      await until('the subscription has started', () => live.seen.length === 1)
       const refused = follow(client, WATCH, { spaceId: 'spc_nothing' })
       expect(await refused.ended).toBeNull()
       expect(refused.seen).toMatchObject([{ errors: [{ extensions: { code: 'NOT_FOUND' } }] }])
@@ -86,16 +85,16 @@ describe('subscriptions by HTTP', () => {
       client.dispose()
     })
 
-    test('a client that goes away leaves nothing behind', async () => {
+    test('a client that disconnects leaves no follower behind', async () => {
       const space = await parley.space(human, [])
       const client = connect()
       const live = follow(client, WATCH, { spaceId: space.id })
-      await until('it has begun', () => live.seen.length === 1)
+      await until('the subscription has started', () => live.seen.length === 1)
       client.dispose()
-      await until('nobody follows', () => followers() === 0)
+      await until('there are no followers', () => followers() === 0)
     })
 
-    test('a stream is its viewer’s own, opened once, and there are only so many', async () => {
+    test('a stream belongs to its viewer, opens once, and their number is limited', async () => {
       const token = await (await request('PUT')).text()
       const stream = { 'x-graphql-event-stream-token': token }
       const stranger = { authorization: `Bearer ${await parley.tokenOf(await parley.human('Eve'))}` }
@@ -117,12 +116,12 @@ describe('subscriptions by HTTP', () => {
     })
   })
 
-  describe('by multipart/mixed, as Apollo has it', () => {
+  describe('over multipart/mixed, in the protocol of Apollo', () => {
     const APOLLO = {
       'content-type': 'application/json',
       accept: 'multipart/mixed;boundary=graphql;subscriptionSpec=1.0,application/json',
     }
-    /** The parts that have come. */
+    /** The parts so far. */
     async function* partsOf(response: Response): AsyncGenerator<unknown> {
       let text = ''
       for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
@@ -136,7 +135,7 @@ describe('subscriptions by HTTP', () => {
       }
     }
 
-    test('each event is a payload, and what ends the subscription an error of the protocol', async () => {
+    test('each event is a payload, and the end of the subscription is a protocol error', async () => {
       const space = await parley.space(human, [])
       const response = await request('POST', APOLLO, { query: WATCH, variables: { spaceId: space.id } })
       expect(response.headers.get('content-type')).toBe('multipart/mixed;boundary="graphql";subscriptionSpec=1.0')
@@ -158,12 +157,12 @@ describe('subscriptions by HTTP', () => {
       expect(followers()).toBe(0)
     })
 
-    test('one that may not be is answered as any other request', async () => {
+    test('a refused subscription gets an ordinary JSON response', async () => {
       const response = await request('POST', APOLLO, { query: WATCH, variables: { spaceId: 'spc_nothing' } })
       expect(await response.json()).toMatchObject({ errors: [{ extensions: { code: 'NOT_FOUND' } }] })
     })
 
-    test('a client that goes away leaves nothing behind', async () => {
+    test('a client that disconnects leaves no follower behind', async () => {
       const space = await parley.space(human, [])
       const leaving = new AbortController()
       const response = await fetch(`${parley.origin}/graphql`, {
@@ -177,7 +176,7 @@ describe('subscriptions by HTTP', () => {
       await parts.next()
       expect(followers()).toBe(1)
       leaving.abort()
-      await until('nobody follows', () => followers() === 0)
+      await until('there are no followers', () => followers() === 0)
     })
   })
 })

@@ -2,17 +2,17 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
+import type { Answer } from '../../src/delivery/answer.ts'
 import { framesOf, headOf } from '../../src/server/sockets/frames.ts'
-import type { Answer } from '../../src/server/streams/answer.ts'
 
 const answerOf = (payload: unknown): Answer => ({
   text: JSON.stringify(payload),
   errors: [],
   hasData: true,
-  asOf: { from: 0, to: 0 },
+  versions: { from: 0, to: 0 },
 })
 
-test('answers that are shared reach each operation under its own id, whatever their length, letters and ids', async () => {
+test('shared payloads reach each operation under its own id, at any length, in any alphabet and with any id', async () => {
   const payloads = [1, 'é€😀', 'x'.repeat(60), 'x'.repeat(130), 'ü'.repeat(40_000), 'x'.repeat(70_000), { a: [null] }]
   const answers = payloads.map(answerOf)
   const ids = ['1', '2', '10', 'ä"\\', crypto.randomUUID(), crypto.randomUUID(), 'x'.repeat(65_500)]

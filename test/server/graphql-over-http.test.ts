@@ -2,14 +2,14 @@ import { serverAudits } from 'graphql-http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-// The audits of the GraphQL Foundation's reference implementation of GraphQL over HTTP: what MUST be, SHOULD be and MAY be.
-describe('GraphQL over HTTP, as graphql-http audits it', () => {
+// The audits of the GraphQL Foundation's reference implementation of GraphQL over HTTP: its MUST, SHOULD and MAY.
+describe('GraphQL over HTTP, according to the audits of graphql-http', () => {
   let parley: TestServer
   let authorization: string
 
   beforeAll(async () => {
     const settings = { PARLEY_RATE_REQUESTS: '0' }
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings })
+    parley = await startTestServer({ worker: false, settings })
     authorization = `Bearer ${await parley.tokenOf(await parley.human('Ada'))}`
   })
   afterAll(() => parley?.close())
@@ -21,7 +21,7 @@ describe('GraphQL over HTTP, as graphql-http audits it', () => {
     },
   })
 
-  test('there are 61 of them', () => {
+  test('there are 61 audits', () => {
     expect(audits).toHaveLength(61)
   })
 

@@ -15,7 +15,7 @@ describe('GraphQL over HTTP', () => {
 
   beforeAll(async () => {
     const settings = { PARLEY_ALLOWED_ORIGINS: `${ALLOWED},https://other.example.com` }
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings })
+    parley = await startTestServer({ worker: false, settings })
     human = await parley.human('Ada')
     authorization = `Bearer ${await parley.tokenOf(human)}`
   })
@@ -42,7 +42,7 @@ describe('GraphQL over HTTP', () => {
     fetch(`${parley.origin}/graphql?query=${encodeURIComponent(query)}`, { headers: { authorization, ...headers } })
   const codesOf = ({ body }: Answer) => body.errors?.map(({ extensions }: { extensions: object }) => extensions)
 
-  test('answers in application/graphql-response+json, or in plain JSON to who asks for that or for nothing', async () => {
+  test('responds with application/graphql-response+json, or with plain JSON if the client accepts that or sends no Accept', async () => {
     const accept = 'application/graphql-response+json'
     const { status, headers, body } = await send({ query: '{ viewer { id scope } }' }, { accept })
     expect(status).toBe(200)
@@ -55,7 +55,7 @@ describe('GraphQL over HTTP', () => {
   })
 
   test.each(['text/html', 'application/xml'])(
-    'a mutation that has been carried out is answered in JSON, also to who asks for %s',
+    'a successful mutation gets a JSON response, even if the client accepts only %s',
     async (accept) => {
       const query = 'mutation { createSpace(input: { name: "Tea" }) { ... on CreateSpacePayload { space { name } } } }'
       const { status, headers, body } = await send({ query }, { accept })
@@ -64,7 +64,7 @@ describe('GraphQL over HTTP', () => {
     },
   )
 
-  test('without a good token: 401 and UNAUTHENTICATED', async () => {
+  test('without a valid token: 401 and UNAUTHENTICATED', async () => {
     for (const bad of [null, 'Bearer nonsense', 'Basic abc', 'Bearer', `Bearer prl_${'x'.repeat(40)}`]) {
       const answer = await send({ query: '{ __typename }' }, { authorization: bad })
       expect(answer.status).toBe(401)
@@ -73,7 +73,7 @@ describe('GraphQL over HTTP', () => {
     }
   })
 
-  test('a syntax error, an unknown field and a bad variable are 400, each with its code and no suggestion', async () => {
+  test('a syntax error, an unknown field and a bad variable each get 400 with their code and no suggestion', async () => {
     const syntax = await send({ query: '{ viewer { ' })
     expect([syntax.status, ...codesOf(syntax)]).toEqual([400, { code: 'GRAPHQL_PARSE_FAILED' }])
     const unknown = await send({ query: '{ viewr { id } }' })
@@ -92,7 +92,7 @@ describe('GraphQL over HTTP', () => {
     expect(plain.status).toBe(200)
   })
 
-  test('page sizes and cursors that cannot be are BAD_USER_INPUT', async () => {
+  test('impossible page sizes and cursors are BAD_USER_INPUT', async () => {
     for (const page of [
       'first: 0',
       'first: 101',
@@ -106,7 +106,7 @@ describe('GraphQL over HTTP', () => {
     }
   })
 
-  test('what is no operation is BAD_USER_INPUT', async () => {
+  test('a body that is not an operation is BAD_USER_INPUT', async () => {
     for (const body of [
       '',
       'nonsense',
@@ -125,7 +125,7 @@ describe('GraphQL over HTTP', () => {
     expect([unnamed.status, ...codesOf(unnamed)]).toEqual([400, { code: 'BAD_USER_INPUT' }])
   })
 
-  test('what a foreign page could send unasked is refused: only JSON is taken', async () => {
+  test('requests that a foreign page could send without preflight are refused: only JSON is accepted', async () => {
     const mutation = 'mutation { createSpace(input: { name: "x" }) { __typename } }'
     const form = new URLSearchParams({ query: mutation }).toString()
     expect((await send(form, { 'content-type': 'application/x-www-form-urlencoded' })).status).toBe(415)
@@ -138,7 +138,7 @@ describe('GraphQL over HTTP', () => {
     ).toBe(200)
   })
 
-  test('parameters of a GET that are no JSON are the faults of the request', async () => {
+  test('GET parameters that are not JSON are BAD_USER_INPUT', async () => {
     for (const parameter of ['variables=nonsense', 'variables=[1]', 'extensions={', 'variables={"x":']) {
       const response = await fetch(`${parley.origin}/graphql?query={viewer{id}}&${parameter}`, {
         headers: { authorization },
@@ -152,7 +152,7 @@ describe('GraphQL over HTTP', () => {
     expect(whole.status).toBe(200)
   })
 
-  test('GET runs queries, and neither mutations nor subscriptions', async () => {
+  test('GET runs queries, but neither mutations nor subscriptions', async () => {
     expect(await (await get('{ viewer { scope } }')).json()).toEqual({ data: { viewer: { scope: 'HUMAN' } } })
     for (const operation of [
       'mutation { createSpace(input: { name: "x" }) { __typename } }',
@@ -164,7 +164,7 @@ describe('GraphQL over HTTP', () => {
     }
   })
 
-  test('a Host that no URL can have is refused without a word of what happened inside', async () => {
+  test('an impossible Host gets 400 without internal details', async () => {
     const answer = await new Promise<{ status: number | undefined; text: string }>((resolve, reject) => {
       const headers = { host: 'a b', 'content-type': 'application/json', authorization }
       const request = httpRequest(`${parley.origin}/graphql`, { method: 'POST', headers }, async (response) => {
@@ -178,7 +178,7 @@ describe('GraphQL over HTTP', () => {
     expect(answer).toEqual({ status: 400, text: '{"error":"The Host header is malformed."}' })
   })
 
-  test('a body over 1 MiB is 413, however it is sent', async () => {
+  test('a body over 1 MiB gets 413, whether its length is declared or not', async () => {
     const query = `{ viewer { id } } # ${'x'.repeat(1024 * 1024)}`
     expect((await send({ query })).status).toBe(413)
     const chunked = await new Promise<number | undefined>((resolve, reject) => {
@@ -193,7 +193,7 @@ describe('GraphQL over HTTP', () => {
     expect(chunked).toBe(413)
   })
 
-  test('origins that are allowed may read the answers, others may not', async () => {
+  test('allowed origins may read the responses, others may not', async () => {
     const allowed = await send({ query: '{ __typename }' }, { origin: ALLOWED })
     expect(allowed.headers.get('access-control-allow-origin')).toBe(ALLOWED)
     expect(allowed.headers.get('access-control-allow-credentials')).toBeNull()
@@ -216,7 +216,7 @@ describe('GraphQL over HTTP', () => {
     expect((await preflight('https://evil.example.com')).headers.get('access-control-allow-origin')).toBeNull()
   })
 
-  test('the introspection query fits the limits, and so do 100 messages with everything about them', async () => {
+  test('the introspection query and 100 messages with all fields fit the limits', async () => {
     const introspection = await send({ query: getIntrospectionQuery() })
     expect(introspection.body.data.__schema.types.length).toBeGreaterThan(50)
     const space = await parley.space(human, [])
@@ -233,7 +233,7 @@ describe('GraphQL over HTTP', () => {
     expect(messages.body.data.space.messages.edges).toHaveLength(1)
   })
 
-  test('what would cost too much is QUERY_TOO_COMPLEX, before any of it runs', async () => {
+  test('an operation that costs too much is QUERY_TOO_COMPLEX before any of it runs', async () => {
     const wide =
       '{ spaces(first: 100) { edges { node { messages(first: 100) { edges { node { id text sender { name } } } } } } } }'
     let deep = '{ id }'
@@ -257,14 +257,14 @@ describe('GraphQL over HTTP', () => {
     expect((await send({ query: variables, variables: { n: 5 } })).status).toBe(200)
   })
 
-  test('a document with too many tokens is refused before it costs anything', async () => {
+  test('a document with too many tokens is refused cheaply', async () => {
     const began = performance.now()
     const answer = await send({ query: `{ ${'__typename '.repeat(80_000)} }` })
     expect([answer.status, ...codesOf(answer)]).toEqual([400, { code: 'GRAPHQL_PARSE_FAILED' }])
     expect(performance.now() - began).toBeLessThan(5000)
   })
 
-  test('what goes wrong inside is masked, with an id', async () => {
+  test('internal errors are masked, with an id', async () => {
     const { domain } = parley.app
     const { page } = domain.spaces
     domain.spaces.page = async () => {
@@ -278,7 +278,7 @@ describe('GraphQL over HTTP', () => {
     expect(JSON.stringify(answer.body)).not.toContain('swordfish')
   })
 
-  test('subscriptions come as server-sent events, and end with their error', async () => {
+  test('subscriptions arrive as server-sent events, and end with their error', async () => {
     const space = await parley.space(human, [])
     const body = JSON.stringify({
       query:
@@ -308,7 +308,7 @@ describe('GraphQL over HTTP', () => {
     expect(parley.app.platform.log.stats().followers).toBe(0)
   })
 
-  test('a client that goes away in the middle of its events leaves nothing behind', async () => {
+  test('a client that disconnects during its events leaves no follower behind', async () => {
     const space = await parley.space(human, [])
     const leaving = new AbortController()
     const response = await fetch(`${parley.origin}/graphql`, {
@@ -320,10 +320,12 @@ describe('GraphQL over HTTP', () => {
     await eventsOf(response).next()
     expect(parley.app.platform.log.stats().followers).toBe(1)
     leaving.abort()
-    await until('nobody follows', () => parley.app.platform.log.stats().followers === 0)
+    await until('there are no followers', () => parley.app.platform.log.stats().followers === 0)
   })
 
-  test('an event stream that is never read is cut off, and holds little meanwhile', { timeout: 60_000 }, async () => {
+  test('an event stream that nobody reads is closed, and uses little memory until then', {
+    timeout: 60_000,
+  }, async () => {
     const space = await parley.space(human, [])
     const query = `subscription { spaceMessages(spaceId: "${space.id}") { __typename ... on MessageTextDelta { delta } } }`
     const socket = connect(parley.server.port, '127.0.0.1')
@@ -333,16 +335,16 @@ describe('GraphQL over HTTP', () => {
     await new Promise((resolve) => socket.once('data', resolve))
     socket.pause()
     const { log } = parley.app.platform
-    await until('it is followed', () => log.stats().followers === 1)
+    await until('there is a follower', () => log.stats().followers === 1)
     const event = { type: 'MessageTextDelta', messageId: 'msg_x', partIndex: 0, offset: 0, delta: 'x'.repeat(8000) }
     const before = process.memoryUsage().rss
     for (let n = 0; n < 20_000 && log.stats().followers === 1; n++) await log.append(`space:${space.id}`, event)
-    await until('it is let go', () => log.stats().followers === 0, { timeoutMs: 20_000 })
+    await until('the stream is closed', () => log.stats().followers === 0, { timeoutMs: 20_000 })
     expect(process.memoryUsage().rss - before).toBeLessThan(300 * 1024 * 1024)
     socket.destroy()
   })
 
-  test('subscriptions that may not be are answered with their error', async () => {
+  test('refused subscriptions get their error', async () => {
     const response = await fetch(`${parley.origin}/graphql`, {
       method: 'POST',
       headers: { authorization, 'content-type': 'application/json', accept: 'text/event-stream' },

@@ -14,7 +14,7 @@ const EVERY_MS = 12_000
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-/** So many open sockets that are asked. */
+/** A number of open sockets with pings. */
 function watched(count: number) {
   const silent = vi.fn()
   const keepAlive = createKeepAlive(EVERY_MS, silent)
@@ -23,7 +23,7 @@ function watched(count: number) {
   return { sockets, silent }
 }
 
-test('each socket is asked once in the time, and never all at once', () => {
+test('the server pings each socket once per interval, spread over time', () => {
   const { sockets } = watched(24)
   const asked = () => sockets.reduce((sum, { ping }) => sum + ping.mock.calls.length, 0)
   for (let second = 1; second <= 12; second++) {
@@ -33,7 +33,7 @@ test('each socket is asked once in the time, and never all at once', () => {
   expect(sockets.every(({ ping }) => ping.mock.calls.length === 1)).toBe(true)
 })
 
-test('one that has not answered by its next turn is closed, one that is being closed is left alone', () => {
+test('a socket that misses its pong by the next ping is closed; a closing socket gets no ping', () => {
   const { sockets, silent } = watched(3)
   const [answers, paused, closing] = sockets as [Socket, Socket, Socket]
   answers.ping.mockImplementation(() => answers.emit('pong'))
@@ -44,7 +44,7 @@ test('one that has not answered by its next turn is closed, one that is being cl
   expect(closing.ping).not.toHaveBeenCalled()
 })
 
-test('one that has closed is not asked any more', () => {
+test('a closed socket gets no further ping', () => {
   const [gone] = watched(1).sockets as [Socket]
   gone.emit('close')
   vi.advanceTimersByTime(EVERY_MS)

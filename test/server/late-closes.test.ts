@@ -18,7 +18,7 @@ class Socket extends EventEmitter {
   })
 }
 
-/** A socket whose client does not read, with so much that waits for it. */
+/** A socket whose client does not read, with that many buffered bytes. */
 function paused(bytes: number) {
   const socket = new Socket()
   socket.bufferedAmount = bytes
@@ -33,7 +33,7 @@ describe('sockets of clients that do not read', () => {
     for (const socket of sockets) closes.close(socket as unknown as WebSocket, 1013, 'late')
   }
 
-  test('are given a close frame at once, and are cut off after more than 25 s', () => {
+  test('get a close frame at once, and are terminated after more than 25 s', () => {
     const socket = paused(0)
     closeAll([socket, socket])
     expect(socket.close.mock.calls).toEqual([[1013, 'late']])
@@ -44,7 +44,7 @@ describe('sockets of clients that do not read', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('are not cut off where they have closed', () => {
+  test('are not terminated if they have closed', () => {
     const socket = paused(0)
     closeAll([socket])
     socket.emit('close')
@@ -52,14 +52,14 @@ describe('sockets of clients that do not read', () => {
     expect(socket.terminate).not.toHaveBeenCalled()
   })
 
-  test('hold 64 MiB together at most: those that were closed first are cut off early', () => {
+  test('buffer 64 MiB together at most: the ones closed first are terminated early', () => {
     const sockets = Array.from({ length: 40 }, () => paused(4 * MEBIBYTE))
     closeAll(sockets)
     const left = sockets.filter(({ terminate }) => terminate.mock.calls.length === 0)
     expect(left).toEqual(sockets.slice(-15))
   })
 
-  test('are thousands where little waits for each', () => {
+  test('may be thousands if each buffers little', () => {
     const sockets = Array.from({ length: 5000 }, () => paused(1024))
     closeAll(sockets)
     expect(sockets.every(({ terminate }) => terminate.mock.calls.length === 0)).toBe(true)

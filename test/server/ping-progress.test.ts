@@ -2,17 +2,17 @@ import { EventEmitter } from 'node:events'
 import type { Duplex } from 'node:stream'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import WebSocket from 'ws'
+import type { Answer } from '../../src/delivery/answer.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { SocketWriter } from '../../src/server/sockets/socket-writer.ts'
-import type { Answer } from '../../src/server/streams/answer.ts'
 import { figure, scrape } from '../support/figures.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const MEBIBYTE = 1024 * 1024
-/** After so many texts a client is asked. */
+/** The server pings a client after that many texts. */
 const TEXTS_A_PING = 250
-/** Longer than a client has to answer. */
+/** Longer than a client may take to respond. */
 const LONG_MS = 5000
 
 class Socket extends EventEmitter {
@@ -30,9 +30,9 @@ class Transport extends EventEmitter {
   uncork = vi.fn()
 }
 
-const ANSWER: Answer = { text: '{"data":1}', errors: [], hasData: true, asOf: { from: 0, to: 0 } }
+const ANSWER: Answer = { text: '{"data":1}', errors: [], hasData: true, versions: { from: 0, to: 0 } }
 
-/** What a client of so many subscriptions is written to by, whose system takes everything. */
+/** The writer to a client with that many subscriptions, whose system accepts everything. */
 function written(count: number) {
   const socket = new Socket()
   const subscriptions = new Map(Array.from({ length: count }, (_, n) => [String(n), {}]))
@@ -49,23 +49,23 @@ function written(count: number) {
     socket,
     subscriptions,
     onFull,
-    /** Answers its subscriptions in turn, so many times in all. */
+    /** Writes to its subscriptions in turn, that many times in total. */
     tell(answers: number) {
       for (const until = told + answers; told < until; told++) sinks[told % sinks.length]!.send([ANSWER])
     },
-    /** Answers one of its pings, whose text is so long. */
+    /** Responds to one of its pings with a text of that length. */
     pong: (characters: number) => writer.send('x'.repeat(characters), () => {}),
   }
 }
 
-describe('what a client has not been seen to read', () => {
+describe('the unread output of a client', () => {
   beforeEach(() => {
     vi.useFakeTimers()
     vi.spyOn(Math, 'random').mockReturnValue(0)
   })
   afterEach(() => void vi.useRealTimers())
 
-  test('is asked about after so many texts, whichever subscriptions they are of, and not again before there is an answer', () => {
+  test('causes a ping after a number of texts, across subscriptions, and no second one before the pong', () => {
     const { socket, tell } = written(7)
     tell(TEXTS_A_PING - 1)
     expect(socket.ping).not.toHaveBeenCalled()
@@ -78,7 +78,7 @@ describe('what a client has not been seen to read', () => {
     expect(socket.ping).toHaveBeenCalledTimes(2)
   })
 
-  test('is asked about after a MiB too, of answers to its own long pings', () => {
+  test("causes a ping after 1 MiB too, including responses to the client's own long pings", () => {
     const { socket, pong } = written(7)
     pong(MEBIBYTE / 2)
     expect(socket.ping).not.toHaveBeenCalled()
@@ -90,7 +90,7 @@ describe('what a client has not been seen to read', () => {
     [0, 1000],
     [1, 1000],
     [20, 20_000],
-  ])('may be a thousand texts for each of its subscriptions: with %d of them %d', (count, most) => {
+  ])('is limited to a thousand texts per subscription: with %d of them %d', (count, most) => {
     const { onFull, tell } = written(count)
     tell(TEXTS_A_PING)
     vi.advanceTimersByTime(LONG_MS)
@@ -100,7 +100,7 @@ describe('what a client has not been seen to read', () => {
     expect(onFull).toHaveBeenCalledTimes(1)
   })
 
-  test('may be less once some of its subscriptions have ended', () => {
+  test('has a lower limit once some subscriptions have ended', () => {
     const { onFull, tell, subscriptions } = written(20)
     tell(TEXTS_A_PING)
     vi.advanceTimersByTime(LONG_MS)
@@ -111,7 +111,7 @@ describe('what a client has not been seen to read', () => {
     expect(onFull).toHaveBeenCalledTimes(1)
   })
 
-  test('may be four MiB in all, however many its subscriptions are, and answers to its pings are of them', () => {
+  test('is limited to 4 MiB in total for any number of subscriptions, including responses to pings', () => {
     const { onFull, tell, pong } = written(100)
     tell(TEXTS_A_PING)
     vi.advanceTimersByTime(LONG_MS)
@@ -121,7 +121,7 @@ describe('what a client has not been seen to read', () => {
     expect(onFull).toHaveBeenCalledTimes(1)
   })
 
-  test('may be anything for four seconds after it was asked', () => {
+  test('has no limit for four seconds after the ping', () => {
     const { onFull, tell } = written(3)
     tell(TEXTS_A_PING)
     vi.advanceTimersByTime(3900)
@@ -132,7 +132,7 @@ describe('what a client has not been seen to read', () => {
     expect(onFull).toHaveBeenCalledTimes(1)
   })
 
-  test('is nothing for who answers, however much it is told and asks for', () => {
+  test('is never full for a client that sends pongs, however much it subscribes to and sends', () => {
     const { socket, onFull, tell, pong } = written(3)
     socket.ping.mockImplementation(() => setTimeout(() => socket.emit('pong'), 3000))
     for (let round = 0; round < 20; round++) {
@@ -145,12 +145,12 @@ describe('what a client has not been seen to read', () => {
   })
 })
 
-describe('of two clients of five subscriptions each', () => {
+describe('two clients with five subscriptions each', () => {
   const IDS = ['1', '2', '3', '4', '5']
   const LONG_PING = { type: 'ping', payload: { text: 'é'.repeat(50_000) } }
   let parley: TestServer
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
   })
   afterAll(() => parley?.close())
 
@@ -169,11 +169,11 @@ describe('of two clients of five subscriptions each', () => {
       if (message.type === 'pong' && message.payload.text === LONG_PING.payload.text) client.pongs += 1
     })
     socket.once('open', () => send({ type: 'connection_init', payload: { authorization } }))
-    await until('all its subscriptions stand', () => events.size === IDS.length)
+    await until('all its subscriptions are active', () => events.size === IDS.length)
     return { client, send }
   }
 
-  test('the one that has stopped reading is closed with 1013, the one that sends long pings and reads has everything', async () => {
+  test('the client that stopped reading is closed with 1013; the one that sends long pings and reads gets everything', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const authorization = `Bearer ${await parley.tokenOf(ada)}`
@@ -184,14 +184,14 @@ describe('of two clients of five subscriptions each', () => {
     const { log } = parley.app.platform
     const delta = { type: 'MessageTextDelta', messageId: newId('msg'), partIndex: 0, delta: '.' }
     let [offset, pings] = [0, 0]
-    await until('one is let go', async () => {
+    await until('one client is disconnected', async () => {
       for (let n = 0; n < 10; n++, offset++) await log.append(`space:${space.id}`, { ...delta, offset })
       send(LONG_PING)
       pings += 1
       return figure(await scrape(parley.origin), 'parley_sockets') === 1
     })
     stopped.socket.resume()
-    await until('it learns why', () => stopped.code === 1013)
+    await until('the client gets the close code', () => stopped.code === 1013)
     await until('the other has every pong', () => reading.pongs === pings)
     await until('and every event', () => IDS.every((id) => reading.events.get(id) === 1 + offset))
     expect(reading.socket.readyState).toBe(WebSocket.OPEN)

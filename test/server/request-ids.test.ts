@@ -6,7 +6,7 @@ import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-describe('what a started server logs', () => {
+describe('the log of a started server', () => {
   let models: ModelServer
   let parley: ParleyProcess
 
@@ -20,7 +20,7 @@ describe('what a started server logs', () => {
     await models?.close()
   })
 
-  /** The lines that are JSON, as an operator's collector reads them. */
+  /** The JSON lines, as an operator's collector reads them. */
   const lines = (): Record<string, unknown>[] =>
     parley
       .output()
@@ -33,7 +33,7 @@ describe('what a started server logs', () => {
       headers: { authorization: `Bearer ${parley.adminToken}`, ...headers },
     })
 
-  test('a request is logged under its id, which goes back as a header: the client’s own, or a new one', async () => {
+  test('logs each request under its id, which the response repeats in a header: the client’s own or a new one', async () => {
     const own = await ask({ 'x-request-id': 'from-a-proxy:7' })
     expect(own.headers.get('x-request-id')).toBe('from-a-proxy:7')
     const logged = await line('its end', ({ requestId }) => requestId === 'from-a-proxy:7')
@@ -45,7 +45,7 @@ describe('what a started server logs', () => {
     for (const id of ids) await line('the end of each', ({ requestId }) => requestId === id)
   })
 
-  test('the code of an invitation is in no line', async () => {
+  test('contains no code of an invitation', async () => {
     const headers = { 'x-request-id': 'an-invitation' }
     await fetch(`${parley.origin}/invitations/hidden-words`, { method: 'POST', headers })
     const logged = await line('its end', ({ requestId, path }) => requestId === 'an-invitation' && path !== undefined)
@@ -53,7 +53,7 @@ describe('what a started server logs', () => {
     expect(parley.output()).not.toContain('hidden-words')
   })
 
-  test('what a run logs says which run and which agent, and is of no request', async () => {
+  test('names run and agent in the lines of a run, and no request', async () => {
     const admin = createParleyClient({ origin: parley.origin, token: parley.adminToken })
     models.script(() => [{ error: 'no such key', status: 401 }])
     const { data: made } = await admin.ask<{ createAgent: { agent: { id: string } } }>(
@@ -79,15 +79,15 @@ describe('what a started server logs', () => {
   })
 })
 
-describe('an error that nobody expected', () => {
+describe('an unexpected error', () => {
   let parley: TestServer
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_LOG_LEVEL: 'silent' } })
+    parley = await startTestServer({ worker: false, settings: { PARLEY_LOG_LEVEL: 'silent' } })
   })
   afterAll(() => parley?.close())
 
-  test('tells the client the id of its request', async () => {
+  test('gives the client the id of its request', async () => {
     const { domain } = parley.app
     const token = await parley.tokenOf(parley.admin)
     const { page } = domain.tokens

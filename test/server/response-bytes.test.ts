@@ -32,7 +32,7 @@ describe('a response of at most 64 KiB', () => {
 
   beforeAll(async () => {
     const settings = { PARLEY_MAX_RESPONSE_BYTES: String(LIMIT), PARLEY_RATE_MESSAGES: '0' }
-    parley = await startTestServer({ stack: 'embedded', worker: false, settings })
+    parley = await startTestServer({ worker: false, settings })
     ada = await parley.human('Ada')
     token = await parley.tokenOf(ada)
     spaceId = (await parley.space(ada, [])).id
@@ -52,7 +52,7 @@ describe('a response of at most 64 KiB', () => {
   const messages = (args: string, page = PAGE) =>
     post(`query ($spaceId: ID!) { space(id: $spaceId) { messages(${args}) { ${page} } } }`)
 
-  test('has fewer edges than were asked for, as many as fit', async () => {
+  test('has as many of the requested edges as fit', async () => {
     const { bytes, answer } = await messages('last: 50')
     const found = answer.data!.space.messages
     expect(bytes).toBeLessThanOrEqual(LIMIT)
@@ -68,7 +68,7 @@ describe('a response of at most 64 KiB', () => {
     })
   })
 
-  test('is read to its end by its cursors, forwards and backwards', async () => {
+  test('can be paged to its end by its cursors, forwards and backwards', async () => {
     for (const [direction, cursorOf, hasMore] of [
       ['first: 50, after', (page: Connection) => page.pageInfo.endCursor, 'hasNextPage'],
       ['last: 50, before', (page: Connection) => page.pageInfo.startCursor, 'hasPreviousPage'],
@@ -87,7 +87,7 @@ describe('a response of at most 64 KiB', () => {
     }
   })
 
-  test('is refused where the request selects the same content under several names', async () => {
+  test('is refused if the request selects the same content under several names', async () => {
     const names = Array.from({ length: 12 }, (_, n) => `a${n}: messages(last: 20) { edges { node { text } } }`)
     const { bytes, answer } = await post(`query ($spaceId: ID!) { space(id: $spaceId) { ${names.join(' ')} } }`)
     expect(bytes).toBeLessThan(2000)
@@ -95,7 +95,7 @@ describe('a response of at most 64 KiB', () => {
     expect(answer.errors?.[0]?.message).toContain('same content more than once')
   })
 
-  test('shares what there is among connections side by side, each with an edge at least', async () => {
+  test('is shared among sibling connections, each with one edge at least', async () => {
     const { bytes, answer } = await post(`query ($spaceId: ID!) { space(id: $spaceId) {
       first: messages(first: 30) { ${PAGE} } last: messages(last: 30) { ${PAGE} } } }`)
     expect(bytes).toBeLessThanOrEqual(LIMIT)
@@ -106,7 +106,7 @@ describe('a response of at most 64 KiB', () => {
     expect(last!.pageInfo).toMatchObject({ hasNextPage: false, hasPreviousPage: true })
   })
 
-  test('cuts a connection within the only edge that is left of another', async () => {
+  test('cuts a nested connection within the only remaining edge of its parent', async () => {
     const { bytes, answer } = await post(
       'query { spaces(first: 5) { edges { node { messages(last: 50) { edges { node { seq text } } } } } } }',
     )
@@ -117,7 +117,7 @@ describe('a response of at most 64 KiB', () => {
     expect(spaces.edges[0]!.node.messages.edges.length).toBeGreaterThan(10)
   })
 
-  test('of a mutation is shortened too, and the mutation is done once', async () => {
+  test('of a mutation is shortened too, and the mutation runs once', async () => {
     const { answer } = await post(
       `mutation ($spaceId: ID!) { sendMessage(input: { spaceId: $spaceId, text: "once" }) { __typename
         ... on SendMessagePayload { sentMessage { seq space { messages(last: 50) { edges { node { seq text } } } } } } } }`,
@@ -133,7 +133,7 @@ describe('a response of at most 64 KiB', () => {
     expect(after.answer.data!.space.messages.edges.map(({ node }) => node.text)).toEqual([TEXT, 'once'])
   })
 
-  test('of an event is shortened, and an event that repeats content is an error that ends nothing', async () => {
+  test('of an event is shortened, and an event that repeats content is an error that does not end the subscription', async () => {
     const client = await parley.clientOf(ada)
     type Snapshot = { __typename: string; space?: { messages: Connection } }
     const snapshots: Snapshot[] = []
@@ -143,7 +143,7 @@ describe('a response of at most 64 KiB', () => {
       {},
       ({ spaceMessages }) => void snapshots.push(spaceMessages),
     )
-    await until('the snapshot has come', async () => snapshots.length > 0)
+    await until('the snapshot is delivered', async () => snapshots.length > 0)
     const page = snapshots[0]!.space!.messages
     expect(page.edges.length).toBeLessThan(40)
     expect(page.edges.length).toBeGreaterThan(10)
@@ -167,10 +167,10 @@ describe('a response of at most 64 KiB', () => {
         complete: () => ended.push(0),
       },
     )
-    await until('it stands', async () => results.length === 1)
+    await until('the subscription is active', async () => results.length === 1)
     await parley.send(ada, spaceId, 'short')
     await parley.send(ada, spaceId, 'short again')
-    await until('both events have come', async () => results.length === 3)
+    await until('both events are delivered', async () => results.length === 3)
     expect(results.slice(1).map(({ errors }) => errors?.[0]?.extensions)).toEqual([
       { code: 'QUERY_TOO_COMPLEX' },
       { code: 'QUERY_TOO_COMPLEX' },

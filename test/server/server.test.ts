@@ -10,7 +10,7 @@ describe('the server', () => {
   let parley: TestServer
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
   })
   afterAll(() => parley?.close())
 
@@ -19,21 +19,21 @@ describe('the server', () => {
   const begin = (settings: Partial<Config>) =>
     startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0, ...settings } })
 
-  test('says that it lives and that it is ready', async () => {
+  test('reports that it is live and that it is ready', async () => {
     expect(await (await get('/health/live')).json()).toEqual({ status: 'ok' })
     const ready = await get('/health/ready')
     expect([ready.status, await ready.json()]).toEqual([200, { status: 'ok', database: true, realtime: true }])
   })
 
-  test('is not ready while the database or the log does not answer', async () => {
+  test('is not ready while the database or the log does not respond', async () => {
     const { db, log } = parley.app.platform
-    const { healthy } = db
-    db.healthy = async () => false
+    const { fault } = db
+    db.fault = async () => 'The database is read-only.'
     const answer = await get('/health/ready')
-    db.healthy = healthy
+    db.fault = fault
     expect([answer.status, await answer.json()]).toEqual([
       503,
-      { status: 'unavailable', database: false, realtime: true },
+      { status: 'unavailable', database: false, realtime: true, reason: 'The database is read-only.' },
     ])
     const logHealthy = log.healthy
     log.healthy = async () => false
@@ -41,7 +41,7 @@ describe('the server', () => {
     log.healthy = logHealthy
   })
 
-  test('shows its figures to who asks on the machine itself, or as an admin', async () => {
+  test('serves its metrics to local requests and to admins', async () => {
     const local = await get('/metrics')
     expect(local.status).toBe(200)
     expect(await local.text()).toMatch(/parley_sockets \d/)
@@ -53,7 +53,7 @@ describe('the server', () => {
     expect((await get('/metrics', { ...proxied, authorization: admin })).status).toBe(200)
   })
 
-  test('has a page at the beginning, GraphiQL for browsers, and nothing elsewhere', async () => {
+  test('serves a start page, GraphiQL for browsers, and 404 elsewhere', async () => {
     const html = { accept: 'text/html' }
     expect(await (await get('/', html)).text()).toContain('/console/assets/')
     const graphiql = await get('/graphql', html)
@@ -65,7 +65,7 @@ describe('the server', () => {
     expect((await fetch(`${parley.origin}/health/live`, { method: 'POST' })).status).toBe(404)
   })
 
-  test('as a worker serves health and figures only', async () => {
+  test('serves only health and metrics as a worker', async () => {
     const worker = await begin({ role: 'worker' })
     const origin = `http://127.0.0.1:${worker.port}`
     expect((await get('/health/ready', {}, origin)).status).toBe(200)
@@ -78,7 +78,7 @@ describe('the server', () => {
     await worker.close()
   })
 
-  test('a port that is taken is said in one line', async () => {
+  test('names a port in use in a one-line error', async () => {
     const other = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => other.once('listening', resolve))
     const { port } = other.address() as { port: number }
@@ -86,7 +86,7 @@ describe('the server', () => {
     other.close()
   })
 
-  test('closing calls sockets to come back with 1001, ends event streams of both kinds, and lets a request finish', async () => {
+  test('on close, closes sockets with 1001, ends both kinds of event streams, and finishes a request', async () => {
     const server = await begin({})
     const origin = `http://127.0.0.1:${server.port}`
     const human = await parley.human('Ada')
@@ -131,12 +131,12 @@ describe('the server', () => {
     expect(performance.now() - began).toBeLessThan(4000)
   })
 
-  test('a drain is first seen by who asks whether the server is ready: until then it takes what comes', async () => {
+  test('reports its drain to the readiness check first, and accepts requests until then', async () => {
     const server = await begin({})
     const origin = `http://127.0.0.1:${server.port}`
     const { clock } = parley.app.platform
     await get('/health/ready', {}, origin)
-    // Whoever asks does so once in 20 s, as far as the server knows: it has time to be asked again.
+    // The server has seen one check within 20 s: there is time for another one.
     vi.spyOn(clock, 'now').mockImplementation(() => Date.now() + 20_000)
     expect((await get('/health/ready', {}, origin)).status).toBe(200)
     const closing = server.close()
@@ -147,7 +147,7 @@ describe('the server', () => {
     await expect(get('/health/live', {}, origin)).rejects.toThrow()
   })
 
-  test('a signed webhook wakes its agent once; anything else is told why not', async () => {
+  test('a signed webhook wakes its agent once; other requests are refused with the reason', async () => {
     const agent = await parley.agent('Hooked')
     const { webhook, secret } = await parley.app.domain.webhooks.create(parley.admin, {
       agentId: agent.id,

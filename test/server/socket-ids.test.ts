@@ -11,11 +11,11 @@ interface Message {
 describe('the id of an operation', () => {
   let parley: TestServer
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded', worker: false })
+    parley = await startTestServer({ worker: false })
   })
   afterAll(() => parley?.close())
 
-  /** A socket on which everything goes by one id. */
+  /** A socket whose operations all have one id. */
   async function open() {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
@@ -25,7 +25,7 @@ describe('the id of an operation', () => {
     await new Promise((resolve) => socket.once('open', resolve))
     const authorization = `Bearer ${await parley.tokenOf(human)}`
     socket.send(JSON.stringify({ type: 'connection_init', payload: { authorization } }))
-    await until('it is acknowledged', () => received.shift())
+    await until('the connection is acknowledged', () => received.shift())
     const begin = (query: string) => JSON.stringify({ id: '1', type: 'subscribe', payload: { query } })
     return {
       socket,
@@ -42,45 +42,45 @@ describe('the id of an operation', () => {
         for (const message of messages) socket.send(message)
         transport.uncork()
       },
-      /** By type, or by the alias that was asked for. */
+      /** By type, or by the selected alias. */
       told: () => received.map(({ type, payload }) => Object.keys(payload?.data ?? {})[0] ?? type),
     }
   }
 
   const nothingIsFollowed = () => parley.app.platform.log.stats().followers === 0
 
-  test('can be used anew as soon as the one before is completed, while that one runs', async () => {
+  test('can be reused right after its subscription is completed, while the first one is still ending', async () => {
     const { socket, watch, complete, sendTogether, told, say } = await open()
     socket.send(watch('one'))
-    await until('it has begun', () => told().length === 1)
+    await until('the subscription has started', () => told().length === 1)
     sendTogether(complete, watch('two'))
-    await until('the second has begun', () => told().includes('two'))
+    await until('the second one has started', () => told().includes('two'))
     await say()
-    await until('the second goes on', () => told().filter((name) => name === 'two').length === 2)
+    await until('the second one continues', () => told().filter((name) => name === 'two').length === 2)
     expect(told()).toEqual(['one', 'two', 'two'])
     socket.send(complete)
-    await until('nothing is followed any more', nothingIsFollowed)
+    await until('there are no followers any more', nothingIsFollowed)
     socket.terminate()
   })
 
-  test('or is only beginning, or is answered, or refused', async () => {
+  test('can be reused right after completion if the operation is only starting, has ended or was refused', async () => {
     const { socket, watch, query, faulty, complete, sendTogether, told, say } = await open()
     const begun = [watch('one'), query, faulty, watch('two'), query]
     sendTogether(...begun.flatMap((message) => [message, complete]), watch('last'))
-    await until('the last has begun', () => told().includes('last'))
+    await until('the last one has started', () => told().includes('last'))
     await say()
-    await until('the last goes on', () => told().length >= 2)
+    await until('the last one continues', () => told().length >= 2)
     expect(told()).toEqual(['last', 'last'])
     socket.send(complete)
-    await until('nothing is followed any more', nothingIsFollowed)
+    await until('there are no followers any more', nothingIsFollowed)
     socket.terminate()
   })
 
-  test('nothing that has begun with it outlives the socket', async () => {
+  test('does not let any of its operations outlive the socket', async () => {
     const { socket, watch, complete, sendTogether, told } = await open()
     sendTogether(watch('one'), complete, watch('two'), complete, watch('three'))
-    await until('the last has begun', () => told().includes('three'))
+    await until('the last one has started', () => told().includes('three'))
     socket.terminate()
-    await until('nothing is followed any more', nothingIsFollowed)
+    await until('there are no followers any more', nothingIsFollowed)
   })
 })

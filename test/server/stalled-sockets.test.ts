@@ -26,7 +26,7 @@ test('within the budget no socket is closed', () => {
   expect(closed).toEqual([])
 })
 
-test('past the budget the viewer for whom most waits loses its fullest sockets, and others lose none', () => {
+test('beyond the budget, the viewer with the most buffered bytes loses its fullest sockets, and others lose none', () => {
   const { closed } = socketsOf({ ada: [300], mallory: [100, 400, 400, 300], bob: [250] })
   vi.advanceTimersByTime(10)
   expect(closed).toEqual(['mallory 400', 'mallory 400'])
@@ -34,7 +34,7 @@ test('past the budget the viewer for whom most waits loses its fullest sockets, 
   expect(closed).toHaveLength(2)
 })
 
-test('a socket whose client reads on is not counted any more', () => {
+test('a socket whose client reads again no longer counts', () => {
   const { stalled, sockets, closed } = socketsOf({ mallory: [900, 900] })
   stalled.delete(sockets[0]!)
   vi.advanceTimersByTime(100)

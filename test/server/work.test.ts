@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { createWork } from '../../src/server/http/work.ts'
 
-describe('operations at work', () => {
-  /** Begins operations and notes in what order they were at work. */
+describe('concurrent operations', () => {
+  /** Starts operations and records the order of their execution. */
   function stage(options: Parameters<typeof createWork>[0]) {
     const work = createWork({ small: 0, ...options })
     const begun: string[] = []
@@ -21,7 +21,7 @@ describe('operations at work', () => {
     return { begin, begun, end }
   }
 
-  test('begin at once while they are light, and one at a time where they are heavy', async () => {
+  test('start at once while they are light, and one at a time if they are heavy', async () => {
     const { begin, begun, end } = stage({ mostOfViewer: 10 })
     for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) await begin(name, 2)
     expect(begun).toHaveLength(5)
@@ -49,7 +49,7 @@ describe('operations at work', () => {
     expect(begun).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'a4'])
   })
 
-  test('are refused, with when to try again, past a time or a number that waits; nobody waits for one that is canceled', async () => {
+  test('are refused with a retry time after a maximum wait or queue length; canceled ones delay nobody', async () => {
     const { begin, begun, end } = stage({ mostOfViewer: 1, mostWaitingOfViewer: 1, longestWaitMs: 30 })
     await begin('a1', 1)
     const late = begin('a2', 1)
@@ -65,7 +65,7 @@ describe('operations at work', () => {
     expect(begun).toEqual(['a1', 'a5'])
   })
 
-  test('of one viewer are few at once, however light they are: others need not wait behind hundreds of them', async () => {
+  test('of one viewer are limited in number, however light: others do not wait behind hundreds of them', async () => {
     const { begin, begun, end } = stage({ mostAtOnce: 3 })
     const all = Array.from({ length: 10 }, (_, n) => begin(`a${n}`, 1))
     await setImmediate()
@@ -76,7 +76,7 @@ describe('operations at work', () => {
     expect(begun).toHaveLength(11)
   })
 
-  test('that are small begin at once beside whatever is at work for others', async () => {
+  test('that are small start at once next to those of others', async () => {
     const { begin, begun } = stage({ mostOfViewer: 10, mostInAll: 10, small: 2 })
     await begin('a1', 10)
     await begin('b1', 2)

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
-import { spaceTopic } from '../../src/realtime/topics.ts'
+import { spaceTopic } from '../../src/broker/topics.ts'
 import { createAnnouncer } from '../../src/spaces/announcer.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
@@ -24,7 +24,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     await domain.close()
   })
 
-  /** A space with messages from the first on, and what its log has told of them since. */
+  /** A space with messages from the first on, and the entries of its log since. */
   async function spaceOf(count: number) {
     const { log } = domain.platform
     const { id } = await domain.space(ada)
@@ -33,14 +33,14 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     const [head] = await log.heads([spaceTopic(id)])
     const told = async () => {
       const delivery = await log.read(spaceTopic(id), head ?? '', 100)
-      return delivery.type === 'entries'
-        ? delivery.entries.map(({ event }) => 'messageId' in event && event.messageId)
+      return delivery.type === 'publications'
+        ? delivery.publications.map(({ event }) => 'messageId' in event && event.messageId)
         : []
     }
     return { messages, told }
   }
 
-  test('messages that come before those in front of them wait for these, and nothing is looked up', async () => {
+  test('messages that arrive before earlier ones wait for them, without a lookup', async () => {
     const { messages, told } = await spaceOf(6)
     const [first, ...others] = messages
     await announcer.announce(first!)
@@ -50,7 +50,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     expect(await told()).toEqual(messages.map(({ id }) => id))
   })
 
-  test('a message that nobody announced is looked up, and comes before those that wait for it', async () => {
+  test('a message that nobody announced is looked up, and is published before those that wait for it', async () => {
     const { messages, told } = await spaceOf(4)
     const [first, , third, fourth] = messages
     await announcer.announce(first!)

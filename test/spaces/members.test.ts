@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { Agent } from '../../src/agents/agents.ts'
+import type { SignalPayload } from '../../src/broker/topics.ts'
 import { newId } from '../../src/lib/ids.ts'
-import type { SignalPayload } from '../../src/realtime/topics.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
@@ -26,14 +26,14 @@ describe.skipIf(!hasPostgres)('members', () => {
   const idsIn = async (spaceId: string) =>
     ((await domain.members.listMany([spaceId])).get(spaceId) ?? []).map(({ id }) => id)
 
-  test('a human adds any agent, and humans that it shares a space with', async () => {
+  test('a human adds any agent, and humans of a shared space', async () => {
     const { id: spaceId } = await domain.space(ada)
     await domain.members.add(ada, { spaceId, entityId: helper.id })
     await domain.members.add(ada, { spaceId, entityId: bob.id })
     expect(await idsIn(spaceId)).toEqual([ada.id, helper.id, bob.id])
   })
 
-  test('the first meeting is made by an admin; who has left may be added again', async () => {
+  test('an admin connects humans first; a former member can be added again', async () => {
     const { id: spaceId } = await domain.space(ada)
     const input = { spaceId, entityId: stranger.id }
     await expect(domain.members.add(ada, input)).rejects.toMatchObject({ code: 'NOT_FOUND' })
@@ -46,7 +46,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await idsIn(spaceId)).toContain(stranger.id)
   })
 
-  test('a space that one is not in, a member that is none, and an id of nothing are the same', async () => {
+  test('a foreign space, a non-member and an unknown id get the same error', async () => {
     const { id: spaceId } = await domain.space(ada)
     const service = await domain.service('Jira', null)
     const notFound = { code: 'NOT_FOUND' }
@@ -58,7 +58,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     await expect(domain.members.add(domain.admin, { spaceId, entityId: newId('hum') })).rejects.toMatchObject(notFound)
   })
 
-  test('who is a member cannot be added again, however many try at once', async () => {
+  test('a member cannot be added again, however many concurrent requests', async () => {
     const { id: spaceId } = await domain.space(ada)
     const adding = Array.from({ length: 8 }, () => domain.members.add(ada, { spaceId, entityId: bob.id }))
     const outcomes = await Promise.allSettled(adding)
@@ -67,7 +67,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(new Set(refusals)).toEqual(new Set(['CONFLICT']))
   })
 
-  test('the 501st member is refused, also when several ask at once', async () => {
+  test('the 501st member is refused, also with several concurrent requests', async () => {
     const { prisma } = domain.platform.db
     const { id: spaceId } = await domain.space(ada)
     const humans = Array.from({ length: 498 }, () => ({ id: newId('hum'), kind: 'HUMAN' as const, name: 'x' }))
@@ -82,7 +82,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await idsIn(spaceId)).toHaveLength(500)
   })
 
-  test('removing oneself is leaving, and the space is gone for who left', async () => {
+  test('removing oneself is leaving, and the space is invisible to the former member', async () => {
     const { id: spaceId } = await domain.space(ada, [bob.id])
     const left = await domain.members.remove(bob, { spaceId, entityId: bob.id })
     expect(left).toEqual({ spaceId, entityId: bob.id, space: null })
@@ -92,7 +92,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await idsIn(spaceId)).toEqual([])
   })
 
-  test('members stand in the order in which they joined, whatever the clocks say', async () => {
+  test('members are in the order in which they joined, independent of clocks', async () => {
     const { id: spaceId } = await domain.space(ada)
     const now = Date.now()
     domain.clock.set(now - 60_000)
@@ -102,7 +102,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await idsIn(spaceId)).toEqual([ada.id, helper.id, bob.id])
   })
 
-  test('nothing that was posted before one joined is unread, also for who comes back', async () => {
+  test('messages from before one joined are not unread, even after a return', async () => {
     const { id: spaceId } = await domain.space(ada)
     await domain.message(spaceId, ada.id)
     await domain.members.add(ada, { spaceId, entityId: bob.id })
@@ -116,7 +116,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await unread()).toBe(0)
   })
 
-  test('coming and going is told to the space, to who watches it and to the member', async () => {
+  test('joining and leaving is published to the space, its followers and the member', async () => {
     const { log, signals } = domain.platform
     const { id: spaceId } = await domain.space(ada)
     const heard: [string, SignalPayload][] = []
@@ -126,7 +126,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     await domain.members.add(ada, { spaceId, entityId: bob.id })
     await domain.members.remove(ada, { spaceId, entityId: bob.id })
     const delivery = await log.read(`space:${spaceId}`, head!, 10)
-    expect(delivery.type === 'entries' && delivery.entries.map(({ event }) => event)).toEqual([
+    expect(delivery.type === 'publications' && delivery.publications.map(({ event }) => event)).toEqual([
       { type: 'MemberJoined', entityId: bob.id },
       { type: 'MemberLeft', entityId: bob.id },
     ])

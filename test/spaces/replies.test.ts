@@ -31,11 +31,10 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
       .split('\n').length
   const channels = async () => ((await client.pubsub('CHANNELS', 'waits:*space:*')) as string[]).length
   const never = new AbortController().signal
-  const send = (spaceId: string, senderId: string, text: string) =>
-    stack.posting.send({ spaceId, senderId, text, mentionedAgentId: null, idempotencyKey: null })
+  const send = (spaceId: string, senderId: string, text: string) => stack.send({ spaceId, senderId, text })
   const human = { conditions: [{ type: 'human' as const }], afterSeq: 0, signal: never }
 
-  /** Begins to wait in a space; `at` is when the reply came. */
+  /** Starts to wait in a space; `at` is the time of the reply. */
   async function begin({ spaceId, agentId }: { spaceId: string; agentId: string }, forMs = 60_000) {
     const listening = await stack.replies.listen(spaceId)
     const reply = listening.reply({ ...human, waiterId: agentId, forMs })
@@ -46,7 +45,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
     return waiting
   }
 
-  test('100 waits in 100 spaces cost no connection, one subscription a space, and each ends right after its reply', async () => {
+  test('100 waits in 100 spaces use no connection, one subscription per space, and each ends right after its reply', async () => {
     const before = await connections()
     const spaces = await stack.spaces(COUNT)
     const waits = await Promise.all(spaces.map((space) => begin(space)))
@@ -62,13 +61,14 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
       })
       latencies.push((waits[index]?.at ?? 0) - sent)
     }
-    // By the signal, and not by the look of every 5 s; how soon is the benchmark's: other work on the machine is in these times.
+    // By the signal, not by the poll every 5 s; a benchmark measures the latency: these times include other load on
+    // the machine.
     expect(latencies.toSorted((a, b) => a - b)[COUNT / 2]).toBeLessThan(1000)
     for (const { listening } of waits) listening.end()
-    await until('nobody listens any more', async () => (await channels()) === 0)
+    await until('there are no listeners any more', async () => (await channels()) === 0)
   })
 
-  test('100 waits in one space share one subscription, and one reply answers them all', async () => {
+  test('100 waits in one space share one subscription, and one reply ends them all', async () => {
     const [space] = await stack.spaces(1)
     if (space === undefined) throw new Error('no space')
     const waits = await Promise.all(Array.from({ length: COUNT }, () => begin(space)))
@@ -77,10 +77,10 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
     const replies = await Promise.all(waits.map(({ reply }) => reply))
     expect(replies.map((reply) => reply?.text)).toEqual(Array(COUNT).fill('for all'))
     for (const { listening } of waits) listening.end()
-    await until('nobody listens any more', async () => (await channels()) === 0)
+    await until('there are no listeners any more', async () => (await channels()) === 0)
   })
 
-  test('a reply between listening and waiting is not missed', async () => {
+  test('a reply between the start of listening and the wait is not missed', async () => {
     const [space] = await stack.spaces(1)
     if (space === undefined) throw new Error('no space')
     const listening = await stack.replies.listen(space.spaceId)
@@ -90,13 +90,13 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
     listening.end()
   })
 
-  test('a reply that came while Redis was away is found when it is back', async () => {
+  test('a reply during an outage of Redis is found when it is back', async () => {
     const [space] = await stack.spaces(1)
     if (space === undefined) throw new Error('no space')
     const waiting = await begin(space)
     await redis.kill()
     const sending = send(space.spaceId, space.humanId, 'meanwhile').catch(() => {})
-    await until('it is in the database', () =>
+    await until('the reply is in the database', () =>
       stack.platform.db.prisma.message.findFirst({ where: { spaceId: space.spaceId } }),
     )
     await redis.start()
@@ -105,7 +105,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
     await sending
   })
 
-  test('a reply that nobody announced is found at the deadline at the latest', async () => {
+  test('a reply that was not published is found by the deadline', async () => {
     const [space] = await stack.spaces(1)
     if (space === undefined) throw new Error('no space')
     const waiting = await begin(space, 3000)
@@ -126,7 +126,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
     waiting.listening.end()
   })
 
-  test('an abort ends a wait at once, and a deadline that has passed ends it with what is there', async () => {
+  test('an abort ends a wait at once, and a passed deadline ends it with any existing reply', async () => {
     const [space] = await stack.spaces(1)
     if (space === undefined) throw new Error('no space')
     const stop = new AbortController()

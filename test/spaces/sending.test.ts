@@ -1,28 +1,25 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { createPost } from '../../src/flows/post.ts'
+import { createSending, type Sending } from '../../src/flows/send-message.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { type Announcer, createAnnouncer } from '../../src/spaces/announcer.ts'
-import { createPosting } from '../../src/spaces/posting.ts'
-import { createSending, type Sending } from '../../src/spaces/sending.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
 describe.skipIf(!hasPostgres)('sending', () => {
   let domain: Domain
   let announcer: Announcer
-  let sending: Sending<unknown>
+  let sending: Sending
   let ada: HumanViewer
   let spaceId: string
 
   beforeAll(async () => {
     domain = await openDomain()
     announcer = createAnnouncer(domain.platform)
-    const posting = createPosting(domain.platform, announcer, {
-      route: async () => ({ runs: [], async afterCommit() {} }),
-      foresee: async () => null,
-      startedBy: async () => [],
-    })
-    sending = createSending(posting, domain.visibility)
+    const { platform, visibility } = domain
+    const { post } = createPost(platform)
+    sending = createSending(platform, { visibility, announcer, post })
     ada = await domain.human('Ada')
     spaceId = (await domain.space(ada)).id
   })
@@ -41,12 +38,12 @@ describe.skipIf(!hasPostgres)('sending', () => {
     })
   })
 
-  test('an admin posts as nobody', async () => {
+  test('an admin cannot post', async () => {
     const posting = sending.send(domain.admin, { spaceId, text: 'Hello' })
     await expect(posting).rejects.toMatchObject({ code: 'FORBIDDEN' })
   })
 
-  test('a space that one is not in does not exist, for humans and services', async () => {
+  test('a foreign space does not exist, for humans and services', async () => {
     const viewers = [await domain.human('Bob'), await domain.service('Jira', null)]
     for (const viewer of viewers) {
       for (const id of [spaceId, newId('spc'), '\0']) {
@@ -56,7 +53,7 @@ describe.skipIf(!hasPostgres)('sending', () => {
     }
   })
 
-  test('to mention who cannot be seen is to mention nobody', async () => {
+  test('a mention of an invisible entity is not found', async () => {
     const stranger = await domain.human('Stranger')
     for (const mentionedAgentId of [stranger.id, newId('agt'), 'nonsense', '\0']) {
       const posting = sending.send(ada, { spaceId, text: 'Hello', mentionedAgentId })
@@ -64,12 +61,12 @@ describe.skipIf(!hasPostgres)('sending', () => {
     }
   })
 
-  test('half a surrogate pair, which no database keeps, is posted as a replacement character', async () => {
+  test('half a surrogate pair, which no database stores, is posted as a replacement character', async () => {
     const { message } = await sending.send(ada, { spaceId, text: 'a\ud800b 😀' })
     expect(message.parts).toEqual([{ type: 'text', text: 'a\ufffdb 😀' }])
   })
 
-  test('what is to be posted must be something', async () => {
+  test('a message must not be empty', async () => {
     for (const text of ['', ' \n', 'x'.repeat(32_001), '\0']) {
       const posting = sending.send(ada, { spaceId, text })
       await expect(posting).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.text' })

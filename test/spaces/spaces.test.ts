@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { Agent } from '../../src/agents/agents.ts'
+import { idPageRequest } from '../../src/graphql/connections.ts'
 import { encodeIdCursor } from '../../src/lib/id-cursor.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { idPageRequest } from '../../src/schema/connections.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
@@ -35,14 +35,14 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       expect(await namesIn(id)).toEqual(['Ada', 'Scribe', 'Helper', 'Bob'])
     })
 
-    test('an admin makes a space with the given members only', async () => {
+    test('an admin creates a space with the given members only', async () => {
       const { id } = await domain.space(domain.admin, [bob.id, helper.id])
       expect(await namesIn(id)).toEqual(['Bob', 'Helper'])
       const empty = await domain.space(domain.admin)
       expect(await namesIn(empty.id)).toEqual([])
     })
 
-    test('a member given twice is one, the creator included', async () => {
+    test('a member given twice counts once, the creator included', async () => {
       const { id } = await domain.space(ada, [ada.id, helper.id, helper.id])
       expect(await namesIn(id)).toEqual(['Ada', 'Helper'])
     })
@@ -53,14 +53,14 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       await expect(creating).rejects.toMatchObject({ code: 'FORBIDDEN' })
     })
 
-    test('a human that one shares no space with is as unknown as one that does not exist', async () => {
+    test('a human without a shared space is as unknown as one that does not exist', async () => {
       const foreign = domain.space(ada, [stranger.id]).catch((error) => error)
       const unknown = domain.space(ada, [newId('hum')]).catch((error) => error)
       expect(await foreign).toMatchObject({ code: 'NOT_FOUND' })
       expect((await foreign).message).toBe((await unknown).message)
     })
 
-    test('an admin cannot add who does not exist either', async () => {
+    test('an admin cannot add unknown entities either', async () => {
       await expect(domain.space(domain.admin, [newId('agt')])).rejects.toMatchObject({ code: 'NOT_FOUND' })
     })
 
@@ -93,14 +93,14 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       await expect(domain.space(ada, [bob.id], { adminAgentId: bob.id })).rejects.toMatchObject(refused)
     })
 
-    test('an admin agent that one cannot see is none', async () => {
+    test('an invisible admin agent is not found', async () => {
       const ids = [newId('agt'), stranger.id]
       for (const adminAgentId of ids) {
         await expect(domain.space(ada, [], { adminAgentId })).rejects.toMatchObject({ code: 'NOT_FOUND' })
       }
     })
 
-    test('for an update too, and for an admin', async () => {
+    test('also for an update, and for an admin', async () => {
       const { id } = await domain.space(ada, [helper.id])
       for (const [viewer, adminAgentId] of [
         [ada, stranger.id],
@@ -111,7 +111,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       }
     })
 
-    test('an update to ADMIN is refused where it would leave several agents without one', async () => {
+    test('an update to ADMIN is refused if it would leave several agents without an admin agent', async () => {
       const { id } = await domain.space(ada, [helper.id, scribe.id])
       await expect(domain.spaces.update(ada, { id, routing: 'ADMIN' })).rejects.toMatchObject(refused)
       const space = await domain.spaces.update(ada, { id, routing: 'ADMIN', adminAgentId: scribe.id })
@@ -120,7 +120,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       await domain.spaces.update(ada, { id, routing: 'BROADCAST', adminAgentId: null })
     })
 
-    test('once the admin agent has left nobody is it, and the space can still be renamed', async () => {
+    test('after the admin agent leaves there is none, and the space can still be renamed', async () => {
       const { id } = await domain.space(ada, [helper.id, scribe.id], { routing: 'ADMIN', adminAgentId: helper.id })
       await domain.members.remove(ada, { spaceId: id, entityId: helper.id })
       expect((await domain.spaces.adminAgentsOf([id])).has(id)).toBe(false)
@@ -131,7 +131,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
   })
 
   describe('changing', () => {
-    test('what is absent stays, and null clears what can be empty', async () => {
+    test('an omitted field stays, and null clears optional fields', async () => {
       const { id } = await domain.space(ada, [helper.id], { adminAgentId: helper.id })
       await domain.spaces.update(ada, { id, description: 'About it' })
       expect(await domain.spaces.update(ada, { id, name: 'New' })).toMatchObject({
@@ -149,7 +149,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       await expect(changing).rejects.toMatchObject({ code: 'BAD_INPUT', field: `input.${field}` })
     })
 
-    test('a space that one is not in does not exist, for humans and services', async () => {
+    test('a foreign space does not exist, for humans and services', async () => {
       const { id } = await domain.space(ada)
       const service = await domain.service('Jira', null)
       for (const viewer of [stranger, service]) {
@@ -157,7 +157,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       }
     })
 
-    test('what cannot be an id is no space, member or agent', async () => {
+    test('a string that cannot be an id is no space, member or agent', async () => {
       const { id } = await domain.space(ada)
       expect(await domain.spaces.getMany(['\0', '', id])).toMatchObject([null, null, { id }])
       const notFound = { code: 'NOT_FOUND' }
@@ -181,8 +181,8 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       const [head] = await platform.log.heads([`space:${id}`])
       await domain.spaces.update(ada, { id, name: 'x' })
       expect(await platform.log.read(`space:${id}`, head!, 10)).toMatchObject({
-        type: 'entries',
-        entries: [{ event: { type: 'SpaceUpdated' } }],
+        type: 'publications',
+        publications: [{ event: { type: 'SpaceUpdated' } }],
       })
     })
   })
@@ -203,7 +203,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       expect((await domain.spaces.page(service, idPageRequest('spc', {}))).items).toEqual([])
     })
 
-    test('a cursor goes on where the page ended, also when that space was left meanwhile', async () => {
+    test('a cursor continues where the page ended, even if that space was left meanwhile', async () => {
       const dora = await domain.human('Dora')
       const ids: string[] = []
       for (let i = 0; i < 5; i++) ids.unshift((await domain.space(dora)).id)

@@ -3,31 +3,34 @@ import path from 'node:path'
 import type { AdminViewer, HumanViewer } from '../../src/access/viewer.ts'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import { type Application, type AppOptions, createApp } from '../../src/app.ts'
+import { runTopic } from '../../src/broker/topics.ts'
 import { readConfig } from '../../src/config.ts'
+import type { CreateSpaceInput } from '../../src/flows/create-space.ts'
 import type { Message, Run, RunStatus, Space } from '../../src/generated/prisma/client.ts'
-import { runTopic } from '../../src/realtime/topics.ts'
-import type { CreateSpaceInput } from '../../src/spaces/spaces.ts'
+import { isNightly } from './effort.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { createTestDataDirectory } from './pglite.ts'
 import { createTestDatabase, hasPostgres } from './postgres.ts'
 import { openTestRedis } from './redis.ts'
+import { keepOrDispose, type Reusable, shapeOf, takeKept } from './reuse.ts'
 import { until } from './until.ts'
 
-/** The stacks that there are here: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
+/** The stacks that this machine can run: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
 export const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
-/** The same for rules that do not depend on the stack: PostgreSQL alone where it is there, and both with NIGHTLY=1. */
-export const RULE_STACKS = STACKS.filter(
-  (stack) => stack === 'postgres' || !hasPostgres || process.env['NIGHTLY'] === '1',
-)
+/** Where the stack does not matter: PostgreSQL if it is available, where a test takes half the time. */
+export const DEFAULT_STACK: (typeof STACKS)[number] = hasPostgres ? 'postgres' : 'embedded'
 
-/** The whole application in this process, workers included, with a scripted model at its edge. */
+/** The same as `STACKS` for rules that do not depend on the stack: only the default one, and both with EFFORT=nightly. */
+export const RULE_STACKS = isNightly ? STACKS : [DEFAULT_STACK]
+
+/** The whole application in this process, workers included, with a scripted model server. */
 export interface TestApplication {
   app: Application
   models: ModelServer
   admin: AdminViewer
   human(name: string): Promise<HumanViewer>
-  /** An agent of model `openai.chat:test`, which the model server plays. */
+  /** An agent with the model `openai.chat:test`, which the model server plays. */
   agent(name: string, input?: Partial<CreateAgentInput>): Promise<{ id: string; name: string }>
   space(creator: HumanViewer, memberIds: string[], input?: Partial<CreateSpaceInput>): Promise<Space>
   /** A human and an agent alone in a space. */
@@ -45,28 +48,78 @@ export interface TestApplication {
   /** Waits until the run has one of the statuses; by default until it has ended. */
   runWhen(id: string, ...statuses: RunStatus[]): Promise<Run>
   messages(spaceId: string): Promise<Message[]>
-  /** The types of what a run's event log holds. */
+  /** The event types in a run's event log. */
   eventsOf(runId: string): Promise<string[]>
   stores: Stores
   close(): Promise<void>
 }
 
 export interface TestApplicationOptions extends AppOptions {
-  /** `postgres`: PostgreSQL and Redis; `embedded`: PGlite and this process. */
-  stack: 'postgres' | 'embedded'
+  /** `postgres`: PostgreSQL and Redis; `embedded`: PGlite and this process. Absent: where the stack does not matter. */
+  stack?: 'postgres' | 'embedded'
   settings?: Record<string, string>
-  /** False: nothing is executed here. */
+  /** False: this application executes no runs. */
   worker?: boolean
-  /** Another application, whose database, Redis keys and models this one shares: a second process of one deployment. */
+  /**
+   * Another application that shares its database, Redis keys and models with this one: a second process of one
+   * deployment.
+   */
   beside?: TestApplication
+  /** True: no other test file used this application before, or will after it. */
+  isFresh?: boolean
 }
 
 const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
+/** Runs that a test file leaves unfinished are released. */
+const GRACE_MS = 500
 const ENDED: RunStatus[] = ['COMPLETED', 'FAILED', 'CANCELED']
 
-/** Starts it; `close` stops it and drops what it used. */
-export async function startApplication(options: TestApplicationOptions): Promise<TestApplication> {
-  const { stack, worker = true, beside } = options
+/** An application without a started worker, and what it runs on. */
+interface Opened extends Reusable {
+  app: Application
+  models: ModelServer
+  stores: Stores
+}
+
+/** The applications that are in use, with the number of those that are open beside each. */
+const inUse = new Map<Application, { opened: Opened; beside: number }>()
+
+/**
+ * Starts an application; `close` stops it and drops its database and keys, or empties them for the next test file that
+ * wants the same (reuse.ts).
+ */
+export async function startApplication(options: TestApplicationOptions = {}): Promise<TestApplication> {
+  const { worker = true, beside } = options
+  const key = keyOf(options)
+  const opened = (key === null ? undefined : takeKept<Opened>(key)) ?? (await openApplication(options))
+  const { app, models, stores } = opened
+  const [use, host] = [{ opened, beside: 0 }, beside && inUse.get(beside.app)]
+  inUse.set(app, use)
+  if (host !== undefined) host.beside += 1
+  if (worker) await app.startWorker()
+  const close = async () => {
+    await keepOrDispose(use.beside > 0 ? null : key, opened)
+    inUse.delete(app)
+    if (host !== undefined) host.beside -= 1
+  }
+  return { ...verbsOf(app), app, models, stores, close }
+}
+
+/** Identifies applications that can stand in for one another; null if there are none. */
+function keyOf({
+  stack = DEFAULT_STACK,
+  settings = {},
+  worker,
+  isFresh = false,
+  ...others
+}: TestApplicationOptions): string | null {
+  return isFresh || Object.values(others).some((value) => value !== undefined)
+    ? null
+    : JSON.stringify([stack, settings])
+}
+
+async function openApplication(options: TestApplicationOptions): Promise<Opened> {
+  const { stack = DEFAULT_STACK, beside } = options
   const models = beside?.models ?? (await startModelServer())
   const stores = beside?.stores ?? (await openStores(stack))
   const settings = {
@@ -82,24 +135,28 @@ export async function startApplication(options: TestApplicationOptions): Promise
     ...options.settings,
   }
   const app = await createApp(readConfig(settings), { ...options, ...stores.options })
-  if (worker) await app.startWorker()
-  const close = async () => {
+  const dispose = async () => {
     await app.close(2000)
     if (beside !== undefined) return
     await models.close()
     await stores.close()
   }
-  return { ...verbsOf(app), app, models, stores, close }
+  const settle = async () => {
+    await app.stopWorker(GRACE_MS)
+    models.reset()
+  }
+  const { db } = app.platform
+  return { app, models, stores, db, shape: options.isFresh ? '' : await shapeOf(db), settle, dispose }
 }
 
-/** Where an application keeps its state. */
+/** The database and Redis of an application. */
 export interface Stores {
   settings: Record<string, string>
   options: AppOptions
   close(): Promise<void>
 }
 
-/** Stores of their own, for who starts an application again on the same: closed by who opened them. */
+/** Separate stores for tests that restart an application on them; the test that opened them closes them. */
 export async function openStores(stack: 'postgres' | 'embedded'): Promise<Stores> {
   if (stack === 'embedded') {
     const directory = await createTestDataDirectory()
@@ -135,6 +192,8 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
         model: 'openai.chat:test',
         mind: 'STATELESS',
         toolset: 'ACTIVE_SPACE',
+        // The model server has a local address, and scripts close runs with texts.
+        plainText: 'INTERNAL',
         ...input,
       }),
     space: (creator, memberIds, input = {}) =>
@@ -156,7 +215,7 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
         const current = await run(id)
         return (statuses.length === 0 ? ENDED : statuses).includes(current.status) ? current : null
       })
-      if (ENDED.includes(found.status)) await until(`the end of ${id} is told`, () => isEndTold(app, id))
+      if (ENDED.includes(found.status)) await until(`the end of ${id} is published`, () => isEndTold(app, id))
       return found
     },
     eventsOf: (runId) => eventsOf(app, runId),
@@ -164,21 +223,21 @@ function verbsOf(app: Application): Omit<TestApplication, 'models' | 'close' | '
   }
 }
 
-/** The types of what a run's event log holds. */
+/** The event types in a run's event log. */
 export async function eventsOf({ platform }: Application, runId: string): Promise<string[]> {
   const topic = runTopic(runId)
   const [head] = await platform.log.heads([topic])
   const beginning = await platform.log.read(topic, startOf(head ?? ''), 10_000)
-  return beginning.type === 'entries' ? beginning.entries.map(({ event }) => event.type) : []
+  return beginning.type === 'publications' ? beginning.publications.map(({ event }) => event.type) : []
 }
 
-/** Whether the run's event log has its last entry: some time after its row has ended. */
+/** Whether the run's event log has its last entry, which is written shortly after the row has ended. */
 export async function isEndTold(app: Application, runId: string): Promise<boolean> {
   const last = (await eventsOf(app, runId)).at(-1)
   return last !== undefined && /^Run(Completed|Failed|Canceled)$/.test(last)
 }
 
-/** The cursor before a topic's first entry, from any other of its cursors. */
+/** The cursor before a topic's first entry, computed from any other of its cursors. */
 function startOf(cursor: string): string {
   const [epoch] = Buffer.from(cursor, 'base64url').toString().split('.')
   return Buffer.from(`${epoch}.0`).toString('base64url')

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { runTopic } from '../../src/broker/topics.ts'
 import type { Run } from '../../src/generated/prisma/client.ts'
-import { runTopic } from '../../src/realtime/topics.ts'
 import type { TestApplication } from './application.ts'
 import { anonymous } from './broken-run-remains.ts'
 import { openTheatre, type Performance, PLAYS, type Play, stepsOf, type Theatre } from './broken-runs.ts'
@@ -9,29 +9,29 @@ import type { ModelRequest } from './model-server-script.ts'
 import { hasPostgres } from './postgres.ts'
 import { until } from './until.ts'
 
-/** How long a model may still be asked after a stop was answered; on an idle machine it is milliseconds. */
+/** The longest time in which a model may still be called after a stop; on an idle machine it is milliseconds. */
 const LET_GO_WITHIN = { timeoutMs: 5000 }
 
-/** What PostgreSQL raises for what it is asked, again each time: a number out of range, a bad byte, a duplicate, an unknown column. */
+/** Permanent errors of PostgreSQL: a number out of range, a bad byte, a duplicate, an unknown column. */
 const REFUSALS = ['22003', '22021', '23505', '42703']
-/** More than it takes to try three times with pauses of 1 s and 2 s. */
+/** More than three attempts with pauses of 1 s and 2 s take. */
 const GIVEN_UP_WITHIN = { timeoutMs: 12_000 }
 /**
- * How often a statement that is refused each time may be sent for a run. What looks for work is sent twice a second besides: a second after
- * it was refused, and when it is rung for, as it is once a second while a run is due.
+ * How often a run may send a statement that is refused each time. The claim statement is sent twice a second more:
+ * a second after a refusal, and on each wake-up signal, which is published once a second while a run is due.
  */
 const MOST_TRIES = 8
 const LOOKS_A_SECOND = 2
 
 export interface BrokenRuns {
-  /** Which of the statements that an unbroken run sends, from 1. */
+  /** Chooses among the statements of an unbroken run, from 1. */
   choose(count: number): number[]
-  /** On so many deployments at once. */
+  /** The number of concurrent deployments. */
   stages: number
   timeout: number
 }
 
-/** The tests of runs that are broken off, or refused by the database, at a statement. */
+/** The tests of runs that break off at a statement, or whose statement the database refuses. */
 export function describeBrokenRuns({ choose, stages, timeout }: BrokenRuns): void {
   describe.skipIf(!hasPostgres).each(PLAYS)('a run that writes $name', (play) => {
     async function atEach(act: (theatre: Theatre, n: number, whole: Performance) => Promise<void>): Promise<void> {
@@ -50,13 +50,13 @@ export function describeBrokenRuns({ choose, stages, timeout }: BrokenRuns): voi
       }
     }
 
-    test('ends the same whichever statement was the last of its worker', { timeout }, () => atEach(dieAt(play)))
+    test('ends the same, whichever statement was the last of its worker', { timeout }, () => atEach(dieAt(play)))
 
-    test('lets go and writes nothing once a stop is answered, at whichever statement that comes', { timeout }, () =>
+    test('stops and writes nothing after a stop, whichever statement it meets', { timeout }, () =>
       atEach((theatre, n) => stopAt(theatre, play, n)),
     )
 
-    test('comes to an end whichever statement the database refuses, each time that it is sent', { timeout }, () =>
+    test('ends even if the database refuses a statement on every attempt, whichever statement', { timeout }, () =>
       atEach((theatre, n, whole) => refuseAt(theatre, play, whole.frailty.statements[n - 1] as Statement)),
     )
   })
@@ -79,8 +79,8 @@ function dieAt(play: Play) {
 }
 
 /**
- * What of a run is refused each time becomes a tool's result or the run's failure, after few tries. What claims runs and ends them is
- * tried again and again: there is nothing else to be done, and when it is no longer refused, the run goes on.
+ * A refused statement of a run becomes a tool's error or the run's failure, after few attempts. Statements that
+ * claim and end runs are retried forever: there is no alternative, and once they succeed, the run continues.
  */
 async function refuseAt(theatre: Theatre, play: Play, { n, text }: Statement): Promise<void> {
   if (/^(BEGIN|COMMIT|ROLLBACK)/.test(text)) return
@@ -94,21 +94,21 @@ async function refuseAt(theatre: Theatre, play: Play, { n, text }: Statement): P
     return { type: 'fails', code }
   })
   const since = Date.now()
-  const isOver = await until('over', refused.isOver, GIVEN_UP_WITHIN).catch(() => false)
+  const isOver = await until('the play has ended', refused.isOver, GIVEN_UP_WITHIN).catch(() => false)
   expect(tries, point).toBeLessThanOrEqual(MOST_TRIES + (LOOKS_A_SECOND * (Date.now() - since)) / 1000)
   isRefused = false
-  if (!isOver) await until(`${point}: over when it is no longer refused`, refused.isOver)
+  if (!isOver) await until(`${point}: ended once it is no longer refused`, refused.isOver)
   await refused.dismiss()
   const run = await refused.run()
   expect([point, run?.status]).toSatisfy(([, status]) => status === 'COMPLETED' || status === 'FAILED')
-  // Who waited for people is claimed once more.
+  // A run that waited for people is claimed once more.
   const mostAttempts = play.asksFirst === true ? 5 : 4
   expect([point, run?.attempt]).toSatisfy(([, attempt]) => attempt <= mostAttempts)
   if (run?.status === 'FAILED') expect([point, run.error]).toEqual([point, expect.stringMatching(/^[A-Z].{10,300}\.$/)])
   await refused.forget()
 }
 
-/** Stopped while the answer of the n-th statement is on its way; where a transaction is open, at the same time. */
+/** Stops the run while the response to the n-th statement is on its way; if a transaction is open, concurrently. */
 async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promise<void> {
   const begun = Promise.withResolvers<Performance>()
   const stopping = begun.promise.then(async (performance) => {
@@ -122,7 +122,7 @@ async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promis
     if (statement.n !== n) return PASSES
     return statement.isInTransaction ? PASSES : { type: 'held', until: stopping }
   })
-  await until('the statement is reached, or the run over', async () => {
+  await until('the statement is reached, or the run has ended', async () => {
     const isReached = performance.frailty.statements.length >= n
     return isReached || (await performance.isOver())
   })
@@ -132,7 +132,7 @@ async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promis
   if (run !== null) {
     const before = await stateOf(parley, run)
     expect([point, before.run?.status]).toEqual([point, 'CANCELED'])
-    await until(`${point}: no model is asked any more`, () => performance.openRequests() === 0, LET_GO_WITHIN)
+    await until(`${point}: all model requests have ended`, () => performance.openRequests() === 0, LET_GO_WITHIN)
     await performance.dismiss()
     expect({ point, ...(await stateOf(parley, run)) }).toEqual({ point, ...before })
   } else await performance.dismiss()
@@ -141,13 +141,13 @@ async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promis
 
 const unlessOver = (error: { code?: string }) => (error.code === 'CONFLICT' ? null : Promise.reject(error))
 
-/** What an unfinished generation has cost, and where that is counted, is noted after the end of its run. */
+/** The usage of an unfinished generation, and the rows that count it, are written after the end of the run. */
 const USED = {
   ...{ inputTokens: true, cachedInputTokens: true, outputTokens: true, usageEstimated: true },
   ...{ costNanos: true, usageDay: true, usageSpaceId: true, usageModel: true },
 } as const
 
-/** All that there is of a run, but for what it has used. */
+/** Everything of a run except its usage. */
 async function stateOf({ app }: TestApplication, { id }: Run) {
   const { prisma } = app.platform.db
   const [run, messages, calls, steps, heads] = await Promise.all([
@@ -175,12 +175,12 @@ const pointOf = ({ frailty }: Performance, n: number) =>
 
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
 
-/** The same as of a run that was not broken off, but for one generation that was asked for twice. */
+/** Expects the same as of an unbroken run, except that one generation was requested twice. */
 function expectSameRequests(point: string, requests: ModelRequest[], whole: ModelRequest[]): void {
   const asked = requests.filter(({ step }, index) => requests[index + 1]?.step !== step)
   expect([point, shown(asked)]).toEqual([point, shown(whole)])
   expect(requests.length - asked.length, point).toBeLessThanOrEqual(1)
 }
 
-/** What requests show, letter by letter. */
+/** The requests, character by character. */
 const shown = (requests: ModelRequest[]) => anonymous(requests.map(({ messages }) => messages))

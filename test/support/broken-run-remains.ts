@@ -1,22 +1,22 @@
+import { decodeCursor, encodeCursor } from '../../src/broker/cursor.ts'
+import { type EventLog, KEPT_ENTRIES } from '../../src/broker/log.ts'
+import { type RunLogEvent, runTopic } from '../../src/broker/topics.ts'
 import type { Run, ToolCall } from '../../src/generated/prisma/client.ts'
 import type { Database } from '../../src/platform/db.ts'
-import { decodeCursor, encodeCursor } from '../../src/realtime/cursor.ts'
-import { type EventLog, KEPT_ENTRIES } from '../../src/realtime/event-log.ts'
-import { type RunLogEvent, runTopic } from '../../src/realtime/topics.ts'
 import type { TestApplication } from './application.ts'
 
-/** What is left when all is over, without ids and times: the same however often the run was broken off. */
+/** The final rows, without ids and times: the same however often the run was broken off. */
 export interface Remains {
-  /** From 1 to the space's last, if there is no hole. */
+  /** The `seq` from 1 to the space's last, if there is no gap. */
   seqs: number[]
   lastSeq: number
-  /** All parts that were shown, in order, without those of which another began anew. */
+  /** All visible parts in order, without those that another part repeats. */
   said: unknown[]
-  /** Everything else. */
+  /** All other rows. */
   rest: Record<string, unknown>
 }
 
-/** What is left of the runs of an agent in a space. */
+/** Reads the rows of an agent's runs in a space. */
 export async function remainsOf({ app }: TestApplication, spaceId: string, agentId: string): Promise<Remains> {
   const { log, db } = app.platform
   const { prisma } = db
@@ -55,14 +55,14 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
 }
 
 /**
- * What the log of a run tells of its journal: of all steps but the last, which its end may have come with, and of calls that were settled
- * before that.
+ * The events of a run that correspond to its journal: of all steps except the last, whose event may come with the
+ * end, and of calls that were settled before.
  */
 async function toldOf(log: EventLog, { id: runId, stepCount, finishedAt }: Run, calls: ToolCall[]): Promise<unknown[]> {
   const [head = ''] = await log.heads([runTopic(runId)])
-  const whole = await log.read(runTopic(runId), encodeCursor({ ...decodeCursor(head), n: 0 }), KEPT_ENTRIES)
+  const whole = await log.read(runTopic(runId), encodeCursor({ ...decodeCursor(head), offset: 0 }), KEPT_ENTRIES)
   const isLate = (call: ToolCall | undefined) => (call?.settledAt ?? 0) > (finishedAt ?? 0)
-  const events = whole.type === 'entries' ? whole.entries.map(({ event }) => event as RunLogEvent) : []
+  const events = whole.type === 'publications' ? whole.publications.map(({ event }) => event as RunLogEvent) : []
   const told = events.flatMap((event) => {
     if (event.type === 'RunStepFinished') return event.step < stepCount - 1 ? [`step ${event.step} is over`] : []
     if (event.type !== 'RunToolCalled' && event.type !== 'RunToolReturned') return []
@@ -78,7 +78,7 @@ function decisionsOf(prisma: Database['prisma'], agentId: string): Promise<objec
       JOIN "Entity" h ON h.id = d."humanId" WHERE c."agentId" = ${agentId} ORDER BY d.at`
 }
 
-/** What was cut off, and then said from its beginning, counts once. */
+/** A part that was cut off and repeated from its start counts once. */
 function saidIn(messages: { status: string; parts: unknown }[]): unknown[] {
   const parts = messages.flatMap(({ status, parts }) =>
     (parts as { text?: string }[]).map((part, index, all) => ({
@@ -91,7 +91,7 @@ function saidIn(messages: { status: string; parts: unknown }[]): unknown[] {
   )
 }
 
-/** With ids by their kind, and by what they were named after where one names another; with times left out. */
+/** Replaces ids by their kind, or by their names if the row has one; omits times. */
 export function anonymous<T>(value: T): T {
   const seen = new Map<string, number>()
   const text = JSON.stringify(value)

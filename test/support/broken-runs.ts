@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { Run } from '../../src/generated/prisma/client.ts'
+import { EXECUTE_CALL } from '../../src/jobs/queues.ts'
 import { startApplication, type TestApplication } from './application.ts'
 import { type Remains, remainsOf } from './broken-run-remains.ts'
 import { createFrailty, type Fate, type Frailty, type Statement } from './frail.ts'
@@ -10,17 +11,17 @@ import { sayIn } from './space-tools.ts'
 import { inboxIn, spaceIn } from './thinking.ts'
 import { until } from './until.ts'
 
-/** A run of three steps that writes in every way in which a run writes: speaks, changes what the agent knows, calls a service. */
+/** A run of three steps that uses every kind of write: it posts, changes what the agent knows, calls a service. */
 export interface Play {
   name: string
   mind: 'STATELESS' | 'PERSISTENT'
   toolset: 'ACTIVE_SPACE' | 'SPACE_TOOLS'
-  /** The service is called only once two people have approved it, one of whom is asked by escalation: see `decideNext`. */
+  /** The service is called only after two approvals, one of them by escalation: see `decideNext`. */
   asksFirst?: boolean
   steps(request: ModelRequest, spaceId: string): ModelAction[][]
 }
 
-/** Slowly enough to begin to show before the model has ended. */
+/** Slow enough that the text starts to show before the model ends. */
 const slowly = (action: ModelAction): ModelAction => ({ ...action, delayMs: 4 })
 const say = (text: string) => slowly({ toolCall: 'send_message', input: { text } })
 const sayThere = (spaceId: string, text: string) => slowly(sayIn(spaceId, text))
@@ -85,16 +86,19 @@ export const PLAYS: Play[] = [
   },
 ]
 
-/** The steps of its requests when nothing breaks: a mind hears what came of what it asked people in a cycle of its own. */
+/**
+ * The steps of its requests in an unbroken run: a persistent agent gets the results of calls that people approved
+ * in a separate cycle.
+ */
 export function stepsOf({ asksFirst, mind }: Play): number[] {
   return [0, 1, 2, 3, ...(asksFirst === true && mind === 'PERSISTENT' ? [0] : [])]
 }
 
-/** One deployment on which plays are performed one after the other, each by a worker of its own that may break. */
+/** One deployment that performs plays one after the other, each with a new worker that may break. */
 export interface Theatre {
   parley: TestApplication
   /**
-   * Begins a play with a worker whose statements from then on meet these fates; those of people's decisions too where that process
+   * Starts a play with a worker whose further statements meet these fates; people's decisions too if that process
    * takes them.
    */
   begin(play: Play, fateOf: (statement: Statement) => Fate, decidesThere?: 'decides-there'): Promise<Performance>
@@ -103,28 +107,28 @@ export interface Theatre {
 
 export interface Performance {
   frailty: Frailty
-  /** What living workers asked the model, in order. */
+  /** The model requests of living workers, in order. */
   requests: ModelRequest[]
-  /** How many of them are not over. */
+  /** The number of unfinished runs. */
   openRequests(): number
-  /** The Idempotency-Keys with which the service was called. */
+  /** The Idempotency-Keys of the calls to the service. */
   bookings: string[]
-  /** The run, once there is one: a think cycle's is made when it begins. */
+  /** The run, once it exists: a think cycle's run is created when it begins. */
   run(): Promise<Run | null>
-  /** Whether nothing of it is left to be done. */
+  /** Whether nothing is left to do. */
   isOver(): Promise<boolean>
-  /** Goes on when it is over, or its worker is dead. */
+  /** Resolves when it has ended, or its worker is dead. */
   overOrDead(): Promise<void>
-  /** Another worker ends what the dead one began. Leases do not have to be waited for. */
+  /** Another worker finishes the runs of the dead one, without waiting for its leases to end. */
   takeOver(): Promise<void>
-  /** The worker gives up what it does and ends, if it is not dead. */
+  /** The worker stops and ends, unless it is dead. */
   dismiss(): Promise<void>
   remains(): Promise<Remains>
-  /** What is left of it is nothing to the next play's worker. */
+  /** Keeps its leftovers from the worker of the next play. */
   forget(): Promise<void>
 }
 
-/** Nine applications at once, beside whatever else the server serves, which may be made for a hundred connections. */
+/** Nine concurrent applications, besides others on a server that may allow only a hundred connections. */
 const QUIET_AND_SMALL = { PARLEY_LOG_LEVEL: 'silent', PARLEY_DATABASE_CONNECTIONS: '5' }
 const FRAIL_KEY = 'sk-frail'
 
@@ -177,12 +181,13 @@ export async function openTheatre(): Promise<Theatre> {
       run: () => parley.app.platform.db.prisma.run.findFirst({ where: { agentId: agent.id }, orderBy: { id: 'desc' } }),
       isOver,
       async overOrDead() {
-        await until('it is over, or its worker dead', async () => frailty.isDead() || (await isOver()))
+        await until('the play has ended, or its worker is dead', async () => frailty.isDead() || (await isOver()))
       },
       async takeOver() {
+        const diedBy = await timeOf(parley)
         const sound = await start({ OPENAI_API_KEY: 'sk-sound' })
-        await until('another worker has ended it', async () => {
-          await lapseLeases(parley)
+        await until('another worker has ended the run', async () => {
+          await lapseLeases(parley, diedBy)
           return isOver()
         })
         await sound.close()
@@ -210,7 +215,7 @@ export async function openTheatre(): Promise<Theatre> {
   }
 }
 
-/** An HTTP tool's service, which notes with which key it was called. */
+/** The service of an HTTP tool, which records the key of each call. */
 async function openService() {
   const calls: string[] = []
   const server = createServer((request, response) => {
@@ -225,7 +230,7 @@ async function openService() {
   return { calls, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, close }
 }
 
-/** Who is asked: two of the first, and the last once that is escalated. */
+/** The approvers: two of the first, and the last once it is escalated. */
 interface Asked {
   first: HumanViewer
   never: HumanViewer
@@ -241,8 +246,8 @@ const approvalOf = ({ first, never, last }: Asked) => ({
 })
 
 /**
- * The next that people do about the call that waits for them: the first approves it; its time to be escalated comes; the last approves
- * it. Of a think cycle only once that is over, so that what it is shown is the same each time.
+ * The next decision about the waiting call: the first approver approves; its escalation time comes; the last one
+ * approves. In a think cycle only after it has ended, so that its prompt is the same each time.
  */
 async function decideNext(
   { app }: TestApplication,
@@ -265,7 +270,7 @@ async function decideNext(
   await decider.app.domain.control.decideToolCall(human, { toolCallId, approve: true }).catch(unlessConflict)
 }
 
-/** By one statement: between two of them a call may have become an event, and an event a run. */
+/** One statement: between two, a call may become an event, and an event a run. */
 async function hasEnded({ app }: TestApplication, agentId: string): Promise<boolean> {
   const [found] = await app.platform.db.prisma.$queryRaw<{ isOver: boolean }[]>`
     SELECT EXISTS (SELECT 1 FROM "Run" WHERE "agentId" = ${agentId})
@@ -276,10 +281,17 @@ async function hasEnded({ app }: TestApplication, agentId: string): Promise<bool
   return found?.isOver === true
 }
 
-/** As if the time had gone by for which a worker that says nothing more keeps what it has in hand. */
-export async function lapseLeases({ app }: TestApplication): Promise<void> {
+/** Moves the time past the lease of a silent worker. */
+export async function lapseLeases({ app }: TestApplication, diedBy: Date): Promise<void> {
   await app.platform.db.prisma.$executeRaw`
     UPDATE "Run" SET "leaseUntil" = now() WHERE status = 'RUNNING' AND "leaseUntil" > now()`
+  // As pg-boss does when it misses the heartbeats of a process, with the delay skipped. The jobs of a living one stay its own.
   await app.platform.db.prisma.$executeRaw`
-    UPDATE "ToolCall" SET "carryAt" = now() WHERE "carryAt" > now()`
+    UPDATE pgboss.job SET state = 'retry', retry_count = retry_count + 1, start_after = now()
+    WHERE name = ${EXECUTE_CALL.name} AND state = 'active' AND started_on <= ${diedBy}`
+}
+
+async function timeOf({ app }: TestApplication): Promise<Date> {
+  const [row] = await app.platform.db.prisma.$queryRaw<{ now: Date }[]>`SELECT clock_timestamp() AS now`
+  return row?.now ?? new Date()
 }

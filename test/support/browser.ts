@@ -7,7 +7,10 @@ import { skipFor } from './skip-for.ts'
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 
-/** Whether there is a browser for these tests. Says loudly what is skipped without. @throws on a CI machine, where it must be. */
+/**
+ * Whether a browser is available. Reports loudly that its tests are skipped.
+ * @throws on a CI machine, which must have one
+ */
 export function hasBrowserFor(what: string): boolean {
   if (existsSync(CHROMIUM)) return true
   skipFor(`No Chromium at ${CHROMIUM} for ${what}`)
@@ -18,7 +21,18 @@ export function launchBrowser(executablePath = CHROMIUM): Promise<Browser> {
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] })
 }
 
-/** One of its own priority, so that it can yield the processor to what is measured beside it. Its end ends pages that hang, too. */
+let browserOfProcess: Promise<Browser> | undefined
+
+/** Returns the browser of all test files of this process, with which it ends. Callers close their pages. */
+export function openBrowser(): Promise<Browser> {
+  browserOfProcess ??= launchBrowser()
+  return browserOfProcess
+}
+
+/**
+ * A browser with its own priority, so that it yields the processor to the measured processes. Closing it ends pages
+ * that hang, too.
+ */
 export async function launchNiceBrowser(niceness: number): Promise<{ browser: Browser; end(): Promise<void> }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-browser-'))
   const program = path.join(folder, 'chromium')

@@ -1,8 +1,9 @@
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { Message, Run, ToolCall } from '../../src/generated/prisma/client.ts'
-import { type Chain, chainOfRow } from '../../src/runs/chains.ts'
-import { messageOfRow, textOf } from '../../src/spaces/message.ts'
+import type { Chain } from '../../src/rules/chain.ts'
+import { messageOfRow, textOf } from '../../src/rules/message.ts'
+import { chainOfRow } from '../../src/stores/chain-store.ts'
 import type { TestApplication } from './application.ts'
 import { type Turn, takesTurns } from './turns.ts'
 import { until } from './until.ts'
@@ -12,24 +13,24 @@ export interface Player {
   name: string
 }
 
-/** What a room is opened in. */
+/** The application of the room. */
 export type RoomHost = Pick<TestApplication, 'app' | 'models' | 'human' | 'agent' | 'space' | 'messages'>
 
-/** A space under MENTION_CHAIN routing with a human and agents that play turns. */
+/** A space under MENTION_CHAIN routing with a human and agents whose turns are scripted. */
 export interface ChainRoom<Names extends string> {
   spaceId: string
   human: HumanViewer
   agents: Record<Names, Player>
   /** Scripts the next runs of an agent, one turn for each. */
   plays(name: Names, ...turns: Turn[]): void
-  /** The human says something; answers once the chains of the space have ended. */
+  /** The human posts; resolves once the chains of the space have ended. */
   hears(text?: string, mentionedAgentId?: string | null): Promise<void>
-  /** The human says something; answers at once. */
+  /** The human posts; resolves at once. */
   says(text: string, mentionedAgentId?: string | null): Promise<{ message: { id: string }; runs: Run[] }>
   chainsEnd(timeoutMs?: number): Promise<void>
   /** The space's chains, oldest first. */
   chains(): Promise<Chain[]>
-  /** `<name>: <text>` of every whole message, in order; `?` for one that is not whole. */
+  /** `<name>: <text>` of every complete message, in order; `?` for an incomplete one. */
   conversation(): Promise<string[]>
   messages(): Promise<Message[]>
   /** `<name> <status>` of every run of the room's agents, in order. */
@@ -37,14 +38,15 @@ export interface ChainRoom<Names extends string> {
   runs(): Promise<Run[]>
   /** The calls of a tool, in order. */
   calls(toolName: string): Promise<ToolCall[]>
-  /** `<name> <kind>` of what became of a message with each agent. */
+  /** `<name> <kind>` of the outcomes of a message. */
   outcomes(messageId: string): Promise<string[]>
 }
 
 let rooms = 0
 
 /**
- * Builds a room whose agents have unique names: `agents.Ada` is "Ada 7" in the seventh room. They take turns in the order given.
+ * Builds a room whose agents have unique names: `agents.Ada` is "Ada 7" in the seventh room. They take turns in the
+ * given order.
  */
 export async function openChainRoom<Names extends string>(
   parley: RoomHost,
@@ -99,7 +101,7 @@ export async function openChainRoom<Names extends string>(
     },
   }
 
-  /** Runs under way and events that wait, counted at one moment: the next turn begins where one ends. */
+  /** Counts unfinished runs and waiting events in one statement: the next turn starts where one ends. */
   async function livingTurns(): Promise<number> {
     const [row] = await prisma.$queryRaw<{ count: number }[]>`
       SELECT ((SELECT count(*) FROM "Run" WHERE "agentId" = ANY(${memberIds}) AND status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL'))

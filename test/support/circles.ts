@@ -1,12 +1,12 @@
 /**
- * The seeds' cross-space examples are played in each: in open spaces that have their own people, and in confidential ones that have the
- * same people.
+ * The seeds' cross-space examples run in each circle: in open spaces with different people, and in confidential
+ * ones with the same people.
  */
 export interface Circle {
   /** For the title of a test: `$circle`. */
   circle: string
   confidential: boolean
-  /** Who is in a space that has people of its `own`, of `all` that the example has. */
+  /** The members of a space that has its `own` people, out of `all` people of the example. */
   people<Person>(own: Person[], all: Person[]): Person[]
 }
 

@@ -8,14 +8,14 @@ const ROOT = path.resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
 /**
- * An empty project into which the client is installed as it is packed, with those packages that npm would install or that stand beside
- * it, from the project's own. Whoever makes it removes it.
+ * An empty project with the packed client and its dependencies and peers, copied from the project's own. The caller
+ * removes it.
  */
 export async function projectWithClient(beside: string[]): Promise<{ folder: string; archive: string }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-package-'))
   const modules = path.join(folder, 'node_modules')
   await mkdir(path.join(modules, 'parley-client'), { recursive: true })
-  // `npm ci` has compiled it: what is packed is what the examples and the other tests use.
+  // `npm ci` has compiled the client: the packed files are the ones that the examples and other tests use.
   const options = ['--json', '--ignore-scripts', '--pack-destination', folder]
   const { stdout } = await run('npm', ['pack', path.join(ROOT, 'client'), ...options])
   const packed: unknown = JSON.parse(stdout)
@@ -33,7 +33,7 @@ export async function projectWithClient(beside: string[]): Promise<{ folder: str
   return { folder, archive }
 }
 
-/** What the compiler says of these files, by their names, in a project; nothing where they are right. */
+/** Returns the compiler's errors in these files of a project, or an empty text. */
 export async function compiled(folder: string, files: Record<string, string>, types: string[] = []): Promise<string> {
   for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder, name), text)
   const compilerOptions = {

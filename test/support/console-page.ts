@@ -6,17 +6,17 @@ import type { TestServer } from './served.ts'
 export const PATIENCE = { timeout: 20_000 }
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** A browser's page with the console on it, that remembers what it should not have done. */
+/** A browser page with the console that records its own faults. */
 export interface ConsolePage {
   page: Page
-  /** What it asked of other hosts, and what it complained of. */
+  /** Requests to other hosts, and console errors. */
   faults: string[]
   signIn(token: string): Promise<void>
-  /** The message of the conversation that shows a text. */
+  /** The message of the conversation with a text. */
   message(text: string | RegExp): Locator
-  /** Writes in the open space, and sends. */
+  /** Writes in the open space and sends. */
   say(text: string): Promise<void>
-  /** What axe finds wrong with the page as it is, in light and in dark. */
+  /** The findings of axe for the current page, in light and in dark. */
   violations(): Promise<string[]>
 }
 
@@ -55,7 +55,7 @@ export async function openConsole(
       const found: string[] = []
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-        // Not as a script of the page, which its policy refuses: by the debugger, as a reader's tool would look.
+        // Runs in the debugger, like an accessibility tool: the page's policy refuses it as a script.
         const result = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
           `${AXE}; axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'] })`,
         )

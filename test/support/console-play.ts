@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
-import { launchBrowser } from './browser.ts'
+import { openBrowser } from './browser.ts'
 import { type ConsolePage, openConsole } from './console-page.ts'
 import { startTestServer, type TestServer } from './served.ts'
 
@@ -9,7 +9,7 @@ type Place = Parameters<typeof openConsole>[2]
 /** Pages of the console, each closed with the test that opened it. */
 export interface ConsolePlay {
   open(place?: Place, how?: { mayComplain: boolean }): Promise<ConsolePage>
-  /** Signed in as somebody. */
+  /** Signed in as a person. */
   openAs(
     viewer: Parameters<TestServer['tokenOf']>[0],
     path: string,
@@ -19,8 +19,8 @@ export interface ConsolePlay {
 }
 
 /**
- * Starts, for the tests of a `describe`, a server and a browser, and ends them. After each of them no page may have complained, or asked
- * other hosts for anything, but those that are refused something on purpose: they `mayComplain`.
+ * Starts a server and a browser for the tests of a `describe`, and ends them. After each test no page may have
+ * errors or requests to other hosts, except pages that `mayComplain` because a refusal is expected.
  */
 export function playConsole(take: (parley: TestServer) => void): ConsolePlay {
   let parley: TestServer
@@ -28,14 +28,11 @@ export function playConsole(take: (parley: TestServer) => void): ConsolePlay {
   let opened: (ConsolePage & { mayComplain: boolean })[] = []
 
   beforeAll(async () => {
-    parley = await startTestServer({ stack: 'embedded' })
+    parley = await startTestServer()
     take(parley)
-    browser = await launchBrowser()
+    browser = await openBrowser()
   }, 60_000)
-  afterAll(async () => {
-    await browser?.close()
-    await parley?.close()
-  })
+  afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
   afterEach(async () => {
     const pages = opened

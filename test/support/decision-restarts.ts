@@ -8,15 +8,18 @@ import { type Read, resultsIn } from './stage.ts'
 import { inboxIn } from './thinking.ts'
 import { until } from './until.ts'
 
-/** A server that ends, in its own way, and is started again on what it kept. */
+/** A server that can end in its own way and start again on the same stores. */
 export interface Restarting {
   start(): Promise<{ origin: string; adminToken: string; end(): Promise<void> }>
   models: ModelServer
 }
 
-/** What a dead worker had in hand is another's after 10 s. */
+/** Another worker claims the runs of a dead one after 10 s. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 60_000 }
-/** A run and a mind ask people; the server ends between one approval and the next, while the tools are called, and before a result comes. */
+/**
+ * A stateless run and a persistent agent request approvals; the server ends between two approvals, during the tool
+ * calls, and before a result.
+ */
 export async function decideOverRestarts({ start, models }: Restarting): Promise<void> {
   const service = await openService()
   let server = await start()
@@ -72,7 +75,7 @@ export async function decideOverRestarts({ start, models }: Restarting): Promise
   held.resolve()
   for (const { id } of [adas, evasCall])
     await until(
-      'it is done',
+      'the run has continued',
       async () => (await now.deciders.callFor({ client: now.stage.admin }, id)).status === 'DONE',
       TAKEN_OVER_WITHIN,
     )
@@ -87,7 +90,7 @@ export async function decideOverRestarts({ start, models }: Restarting): Promise
   bob = await now.back(bob)
   await now.deciders.submit(bob, asks.id, { fine: true })
   const done = `{ run(id: "${runId}") { status } }`
-  await until('the run is over', async () => (await now.stage.ask(bob.client, done)).status === 'COMPLETED')
+  await until('the run has ended', async () => (await now.stage.ask(bob.client, done)).status === 'COMPLETED')
   const told = await models.request(({ step, instructions }) => step === 1 && instructions.includes('You are Ada'))
   expect(resultsIn(told)).toEqual([{ booked: { amount: 1 } }, { fine: true }])
   const heardOf = await models.request((request) => inboxIn(request).includes('TOOL_RESULT'))

@@ -27,13 +27,13 @@ const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
 const ONE = `query ($id: ID!) { node(id: $id) { ... on ToolCall { ${CALL} } } }`
 const PENDING = `{ viewer { pendingToolCalls { ${CALL} } } }`
 
-/** What people do about calls that wait for them, through GraphQL. */
+/** The actions of people on calls that wait for them, through GraphQL. */
 export interface Deciders {
-  /** Answers with the whole result: its `__typename` and, where it went well, the call. */
+  /** Returns the whole result: its `__typename` and, on success, the call. */
   decide(person: { client: ParleyClient }, toolCallId: string, approve: boolean, more?: object): Promise<Read>
   claim(person: { client: ParleyClient }, toolCallId: string, release?: boolean): Promise<Read>
   submit(person: { client: ParleyClient }, toolCallId: string, result: unknown): Promise<Read>
-  /** Null where the viewer may not see it. */
+  /** Null if the viewer may not see it. */
   callFor(person: { client: ParleyClient }, toolCallId: string): Promise<Read>
   pendingOf(person: Person): Promise<Read[]>
   /** The first call that waits for a decision of this person. */
@@ -53,25 +53,25 @@ export function decidersOn({ admin, ask }: Stage): Deciders {
     callFor,
     pendingOf,
     asked: (person) =>
-      until(`${person.name} is asked`, async () =>
+      until(`${person.name} has a pending call`, async () =>
         (await pendingOf(person)).find(({ waitsFor }: Read) => waitsFor === 'DECISION'),
       ),
     callWhen: (id, what) =>
-      until(`${id} is so`, async () => {
+      until(`${id} has the expected state`, async () => {
         const call = await callFor({ client: admin }, id)
         return what(call) && call
       }),
   }
 }
 
-/** A service that an HTTP tool calls. */
+/** A service for an HTTP tool. */
 export interface BookedService {
   url: string
-  /** What it was sent, with the Idempotency-Key, oldest first. */
+  /** The requests, with the Idempotency-Key, oldest first. */
   calls: { key: string; input: Read }[]
-  /** Holds its answers until it resolves. */
+  /** Delays its responses until it resolves. */
   hold: Promise<unknown>
-  /** What it answers; absent: `{ booked: <the input> }`. */
+  /** Its response; by default `{ booked: <the input> }`. */
   answer?: object
   close(): Promise<void>
 }
@@ -104,7 +104,7 @@ export async function openService(): Promise<BookedService> {
 
 const SCHEMA = { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] }
 
-/** An HTTP tool that asks first. */
+/** An HTTP tool that requires approval. */
 export const refundTool = (service: Pick<BookedService, 'url'>, approval: object, more: object = {}) => ({
   name: 'refund',
   description: 'Gives money back.',
@@ -118,19 +118,19 @@ export const refundTool = (service: Pick<BookedService, 'url'>, approval: object
 /** The call of a refundTool. */
 export const refund = (amount: number): ModelAction => ({ toolCall: 'refund', input: { amount } })
 
-/** What the scenarios of decisions play on: there from the first test on. */
+/** The setting for the scenarios of decisions, available from the first test on. */
 export interface DecisionPlay {
   parley: TestServer
   stage: Stage
   deciders: Deciders
   service: BookedService
-  /** `openRoom`, with a service that was not called yet. */
+  /** `openRoom`, with a service that has no calls yet. */
   room(tools: object[], first: ModelAction[], more?: object): ReturnType<typeof openRoom>
-  /** What the model was given for the calls of its first step. */
+  /** The results of the calls of the model's first step. */
   lastResults(): Promise<Read[]>
 }
 
-/** `playScenarios` with people who decide and a service that a tool calls. */
+/** `playScenarios` with people who decide and a service for a tool. */
 export function playDecisions(
   stack: TestApplicationOptions['stack'],
   settings: Record<string, string> = {},
@@ -153,7 +153,10 @@ export function playDecisions(
   return play
 }
 
-/** Three people in a space with an agent that has these tools: one asks it, and in its first step it calls what it is told to. */
+/**
+ * Three people in a space with an agent that has these tools: one sends it a message, and its first step makes the
+ * given calls.
+ */
 export async function openRoom(
   { parley, stage }: { parley: TestServer; stage: Stage },
   tools: object[],
@@ -180,7 +183,7 @@ function named<T>(input: T, people: Record<string, Person>): T {
   return JSON.parse(text) as T
 }
 
-/** A call's time of the database is over now. */
+/** Sets a time of a call in the database into the past. */
 export async function timeIsUp(
   { app }: Pick<TestServer, 'app'>,
   toolCallId: string,

@@ -1,39 +1,48 @@
 import pino from 'pino'
 import { Registry } from 'prom-client'
+import { createSessions } from '../../src/access/sessions.ts'
 import { createTokens, type Tokens } from '../../src/access/tokens.ts'
 import type { AdminViewer, HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
 import { createVisibility, type Visibility } from '../../src/access/visibility.ts'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import { type Agent, type Agents, createAgents } from '../../src/agents/agents.ts'
 import { createHumans, type Humans } from '../../src/agents/humans.ts'
+import { createMemoryLog } from '../../src/broker/memory/log.ts'
+import { createMemorySignals } from '../../src/broker/memory/signals.ts'
 import { type Config, readConfig } from '../../src/config.ts'
+import { createSpaceCreation, type SpaceCreation } from '../../src/flows/create-space.ts'
+import { createJoinLinks } from '../../src/flows/join-links.ts'
+import { createJoining, type Joining } from '../../src/flows/join-space.ts'
+import { createLeaving, type Leaving } from '../../src/flows/leave-space.ts'
+import { createHumanUpdates, type HumanUpdates } from '../../src/flows/update-human.ts'
+import { createSpaceUpdates, type SpaceUpdates } from '../../src/flows/update-space.ts'
 import type { Message as MessageRow, Prisma, Routing, Run, Space } from '../../src/generated/prisma/client.ts'
 import { newId } from '../../src/lib/ids.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { openDatabase } from '../../src/platform/db.ts'
+import { type Database, openDatabase } from '../../src/platform/db.ts'
 import type { Platform } from '../../src/platform/platform.ts'
 import { createSecretBox } from '../../src/platform/secret-box.ts'
-import { createInProcessEventLog } from '../../src/realtime/in-process-event-log.ts'
-import { createInProcessSignals } from '../../src/realtime/in-process-signals.ts'
-import { createPausing } from '../../src/runs/pausing.ts'
 import { createMembers, type Members } from '../../src/spaces/members.ts'
 import { createReading, type Reading } from '../../src/spaces/reading.ts'
 import { createSpacePublisher } from '../../src/spaces/space-publisher.ts'
 import { createSpaces, type Spaces } from '../../src/spaces/spaces.ts'
+import { isBuiltInTool } from '../../src/tools/built-in-tools.ts'
+import { isNightly } from './effort.ts'
 import { createTestDataDirectory } from './pglite.ts'
 import { createTestDatabase, hasPostgres } from './postgres.ts'
+import { keepOrDispose, type Reusable, shapeOf, takeKept } from './reuse.ts'
 
-/** The domain on a database of its own, without jobs and engine: what people and admins do, and what they see. */
+/** The domain on a separate database, without jobs and engine: the actions of people and admins, and what they see. */
 export interface Domain {
   platform: Platform
   clock: Clock & { set(now: number): void }
   tokens: Tokens
   visibility: Visibility
-  spaces: Spaces
-  members: Members
+  spaces: Spaces & SpaceCreation & SpaceUpdates
+  members: Members & Joining & Leaving
   reading: Reading
   agents: Agents
-  humans: Humans
+  humans: Humans & HumanUpdates
   admin: AdminViewer
   human(name: string): Promise<HumanViewer>
   service(name: string, agentIds: string[] | null): Promise<ServiceViewer>
@@ -43,7 +52,7 @@ export interface Domain {
     memberIds?: string[],
     input?: { routing?: Routing; adminAgentId?: string },
   ): Promise<Space>
-  /** A row as posting leaves it: whole and unrouted unless said otherwise. */
+  /** A row as posting leaves it: by default COMPLETE and unrouted. */
   message(spaceId: string, senderId: string, row?: Partial<Prisma.MessageUncheckedCreateInput>): Promise<MessageRow>
   run(agentId: string, row?: Partial<Prisma.RunUncheckedCreateInput>): Promise<Run>
   close(): Promise<void>
@@ -51,45 +60,63 @@ export interface Domain {
 
 export const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
 
-/** The databases here that the domain runs on: `describe.each(DATABASES)('… on %s', (database) => …)`. */
+/** The available databases: `describe.each(DATABASES)('… on %s', (database) => …)`. */
 export const DATABASES = (['postgres', 'pglite'] as const).filter((kind) => kind === 'pglite' || hasPostgres)
 
-/** Models are `demo` and `openai:…`; an input schema is an object with `type: 'object'`. */
-const HOOKS = {
-  checkModel: (name: string) => (name === 'demo' || name.startsWith('openai:') ? null : `There is no model "${name}".`),
-  checkInputSchema: async (schema: unknown) =>
-    typeof schema === 'object' && schema !== null && 'type' in schema && schema.type === 'object'
-      ? null
-      : 'The schema must describe an object.',
-  checkSchema: async () => null,
+/** The same for rules that do not depend on the database: only the first, and both with EFFORT=nightly. */
+export const RULE_DATABASES = isNightly ? DATABASES : DATABASES.slice(0, 1)
+
+/** Models are `demo` and `openai:…`. */
+const checkModel = (name: string) =>
+  name === 'demo' || name.startsWith('openai:') ? null : `There is no model "${name}".`
+
+/** Nobody has runs or calls here. */
+const NO_RUNS = {
+  loseTurns: async () => ({ async afterCommit() {} }),
+  lifecycle: { async leave() {} },
+  decideCall: { async recheck() {} },
 }
 
 export async function openDomain(database: (typeof DATABASES)[number] = 'postgres'): Promise<Domain> {
-  const { db, drop } = await (database === 'postgres' ? openOnPostgres() : openEmbedded())
+  const key = `domain on ${database}`
+  const opened =
+    takeKept<Reusable & { db: Database }>(key) ?? (await (database === 'postgres' ? openOnPostgres() : openEmbedded()))
+  const { db } = opened
   const clock = movableClock()
   const logger = pino({ level: 'silent' })
   const platform = {
     config: testConfig(),
     db,
-    log: createInProcessEventLog(),
-    signals: createInProcessSignals(logger),
+    log: createMemoryLog(),
+    signals: createMemorySignals(logger),
     clock,
     logger,
     metrics: new Registry(),
     secretBox: createSecretBox('a-secret-key-for-tests-of-32-or-more'),
-  } as unknown as Platform // without `jobs`: nothing here wakes anybody
+  } as unknown as Platform // without `jobs`: nothing wakes agents here
   const visibility = createVisibility(platform)
   const publisher = createSpacePublisher(platform)
+  const members = createMembers(platform)
+  const joint = { ...NO_RUNS, visibility, publisher }
   const parts = {
     tokens: createTokens(platform, ADMIN_TOKEN),
-    spaces: createSpaces(platform, visibility, publisher, { async onBudgetChanged() {} }),
-    members: createMembers(platform, visibility, publisher, {
-      onLeft: async () => ({ async afterCommit() {} }),
-      async onJoined() {},
-    }),
+    sessions: createSessions(platform, ADMIN_TOKEN),
+    spaces: {
+      ...createSpaces(platform),
+      ...createSpaceCreation(platform, { visibility, publisher }),
+      ...createSpaceUpdates(platform, { visibility, publisher }),
+    },
+    joinLinks: createJoinLinks(platform, joint),
+    members: { ...members, ...createJoining(platform, joint), ...createLeaving(platform, joint) },
     reading: createReading(platform, publisher),
-    agents: createAgents(platform, { ...HOOKS, ...createPausing(platform) }),
-    humans: createHumans(platform, visibility, { async onRenamed() {} }),
+    agents: createAgents(platform, {
+      checkModel,
+      isLocalModel: () => false,
+      isBuiltInTool,
+      defaultModel: () => 'demo',
+      lookForModels: async () => {},
+    }),
+    humans: { ...createHumans(platform), ...createHumanUpdates(platform, { visibility, members, publisher }) },
   }
   return {
     platform,
@@ -99,20 +126,27 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
     ...cast(platform, parts),
     async close() {
       await platform.log.close()
-      await db.close()
-      await drop()
+      await keepOrDispose(key, opened)
     },
   }
 }
 
 async function openOnPostgres() {
   const { url, drop } = await createTestDatabase()
-  return { db: await openDatabase({ url, dataDirectory: '', poolSize: 10 }), drop }
+  return reusable(await openDatabase({ url, dataDirectory: '', poolSize: 10 }), drop)
 }
 
 async function openEmbedded() {
   const directory = await createTestDataDirectory()
-  return { db: await openDatabase({ url: null, dataDirectory: directory.path }), drop: directory.remove }
+  return reusable(await openDatabase({ url: null, dataDirectory: directory.path }), directory.remove)
+}
+
+async function reusable(db: Database, drop: () => Promise<void>): Promise<Reusable & { db: Database }> {
+  const dispose = async () => {
+    await db.close()
+    await drop()
+  }
+  return { db, shape: await shapeOf(db), settle: async () => {}, dispose }
 }
 
 function testConfig(): Config {
@@ -129,7 +163,7 @@ function movableClock() {
   }
 }
 
-/** People, agents and what they leave behind. */
+/** People, agents and the rows that they create. */
 function cast(platform: Platform, parts: Pick<Domain, 'tokens' | 'spaces' | 'agents' | 'humans'>) {
   const { prisma } = platform.db
   const admin: AdminViewer = { scope: 'ADMIN', id: newId('acc'), tokenId: null, expiresAt: null }

@@ -1,3 +1,3 @@
-// Loaded into servers that tests start: they end with the test, also where it is killed and can end nothing itself.
+// Loaded into servers that tests start: they end with the test, even if it is killed.
 process.on('disconnect', () => process.exit(1))
 process.channel?.unref()

@@ -6,14 +6,14 @@ import {
   isInterfaceType,
   isObjectType,
 } from 'graphql'
-import { schema } from '../../src/schema/schema.ts'
+import { schema } from '../../src/graphql/schema.ts'
 
 const objects = Object.values(schema.getTypeMap()).filter(isObjectType)
 
-/** The types that have an id of their own. */
+/** The types that have their own id. */
 export const nodeTypes = objects.filter((type) => type.getInterfaces().some(({ name }) => name === 'Node'))
 
-/** Everything of a type that needs no argument, to a depth. */
+/** Every field of a type that needs no argument, to a depth. */
 export function selectionOf(type: GraphQLObjectType, depth: number): string {
   const fields = Object.values(type.getFields()).flatMap((field) => {
     if (field.args.some(({ type, defaultValue }) => type instanceof GraphQLNonNull && defaultValue === undefined))

@@ -11,7 +11,7 @@ const TOKEN = `mutation ($grant: TokenGrantInput!) { createAccessToken(input: { 
 const HUMAN =
   'mutation ($name: String!) { createHuman(input: { name: $name }) { ... on CreateHumanPayload { human { id } } } }'
 
-/** What servers in processes of their own are started with, and what of theirs outlives them; the models are played by this process. */
+/** The settings and stores of servers in separate processes; this process plays their models. */
 export async function openStores(
   stack: string,
   models: ModelServer,
@@ -59,7 +59,7 @@ export async function enter({ origin, adminToken }: FarServer) {
   return {
     stage,
     deciders: decidersOn(stage),
-    /** Somebody who came to another server of the same stores, or before this one was started. */
+    /** A person from another server with the same stores, or from an earlier start of this one. */
     async back({ id, name }: Person): Promise<Person> {
       const { secret } = await first(TOKEN, { grant: { humanId: id } })
       return { id, name, client: clientWith(secret) }

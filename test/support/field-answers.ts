@@ -1,8 +1,8 @@
 import { buildSchema, parse } from 'graphql'
 import type { Viewer } from '../../src/access/viewer.ts'
-import { type Answers, type AnswersParts, createAnswers } from '../../src/server/streams/answers.ts'
+import { type Answers, type AnswersParts, createAnswers } from '../../src/delivery/answers.ts'
 
-/** The answers of an operation that asks for one text of its events, with no application behind it. */
+/** The payloads of an operation that selects one text of its events, without an application. */
 export function answersOfField(field: string, anyViewer: Viewer): Answers {
   return createAnswers({
     operation: {

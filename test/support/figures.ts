@@ -1,11 +1,11 @@
-/** One line of what /metrics answers. */
+/** One line of the /metrics response. */
 export interface Sample {
   name: string
   labels: Record<string, string>
   value: number
 }
 
-/** What a server shows of itself to Prometheus. */
+/** The metrics of a server. */
 export async function scrape(origin: string): Promise<Sample[]> {
   const response = await fetch(`${origin}/metrics`)
   if (!response.ok) throw new Error(`/metrics answers ${response.status}`)
@@ -15,7 +15,7 @@ export async function scrape(origin: string): Promise<Sample[]> {
   })
 }
 
-/** The sum of the samples of a name with these labels; null where there is none. */
+/** The sum of the samples with this name and these labels, or null. */
 export function figure(samples: Sample[], name: string, labels: Record<string, string> = {}): number | null {
   const found = samples.filter(
     (sample) =>

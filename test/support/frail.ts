@@ -4,33 +4,36 @@ import { createDeferred } from '../../src/lib/async.ts'
 
 /** A statement of the application under test, before it is sent. */
 export interface Statement {
-  /** Its place among those since `watch`, from 1. */
+  /** Its position since `watch`, from 1. */
   n: number
   text: string
-  /** A transaction is open on its connection, or it begins or ends one. */
+  /** A transaction is open on its connection, or the statement begins or ends one. */
   isInTransaction: boolean
 }
 
-/** What befalls it. */
+/** Its fate. */
 export type Fate =
   | { type: 'passes' }
-  /** It is carried out, and the process dies before it gets the answer. */
+  /** PostgreSQL executes it, and the process dies before the response. */
   | { type: 'dies' }
-  /** In its place PostgreSQL raises this SQLSTATE. */
+  /** PostgreSQL raises this SQLSTATE instead. */
   | { type: 'fails'; code: string }
-  /** It is carried out, and its answer comes only then. */
+  /** PostgreSQL executes it, and its response is delayed until this resolves. */
   | { type: 'held'; until: Promise<unknown> }
 
 /**
- * The connections of one application in this process, through which a test breaks it as a process breaks: at a statement of its
- * choice. Dead, nothing more of it reaches PostgreSQL or Redis, its connections are gone, and what it waits for never comes.
+ * The connections of one application in this process, through which a test breaks it like a process: at a chosen
+ * statement. A dead application sends nothing more to PostgreSQL or Redis, has no connections, and its pending
+ * calls never resolve.
  */
 export interface Frailty {
-  /** What marks the connections of the application as these: in place of the URLs in its settings. */
+  /** The application_name of its connections. */
+  name: string
+  /** Marks the connections of this application: replaces the URLs in its settings. */
   mark(settings: Record<string, string>): Record<string, string>
-  /** The statements since `watch`, in the order in which they were sent. */
+  /** The statements since `watch`, in the order of sending. */
   statements: Statement[]
-  /** Begins anew to count statements; `fateOf` decides about each before it is sent. */
+  /** Restarts the count of statements; `fateOf` decides about each before it is sent. */
   watch(fateOf: (statement: Statement) => Fate): void
   isDead(): boolean
   /** Resolves when it has died. */
@@ -40,7 +43,7 @@ export interface Frailty {
 export const PASSES: Fate = { type: 'passes' }
 const NEVER = new Promise<never>(() => {})
 
-/** What a frailty is behind its face. */
+/** The internal state of a frailty. */
 interface Body {
   fateOf(text: string, isInTransaction: boolean): Fate
   clients: Set<pg.Client>
@@ -75,9 +78,11 @@ export function createFrailty(): Frailty {
   }
   bodies.set(name, body)
   return {
+    name,
     mark: ({ DATABASE_URL = '', REDIS_URL = '' }) => ({
       DATABASE_URL: `${DATABASE_URL}?application_name=${name}`,
-      REDIS_URL: `${REDIS_URL}?frailty=${name}`,
+      // A server without a password accepts any.
+      REDIS_URL: REDIS_URL.replace('://', `://default:${name}@`),
     }),
     statements,
     watch(fateOf) {
@@ -89,11 +94,11 @@ export function createFrailty(): Frailty {
   }
 }
 
-/** What the types of `pg` do not show. */
+/** Fields that the types of `pg` omit. */
 interface Internals {
   connection: { stream: { destroy(): void } }
   connectionParameters: pg.ClientConfig
-  /** Ours: whether a transaction is open. */
+  /** Our own field: whether a transaction is open. */
   isInTransaction?: boolean
 }
 
@@ -103,7 +108,7 @@ const bodyOf = (client: pg.Client) => bodies.get(internalsOf(client).connectionP
 type Callback = (error: Error | null, result?: unknown) => void
 let isInstalled = false
 
-/** Puts us between the drivers and their connections, once. */
+/** Patches the drivers once. */
 function install(): void {
   if (isInstalled) return
   isInstalled = true
@@ -133,7 +138,7 @@ function install(): void {
   } as typeof pg.Client.prototype.query
   const command = Redis.prototype.sendCommand
   Redis.prototype.sendCommand = function sendCommand(...args) {
-    const body = bodies.get((this.options as { frailty?: string }).frailty ?? '')
+    const body = bodies.get(this.options.password ?? '')
     body?.redises.add(this)
     return body?.isDead === true ? NEVER : command.apply(this, args)
   }

@@ -1,36 +1,49 @@
-import { dropLeftBehind, findPostgres } from './postgres.ts'
-import { findRedis } from './redis.ts'
-import { removeLeftBehind } from './scratch.ts'
+import { randomBytes } from 'node:crypto'
+import { dropDatabases, dropLeftBehind, findPostgres } from './postgres.ts'
+import { deleteKeys, findRedis } from './redis.ts'
+import { removeLeftBehind, removeScratchFolders } from './scratch.ts'
 import { skipFor } from './skip-for.ts'
 import { openThrowawayPostgres, type ThrowawayPostgres } from './throwaway-postgres.ts'
-import { findRedisBinary } from './throwaway-redis.ts'
+import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from './throwaway-redis.ts'
 
-let started: ThrowawayPostgres | null = null
+let postgres: ThrowawayPostgres | null = null
+let redis: ThrowawayRedis | null = null
 
 /**
- * Finds the PostgreSQL server of this run (TEST_DATABASE_URL, else 127.0.0.1:5432) or starts one, and passes its URL to the test
- * files as TEST_DATABASE_URL. Most tests on PostgreSQL run on Redis too, so without a Redis the variable is removed: the files
- * skip what needs either of them. On a CI machine a missing server fails the run.
+ * Finds the PostgreSQL and Redis servers of this run (TEST_DATABASE_URL and TEST_REDIS_URL, else the standard ports) or
+ * starts them, and passes their URLs to the test files in these variables. Most tests on PostgreSQL need Redis too, so
+ * without a Redis TEST_DATABASE_URL is removed: the files skip tests that need either of them. On a CI machine a missing
+ * server fails the run.
  */
 export async function setup(): Promise<void> {
+  process.env['TEST_RUN'] = randomBytes(4).toString('hex')
   await removeLeftBehind()
-  if ((await findRedis()) === null && findRedisBinary() === null) {
+  const redisUrl = await findRedis()
+  if (redisUrl === null && findRedisBinary() === null) {
     skipFor(
       'No Redis here (TEST_REDIS_URL, 127.0.0.1:6379, or the program redis-server), which tests on PostgreSQL need too',
     )
     delete process.env.TEST_DATABASE_URL
     return
   }
+  if (redisUrl === null) redis = await startThrowawayRedis()
+  process.env.TEST_REDIS_URL = redisUrl ?? redis?.url
   const found = await findPostgres()
   if (found !== null) {
     process.env.TEST_DATABASE_URL = found
     await dropLeftBehind(found)
     return
   }
-  started = await openThrowawayPostgres()
-  if (started !== null) process.env.TEST_DATABASE_URL = started.url
+  postgres = await openThrowawayPostgres()
+  if (postgres !== null) process.env.TEST_DATABASE_URL = postgres.url
 }
 
+/** Removes what this run leaves behind: workers end with the applications that they keep for further files. */
 export async function teardown(): Promise<void> {
-  await started?.dispose()
+  const { TEST_DATABASE_URL, TEST_REDIS_URL } = process.env
+  if (postgres !== null) await postgres.dispose()
+  else if (TEST_DATABASE_URL) await dropDatabases(TEST_DATABASE_URL)
+  if (redis !== null) await redis.dispose()
+  else if (TEST_REDIS_URL) await deleteKeys(TEST_REDIS_URL)
+  await removeScratchFolders()
 }

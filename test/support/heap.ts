@@ -1,16 +1,16 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-// Files that use this belong to the project `heap`: a collection takes seconds where much was tested before.
+// Files that use this belong to the project `heap`: after many tests a collection takes seconds.
 setFlagsFromString('--expose-gc')
 const gc = runInNewContext('gc') as () => void
 
-/** Gives up everything that can be given up: the first round frees what the next ones find. */
+/** Frees all collectable memory: the first round frees objects that the next ones find. */
 export function collectGarbage(): void {
   for (let times = 0; times < 3; times++) gc()
 }
 
-/** Bytes of the heap that are in use, after everything that can be given up is. */
+/** The bytes of the heap in use after a full collection. */
 export function heapUsed(): number {
   collectGarbage()
   return process.memoryUsage().heapUsed

@@ -7,15 +7,15 @@ export const dockerfile = readFileSync(path.resolve(import.meta.dirname, '../../
   ' ',
 )
 
-/** What of it makes the image that runs. */
+/** The instructions of the stage that runs. */
 export const image = dockerfile.slice(dockerfile.lastIndexOf('\nFROM '))
 
-/** The environment that the image has by itself. */
+/** The environment of the image. */
 export const imageEnv = Object.fromEntries(
   [...(/^ENV (.*)$/m.exec(image)?.[1] ?? '').matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
 )
 
 const commandOf = (instruction: RegExp) => JSON.parse(instruction.exec(image)?.[1] ?? '[]') as string[]
 export const imageCommand = commandOf(/^CMD (\[.*\])$/m)
-/** What its health is checked by: a program and what that is given. */
+/** The program and arguments of its health check. */
 export const healthCheck = commandOf(/^HEALTHCHECK .*CMD (\[.*\])$/m)

@@ -1,4 +1,4 @@
-// Takes the directory it is given and says so, or why it cannot; holds it until it is killed.
+// Locks the given directory and reports that, or the reason why it cannot; holds the lock until it is killed.
 import { lockDirectory } from '../../src/platform/directory-lock.ts'
 
 try {

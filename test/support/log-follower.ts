@@ -1,18 +1,18 @@
-import type { Delivery, EventLog, LogEntry } from '../../src/realtime/event-log.ts'
-import type { MessageTextDeltaEvent } from '../../src/realtime/topics.ts'
+import type { EventLog, LogBatch, Publication } from '../../src/broker/log.ts'
+import type { MessageTextDeltaEvent, MessageTextReplacedEvent } from '../../src/broker/topics.ts'
 import { until } from './until.ts'
 
-/** A consumer that takes everything as it comes and keeps it. */
+/** A consumer that reads and keeps everything at once. */
 export interface LogFollower {
-  readonly deliveries: Delivery[]
-  /** The entries so far, gaps left out. */
-  entries(): LogEntry[]
+  readonly deliveries: LogBatch[]
+  /** The entries so far, without gaps. */
+  entries(): Publication[]
   gaps(): number
-  /** Of the last entry or gap. */
+  /** The cursor of the last entry or gap. */
   cursor(): string | undefined
-  /** Resolves once it has had that many entries. */
-  hasEntries(count: number): Promise<LogEntry[]>
-  /** What the iteration threw; undefined while it goes on or when it ended well. */
+  /** Resolves once it has that many entries. */
+  hasEntries(count: number): Promise<Publication[]>
+  /** The error of the iteration; undefined while it runs or after a regular end. */
   readonly fault: { error?: unknown }
   /** Aborts it and resolves once the iteration has ended. */
   stop(): Promise<void>
@@ -20,9 +20,10 @@ export interface LogFollower {
 
 export function startFollower(log: EventLog, topic: string, after?: string): LogFollower {
   const controller = new AbortController()
-  const deliveries: Delivery[] = []
+  const deliveries: LogBatch[] = []
   const fault: { error?: unknown } = {}
-  const entries = () => deliveries.flatMap((delivery) => (delivery.type === 'entries' ? delivery.entries : []))
+  const entries = () =>
+    deliveries.flatMap((delivery) => (delivery.type === 'publications' ? delivery.publications : []))
 
   async function run(): Promise<void> {
     for await (const delivery of log.follow(topic, { after, signal: controller.signal })) deliveries.push(delivery)
@@ -37,10 +38,10 @@ export function startFollower(log: EventLog, topic: string, after?: string): Log
     gaps: () => deliveries.filter(({ type }) => type === 'gap').length,
     cursor() {
       const last = deliveries.at(-1)
-      return last?.type === 'entries' ? last.entries.at(-1)?.cursor : last?.cursor
+      return last?.type === 'publications' ? last.publications.at(-1)?.cursor : last?.cursor
     },
     hasEntries: (count) =>
-      until(`a follower of ${topic} has had ${count} entries`, () => {
+      until(`a follower of ${topic} has ${count} entries`, () => {
         if (fault.error) throw fault.error
         return entries().length >= count && entries()
       }),
@@ -52,14 +53,14 @@ export function startFollower(log: EventLog, topic: string, after?: string): Log
   }
 }
 
-/** What a client makes of a message's first part: a snapshot at each gap, and the deltas that follow. */
+/** A client's view of a message's first part: a snapshot at each gap, and the deltas that follow. */
 export interface TextReader {
   text(): string
-  /** Deltas that began beyond the text known so far: there must be none. */
+  /** Deltas that start beyond the text so far: there must be none. */
   readonly holes: string[]
-  /** Leaves, as a client does whose connection breaks. */
+  /** Disconnects, like a client whose connection breaks. */
   disconnect(): Promise<void>
-  /** Comes back with the last cursor it saw. */
+  /** Resumes with the last cursor. */
   connect(): void
   readonly fault: { error?: unknown }
 }
@@ -76,16 +77,18 @@ export function startTextReader(log: EventLog, topic: string, messageId: string)
     else text += delta.slice(text.length - offset)
   }
 
-  async function take(delivery: Delivery): Promise<void> {
+  async function take(delivery: LogBatch): Promise<void> {
     if (delivery.type === 'gap') {
       const snapshot = (await log.drafts(topic, [messageId])).get(messageId)?.get(0) ?? ''
       if (snapshot.length > text.length) text = snapshot
       cursor = delivery.cursor
       return
     }
-    for (const entry of delivery.entries) {
-      const event = entry.event as MessageTextDeltaEvent
-      if (event.type === 'MessageTextDelta' && event.messageId === messageId) grow(event)
+    for (const entry of delivery.publications) {
+      const event = entry.event as MessageTextDeltaEvent | MessageTextReplacedEvent
+      if (event.messageId === messageId && event.type === 'MessageTextDelta') grow(event)
+      else if (event.messageId === messageId && event.type === 'MessageTextReplaced')
+        text = text.slice(0, event.offset) + event.text
       cursor = entry.cursor
     }
   }

@@ -1,13 +1,13 @@
 import type { Database } from '../../src/platform/db.ts'
 
-/** A row that carries words, and the spaces that it says they come from. */
+/** A row with a text, and the spaces that it has as sources. */
 interface MarkedRow {
   id: string
   text: string
   marks: string[]
 }
 
-/** @returns a function that reads what was written since it was called last, and all that is written over: called when nothing is at work */
+/** @returns a function that reads the rows since the last call, including modified ones; call it when nothing runs */
 export function createMarkedRows({ prisma }: Database): () => Promise<MarkedRow[]> {
   let after = ''
   return async () => {

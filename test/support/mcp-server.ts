@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A tool of the server: what it is listed as, and what it answers. */
+/** A tool of the server: its definition and its response. */
 export interface ServedTool {
   name: string
   description?: string
@@ -10,16 +10,22 @@ export interface ServedTool {
   answer?: (input: Record<string, unknown>) => object | Promise<object>
 }
 
-/** A Model Context Protocol server on a local port, by Streamable HTTP, for tests. */
+/** A Model Context Protocol server on a local port, over Streamable HTTP, for tests. */
 export interface McpServer {
   url: string
-  /** What it offers now; tests change it. */
+  /** Its current tools; tests change them. */
   tools: ServedTool[]
-  /** Every message that it got, oldest first. */
+  /** Every message that it received, oldest first. */
   received: { method: string; params: Record<string, unknown>; headers: IncomingMessage['headers'] }[]
-  /** How it misbehaves: `hang` answers nothing, `refuse` answers with status 503, `forget` knows no session. */
-  mode: 'well' | 'hang' | 'refuse' | 'forget'
-  /** Answer by a stream of events in place of JSON. */
+  /** How it misbehaves: `hang` never responds, `refuse` responds with status 503, `forget` loses its sessions once, `deny` knows none. */
+  mode: 'well' | 'hang' | 'refuse' | 'forget' | 'deny'
+  /** The response to a request with a session that the server does not know. */
+  onUnknownSession: { status: number; body: string }
+  /** The credentials that it wants; null for none. */
+  authorization: string | null
+  /** Answers requests that are not for the protocol, such as those of OAuth; returns whether it did. */
+  aside: ((request: IncomingMessage, response: ServerResponse) => boolean) | null
+  /** Responds with an event stream instead of JSON. */
   streams: boolean
   close(): Promise<void>
 }
@@ -28,11 +34,22 @@ export async function startMcpServer(tools: ServedTool[] = []): Promise<McpServe
   const sessions = new Set<string>()
   let count = 0
 
+  const isAside = (request: IncomingMessage, response: ServerResponse) =>
+    server.mode === 'hang' || server.aside?.(request, response) === true
+
+  /** Refuses every message that the server does not take. Returns whether it did. */
+  function refuse(request: IncomingMessage, response: ServerResponse): boolean {
+    if (server.mode === 'refuse') response.writeHead(503).end('down for repair')
+    else if (request.method !== 'POST') response.writeHead(405).end()
+    else if (server.authorization !== null && request.headers.authorization !== server.authorization)
+      response.writeHead(401, { 'www-authenticate': 'Bearer realm="math"' }).end()
+    return response.headersSent
+  }
+
   const http = createServer(async (request, response) => {
-    if (server.mode === 'hang') return
-    if (server.mode === 'refuse') return void response.writeHead(503).end('down for repair')
+    if (isAside(request, response)) return
     if (request.method === 'DELETE') sessions.delete(String(request.headers['mcp-session-id']))
-    if (request.method !== 'POST') return void response.writeHead(405).end()
+    if (refuse(request, response)) return
     const message = JSON.parse(await readText(request))
     server.received.push({ method: message.method, params: message.params ?? {}, headers: request.headers })
     if (server.mode === 'forget') {
@@ -43,8 +60,11 @@ export async function startMcpServer(tools: ServedTool[] = []): Promise<McpServe
       count += 1
       sessions.add(`session-${count}`)
       response.setHeader('mcp-session-id', `session-${count}`)
+    } else if (message.method === 'tools/call' && server.mode === 'deny') {
+      return void response.writeHead(410).end('gone')
     } else if (message.method !== 'server/discover' && !sessions.has(String(request.headers['mcp-session-id']))) {
-      return void response.writeHead(404).end('no such session')
+      const { status, body } = server.onUnknownSession
+      return void response.writeHead(status, { 'content-type': 'application/json' }).end(body)
     }
     if (message.id === undefined) return void response.writeHead(202).end()
     send(response, { jsonrpc: '2.0', id: message.id, ...(await answerTo(message.method, message.params ?? {})) })
@@ -79,7 +99,7 @@ export async function startMcpServer(tools: ServedTool[] = []): Promise<McpServe
     }
   }
 
-  /** Two tools a page. */
+  /** Two tools per page. */
   function listing(cursor: unknown): object {
     const from = Number(cursor ?? 0)
     const page = server.tools.slice(from, from + 2).map(({ name, description, inputSchema }) => ({
@@ -96,6 +116,9 @@ export async function startMcpServer(tools: ServedTool[] = []): Promise<McpServe
     tools,
     received: [],
     mode: 'well',
+    onUnknownSession: { status: 404, body: 'no such session' },
+    authorization: null,
+    aside: null,
     streams: false,
     close() {
       http.closeAllConnections()

@@ -3,8 +3,8 @@ import { startApplication, type TestApplication, type TestApplicationOptions } f
 import { type Thinking, thinkingOn } from './thinking.ts'
 
 /**
- * Opens, for the tests of a `describe`, an application with what tests of persistent minds do there, and closes it. Before each of them
- * the models forget their scripts; none of them may ask the models for what cannot be.
+ * Opens an application with the helpers for tests of persistent agents, for the tests of a `describe`, and closes
+ * it. Before each test the models forget their scripts; no test may send the models an invalid request.
  */
 export function playMinds(
   stack: TestApplicationOptions['stack'],

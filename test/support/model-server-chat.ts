@@ -15,7 +15,7 @@ interface ChatMessage {
   tool_call_id?: string
 }
 
-/** Reads the messages of a request; throws RefusedRequest where the provider would refuse them. */
+/** Reads the messages of a request; throws RefusedRequest if the provider would refuse them. */
 export function readChatMessages(body: { messages?: unknown }): ModelMessage[] {
   if (!Array.isArray(body.messages) || body.messages.length === 0) {
     throw new RefusedRequest("Invalid 'messages': empty array. Expected an array with minimum length 1.")
@@ -34,7 +34,7 @@ export function readChatMessages(body: { messages?: unknown }): ModelMessage[] {
   }))
 }
 
-/** Calls and results must stand in pairs: the results at once after the assistant message that holds the calls. */
+/** Calls and results must be paired: the results follow immediately after the assistant message with the calls. */
 function refuseUnbalanced(messages: ChatMessage[]): void {
   let open = new Set<string>()
   for (const [index, message] of messages.entries()) {
@@ -91,7 +91,7 @@ export function createChatWriter(
 
   function open(part: Parameters<WireWriter['open']>[0]): OpenPart {
     if (part.type === 'text') return { delta: (content) => sendDelta({ content }), close() {} }
-    // Not OpenAI's, but what vLLM and others send; @ai-sdk/openai leaves it aside.
+    // vLLM and others send this field, OpenAI does not; @ai-sdk/openai ignores it.
     if (part.type === 'reasoning') return { delta: (text) => sendDelta({ reasoning_content: text }), close() {} }
     const index = toolCallCount++
     sendDelta({ tool_calls: [{ index, id: part.id, type: 'function', function: { name: part.name, arguments: '' } }] })
@@ -123,13 +123,13 @@ function chatUsage({ inputTokens, outputTokens, reasoningTokens = 0, cachedInput
   }
 }
 
-/** The text of a message's content, whichever of its shapes it has. */
+/** The text of a message's content, in either of its shapes. */
 export function textOf(content: ChatMessage['content']): string {
   if (typeof content === 'string') return content
   return (content ?? []).map((part) => part.text ?? '').join('')
 }
 
-/** The value of a JSON text, or the text itself where it is none. */
+/** The value of a JSON text, or the text itself if it is not JSON. */
 export function parsedOrText(text: string): unknown {
   try {
     return JSON.parse(text)

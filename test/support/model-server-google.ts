@@ -18,7 +18,7 @@ interface GoogleBody {
   tools?: { functionDeclarations?: { name: string; parameters?: object }[] }[]
 }
 
-/** Reads the contents of a request; throws RefusedRequest where the provider would refuse them. */
+/** Reads the contents of a request; throws RefusedRequest if the provider would refuse them. */
 export function readGoogleContents(body: GoogleBody): ModelMessage[] {
   const { contents = [], systemInstruction } = body
   if (contents.length === 0) throw new RefusedRequest('GenerateContentRequest.contents: contents is not specified')
@@ -32,7 +32,7 @@ export function readGoogleContents(body: GoogleBody): ModelMessage[] {
   return [...system, ...contents.flatMap(messagesOf)]
 }
 
-/** A tool without parameters comes without their schema. */
+/** A tool without parameters has no schema. */
 export function readGoogleTools({ tools = [] }: GoogleBody) {
   return tools.flatMap(({ functionDeclarations = [] }) =>
     functionDeclarations.map(({ name, parameters }) => ({ name, parameters: parameters ?? { type: 'object' } })),
@@ -48,7 +48,7 @@ function refuseUnanswered(parts: Part[], next: Part[]): void {
   )
 }
 
-/** A signature must be one that this server gave: it gives one to the first call of each answer. */
+/** A signature must come from this server: it signs the first call of each response. */
 function refuseUnsigned(parts: Part[], index: number): void {
   for (const { thoughtSignature } of parts) {
     if (thoughtSignature === undefined || /^signature:|^skip_thought_signature_validator$/.test(thoughtSignature))
@@ -100,7 +100,7 @@ export function createGoogleWriter(send: (data: string) => void, request: { mode
     )
   }
 
-  /** A call comes whole, with a signature for the first of an answer. */
+  /** A call arrives complete, with a signature for the first of a response. */
   function openCall({ id, name }: { id: string; name: string }): OpenPart {
     let text = ''
     return {

@@ -7,7 +7,7 @@ import { createResponsesWriter } from './model-server-responses.ts'
 import type { Chunking, Endpoint, ModelAction, ModelRequest, TokenFigures, WireWriter } from './model-server-script.ts'
 import { piecesOf } from './model-server-script.ts'
 
-/** Does what a script said, one action after another, until the generation is whole or the client is gone. */
+/** Performs a script, one action after another, until the generation is complete or the client disconnects. */
 export async function play(request: ModelRequest, actions: ModelAction[], response: ServerResponse): Promise<void> {
   const [first] = actions
   if (first !== undefined && 'error' in first) {
@@ -31,9 +31,9 @@ interface Generation {
   writer: WireWriter
   finish?: string
   usage?: TokenFigures | null
-  /** All that the model wrote. */
+  /** All text of the model. */
   output: string
-  /** How many tools it called. */
+  /** The number of its tool calls. */
   calls: number
 }
 
@@ -104,7 +104,7 @@ function randomSuffix(): string {
   return Math.random().toString(36).slice(2, 10)
 }
 
-/** About four characters a token, as OpenAI's rule of thumb says. */
+/** About four characters per token, by OpenAI's rule of thumb. */
 function estimateUsage({ request, output }: Generation): TokenFigures {
   const input = request.messages.reduce((length, { text }) => length + text.length, 0)
   return { inputTokens: Math.ceil(input / 4), outputTokens: Math.ceil(output.length / 4) }
@@ -119,20 +119,20 @@ export function wasDisconnected(response: ServerResponse): boolean {
 
 function disconnect(response: ServerResponse): void {
   disconnected.add(response)
-  // What was written must be on its way before the socket is cut.
+  // The written bytes must be sent before the socket is cut.
   const { socket } = response
   if (socket === null) response.destroy()
   else socket.end(() => socket.destroy())
 }
 
-/** An error as the endpoint's provider words it. */
+/** An error in the words of the endpoint's provider. */
 export function errorBody(endpoint: Endpoint, status: number, message: string, code = 'server_error'): object {
   if (endpoint === 'anthropic') return anthropicError(message, code)
   if (endpoint === 'google') return googleError(message, status)
   return { error: { message, type: code, param: null, code } }
 }
 
-/** Answers with an error, as OpenAI words it where no other body is given; cuts the connection where an answer has begun. */
+/** Responds with an error, by default in OpenAI's words; cuts the connection if a response has begun. */
 export function sendError(
   response: ServerResponse,
   status: number,

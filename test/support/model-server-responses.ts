@@ -17,8 +17,8 @@ interface InputItem {
 }
 
 /**
- * Reads the input of a request as messages; throws RefusedRequest where the provider would refuse it. This server keeps no
- * responses, so whatever refers to one is refused.
+ * Reads the input of a request as messages; throws RefusedRequest if the provider would refuse it. This server
+ * stores no responses, so it refuses references to them.
  */
 export function readResponsesInput(body: {
   input?: unknown

@@ -1,19 +1,22 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
-/** One message of a request, whichever endpoint it came by. */
+/** One message of a request, from any endpoint. */
 export interface ModelMessage {
   role: 'system' | 'user' | 'assistant' | 'tool'
   text: string
-  /** Of an assistant message. `input` is the parsed input, or its text where that is no JSON. */
+  /** For an assistant message. `input` is the parsed input, or its text if that is not JSON. */
   toolCalls: { id: string; name: string; input: unknown }[]
-  /** Of a tool message: the call that it answers. */
+  /** For a tool message: the id of its call. */
   toolCallId: string | null
 }
 
-/** What a model server speaks: Chat Completions, OpenAI's Responses, Anthropic's Messages, or Google's Gemini API. */
+/**
+ * The protocols of a model server: Chat Completions, OpenAI's Responses, Anthropic's Messages, or Google's Gemini
+ * API.
+ */
 export type Endpoint = 'chat' | 'responses' | 'anthropic' | 'google'
 
-/** One generation that was asked for, as scripts and assertions see it. */
+/** One requested generation, as scripts and assertions see it. */
 export interface ModelRequest {
   /** 1 for the first request that the server accepted. */
   n: number
@@ -29,21 +32,22 @@ export interface ModelRequest {
   // biome-ignore lint/suspicious/noExplicitAny: the wire body, read freely by tests
   body: any
   headers: IncomingHttpHeaders
-  /** Aborts when the client goes away before the generation was whole. */
+  /** Aborts when the client disconnects before the generation is complete. */
   signal: AbortSignal
-  /** Settles when the exchange is over, with how. */
+  /** Settles with the end of the exchange. */
   ended: Promise<'finished' | 'aborted' | 'disconnected'>
 }
 
 export interface Chunking {
   /**
-   * A piece's length in code points (5 where not given), or the pieces themselves; a promise among them is waited for, so
-   * that a test can see what the pieces before it caused. The pieces of a tool call are of its input's JSON text.
+   * A piece's length in code points (by default 5), or the pieces themselves; the server waits for a promise among
+   * them, so that a test can see the effect of the pieces before it. The pieces of a tool call are parts of its
+   * input's JSON text.
    */
   chunks?: number | (string | Promise<unknown>)[]
-  /** Waited for between any two pieces. */
+  /** The server waits for it between any two pieces. */
   delayMs?: number
-  /** Called before each piece but the first with that piece's index; waited for. */
+  /** The server calls it before each piece but the first, with that piece's index, and waits for it. */
   gate?: (index: number) => Promise<unknown> | undefined
 }
 
@@ -51,11 +55,11 @@ export interface TokenFigures {
   inputTokens: number
   outputTokens: number
   reasoningTokens?: number
-  /** Of the input. */
+  /** The pieces of the input. */
   cachedInputTokens?: number
 }
 
-/** One thing that the model does in a generation. Without a `finish`, the fitting finish is sent at the end. */
+/** One action of the model in a generation. Without a `finish`, the server sends the fitting one at the end. */
 export type ModelAction =
   | ({ text: string } & Chunking)
   | ({ reasoning: string } & Chunking)
@@ -63,21 +67,24 @@ export type ModelAction =
   | ({ toolCall: string; input?: unknown; id?: string } & Chunking)
   | { delayMs: number }
   | { gate: Promise<unknown> }
-  /** What the usage says; null: the provider gives none. Estimated from the lengths where not given. */
+  /** The reported usage; null: the provider reports none. By default estimated from the lengths. */
   | { usage: TokenFigures | null }
-  /** Why the generation ends; `none`: the stream ends without saying that it has. */
+  /** The finish reason; `none`: the stream ends without one. */
   | { finish: 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'none' }
-  /** As the first action an HTTP error (status 500 where not given), later an error frame in the stream. */
+  /** As the first action an HTTP error (by default status 500), later an error frame in the stream. */
   | { error: string; status?: number; code?: string; body?: unknown; headers?: Record<string, string> }
-  /** Sends nothing more until the client gives up. */
+  /** Sends nothing more until the client disconnects. */
   | { hang: true }
   /** Cuts the connection. */
   | { disconnect: true }
 
-/** Says what the model does for a request; undefined leaves it to the script registered before. */
+/** Returns the actions of the model for a request; undefined leaves it to the previously registered script. */
 export type ModelScript = (request: ModelRequest) => ModelAction[] | undefined | Promise<ModelAction[] | undefined>
 
-/** The part of a generation that an endpoint's wire format writes. Nothing is sent before the first of these is called. */
+/**
+ * The part of a generation that depends on the endpoint's wire format. Nothing is sent before the first call of
+ * these.
+ */
 export interface WireWriter {
   open(part: { type: 'text' } | { type: 'reasoning' } | { type: 'toolCall'; id: string; name: string }): OpenPart
   finish(reason: string | null, usage: TokenFigures | null): void
@@ -89,21 +96,21 @@ export interface OpenPart {
   close(): void
 }
 
-/** Why a provider refuses a request: answered with status 400. */
+/** Why a provider refuses a request: the response has status 400. */
 export class RefusedRequest extends Error {}
 
-/** A script of one generation a step: `steps([first actions], [second …])`; after the last, the text "Done.". */
+/** A script of one generation per step: `steps([first actions], [second …])`; after the last, the text "Done.". */
 export function steps(...generations: ModelAction[][]): ModelScript {
   return (request) => generations[request.step] ?? [{ text: 'Done.' }]
 }
 
-/** A script of one generation a request, in the order in which the requests arrive; then it passes on. */
+/** A script of one generation per request, in order of arrival; then it passes on. */
 export function inTurn(...generations: ModelAction[][]): ModelScript {
   const waiting = [...generations]
   return () => waiting.shift()
 }
 
-/** Narrows a script to the requests of the agent whose instructions begin with its name, as our prompts do. */
+/** Narrows a script to the requests of the agent whose name starts the instructions, as in our prompts. */
 export function forAgent(name: string, script: ModelScript): ModelScript {
   return (request) => (request.instructions.includes(`You are ${name}`) ? script(request) : undefined)
 }
@@ -113,7 +120,7 @@ export function when(condition: (request: ModelRequest) => boolean, script: Mode
   return (request) => (condition(request) ? script(request) : undefined)
 }
 
-/** The pieces of an action's text, the promises to wait for among them. */
+/** The pieces of an action's text, with the promises to wait for. */
 export function piecesOf(
   text: string,
   { chunks = 5, delayMs, gate }: Chunking,

@@ -40,7 +40,7 @@ describe.each(['chat', 'responses'] as const)('a generation by /v1/%s', (endpoin
     return parts
   }
 
-  test('streams text in the pieces of the script, with the usage it gives', async () => {
+  test('streams text in the pieces of the script, with its usage', async () => {
     server.script(() => [
       { text: 'One two.', chunks: ['One ', 'two.'] },
       { usage: { inputTokens: 12, outputTokens: 3 } },
@@ -61,14 +61,14 @@ describe.each(['chat', 'responses'] as const)('a generation by /v1/%s', (endpoin
     expect(server.requests[0]?.messages[1]).toMatchObject({ role: 'user', text: 'Hello' })
   })
 
-  test('gives no usage where the script says so', async () => {
+  test('sends no usage if the script has none', async () => {
     server.script(() => [{ text: 'Hi' }, { usage: null }])
     const result = run()
     await partsOf(result)
     expect((await result.totalUsage).outputTokens).toBeUndefined()
   })
 
-  test('runs a tool loop of several calls in one step, whose history is accepted', async () => {
+  test('runs a tool loop of several calls in one step, and accepts its history', async () => {
     server.script(
       steps(
         [
@@ -102,7 +102,7 @@ describe.each(['chat', 'responses'] as const)('a generation by /v1/%s', (endpoin
     ])
   })
 
-  test('waits for the facts that the script names between two pieces', async () => {
+  test('waits for the conditions of the script between two pieces', async () => {
     const seen = createDeferred()
     server.script(() => [
       { toolCall: 'send_message', chunks: ['{"text":"Hel', seen.promise, 'lo"}'] },
@@ -139,7 +139,7 @@ describe.each(['chat', 'responses'] as const)('a generation by /v1/%s', (endpoin
     server.script(() => [{ text: 'ok' }])
     const accepted = await partsOf(run({ messages }))
     expect(accepted.some(({ type }) => type === 'error')).toBe(false)
-    // The SDK itself finds a missing result, so it is left out on the wire.
+    // The SDK itself detects a missing result, so the test omits it on the wire.
     const response = await fetch(`${server.baseUrl}/${endpoint === 'chat' ? 'chat/completions' : 'responses'}`, {
       method: 'POST',
       body: JSON.stringify(
@@ -179,14 +179,14 @@ describe.each(['chat', 'responses'] as const)('a generation by /v1/%s', (endpoin
     expect(server.refusals).toEqual([error.message])
   })
 
-  test('refuses a tool whose schema is no object', async () => {
+  test('refuses a tool whose schema is not an object', async () => {
     const tools = { broken: tool({ inputSchema: jsonSchema({ type: 'string' }), execute: () => 'no' }) }
     const parts = await partsOf(run({ tools }))
     expect(parts.find((part) => part.type === 'error')?.error).toMatchObject({ statusCode: 400 })
     expect(server.refusals[0]).toContain("Invalid schema for function 'broken'")
   })
 
-  test('answers with the HTTP error of the script', async () => {
+  test('responds with the HTTP error of the script', async () => {
     server.script(() => [{ error: 'The server is overloaded.', status: 503 }])
     const parts = await partsOf(run())
     expect(parts.find((part) => part.type === 'error')?.error).toMatchObject({
@@ -202,7 +202,7 @@ describe.each(['chat', 'responses'] as const)('a generation by /v1/%s', (endpoin
     expect(parts.find((part) => part.type === 'error')?.error).toMatchObject({ message: 'The model broke down.' })
   })
 
-  test('cuts the connection in the middle of the stream, which the SDK throws', async () => {
+  test('cuts the connection in the middle of the stream, and the SDK throws', async () => {
     server.script(() => [{ text: 'Well' }, { disconnect: true }])
     await expect(partsOf(run())).rejects.toThrow('Failed to process successful response')
     expect(await server.requests[0]?.ended).toBe('disconnected')
@@ -247,7 +247,7 @@ describe('the scripts of the model server', () => {
     expect(await ask('You are Bob, an agent.')).toBe('second')
   })
 
-  test('tell of a request that has come or will come', async () => {
+  test('notify of a past or future request', async () => {
     server.script(() => [{ text: 'ok' }])
     const coming = server.request(({ instructions }) => instructions === 'later')
     await ask('now')
@@ -256,7 +256,7 @@ describe('the scripts of the model server', () => {
     expect((await coming).n).toBe(2)
   })
 
-  test('leave a request that nobody answers with an error that says so', async () => {
+  test('fail a request without a script with a helpful error', async () => {
     await expect(ask('You are nobody.')).rejects.toThrow()
   })
 })

@@ -9,31 +9,33 @@ import type { Endpoint, ModelAction, ModelMessage, ModelRequest, ModelScript } f
 import { RefusedRequest } from './model-server-script.ts'
 
 /**
- * A model on a local port, for tests: it speaks the streaming wire formats of OpenAI, Anthropic and Google, so that the AI
- * SDK's packages themselves are exercised, and does what scripts say. It refuses what the providers refuse: calls without
- * results, results without calls, references to stored items, tools of a bad shape, reasoning that it did not sign.
+ * A model on a local port, for tests: it uses the streaming wire formats of OpenAI, Anthropic and Google, so that
+ * tests include the AI SDK's packages, and performs scripts. It refuses the same as the providers: calls without
+ * results, results without calls, references to stored items, malformed tools, reasoning that it did not sign.
  */
 export interface ModelServer {
   /** For `createOpenAI({ baseURL })` and OPENAI_BASE_URL. */
   baseUrl: string
-  /** The same for what speaks as Google does. */
+  /** The same for Google's API. */
   googleUrl: string
   /** Every accepted request, oldest first. */
   requests: ModelRequest[]
-  /** What was refused with status 400, and why: in most tests it must stay empty. */
+  /** Every request refused with status 400, with the reason: in most tests it must stay empty. */
   refusals: string[]
-  /** Registers a script; the latest that answers a request decides. Returns what takes it away again. */
+  /** Registers a script; the latest that returns actions decides. Returns a function that removes it. */
   script(script: ModelScript): () => void
-  /** The first request, past or coming, that meets the condition. */
+  /** The first request, past or future, that meets the condition. */
   request(condition: (request: ModelRequest) => boolean): Promise<ModelRequest>
   /** Forgets scripts and requests, for the next test. */
   reset(): void
+  /** The models that `GET …/models` lists; null: it answers 404. Absent at first. */
+  listed: { models: string[] | null }
   /** Cuts every connection and ends. */
   close(): Promise<void>
 }
 
 export interface ModelServerOptions {
-  /** Refuse any other key with status 401; null accepts every one. */
+  /** Refuses any other key with status 401; null accepts every key. */
   apiKey?: string | null
   port?: number
 }
@@ -43,10 +45,12 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
   let accepted = 0
   const refusals: string[] = []
   let scripts: ModelScript[] = []
+  const listed: { models: string[] | null } = { models: null }
   let watchers: (() => void)[] = []
 
   async function answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const { endpoint, model } = endpointOf(incoming.url ?? '')
+    if (incoming.method === 'GET') return answerList(incoming, response)
     if (endpoint === undefined || incoming.method !== 'POST')
       return sendError(response, 404, `No route ${incoming.url}.`)
     const key = keyIn(incoming.headers)
@@ -68,6 +72,21 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
     requests.push(request)
     for (const watcher of watchers) watcher()
     await play(request, await actionsFor(request), response)
+  }
+
+  function answerList({ url = '', headers }: IncomingMessage, response: ServerResponse): void {
+    const key = keyIn(headers)
+    const isRefused = apiKey !== null && key !== apiKey
+    if (isRefused) sendError(response, 401, `Incorrect API key provided: ${key}.`, 'invalid_api_key')
+    else if (listed.models === null || !/\/models(\?|$)/.test(url)) sendError(response, 404, `No route ${url}.`)
+    else sendList(url, listed.models, response)
+  }
+
+  function sendList(url: string, names: readonly string[], response: ServerResponse): void {
+    const isGoogle = url.startsWith('/v1beta')
+    const google = names.map((name) => ({ name: `models/${name}`, supportedGenerationMethods: ['generateContent'] }))
+    const body = isGoogle ? { models: google } : { object: 'list', data: names.map((id) => ({ id, object: 'model' })) }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   }
 
   async function actionsFor(request: ModelRequest): Promise<ModelAction[]> {
@@ -102,6 +121,7 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
     googleUrl: `${origin}/v1beta`,
     requests,
     refusals,
+    listed,
     script(script) {
       scripts.push(script)
       return () => {
@@ -111,6 +131,7 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
     request: waitForRequest,
     reset() {
       scripts = []
+      listed.models = null
       requests.length = 0
       accepted = 0
       refusals.length = 0
@@ -128,7 +149,7 @@ const ENDPOINTS: Record<string, Endpoint> = {
   '/v1/messages': 'anthropic',
 }
 
-/** Google names the model, and that it is to be streamed, in the path. */
+/** Google has the model in the path, and the choice of streaming. */
 function endpointOf(url: string): { endpoint?: Endpoint; model?: string } {
   const [, model] = /^\/v1beta\/models\/([^:]+):streamGenerateContent\?alt=sse$/.exec(url) ?? []
   return model === undefined ? { endpoint: ENDPOINTS[url] } : { endpoint: 'google', model }

@@ -2,10 +2,10 @@ import { createClient } from 'graphql-ws'
 import WebSocket from 'ws'
 
 export const SEND = 'mutation ($input: SendMessageInput!) { sendMessage(input: $input) { __typename } }'
-/** What a message that was sent is answered with. */
+/** The response to a sent message. */
 export const SENT = { data: { sendMessage: { __typename: 'SendMessagePayload' } } }
 
-/** A client with the defaults of graphql-ws, that goes to whichever server `url` says then. */
+/** A client with the defaults of graphql-ws that connects to the current `url`. */
 export function createMutatingClient(url: () => string, authorization: string) {
   const client = createClient({ url, webSocketImpl: WebSocket, connectionParams: { authorization }, lazy: false })
   const connected = new Promise<void>((resolve) => client.on('connected', () => resolve()))

@@ -1,16 +1,16 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A span as it came over OTLP; attributes as strings, numbers, booleans, or the first of a list. */
+/** A span from OTLP; attributes as strings, numbers, booleans, or the first of a list. */
 export interface CollectedSpan {
   name: string
   spanId: string
   parentId: string
   traceId: string
   attributes: Record<string, string | number | boolean>
-  /** How long it lasted, in milliseconds. */
+  /** Its duration in milliseconds. */
   ms: number
-  /** The status' message, where it is an error. */
+  /** The message of an error status. */
   error: string | null
 }
 
@@ -22,7 +22,7 @@ export interface OtlpCollector {
   close(): Promise<void>
 }
 
-/** Takes traces by OTLP over HTTP with protobuf, on a local port. */
+/** Receives traces by OTLP over HTTP with protobuf, on a local port. */
 export async function startOtlpCollector(): Promise<OtlpCollector> {
   const collector: Omit<OtlpCollector, 'url' | 'close'> = { spans: [], headers: [], service: null }
   const server = createServer(async (request, response) => {
@@ -76,7 +76,7 @@ interface Message {
   number(field: number): number
 }
 
-/** As much of protobuf's wire format as spans need. */
+/** The part of protobuf's wire format that spans need. */
 function read(buffer: Buffer): Message {
   const fields: { field: number; bytes: Buffer; number: number }[] = []
   let at = 0

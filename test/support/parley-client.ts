@@ -1,38 +1,38 @@
 import { type Client, createClient } from 'graphql-ws'
 import WebSocket from 'ws'
 
-/** A GraphQL operation with the types of what it answers and takes: `graphql(…)` of `generated/` makes them. */
+/** A GraphQL operation with the types of its data and variables: `graphql(…)` of `generated/` creates them. */
 export interface Operation<Data, Variables> {
   toString(): string
   __apiType?: (variables: Variables) => Data
 }
 
-/** The answer of a request as it came. */
+/** The raw response to a request. */
 export interface Answer<Data> {
   status: number
   data?: Data | null
   errors?: { message: string; path?: (string | number)[]; extensions?: Record<string, unknown> }[]
 }
 
-/** A subscription that remembers what it saw. */
+/** A subscription that records its events. */
 export interface LiveEvents<Event> {
-  /** What came so far, oldest first. */
+  /** The events so far, oldest first. */
   seen: Event[]
-  /** The first event, past or coming, that meets the condition. Rejects when the subscription ends before it. */
+  /** The first event, past or future, that meets the condition. Rejects when the subscription ends before it. */
   first<Found extends Event>(condition: (event: Event) => event is Found): Promise<Found>
   first(condition: (event: Event) => boolean): Promise<Event>
-  /** Settles when the subscription is over: null when it completed, else what ended it. */
+  /** Settles when the subscription ends: null when it completed, else its error. */
   ended: Promise<unknown>
   stop(): void
 }
 
 /** A client of a running Parley: operations over HTTP, subscriptions over one WebSocket that opens with the first. */
 export interface ParleyClient {
-  /** Sends an operation. @throws with the errors where there are any. */
+  /** Sends an operation. @throws with its errors, if any */
   send<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): Promise<Data>
-  /** Sends an operation, or any text, and answers with what came back. */
+  /** Sends an operation, or any text, and returns the raw response. */
   ask<Data = unknown>(operation: { toString(): string }, variables?: object): Promise<Answer<Data>>
-  /** `onEvent` is called at once with each event, before anybody who waits for it. */
+  /** `onEvent` is called at once with each event, before any waiting promise resolves. */
   subscribe<Data extends object, Variables>(
     operation: Operation<Data, Variables>,
     variables: Variables,

@@ -12,17 +12,17 @@ const SKEWED_CLOCK = path.join(import.meta.dirname, 'skewed-clock.ts')
 const READY_WITHIN_MS = 60_000
 const ADMIN_TOKEN = 'admin-token-of-tests-and-benchmarks'
 
-/** A Parley of its own process, as an operator starts it. */
+/** A Parley in a separate process, started as by an operator. */
 export interface ParleyProcess {
   /** `http://127.0.0.1:<port>`, without a path. */
   origin: string
   adminToken: string
   pid: number
-  /** All that it printed so far. */
+  /** Its output so far. */
   output(): string
-  /** Settles when the process is gone, whoever ended it. */
+  /** Settles when the process has ended, for any reason. */
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** SIGTERM; answers with the exit code. Its data directory is removed when this made it. */
+  /** SIGTERM; returns the exit code. Removes its data directory if this created it. */
   stop(): Promise<number | null>
   /** SIGKILL: a crash. */
   kill(): Promise<void>
@@ -31,25 +31,25 @@ export interface ParleyProcess {
 export interface ParleyProcessOptions {
   /** Settings on top of HOST, PORT, PARLEY_ADMIN_TOKEN and a new DATA_DIR. Nothing is inherited from this process. */
   settings?: Record<string, string>
-  /** Wait until it is ready; otherwise it answers as soon as the process runs. */
+  /** Whether to wait until it is ready; otherwise resolves as soon as the process runs. */
   untilReady?: boolean
-  /** By `npm start`: `pid` is npm's, which leads a process group; SIGTERM goes to npm alone, SIGKILL to the group. */
+  /** By `npm start`: `pid` is npm's, which leads a process group; SIGTERM goes only to npm, SIGKILL to the group. */
   byNpm?: boolean
-  /** What node is given to run: the server, unless something else is said. */
+  /** The arguments for node: by default those of the server. */
   command?: string[]
   /** By how much its clock is ahead of the true one. */
   clockSkewMs?: number
-  /** The checkout to run it from: this one, unless another one is compared with it. */
+  /** The checkout to run it from: by default this one; benchmarks compare another. */
   root?: string
 }
 
-/** Starts `node src/main.ts` on a free port. @throws with what it printed when it ends before it is ready. */
+/** Starts `node src/main.ts` on a free port. @throws with its output if it ends before it is ready */
 export async function startParley(options: ParleyProcessOptions = {}): Promise<ParleyProcess> {
   for (let left = 3; ; left--) {
     try {
       return await startOnce(options)
     } catch (error) {
-      // Somebody else was given the port in the meantime.
+      // Another process got the port in the meantime.
       const isTaken = options.settings?.PORT === undefined && String(error).includes('is in use')
       if (!isTaken || left === 0) throw error
     }
@@ -101,7 +101,7 @@ function describe(child: ChildProcess, origin: string, adminToken: string, folde
     try {
       process.kill(-(child.pid ?? 0), signal)
     } catch {
-      // The group is gone with its last process.
+      // The group ends with its last process.
     }
   }
   const killWithUs = () => send('SIGKILL')
@@ -135,8 +135,9 @@ async function becomeReady(parley: ParleyProcess): Promise<void> {
       await Promise.race([gone, new Promise((resolve) => setTimeout(resolve, 20))])
       continue
     }
+    const what = ended ? `ended with ${(await parley.exited).code} before it was` : 'did not become'
     await parley.kill()
-    throw new Error(`Parley ${ended ? 'ended before it was' : 'did not become'} ready:\n${parley.output()}`)
+    throw new Error(`Parley ${what} ready:\n${parley.output()}`)
   }
 }
 
@@ -148,7 +149,7 @@ async function isReady(origin: string): Promise<boolean> {
   }
 }
 
-/** What any process needs of the environment, without a single setting of Parley's. */
+/** The environment that any process needs, without a single setting of Parley's. */
 function systemVariables(): Record<string, string | undefined> {
   const { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE, LD_LIBRARY_PATH } = process.env
   return { PATH, HOME, TMPDIR, SYSTEMROOT, NODE_EXTRA_CA_CERTS, NODE_COMPILE_CACHE, LD_LIBRARY_PATH }

@@ -1,10 +1,10 @@
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
+import { makeEmbedded } from '../../src/jobs/embedded.ts'
 import { findEmbeddedTemplate } from '../../src/platform/embedded-template.ts'
-import { makeEmbedded } from '../../src/platform/jobs.ts'
 import { makeScratchFolder } from './scratch.ts'
 
-/** A data directory of a test's own, with an embedded database in which every migration is applied: a copy of one made once. */
+/** A data directory for one test, with an embedded database and every migration applied: a copy of one made once. */
 export async function createTestDataDirectory(): Promise<{ path: string; remove(): Promise<void> }> {
   const template = await findEmbeddedTemplate()
   await template.ensure(makeEmbedded)

@@ -1,13 +1,13 @@
 import { type ExecutionResult, execute, parse } from 'graphql'
 import type { Viewer } from '../../src/access/viewer.ts'
 import type { Application } from '../../src/app.ts'
-import type { LogEntry } from '../../src/realtime/event-log.ts'
-import { createContext } from '../../src/schema/context.ts'
-import { schema } from '../../src/schema/schema.ts'
-import type { Streams } from '../../src/schema/streams.ts'
-import { createMasking, formatError } from '../../src/server/http/masking.ts'
+import type { Publication } from '../../src/broker/log.ts'
+import { createContext } from '../../src/graphql/context.ts'
+import { createMasking, formatError } from '../../src/graphql/masking.ts'
+import { schema } from '../../src/graphql/schema.ts'
+import type { Streams } from '../../src/graphql/streams.ts'
 
-/** What one viewer is told of a space, and what ended it: see `reexecute`. */
+/** The events that one viewer gets of a space, and the end: see `reexecute`. */
 export interface PlainSubscription {
   seen: ExecutionResult[]
   ended: string | null
@@ -15,8 +15,8 @@ export interface PlainSubscription {
 }
 
 /**
- * `spaceMessages` as it is meant: the log followed for one viewer alone, and each event executed for that viewer by itself. It
- * shares nothing with anybody, and nothing with how the server delivers.
+ * `spaceMessages` by its definition: follows the log for one viewer, and executes each event for that viewer
+ * separately. It shares nothing with others, and nothing with the server's delivery.
  */
 export function reexecute(
   { domain, platform }: Pick<Application, 'domain' | 'platform'>,
@@ -53,7 +53,7 @@ export function reexecute(
 
   const isMember = async () => (await domain.visibility.spaces(viewer, [spaceId])).has(spaceId)
 
-  async function tellEntry({ cursor, at, event }: LogEntry): Promise<void> {
+  async function tellEntry({ cursor, at, event }: Publication): Promise<void> {
     if (event.type === 'MemberLeft' && event['entityId'] === viewer.id && !(await isMember())) return end('FORBIDDEN')
     await tell({ ...event, cursor, at: new Date(at), spaceId })
   }
@@ -64,7 +64,7 @@ export function reexecute(
     for await (const delivery of platform.log.follow(`space:${spaceId}`, options)) {
       if (delivery.type === 'gap')
         await tell({ type: 'SpaceSnapshot', cursor: delivery.cursor, at: new Date(), spaceId })
-      else for (const entry of delivery.entries) if (!over.signal.aborted) await tellEntry(entry)
+      else for (const entry of delivery.publications) if (!over.signal.aborted) await tellEntry(entry)
     }
   }
   void follow().catch((error) => end(String(error)))

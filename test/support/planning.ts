@@ -1,49 +1,54 @@
 import { createVisibility } from '../../src/access/visibility.ts'
-import { createInbox } from '../../src/agents/inbox.ts'
-import { createTriggers, type Triggers } from '../../src/agents/triggers.ts'
-import { createWaking } from '../../src/agents/waking.ts'
-import { createWebhookDeliveries, type WebhookDeliveries } from '../../src/agents/webhook-deliveries.ts'
 import { createWebhooks, type Webhooks } from '../../src/agents/webhooks.ts'
+import { createPlanFiring, type Firing } from '../../src/flows/fire-plan.ts'
+import { createWebhookDeliveries, type WebhookDeliveries } from '../../src/flows/receive-webhook.ts'
+import { createTriggers, type Triggers } from '../../src/flows/trigger-agent.ts'
 import { Prisma } from '../../src/generated/prisma/client.ts'
-import { createPlanFiring, type Firing } from '../../src/plans/firing.ts'
+import { openJobs } from '../../src/jobs/jobs.ts'
+import { FIRE_PLAN } from '../../src/jobs/queues.ts'
 import { createPlans, type Plans } from '../../src/plans/plans.ts'
-import { openJobs } from '../../src/platform/jobs.ts'
 import type { Platform } from '../../src/platform/platform.ts'
-import { createRuns } from '../../src/runs/runs.ts'
 
-/** What wakes agents other than messages, tied together as src/app.ts does it. */
+/** The parts that wake agents other than by messages, connected as in src/app.ts. */
 export interface Planning {
   plans: Plans
   firing: Firing
   triggers: Triggers
   webhooks: Webhooks & WebhookDeliveries
+  /** One pass of a worker: restores jobs, and runs those of due plans. */
+  serve(): Promise<void>
 }
 
-export const BASE_URL = 'https://parley.test'
-
-/** `databaseNow`: the time by which slots are due, in milliseconds; otherwise the platform's. */
+/** `databaseNow`: the time that decides which slots are due, in milliseconds; by default the platform's. */
 export function createPlanning(platform: Platform, databaseNow = platform.clock.now): Planning {
-  const waking = createWaking({ inbox: createInbox(platform), startRuns: createRuns(platform).start })
-  const triggers = createTriggers(platform, { visibility: createVisibility(platform), waking })
+  const triggers = createTriggers(platform, { visibility: createVisibility(platform) })
+  const firing = createPlanFiring(platform, () => Prisma.sql`${new Date(databaseNow())}::timestamptz`)
   return {
     plans: createPlans(platform),
-    firing: createPlanFiring(platform, {
-      wake: (tx, { agent, ...due }) => waking.wake(tx, agent, { type: 'PLAN', ...due }),
-      now: () => Prisma.sql`${new Date(databaseNow())}::timestamptz`,
-    }),
+    firing,
+    async serve() {
+      await firing.restore()
+      const jobs = await platform.db.prisma.$queryRaw<{ id: string; planId: string }[]>`
+        SELECT id::text, data->>'planId' AS "planId" FROM pgboss.job
+        WHERE name = ${FIRE_PLAN.name} AND state = 'created' AND start_after <= ${new Date(databaseNow())} ORDER BY start_after`
+      for (const { id, planId } of jobs)
+        await firing.fire(planId, {
+          async complete(tx) {
+            await tx.$executeRaw`UPDATE pgboss.job SET state = 'completed' WHERE id = ${id}::uuid`
+          },
+        })
+    },
     triggers,
     webhooks: {
-      ...createWebhooks(platform, { baseUrl: () => BASE_URL }),
+      ...createWebhooks(platform),
       ...createWebhookDeliveries(platform, triggers),
     },
   }
 }
 
-/** A platform without jobs, with jobs: a queue that nothing serves. */
+/** A platform without jobs, plus a job queue that no worker serves. */
 export async function withJobs(platform: Platform): Promise<Platform> {
   const onError = (error: Error) => console.error(error)
   const jobs = await openJobs(platform.db, { supervise: false, onError })
-  // pg-boss looks a new queue up at its first use, on another connection than a transaction's: PGlite has no other.
-  await jobs.claim(1)
   return { ...platform, jobs }
 }

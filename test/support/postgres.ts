@@ -2,24 +2,26 @@ import { createHash, randomBytes } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import pg from 'pg'
+import { openJobs } from '../../src/jobs/jobs.ts'
 import { openDatabase } from '../../src/platform/db.ts'
-import { openJobs } from '../../src/platform/jobs.ts'
+import { runId } from './run-id.ts'
 
 const MIGRATIONS = path.resolve(import.meta.dirname, '../../prisma/migrations')
 const LOCAL_SERVER = 'postgresql://postgres@127.0.0.1:5432/postgres'
-/** Any number, the same for all: whoever makes, drops or clones a template holds this advisory lock. */
+/** Any number, the same in all processes: the key of the advisory lock for making, dropping or cloning a template. */
 const TEMPLATE_LOCK = 7_209_114
+const QUEUES = path.resolve(import.meta.dirname, '../../src/jobs/queues.ts')
 const LOCK_FILE = path.resolve(import.meta.dirname, '../../package-lock.json')
 const LEFT_BEHIND_AFTER_MS = 2 * 60 * 60 * 1000
 
-/** A database of one test's own, with every migration applied and nothing in it. */
+/** A database for one test, with every migration applied and no rows. */
 export interface TestDatabase {
   url: string
-  /** Drops it, and breaks what is still connected to it. */
+  /** Drops it, and breaks the remaining connections. */
   drop(): Promise<void>
 }
 
-/** The server that tests use: TEST_DATABASE_URL, else the machine's own; null where neither answers. */
+/** The server that tests use: TEST_DATABASE_URL, else the machine's own, or null if neither responds. */
 export async function findPostgres(): Promise<string | null> {
   const named = process.env.TEST_DATABASE_URL
   const url = named || LOCAL_SERVER
@@ -33,14 +35,15 @@ export async function findPostgres(): Promise<string | null> {
 }
 
 /**
- * What a test file is skipped by: `describe.skipIf(!hasPostgres)`. The global setup has said so, loudly; on a CI machine
- * it has failed the run instead.
+ * The condition to skip a test file: `describe.skipIf(!hasPostgres)`. The global setup has reported it loudly; on a
+ * CI machine it has failed the run instead.
  */
 export const hasPostgres: boolean = Boolean(process.env.TEST_DATABASE_URL)
 
 /**
- * Clones a migrated template, made once for each state of the migrations and packages: some 50 ms. A commit waits for the disk
- * only where it is to be durable, as benchmarks want it: no server of a test crashes under such a database.
+ * Clones a migrated template, made once for each state of the migrations and packages: some 50 ms. Commits wait for
+ * the disk only if the database is to be durable, for benchmarks: no server of a test crashes under such a
+ * database.
  */
 export async function createTestDatabase({ isDurable = false } = {}): Promise<TestDatabase> {
   return createDatabase(async (client, server, name) => {
@@ -51,11 +54,33 @@ export async function createTestDatabase({ isDurable = false } = {}): Promise<Te
   })
 }
 
-/** One in which there is nothing, not even a table. */
-export async function createEmptyDatabase(): Promise<TestDatabase> {
-  return createDatabase(
-    async (client, _, name) => void (await client.query(`CREATE DATABASE ${name} TEMPLATE template0`)),
-  )
+/** The settings of a new database, as `CREATE DATABASE` and `ALTER DATABASE … SET` say it. */
+export interface DatabaseMake {
+  /** Clauses of CREATE DATABASE: `ENCODING 'LATIN1'`. */
+  clauses?: string
+  settings?: Record<string, string>
+  /** Executed in the new database. */
+  statements?: readonly string[]
+}
+
+/** Clauses of a database with the order of Danish, in which "aa" comes after "z". ICU needs no locale of the machine. */
+export const DANISH = "LOCALE_PROVIDER icu ICU_LOCALE 'da-DK' ENCODING 'UTF8'"
+
+/** An empty database, without a single table. */
+export async function createEmptyDatabase({
+  clauses = '',
+  settings = {},
+  statements = [],
+}: DatabaseMake = {}): Promise<TestDatabase> {
+  return createDatabase(async (client, server, name) => {
+    await client.query(`CREATE DATABASE ${name} TEMPLATE template0 ${clauses}`)
+    for (const [setting, value] of Object.entries(settings))
+      await client.query(`ALTER DATABASE ${name} SET ${setting} = '${value}'`)
+    if (statements.length === 0) return
+    await withClient(databaseUrl(server, name), async (inside) => {
+      for (const statement of statements) await inside.query(statement)
+    })
+  })
 }
 
 async function createDatabase(
@@ -63,7 +88,7 @@ async function createDatabase(
 ): Promise<TestDatabase> {
   const server = await findPostgres()
   if (server === null) throw new Error('no PostgreSQL for tests: set TEST_DATABASE_URL')
-  const name = `parley_test_${Date.now().toString(36)}_${randomBytes(6).toString('hex')}`
+  const name = `parley_test_${Date.now().toString(36)}_${runId()}_${randomBytes(6).toString('hex')}`
   await withClient(server, (client) => create(client, server, name))
   return {
     url: databaseUrl(server, name),
@@ -71,7 +96,7 @@ async function createDatabase(
   }
 }
 
-/** Drops test databases that a run which was killed left on the server more than two hours ago. */
+/** Drops test databases that a killed run left on the server more than two hours ago. */
 export async function dropLeftBehind(server: string): Promise<void> {
   await withClient(server, async (client) => {
     for (const name of await databasesLike(client, 'parley_test_%')) {
@@ -81,9 +106,18 @@ export async function dropLeftBehind(server: string): Promise<void> {
   })
 }
 
+/** Drops the databases that tests of this run have not dropped. */
+export async function dropDatabases(server: string): Promise<void> {
+  await withClient(server, async (client) => {
+    const pattern = `parley\\_test\\_%\\_${runId()}\\_%`
+    for (const name of await databasesLike(client, pattern)) await client.query(dropStatement(name))
+  })
+}
+
 /** The caller's connection holds the lock; it ends with the connection. */
 async function ensureTemplate(client: pg.Client, server: string): Promise<string> {
-  const name = `parley_template_${await stateHash()}`
+  stateHash ??= computeStateHash()
+  const name = `parley_template_${await stateHash}`
   const templates = await databasesLike(client, 'parley_template_%')
   if (templates.includes(name)) return name
   for (const outdated of templates) await client.query(dropStatement(outdated))
@@ -95,7 +129,7 @@ async function ensureTemplate(client: pg.Client, server: string): Promise<string
   return name
 }
 
-/** What a first start does to a database: our migrations, and the job queue's own. */
+/** The effect of a first start on a database: our migrations, and the job queue's own. */
 async function prepare(url: string): Promise<void> {
   const database = await openDatabase({ url, dataDirectory: '' })
   const jobs = await openJobs(database, { supervise: false, onError: (error) => console.error(error) })
@@ -103,8 +137,12 @@ async function prepare(url: string): Promise<void> {
   await database.close()
 }
 
-async function stateHash(): Promise<string> {
-  const hash = createHash('sha256').update(await readFile(LOCK_FILE))
+let stateHash: Promise<string> | undefined
+
+async function computeStateHash(): Promise<string> {
+  const hash = createHash('sha256')
+    .update(await readFile(LOCK_FILE))
+    .update(await readFile(QUEUES))
   for (const file of (await readdir(MIGRATIONS, { recursive: true })).sort()) {
     if (file.endsWith('.sql')) hash.update(file).update(await readFile(path.join(MIGRATIONS, file)))
   }

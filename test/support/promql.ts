@@ -12,16 +12,16 @@ interface Promql {
   parser: { parse(text: string): { iterate(visitor: { enter(node: { node: SyntaxNode }): void }): void } }
 }
 
-// Prometheus' own grammar, as its page for queries uses it.
+// Prometheus' own grammar, which its query page uses.
 const { parser } = createRequire(import.meta.url)('@prometheus-io/lezer-promql') as Promql
 
-/** What an expression asks for: each metric, with the labels that it is selected or grouped by. */
+/** The metrics of an expression, each with the labels that select or group it. */
 export interface Asked {
   metric: string
   labels: string[]
 }
 
-/** @throws for a text that is no PromQL, with the place. */
+/** @throws for a text that is not PromQL, with the position */
 export function askedBy(expression: string): Asked[] {
   const textOf = ({ from, to }: SyntaxNode) => expression.slice(from, to)
   const selectors: (Asked & SyntaxNode)[] = []

@@ -1,13 +1,14 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { PrismaClient } from '../../src/generated/prisma/client.ts'
-import { chainOfRow, type WokenBy } from '../../src/runs/chains.ts'
+import type { WokenBy } from '../../src/rules/chain.ts'
+import { chainOfRow } from '../../src/stores/chain-store.ts'
 import type { Player } from './chain-room.ts'
 import type { ModelServer } from './model-server.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { delegates, enter, mentions, say, skips } from './turns.ts'
 
-/** What an agent does with its turn, and towards which of the others. */
+/** An agent's action in its turn, and its target. */
 export interface Decision {
   does: 'respond' | 'mention' | 'ask' | 'ask without a word' | 'delegate' | 'skip' | 'nothing' | 'fail' | 'be stopped'
   target: number
@@ -34,7 +35,7 @@ const does = fc.oneof(
   },
 )
 
-/** Three to five agents of either mind, and what they do, turn by turn; then they respond. */
+/** Three to five agents of either mind, and their actions, turn by turn; then they respond. */
 export const randomChain: fc.Arbitrary<RandomChain> = fc.record({
   persistent: fc.array(fc.boolean(), { minLength: 3, maxLength: 5 }),
   decisions: fc.array(fc.record({ does, target: fc.nat(4) }), { minLength: 6, maxLength: 12 }),
@@ -48,7 +49,7 @@ interface Play {
   stop(agentId: string): void
 }
 
-/** Scripts the agents. A run that is taken up again by another worker does the same again. */
+/** Scripts the agents. A run that another worker resumes repeats its actions. */
 export function playAtRandom(models: ModelServer, { spaceId, players, decisions, stop }: Play): void {
   const waiting = [...decisions]
   const made = new Map<string, Decision>()
@@ -66,7 +67,7 @@ export function playAtRandom(models: ModelServer, { spaceId, players, decisions,
   })
 }
 
-/** A stateless agent's run by its id, a cycle by its inbox. */
+/** Identifies a stateless agent's run by its id, a cycle by its inbox. */
 function runOf({ instructions, messages }: ModelRequest): string {
   return /run_\w+(?= \(this run\))/.exec(instructions)?.[0] ?? messages.at(-1)?.text ?? ''
 }
@@ -100,7 +101,7 @@ interface Woken {
   wokenBy: WokenBy | null
 }
 
-/** What holds of every chain of a space once it rests. */
+/** The invariants of every chain of a space at its end. */
 export async function expectChainsAtRest(prisma: PrismaClient, spaceId: string, agentIds: string[]): Promise<void> {
   const runs = await prisma.run.findMany({ where: { agentId: { in: agentIds } } })
   expect(runs.filter(({ status }) => ['QUEUED', 'RUNNING', 'WAITING_TOOL'].includes(status))).toEqual([])
@@ -115,7 +116,10 @@ export async function expectChainsAtRest(prisma: PrismaClient, spaceId: string, 
   }
 }
 
-/** Every wake-up of a chain: runs of stateless agents, events of persistent ones (of whose cycles a skip leaves no run). */
+/**
+ * Every wake-up of a chain: runs of stateless agents, events of persistent ones (a skip leaves no run of its
+ * cycle).
+ */
 async function wokenIn(prisma: PrismaClient, chainId: string): Promise<Woken[]> {
   const runs = await prisma.run.findMany({ where: { chainId, triggerType: { not: 'INBOX' } } })
   const events = await prisma.inboxEvent.findMany({ where: { chainId } })
@@ -135,7 +139,10 @@ function expectOncePerMessage(woken: Woken[]): void {
   expect(new Set(keys).size).toBe(keys.length)
 }
 
-/** Who asked with `expectReply`, in a run that completed, is called back once for it; where the chain was cut, at most once. */
+/**
+ * Each agent that asked with `expectReply`, in a completed run, is called back once for it; at most once if the
+ * chain was cut.
+ */
 async function expectCallBacks(
   prisma: PrismaClient,
   { id, isCut, woken }: { id: string; isCut: boolean; woken: Woken[] },

@@ -1,16 +1,19 @@
-import { type Marks, marksOf, take, union } from '../../src/confidence/marks.ts'
-import type { Rules, World } from '../../src/confidence/rules.ts'
+import { type Marks, marksOf, marksTogether, union } from '../../src/confidentiality/marks.ts'
+import type { Rules, World } from '../../src/confidentiality/rules.ts'
 
-/** What the rules let happen that must not. */
+/** Violations of the rules. */
 export interface Betrayal {
   step: number
   what: string
 }
 
-/** The word of a space: of the time in which it has been confidential without a break. A space that is opened frees what was said there. */
+/**
+ * The secret of a space for a period in which it is confidential without a break. Opening a space frees its
+ * content.
+ */
 type Canary = `${string}@${number}`
 
-/** Something that was said, or is kept: by its marks, and by what it holds in truth. */
+/** A message or a stored row: its marks, and its true content. */
 interface Words extends Marks {
   canaries: ReadonlySet<Canary>
 }
@@ -19,7 +22,7 @@ interface Place {
   id: string
   humans: Set<string>
   agents: Set<string>
-  /** Of the time in which it is confidential; null where it is not. */
+  /** The start of the period in which it is confidential, or null. */
   since: number | null
   said: (Words & { askers: string[] })[]
 }
@@ -34,8 +37,9 @@ interface Run extends Marks {
 const COUNTS = { spaces: 5, humans: 5, agents: 3, runs: 8, kept: 6, said: 4 }
 
 /**
- * Random people and agents for a while: spaces that become confidential and are opened again, members who come and go, and runs whose model
- * tries everything. Every rule is asked as the product asks it; who hears what is watched by what words hold in truth.
+ * Random actions of people and agents: spaces that become confidential and open again, members who join and leave,
+ * and runs whose model tries everything. The play calls every rule as the product does; it checks recipients
+ * against the true content.
  */
 export function playConfidences(rules: Rules, { seed, steps }: { seed: number; steps: number }): Betrayal | null {
   const play = createPlay(rules, randomOf(seed))
@@ -63,17 +67,17 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     humansOf: (id) => byId.get(id)?.humans ?? new Set(),
   }
   const labelNow = (marks: Marks) => rules.labelOf(marksOf(marks), world)
-  /** What counts of what somebody holds: a space that was opened since has freed it. */
+  /** The secrets that still count: opening a space has freed its own. */
   const alive = (canaries: Iterable<Canary>) =>
     [...canaries].flatMap((canary) => {
       const [id = '', since] = canary.split('@')
       return byId.get(id)?.since === Number(since) ? [id] : []
     })
 
-  /** Nobody hears what comes from a confidential space to which they do not belong. */
+  /** Nobody may read content of a confidential space without being a member. */
   function heardBy(human: string, canaries: Iterable<Canary>, where: string): string | null {
     const from = alive(canaries).find((id) => !byId.get(id)?.humans.has(human))
-    return from === undefined ? null : `${human} hears in ${where} what was said in ${from}`
+    return from === undefined ? null : `${human} reads in ${where} a text from ${from}`
   }
 
   function saidIn(place: Place, words: Words & { askers: string[] }): string | null {
@@ -91,11 +95,12 @@ function createPlay(rules: Rules, random: (below: number) => number) {
   }
 
   function know(run: Run, { canaries, ...marks }: Words, isPlace: string | null): void {
-    take(run, { places: isPlace === null ? [] : [isPlace], label: labelNow(marks) })
+    const learned = { places: isPlace === null ? [] : [isPlace], label: labelNow(marks) }
+    Object.assign(run, marksTogether([run, learned]))
     for (const canary of canaries) if (alive([canary]).length > 0) run.canaries.add(canary)
   }
 
-  /** An agent is woken by what was said in a space, by whom its words were asked for. */
+  /** A message wakes an agent, for the requesters of its text. */
   function wake(place: Place, agent: string, words: Words & { askers: string[] }): void {
     const run: Run = { agent, askers: words.askers, worksIn: place.id, places: [], label: [], canaries: new Set() }
     know(run, words, place.id)
@@ -132,7 +137,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** It is shown the last words of a space, where it may. */
+  /** The run reads the last messages of a space, if it may. */
   function enters(run: Run): string | null {
     const place = one(places.filter((one) => one.agents.has(run.agent)))
     if (place === undefined || !rules.mayEnter(run.askers, place.id, world)) return null
@@ -142,7 +147,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** It says there what it knows, and another agent there goes on from that. */
+  /** The run posts what it knows there, and another agent continues from that. */
   function speaks(run: Run): string | null {
     const place = one(places.filter((one) => one.agents.has(run.agent)))
     if (place === undefined || !rules.mayEnter(run.askers, place.id, world)) return null
@@ -178,7 +183,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** What was kept comes back; to a run that works where all may hear it. */
+  /** The run recalls stored rows; a run for a requester only where all may read them. */
   function recalls(run: Run): string | null {
     const words = one(kept.get(run.agent) ?? [])
     if (words === undefined || !rules.mayRecall(labelNow(words), run.worksIn, world)) return null
@@ -193,16 +198,16 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** It is told of another run of its agent what that is about. */
+  /** The run reads the subject of another run of its agent. */
   function compares(run: Run): string | null {
     const other = one(runs.filter((one) => one !== run && one.agent === run.agent))
     if (other === undefined || !rules.mayCompare(labelNow(other), labelNow(run))) return null
     const own = new Set(labelNow(run))
     const from = alive(other.canaries).find((id) => !own.has(id))
-    return from === undefined ? null : `a run is told what another one knows of ${from}`
+    return from === undefined ? null : `a run reads the content of another one from ${from}`
   }
 
-  /** Two events become one cycle: it works for all who asked. */
+  /** Two events share one cycle, which works for all their requesters. */
   function thinksTogether(run: Run): string | null {
     const other = one(runs.filter((one) => one !== run && one.agent === run.agent))
     if (other === undefined || !rules.belongTogether(labelNow(run), labelNow(other))) return null
@@ -219,10 +224,10 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     const place = one(places.filter((one) => one.agents.has(run.agent)))
     if (place === undefined || place.since === null || !rules.mayKnow(run.askers, place.id, world)) return null
     const isStranger = run.askers.length === 0 || run.askers.some((id) => !place.humans.has(id))
-    return isStranger ? `a run for ${run.askers.join() || 'nobody'} is told who is in ${place.id}` : null
+    return isStranger ? `a run for ${run.askers.join() || 'nobody'} sees the members of ${place.id}` : null
   }
 
-  /** A plan, or a service: it works for who made the plan, or for nobody. */
+  /** A run of a plan works for the plan's author, a run of a service for nobody. */
   function wakesLater(run: Run): null {
     const isService = random(2) === 0
     begin({

@@ -13,7 +13,7 @@ import {
   isUnionType,
 } from 'graphql'
 
-/** From 0 to 1, without 1; the same again for the same seed. */
+/** From 0 to 1, without 1; the same sequence for the same seed. */
 export type Random = () => number
 
 export function randomOf(seed: number): Random {
@@ -29,7 +29,7 @@ export function randomOf(seed: number): Random {
 export const oneOf = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
 const below = (random: Random, most: number) => Math.floor(random() * most)
 
-/** An operation that somebody might send, and in part of the cases nobody would. */
+/** A realistic operation, and in part of the cases an unrealistic one. */
 export interface RandomDocument {
   query: string
   variables?: unknown
@@ -41,7 +41,7 @@ export const TIMES = [
   ...['2026-11-22T10:00:00Z', '-999999-01-01T00:00:00Z', '0000-01-01T00:00:00Z', '0001-01-01T00:00:00+23:59'],
   ...['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59-23:59', '2026-11-22T10:00:00+99:99'],
 ]
-/** Texts at which something might stumble, as JSON has them. URLs lead nowhere but here. */
+/** Difficult texts, as JSON. URLs lead only to this machine. */
 const TEXTS = [
   ...[
     '',
@@ -91,7 +91,7 @@ export interface RandomDocuments {
   next(): RandomDocument
 }
 
-/** Documents made from the schema: whatever is in it may be asked for, with arguments of the right kind more often than not. */
+/** Documents from the schema: any field may be selected, with arguments mostly of the right kind. */
 export function randomDocuments(schema: GraphQLSchema, random: Random, ids: () => readonly string[]): RandomDocuments {
   const chance = (share: number) => random() < share
   const text = () => (chance(0.5) ? oneOf(random, ids()) : oneOf(random, TEXTS))
@@ -131,7 +131,7 @@ export function randomDocuments(schema: GraphQLSchema, random: Random, ids: () =
     return Object.fromEntries(given.map(({ name, type }) => [name, valueFor(type, depth + 1)]))
   }
 
-  /** Arguments by variables, which are noted, so that any JSON can be given. */
+  /** Arguments as variables, which are recorded, so that any JSON can be passed. */
   function argumentsOf(args: readonly GraphQLArgument[], noted: Variables): string {
     const given = args.filter(({ type }) => (isNonNullType(type) ? !chance(0.02) : chance(0.4)))
     if (given.length === 0) return ''

@@ -1,31 +1,31 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import { schema } from '../../src/schema/schema.ts'
+import { schema } from '../../src/graphql/schema.ts'
 import { oneOf, type Random, type RandomDocuments, randomDocuments, randomOf } from './random-documents.ts'
 
-/** On whose behalf something is sent, and the ids of things that are there. */
+/** A sender, and the ids of existing objects. */
 export interface RandomWorld {
   tokens: string[]
   ids: string[]
 }
 
-/** Where random things are sent. What is sent may end the world that it is sent to: it is made anew. */
+/** The target of random requests. They may destroy its world, so it can be replaced. */
 export interface Target {
   origin: string
   createWorld(): Promise<RandomWorld>
 }
 
-/** What was met that nobody may meet: each with what led to it, the first few of them. */
+/** The faults so far: each with the preceding requests, the first few of them. */
 export type Findings = string[]
 
 const AT_A_TIME = 8
 const MOST_FINDINGS = 20
 const ANSWERED_WITHIN_MS = 30_000
 const MOST_FRAMES_OF_SOCKET = 60
-/** Requests, or frames, after which hardly anything is left of a world. */
+/** The number of requests or frames after which a world is replaced. */
 const AGE_OF_WORLD = 400
-/** Not all wait to be let in. */
+/** The share of sockets that wait for the acknowledgement. */
 const PATIENT = 0.9
 const BODIES = [
   '',
@@ -55,14 +55,14 @@ const ACCEPTED = [
   'multipart/mixed',
 ]
 
-/** Whether somebody has met what went wrong inside, or was not answered as GraphQL. */
+/** Whether a response reports an internal error, or is not GraphQL. */
 function faultIn(status: number, text: string): string | null {
   if (text.includes('INTERNAL_SERVER_ERROR')) return `internal: ${status} ${text.slice(0, 600)}`
   if (status >= 500 && status !== 503) return `${status} ${text.slice(0, 300)}`
   return null
 }
 
-/** A world that is replaced when much was sent to it, or when it lets nobody in any more. */
+/** A world that is replaced after many requests, or when it refuses connections. */
 async function openWorld({ createWorld }: Target) {
   let world = await createWorld()
   let age = 0
@@ -75,7 +75,7 @@ async function openWorld({ createWorld }: Target) {
   return {
     ids: () => world.ids,
     token: (random: Random) => oneOf(random, world.tokens),
-    /** So much was sent; `isClosed`: it was not let in. */
+    /** Counts requests; `isClosed`: the connection was refused. */
     async wears(sent: number, isClosed: boolean): Promise<void> {
       age += sent
       if (isClosed || age > AGE_OF_WORLD) renewing ??= renew()
@@ -84,21 +84,21 @@ async function openWorld({ createWorld }: Target) {
   }
 }
 
-/** What each of the lanes sends from: what is drawn, and to which world. */
+/** The state of each lane: its random source and its world. */
 interface Source {
   random: Random
   world: Awaited<ReturnType<typeof openWorld>>
   documents: RandomDocuments
 }
 
-/** What came of one sending. */
+/** The outcome of one request. */
 interface Sent {
   sent: number
   isRefused: boolean
   findings: Findings
 }
 
-/** Sends until so many are sent, or too much was found. */
+/** Sends until the given number is reached, or too many faults are found. */
 async function sendInLanes(
   target: Target,
   { count, seed }: { count: number; seed: number },
@@ -121,7 +121,7 @@ async function sendInLanes(
   return findings
 }
 
-/** Sends so many random documents, some in bodies that are none. */
+/** Sends random documents, some of them in invalid bodies. */
 export function sendRandomDocuments(target: Target, count: number, seed: number): Promise<Findings> {
   return sendInLanes(target, { count, seed }, async ({ random, world, documents }) => {
     const isWhole = random() < 0.95
@@ -146,15 +146,15 @@ async function post(origin: string, headers: Record<string, string>, body: strin
   const isStream = /event-stream|multipart/.test(response.headers.get('content-type') ?? '')
   const { status } = response
   if (!isStream || !SUBSCRIPTION.test(body)) return { status, fault: faultIn(status, await response.text()) }
-  // It goes on for as long as it is read; what subscriptions tell is read over sockets.
+  // A stream runs as long as it is read; sockets read the events of subscriptions.
   await response.body?.cancel()
   return { status, fault: faultIn(status, '') }
 }
 
-/** In a body as it is sent: an operation that may go on for ever. */
+/** The body of an operation that may run forever. */
 const SUBSCRIPTION = /subscription/
 
-/** Sends so many random messages over sockets, well-formed or not, with frames among them that are none. */
+/** Sends random messages over sockets, well-formed or not, including invalid frames. */
 export function sendRandomFrames(target: Target, count: number, seed: number): Promise<Findings> {
   return sendInLanes(target, { count, seed }, ({ random, world, documents }) => {
     const frames = 1 + Math.floor(random() * MOST_FRAMES_OF_SOCKET)
@@ -189,7 +189,7 @@ async function oneSocket(
     if (random() < 0.002) breakOff(socket, random)
     else say(frameOf(random, documents, n))
   }
-  // What was begun before it is done: its pong comes after.
+  // Earlier operations are done once this ping gets its pong.
   if (socket.readyState === socket.OPEN) {
     socket.ping()
     await Promise.race([once(socket, 'pong'), closed])
@@ -200,7 +200,7 @@ async function oneSocket(
   return { sent: said.length, isRefused: code === FORBIDDEN, findings }
 }
 
-/** The close code of who is not let in. */
+/** The close code for a refused connection. */
 const FORBIDDEN = 4403
 
 const initOf = (token: string) =>
@@ -226,7 +226,7 @@ function frameOf(random: Random, documents: RandomDocuments, n: number): string 
   ])
 }
 
-/** What no WebSocket says: bytes of no frame, past the client's own writer. */
+/** Bytes that are not a WebSocket frame, written past the client's encoder. */
 function breakOff(socket: WebSocket, random: Random): void {
   const { _socket: transport } = socket as unknown as { _socket?: NodeJS.WritableStream }
   transport?.write(randomBytes(1 + Math.floor(random() * 200)))

@@ -5,7 +5,7 @@ import type { TestApplication } from './application.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/** What happens in the rooms, one after the other; `agent` and `space` are taken modulo how many there are. */
+/** The actions in the rooms, one after the other; `agent` and `space` are taken modulo their number. */
 export interface Happening {
   does: 'say' | 'leave' | 'join' | 'answer' | 'crash' | 'rest'
   agent: number
@@ -14,9 +14,9 @@ export interface Happening {
 
 export interface RandomRooms {
   happenings: Happening[]
-  /** Which agents begin in which spaces. */
+  /** The initial spaces of each agent. */
   members: boolean[]
-  /** What the models do, generation by generation. */
+  /** The actions of the models, generation by generation. */
   choices: number[]
 }
 
@@ -39,31 +39,31 @@ export const randomRooms: fc.Arbitrary<RandomRooms> = fc.record({
 })
 
 const ASK = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' as const }, execution: 'SPACE' as const }
-/** Every word is said once, and found whole. */
+/** Each word is posted once, and searched as a whole. */
 const WORD = /zq\d+x\d+qz/g
 
 interface Player {
   id: string
   name: string
-  /** The words that it may have been shown: of spaces that it belonged to then, or at some time since. */
+  /** The words that it may have read: of spaces that it belonged to then, or at some time since. */
   mayKnow: Set<string>
-  /** Spaces that it belongs to; and, with when, those that it has left. */
+  /** Its current spaces, and its former ones with the time of leaving. */
   spaces: Set<string>
   left: Map<string, number>
 }
 
-/** The faults that are found: a request with a word that the agent was never to hear, or without its trigger. */
+/** The faults: a prompt with a word that the agent could not read, or without its trigger. */
 export interface Findings {
   heard: string[]
   missing: string[]
   requests: number
-  /** That were looked for in requests. */
+  /** The number of words that were searched in prompts. */
   triggers: number
 }
 
 let played = 0
 
-/** Plays one of them to its end. On an application whose agents are played by its model server. */
+/** Plays one case to its end, on an application whose model server plays the agents. */
 export async function playRooms(parley: TestApplication, rooms: RandomRooms): Promise<Findings> {
   const findings: Findings = { heard: [], missing: [], requests: 0, triggers: 0 }
   const { prisma } = parley.app.platform.db
@@ -73,12 +73,12 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   const spaces = [0, 1, 2].map((n) => ({ name: `Room ${n}`, id: '', words: [] as string[] }))
   const choices = [...rooms.choices]
   const triggers = new Map<string, { word: string; spaceId: string; at: number }>()
-  /** What each request tells of what woke who asks, who had left some spaces by then; and which messages had. */
+  /** For each request: its trigger, the spaces that its agent had left by then, and the messages that triggered it. */
   const asked: { player: Player; left: Map<string, number>; told: string; messageIds: string[] }[] = []
   let words = 0
   let time = 0
 
-  /** A new word for a space: whoever belongs there may know it. */
+  /** A new word for a space: all its members may know it. */
   function wordFor(spaceId: string): string {
     const word = `zq${round}x${++words}qz`
     spaces.find(({ id }) => id === spaceId)?.words.push(word)
@@ -100,7 +100,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     asked.push({ player, left, told: toldOf(request), messageIds: await triggersOf(player, request) })
   }
 
-  /** The messages that woke who asks now: of a stateless run one, of a cycle those that it has taken. */
+  /** The messages that triggered the requester: one for a stateless run, the claimed ones for a cycle. */
   async function triggersOf({ id: agentId }: Player, { instructions }: ModelRequest): Promise<string[]> {
     const runId = /Run (run_\w+) \(this run\)/.exec(instructions)?.[1]
     const where = runId === undefined ? { agentId, status: 'RUNNING' as const } : { id: runId }
@@ -110,7 +110,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     return [...new Set(ids.filter((id) => id !== null))]
   }
 
-  /** Who was asked before anybody knew what the message says that woke it is judged at the end. */
+  /** A request before the trigger message was known is checked at the end. */
   function findMissing(): void {
     for (const { player, left, told, messageIds } of asked) {
       for (const trigger of messageIds.flatMap((id) => triggers.get(id) ?? [])) {
@@ -125,14 +125,14 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   function decide(player: Player, request: ModelRequest): ModelAction[] {
     const results = request.messages.filter(({ role }) => role === 'tool').length
     const choice = choices.shift() ?? 0
-    // Models try what they may not, too.
+    // Models also try forbidden actions.
     const own = [...player.spaces]
     const here = (choice % 3 === 0 ? undefined : own[choice % Math.max(1, own.length)]) ?? spaces[choice % SPACES]?.id
     if (results < 2) return [{ toolCall: 'enter_space', input: { spaceId: here } }]
     if (results > 12 || choice % 4 === 0) return [{ text: 'Done.' }]
     if (choice % 4 === 1) return [{ toolCall: 'read_messages', input: {} }]
     if (choice % 4 === 2) return [{ toolCall: 'ask', input: {} }]
-    // Where it goes is known by the server alone: whoever may hear it in any of the spaces may.
+    // Only the server knows its target: every member of the space may read it there.
     const word = `zq${round}x${++words}qz`
     for (const other of players) other.mayKnow.add(word)
     return [{ toolCall: 'send_message', input: { text: word } }]
@@ -182,24 +182,24 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
       await parley.app.domain.members.remove(human, membership)
       player.spaces.delete(space.id)
     } else if (does === 'answer') await answerOne()
-    else if (does === 'rest') await until('all is quiet', isIdle)
+    else if (does === 'rest') await until('all runs have ended', isIdle)
     else if (does === 'crash') await crash(parley, players)
   }
 
   for (const happening of rooms.happenings) await happen(happening)
-  await until('all is over', async () => (await isIdle()) && !(await answerOne()))
+  await until('all work has ended', async () => (await isIdle()) && !(await answerOne()))
   findMissing()
   return findings
 }
 
-/** Where a request tells what woke who asks; what else it quotes may hold the same words. */
+/** The part of a prompt with the trigger; quotations elsewhere may contain the same words. */
 const toldOf = ({ messages }: ModelRequest): string =>
   messages
     .filter(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX|\[URGENT\])/.test(text))
     .map(({ text }) => text.split('\nRECENT MESSAGES')[0])
     .join('\n')
 
-/** Two that are stateless, and a persistent mind. */
+/** Two stateless agents and a persistent one. */
 async function castOf(parley: TestApplication, round: number): Promise<Player[]> {
   const cast = [
     await parley.agent(`Ada${round}x`, { tools: [ASK] }),
@@ -212,7 +212,10 @@ async function castOf(parley: TestApplication, round: number): Promise<Player[]>
 const say = (parley: TestApplication, human: HumanViewer, spaceId: string, text: string) =>
   parley.app.domain.sending.send(human, { spaceId, text })
 
-/** As if the worker of whatever runs now had died: another claim takes it up, and this one may write nothing more. */
+/**
+ * Simulates the death of the worker of the current run: another claim resumes it, and this one may write nothing
+ * more.
+ */
 async function crash(parley: TestApplication, players: Player[]): Promise<void> {
   const ids = players.map(({ id }) => id)
   await parley.app.platform.db.prisma.$executeRaw`
@@ -220,7 +223,7 @@ async function crash(parley: TestApplication, players: Player[]): Promise<void> 
     WHERE status = 'RUNNING' AND "agentId" = ANY(${ids}::text[])`
 }
 
-/** Whatever happens: nobody is shown what was said where they did not belong, and everybody what woke them. */
+/** In every case: nobody reads texts of spaces without being a member, and every prompt has its trigger. */
 export async function expectDiscretion(
   parley: TestApplication,
   { numRuns, seed }: { numRuns: number; seed: number },

@@ -18,16 +18,18 @@ const ROOM = `query ($id: ID!) { space(id: $id) { messages(last: 10) { edges { n
   origin { triggerName triggerMessage } outcomes { reason error } parts { ... on ToolCallPart { toolCall { input output error } } } } } } } }`
 const TRIGGER = `mutation ($agentId: ID!) { triggerAgent(input: { agentId: $agentId, payload: "Go." }) { __typename } }`
 const DECIDE = `mutation ($id: ID!) { decideToolCall(input: { toolCallId: $id, approve: true }) { __typename } }`
-/** Messages of a space that one thing which happens may change. */
+/** The most messages of a space that one action may change. */
 const MOST_NEW = 60
-/** They wake one another up to four times for each thing that happens: seconds, and more where others keep the processor busy. */
+/** Agents wake one another up to four times per action: seconds, and more if others use the processor. */
 const RESTS_WITHIN = { timeoutMs: 300_000 }
 const ROUTINGS = ['BROADCAST', 'MENTION_CHAIN', 'ADMIN', 'MENTION_CHAIN'] as const
 
 /**
- * People, agents and spaces in the real engine, and a model that tries everything: it enters, reads, says all that it was ever shown wherever it
- * can, hands it on, asks, notes it, plans it, gives it to tools outside. People come and go, answer, decide, and look at whatever they may see,
- * and so does a service. Steps are what people do and what the model calls. @returns what was heard by whom it was not for
+ * People, agents and spaces in the real engine, and a model that tries everything: it enters, reads, posts all that
+ * it has ever read wherever it can, delegates it, asks, remembers it, plans it, passes it to external tools. People
+ * join and leave, reply, decide, and read all that they may see, and so does a service. Steps are the actions of
+ * people and the calls of the model.
+ * @returns the texts that reached others than their recipients
  */
 export async function playSecrets(
   parley: TestServer,
@@ -76,7 +78,7 @@ export async function playSecrets(
   }
   parley.models.script(tellsEverything({ random, spaceIds, agentIds, wordsIn: hearing.wordsIn, onCall }))
 
-  /** What is new in a place, in what was said and what is shown there. */
+  /** Returns the new messages and displayed calls of a space. */
   async function listenIn(place: Place): Promise<void> {
     const newest = { orderBy: { id: 'desc' as const }, take: MOST_NEW }
     const messages = await prisma.message.findMany({ where: { spaceId: place.id }, ...newest })
@@ -113,7 +115,10 @@ export async function playSecrets(
 
   let lastCallId = ''
   let lastEventId = ''
-  /** Where runs have been since, and what cycles have taken together: of all that the rules say beside who hears what. */
+  /**
+   * Checks the spaces that runs have entered since, and the events that cycles have claimed together: the rules
+   * beyond who reads what.
+   */
   async function watch(): Promise<void> {
     const where = {
       toolName: { in: ['enter_space', 'readSpaceMessages'] },
@@ -125,7 +130,7 @@ export async function playSecrets(
       const place = places.find((one) => one.id === (input as { spaceId: string }).spaceId)
       const { askers, triggerType } = await prisma.run.findUniqueOrThrow({ where: { id: runId } })
       const isStranger = (askerId: string) => place?.since != null && !place.humans.has(askerId)
-      // Who asks for a cycle may ask after it was there.
+      // A cycle may get a requester after it was there.
       if (triggerType !== 'INBOX' && askers.some(isStranger))
         hearing.betrayals.push(`${askers.join()} sends a run into ${place?.id}`)
     }
@@ -134,7 +139,7 @@ export async function playSecrets(
       orderBy: { id: 'asc' },
     })
     lastEventId = taken.at(-1)?.id ?? lastEventId
-    // What answered a wait is put into the inbox as thought about.
+    // A reply to a wait goes into the inbox as read.
     const events = taken.filter(({ payload }) => JSON.stringify(payload) !== '{}')
     const isNow = (spaceId: string) => places.find(({ id }) => id === spaceId)?.since != null
     const labelOf = (marks: string[][]) => [...new Set(marks.flat().filter(isNow))].sort().join()
@@ -144,7 +149,7 @@ export async function playSecrets(
     }
   }
 
-  /** What each sees of runs and rooms. */
+  /** Reads the runs and rooms as each person sees them. */
   async function look(): Promise<void> {
     hearing.leaves(JSON.stringify((await pager.ask(SEEN)).data), 'what a service sees')
     for (const [humanId, client] of clients) {
@@ -156,7 +161,7 @@ export async function playSecrets(
     }
   }
 
-  /** Somebody answers what waits for an answer, and decides what waits for a decision. @returns how much that was */
+  /** A person replies to waits and decides about pending calls. @returns the number of actions */
   async function answer(): Promise<number> {
     const waiting = await prisma.toolCall.findMany({ where: { status: 'WAITING' } })
     for (const { id: toolCallId, approvalState, execution, spaceId, input } of waiting) {
@@ -171,10 +176,13 @@ export async function playSecrets(
     return waiting.length
   }
 
-  /** Nothing goes on while people come and go: what is to be tried again later is at once, and all that is open is counted at one moment. */
+  /**
+   * Nothing runs while people join and leave: retries are due at once, and one statement counts all unfinished
+   * work.
+   */
   async function rest(): Promise<void> {
     await until(
-      'all have done what they were woken for',
+      'all triggered work has ended',
       async () => {
         await prisma.inboxEvent.updateMany({ where: { retryAt: { gt: new Date() } }, data: { retryAt: new Date() } })
         const answered = await answer()
@@ -219,7 +227,7 @@ export async function playSecrets(
       played += 1
       await happens()
       await rest()
-      // The model's server keeps what it was asked: a hundred kilobytes for each of 20,000 steps.
+      // The model server discards its requests: a hundred kilobytes for each of 20,000 steps.
       parley.models.requests.length = 0
       await listen()
       await watch()
@@ -232,7 +240,7 @@ export async function playSecrets(
   return hearing.betrayals
 }
 
-/** What is answered by somebody, or fires, already. */
+/** Ignores a conflict: another person was faster, or the call has ended by itself. */
 function unlessLate(error: unknown): void {
   if (!(error instanceof ConflictError)) throw error
 }
@@ -254,7 +262,10 @@ function toolsOf(url: string, approvers: { id: string }[]): ToolInput[] {
   ]
 }
 
-/** A tool's server, which remembers what it was given, but where it may be given everything; and gives it back. */
+/**
+ * A tool's server, which returns its inputs, and records them except those of the marked tool, which may get
+ * everything.
+ */
 async function openOutside() {
   const posted: string[] = []
   const server: Server = createServer((request, response) => {

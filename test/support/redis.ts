@@ -1,23 +1,24 @@
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
+import { runId } from './run-id.ts'
 import { skipFor } from './skip-for.ts'
 import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from './throwaway-redis.ts'
 
 const LOCAL_SERVER = 'redis://127.0.0.1:6379'
 
-/** A Redis for one test file, and a key prefix that nobody else uses. */
+/** A Redis for one test file, and a unique key prefix. */
 export interface TestRedis {
   url: string
   prefix: string
-  /** A connection of the test's own, to look and to break things with. */
+  /** A separate connection for the test, to inspect and to break things. */
   client: Redis
-  /** Removes what was written under the prefix, and the server if it was started for this file. */
+  /** Removes the keys under the prefix, and the server if it was started for this file. */
   release(): Promise<void>
 }
 
 /**
- * The server of TEST_REDIS_URL, else the machine's own, else one started for this file. Null where there is none: then
- * skip the suite (`describe.skipIf(redis === null)`); it has been said on stderr, and on a CI machine it has thrown.
+ * The server of TEST_REDIS_URL, else the machine's own, else one started for this file, or null: then skip the
+ * suite (`describe.skipIf(redis === null)`); a message on stderr has reported it, and on a CI machine it throws.
  */
 export async function openTestRedis(): Promise<TestRedis | null> {
   const url = await findRedis()
@@ -30,7 +31,7 @@ export async function openTestRedis(): Promise<TestRedis | null> {
   return null
 }
 
-/** The server of TEST_REDIS_URL, else the machine's own; null where neither answers. */
+/** The server of TEST_REDIS_URL, else the machine's own, or null if neither responds. */
 export async function findRedis(): Promise<string | null> {
   const named = process.env.TEST_REDIS_URL
   const url = named || LOCAL_SERVER
@@ -50,19 +51,28 @@ export async function findRedis(): Promise<string | null> {
 function testRedis(url: string, server: ThrowawayRedis | null): TestRedis {
   const client = new Redis(url)
   client.on('error', () => {})
-  const prefix = `parley-test-${randomBytes(6).toString('hex')}:`
+  const prefix = `parley-test-${runId()}-${randomBytes(6).toString('hex')}:`
   return {
     url,
     prefix,
     client,
     async release() {
-      if (server === null) {
-        for await (const keys of client.scanStream({ match: `${prefix}*`, count: 1000 })) {
-          if (keys.length > 0) await client.del(keys)
-        }
-      }
+      if (server === null) await deleteMatching(client, `${prefix}*`)
       client.disconnect()
       await server?.dispose()
     },
+  }
+}
+
+/** Deletes the keys that tests of this run have not released. */
+export async function deleteKeys(url: string): Promise<void> {
+  const client = new Redis(url)
+  await deleteMatching(client, `parley-test-${runId()}-*`)
+  client.disconnect()
+}
+
+async function deleteMatching(client: Redis, match: string): Promise<void> {
+  for await (const keys of client.scanStream({ match, count: 1000 })) {
+    if (keys.length > 0) await client.unlink(keys)
   }
 }

@@ -21,7 +21,10 @@ const BYTES_A_UNIT = 6
 const BYTES_OF: Record<string, number> = { Boolean: 5, Int: 11, Float: 24, DateTime: 26, ID: 42, StreamCursor: 64 }
 const LARGEST_PAGE = constant('src/lib/page.ts', 'LARGEST_PAGE')
 
-/** How long a text may be, in UTF-16 units: a constant of the code, or `counted` where a model writes it and no rule limits it. */
+/**
+ * The longest text, in UTF-16 units: a constant of the code, or `counted` if a model writes it and no rule limits
+ * it.
+ */
 type TextLimit = readonly [file: string, name: string] | 'counted' | number
 
 const NAME = ['src/lib/validate.ts', 'LONGEST_NAME'] as const
@@ -30,11 +33,11 @@ const INSTRUCTIONS = ['src/lib/validate.ts', 'LONGEST_INSTRUCTIONS'] as const
 const KEY = ['src/lib/validate.ts', 'LONGEST_IDEMPOTENCY_KEY'] as const
 const MODEL = ['src/agents/agent-settings.ts', 'LONGEST_MODEL'] as const
 const URL_LIMIT = ['src/agents/outgoing-request.ts', 'LONGEST_URL'] as const
-const REASON = ['src/runs/approvals.ts', 'LONGEST_REASON'] as const
+const REASON = ['src/flows/decide-call.ts', 'LONGEST_REASON'] as const
 
 /**
- * Every field of type String, with the longest text it may hold. A field of a fixed vocabulary has its length. `*.field` stands for
- * what the server writes itself wherever it occurs: cursors, secrets, and the words of errors.
+ * Every field of type String, with its longest text. A field with a fixed vocabulary has its length. `*.field`
+ * stands for texts that the server writes: cursors, secrets, and error messages.
  */
 const TEXTS: Record<string, TextLimit> = {
   '*.cursor': 100,
@@ -58,14 +61,21 @@ const TEXTS: Record<string, TextLimit> = {
   'AuditEntry.serviceName': NAME,
   'BadInputError.field': 'counted',
   'ChainWaiter.reason': 'counted',
+  'ConnectMcpServerPayload.authorizationUrl': 'counted',
+  'ConnectMcpServerPayload.error': 'counted',
   'CreateInvitationPayload.url': 'counted',
   'Cycle.summary': 'counted',
+  'FailedJob.error': 1000,
+  'FailedJob.name': 24,
   'FailedModel.error': 'counted',
   'FailedModel.model': MODEL,
   'Goal.description': ['src/agents/goals.ts', 'LONGEST_DESCRIPTION'],
   'Human.externalId': ['src/agents/humans.ts', 'LONGEST_EXTERNAL_ID'],
   'Human.name': NAME,
+  'McpProblem.reason': 'counted',
+  'McpProblem.toolName': 'counted',
   'McpServer.allowedTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
+  'McpServer.alwaysAskTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
   'McpServer.approvalTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
   'McpServer.confidentialTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
   'McpServer.headerNames': ['src/agents/outgoing-request.ts', 'LONGEST_HEADERS'],
@@ -82,15 +92,27 @@ const TEXTS: Record<string, TextLimit> = {
   'MessageOrigin.triggerSenderName': NAME,
   'MessageOrigin.triggerSpaceName': NAME,
   'MessageTextDelta.delta': MESSAGE,
+  'MessageTextReplaced.text': MESSAGE,
   'ModelProvider.api': 24,
   'ModelProvider.baseUrl': 'counted',
+  'ModelProvider.models': MODEL,
   'ModelProvider.name': NAME,
+  'OpenApiTool.description': ['src/tools/openapi/operations.ts', 'LONGEST_DESCRIPTION'],
+  'OpenApiTool.method': 6,
+  'OpenApiTool.name': ['src/agents/tool-names.ts', 'LONGEST_TOOL_NAME'],
+  'OpenApiTool.operation': ['src/tools/openapi/operations.ts', 'LONGEST_OPERATION'],
+  'OpenApiTool.problem': ['src/tools/openapi/operations.ts', 'LONGEST_PROBLEM'],
+  'OpenApiTool.url': ['src/tools/openapi/operations.ts', 'LONGEST_URL'],
+  'ModelProvider.notReadyReason': ['src/models/provider-status.ts', 'LONGEST_REASON'],
   'Plan.cron': ['src/plans/schedule.ts', 'LONGEST_CRON'],
   'Plan.instruction': ['src/plans/plans.ts', 'LONGEST_INSTRUCTION'],
   'Plan.name': NAME,
   'Plan.timeZone': 64,
   'RateLimit.name': 24,
+  'JoinLink.url': 'counted',
+  'Session.device': 100,
   'Run.error': 'counted',
+  'RunInternals.hint': 600,
   'Run.summary': 'counted',
   'Run.triggerSummary': 'counted',
   'RunFailed.error': 'counted',
@@ -98,15 +120,21 @@ const TEXTS: Record<string, TextLimit> = {
   'RunTextDelta.delta': 'counted',
   'RunToolInputDelta.delta': 'counted',
   'RunToolInputDelta.toolName': 'counted',
-  'Space.description': ['src/spaces/spaces.ts', 'LONGEST_DESCRIPTION'],
+  'Space.description': ['src/flows/create-space.ts', 'LONGEST_DESCRIPTION'],
   'Space.name': NAME,
   'StepRecord.activeTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
   'StepRecord.finishReason': 24,
+  'StandingGrant.amountProperty': ['src/rules/standing-grants.ts', 'LONGEST_PROPERTY'],
+  'StandingGrant.toolDigest': 64,
+  'StandingGrant.toolName': 'counted',
   'StepRecord.instructions': 'counted',
   'StepRecord.model': MODEL,
+  'DeleteModelProviderPayload.deletedName': NAME,
+  'TestModelProviderPayload.text': ['src/models/models.ts', 'LONGEST_TEXT'],
   'TextPart.text': MESSAGE,
   'Tool.description': ['src/agents/custom-tools.ts', 'LONGEST_TOOL_DESCRIPTION'],
   'Tool.headerNames': ['src/agents/outgoing-request.ts', 'LONGEST_HEADERS'],
+  'Tool.method': 6,
   'Tool.name': NAME,
   'Tool.url': URL_LIMIT,
   'ToolCall.answeredByService': NAME,
@@ -114,13 +142,14 @@ const TEXTS: Record<string, TextLimit> = {
   'ToolCall.toolName': 'counted',
   'ToolPhase.activeTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],
   'ToolPhase.model': MODEL,
+  'TryToolPayload.error': 'counted',
   'UsageRow.model': MODEL,
   'Viewer.serviceName': NAME,
   'Webhook.serviceName': NAME,
   'Webhook.url': 'counted',
 }
 
-/** Fields of type JSON: what comes in is at most `LARGEST_JSON_BYTES`; what a run journals is limited by the counter alone. */
+/** Fields of type JSON: an input has at most `LARGEST_JSON_BYTES`; only the counter limits what a run journals. */
 const JSONS: Record<string, TextLimit> = {
   'AgentInternals.modelSettings': 1000,
   'AuditEntry.detail': ['src/lib/validate.ts', 'LARGEST_JSON_BYTES'],
@@ -128,6 +157,8 @@ const JSONS: Record<string, TextLimit> = {
   'Cycle.messages': 'counted',
   'InboxEvent.payload': ['src/lib/validate.ts', 'LARGEST_JSON_BYTES'],
   'McpTool.inputSchema': ['src/tools/mcp/definitions.ts', 'LONGEST_SCHEMA'],
+  'OpenApiTool.inputSchema': 'counted',
+  'StandingGrant.inputSchema': ['src/flows/standing-grants.ts', 'LONGEST_SCHEMA'],
   'StepRecord.messages': 'counted',
   'StepRecord.response': 'counted',
   'ToolPhase.modelSettings': 1000,
@@ -137,10 +168,12 @@ const JSONS: Record<string, TextLimit> = {
   'ToolCall.inputSchema': ['src/agents/custom-tools.ts', 'LONGEST_SCHEMA'],
   'ToolCall.output': ['src/lib/validate.ts', 'LARGEST_JSON_BYTES'],
   'ToolCall.resultSchema': ['src/agents/custom-tools.ts', 'LONGEST_SCHEMA'],
+  'TryToolPayload.output': 'counted',
 }
 
-/** Lists without pages, with the most items that one has; `counted` where no rule says how many. */
+/** Lists without pages, with their most items; `counted` if no rule limits them. */
 const LISTS: Record<string, TextLimit> = {
+  'EndSessionPayload.endedSessionIds': ['src/access/sessions.ts', 'MOST_OF_VIEWER'],
   'Agent.activeRuns': 'counted',
   'AgentActivity.runs': 'counted',
   'AgentInternals.fallbackModels': ['src/agents/agent-settings.ts', 'MOST_FALLBACKS'],
@@ -150,35 +183,45 @@ const LISTS: Record<string, TextLimit> = {
   'AgentInternals.phases': ['src/agents/tool-phases.ts', 'MOST_PHASES'],
   'AgentInternals.plans': ['src/plans/plans.ts', 'MOST_PLANS'],
   'AgentInternals.tools': ['src/agents/custom-tools.ts', 'MOST_TOOLS'],
-  'Approval.approvers': ['src/spaces/members.ts', 'MOST_MEMBERS'],
+  'Approval.approvers': ['src/flows/join-space.ts', 'MOST_MEMBERS'],
   'Approval.decisions': 'counted',
   'ApprovalPolicy.approvers': ['src/agents/approval-policy.ts', 'MOST_NAMED'],
   'ApprovalPolicy.escalateTo': ['src/agents/approval-policy.ts', 'MOST_NAMED'],
   'Chain.replyStack': 100,
+  'ConnectMcpServerPayload.tools': ['src/tools/mcp/definitions.ts', 'MOST_TOOLS'],
   'Cycle.confidentialTo': 'counted',
   'CycleSettings.urgentFrom': 'counted',
+  'DecideToolCallsPayload.results': ['src/graphql/approval.ts', 'MOST_DECIDED_AT_ONCE'],
   'Goal.confidentialTo': 'counted',
   'McpServer.allowedTools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
+  'McpServer.alwaysAskTools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
   'McpServer.approvalTools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
   'McpServer.confidentialTools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
   'McpServer.headerNames': ['src/agents/outgoing-request.ts', 'MOST_HEADERS'],
+  'McpServer.problems': 'counted',
   'McpServer.tools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
   'Memory.confidentialTo': 'counted',
-  'Message.outcomes': ['src/spaces/members.ts', 'MOST_MEMBERS'],
+  'Message.outcomes': ['src/flows/join-space.ts', 'MOST_MEMBERS'],
   'Message.parts': 'counted',
   'Plan.askers': 'counted',
   'Plan.confidentialTo': 'counted',
+  'ModelProvider.models': ['src/models/model-list.ts', 'MOST_MODELS'],
   'Query.modelProviders': 'counted',
   'Query.nodes': LARGEST_PAGE,
+  'Query.standingGrants': ['src/runs/grant-reading.ts', 'MOST_LISTED'],
   'Query.usage': ['src/runs/usage.ts', 'MOST_ROWS'],
+  'Query.wakes': ['src/graphql/send-message.ts', 'MOST_WOKEN'],
+  'ReadOpenApiPayload.tools': ['src/tools/openapi/operations.ts', 'MOST_OPERATIONS'],
   'Run.pendingToolCalls': 'counted',
   'Run.toolCalls': 'counted',
   'RunInternals.askers': 'counted',
   'RunInternals.confidentialTo': 'counted',
   'RunWaitingTool.toolCalls': 'counted',
-  'SendMessagePayload.runs': ['src/spaces/members.ts', 'MOST_MEMBERS'],
-  'Space.agentsElsewhere': ['src/spaces/members.ts', 'MOST_MEMBERS'],
-  'Space.members': ['src/spaces/members.ts', 'MOST_MEMBERS'],
+  'SendMessagePayload.runs': ['src/flows/join-space.ts', 'MOST_MEMBERS'],
+  'Space.agentsElsewhere': ['src/flows/join-space.ts', 'MOST_MEMBERS'],
+  'Space.members': ['src/flows/join-space.ts', 'MOST_MEMBERS'],
+  'Space.standingGrants': ['src/runs/grant-reading.ts', 'MOST_LISTED'],
+  'StandingGrant.decisions': 'counted',
   'StepRecord.activeTools': 'counted',
   'StepRecord.confidentialTo': 'counted',
   'StepRecord.failedModels': ['src/agents/agent-settings.ts', 'MOST_FALLBACKS'],
@@ -186,19 +229,21 @@ const LISTS: Record<string, TextLimit> = {
   'StopRunPayload.stoppedRuns': 'counted',
   'Tool.headerNames': ['src/agents/outgoing-request.ts', 'MOST_HEADERS'],
   'ToolPhase.activeTools': ['src/agents/custom-tools.ts', 'MOST_TOOLS'],
-  'Viewer.pendingToolCalls': ['src/runs/control.ts', 'MOST_PENDING'],
+  'Viewer.pendingToolCalls': ['src/runs/tool-call-reading.ts', 'MOST_PENDING'],
   'Viewer.rateLimits': 3,
+  'Space.joinLinks': ['src/flows/join-links.ts', 'MOST_LINKS_OF_SPACE'],
+  'Viewer.sessions': ['src/access/sessions.ts', 'MOST_OF_VIEWER'],
 }
 
 export interface AuditedField {
   /** `Type.field`. */
   name: string
   kind: 'fixed' | 'text' | 'json' | 'page' | 'object'
-  /** Bytes of its JSON at worst, without what its objects select; null where only the counter limits them. */
+  /** The most bytes of its JSON, without the selections of its objects; null if only the counter limits them. */
   mostBytes: number | null
-  /** Items of the list at worst; null where only the counter limits them; 1 for none. */
+  /** The most items of the list; null if only the counter limits them; 1 for a single value. */
   mostItems: number | null
-  /** Of what one more alias of it costs in the request: bytes of the response. Null as above. */
+  /** Response bytes per request byte of one more alias. Null as above. */
   bytesPerRequestByte: number | null
 }
 
@@ -207,11 +252,11 @@ export interface Audit {
   fields: AuditedField[]
   /** Fields that others can make long and that no rule of this file classifies. */
   unclassified: string[]
-  /** Rules of this file that no field has any more. */
+  /** Rules of this file for removed fields. */
   outdated: string[]
 }
 
-/** Classifies every field of the printed schema that a response may hold. */
+/** Classifies every field of the printed schema that a response may contain. */
 export function auditSchema(): Audit {
   const schema = buildSchema(readFileSync(path.join(ROOT, 'schema.graphql'), 'utf8'))
   const types = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type) && !type.name.startsWith('__'))
@@ -251,7 +296,7 @@ function classify(
   const mostItems = !isList(field.type) ? 1 : isInPage ? LARGEST_PAGE : look('lists', LISTS, 'a list without pages')
   const [kind, bytesOfOne] = sizeOf()
 
-  /** What one value is, and its bytes. */
+  /** The kind of one value, and its bytes. */
   function sizeOf(): [AuditedField['kind'], number | null] {
     if (isEnumType(named)) return ['fixed', Math.max(...named.getValues().map((value) => value.name.length)) + 2]
     if (!isScalarType(named)) return [isPage ? 'page' : 'object', 2]
@@ -264,7 +309,7 @@ function classify(
   }
 
   const mostBytes = bytesOfOne === null || mostItems === null ? null : bytesOfOne * mostItems
-  // ` a1:name` asks for it once more, and `"a1":` comes with it.
+  // ` a1:name` selects it once more, and `"a1":` precedes it in the response.
   const bytesPerRequestByte = mostBytes === null ? null : (mostBytes + 6) / (field.name.length + 4)
   return { name, kind, mostBytes, mostItems, bytesPerRequestByte }
 }
@@ -272,7 +317,7 @@ function classify(
 const isList = (type: GraphQLOutputType): boolean =>
   isNonNullType(type) ? isList(type.ofType as GraphQLOutputType) : isListType(type)
 
-/** A number of the code, by the name of its constant. @throws where the file has none of that name */
+/** A number of the code, by the name of its constant. @throws if the file has no such constant */
 function constant(file: string, name: string): number {
   const text = readFileSync(path.join(ROOT, file), 'utf8')
   const expression = new RegExp(`\\bconst ${name} = ([\\d_ *]+)$`, 'm').exec(text)?.[1]
@@ -283,7 +328,7 @@ function constant(file: string, name: string): number {
     .reduce((product, factor) => product * Number(factor), 1)
 }
 
-/** The audit as a table, those that return most for a byte of the request first. */
+/** The audit as a table, sorted by response bytes per request byte. */
 export function auditTable(fields: readonly AuditedField[], mostResponseBytes: number): string {
   const long = fields.filter(({ kind, mostItems }) => kind === 'text' || kind === 'json' || mostItems !== 1)
   const worst = ({ bytesPerRequestByte }: AuditedField) => bytesPerRequestByte ?? Number.POSITIVE_INFINITY

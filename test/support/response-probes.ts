@@ -12,32 +12,32 @@ import {
 } from 'graphql'
 import type { ParleyClient } from './parley-client.ts'
 
-/** A way from the query root to objects of a type: puts a selection of theirs into a document. */
+/** A path from the query root to objects of a type: puts a selection on them into a document. */
 type Wrap = (selection: string) => string
 
-/** A selection that is long when asked for once: what comes of asking for it often is to be bounded. */
+/** A selection with a long result when used once: the server must limit its repetition. */
 export interface Probe {
   /** `Type.field`. */
   name: string
-  /** The document with the selection under so many names. */
+  /** The document with the selection under several aliases. */
   document(times: number): string
-  /** Bytes of the response that one more name of it costs. */
+  /** The response bytes of one more alias. */
   bytes: number
-  /** How often at most, for the tokens of one document. */
+  /** The most repetitions within the tokens of one document. */
   mostTimes: number
   viewer: string
 }
 
 const PATHS_OF_A_TYPE = 4
 const DEEPEST = 6
-/** Of the 5,000 that a document may have, some are for the way to the selection. */
+/** Part of the 5,000 tokens of a document is for the path to the selection. */
 const MOST_TOKENS = 4800
-/** Shorter selections cannot reach the bound within the tokens that a document may have. */
+/** Shorter selections cannot reach the limit within the tokens of a document. */
 const LEAST_BYTES = 600
 
 /**
- * Finds, from the schema alone, every field and list that is long in the world as it is: walks from the query root over all types, by
- * the ids that it is given for arguments, and asks each object for all it has.
+ * Finds, from the schema alone, every field and list with a long result in the current world: walks from the query
+ * root over all types, with the given ids as arguments, and selects all fields of each object.
  */
 export async function findProbes(
   schema: GraphQLSchema,
@@ -77,7 +77,7 @@ function probeOf(
   return { name: `${type}.${field}`, document, bytes, mostTimes: Math.floor(MOST_TOKENS / tokens), viewer }
 }
 
-/** A few ways to objects of each type, the shortest first. */
+/** A few paths to objects of each type, the shortest first. */
 function waysTo(schema: GraphQLSchema, ids: Record<string, string>): { type: GraphQLObjectType; wrap: Wrap }[] {
   const root = schema.getQueryType()
   if (!root) throw new Error('the schema has no queries')
@@ -98,7 +98,7 @@ function waysTo(schema: GraphQLSchema, ids: Record<string, string>): { type: Gra
   return ways
 }
 
-/** The ways on through a field of objects. */
+/** The next paths through a field of objects. */
 function through(
   schema: GraphQLSchema,
   field: GraphQLField<unknown, unknown>,
@@ -117,7 +117,7 @@ function through(
   }))
 }
 
-/** Arguments with which a field can be asked for; null where some that are required are not known. */
+/** Arguments for a field, or null if a required one is unknown. */
 function argumentsOf(
   field: GraphQLField<unknown, unknown>,
   named: GraphQLNamedType,
@@ -134,7 +134,7 @@ function argumentsOf(
   return given.length === 0 ? '' : `(${given.join(', ')})`
 }
 
-/** Fields without selections of their own, by name. */
+/** Fields without selections, by name. */
 function leavesOf(type: GraphQLObjectType): Record<string, string> {
   const fields = Object.values(type.getFields()).filter(
     ({ type, args }) => isLeafType(getNamedType(type)) && args.every(({ type }) => !isNonNullType(type)),
@@ -142,7 +142,7 @@ function leavesOf(type: GraphQLObjectType): Record<string, string> {
   return Object.fromEntries(fields.map(({ name }) => [name, name]))
 }
 
-/** Fields of objects, each with all leaves of what it has; pages with their nodes. */
+/** Fields of objects, each with all leaf fields; pages with their nodes. */
 function listsOf(schema: GraphQLSchema, type: GraphQLObjectType, ids: Record<string, string>): Record<string, string> {
   const lists: Record<string, string> = {}
   for (const field of Object.values(type.getFields())) {
@@ -174,7 +174,7 @@ function allOf(schema: GraphQLSchema, type: GraphQLNamedType): string {
     .join(' ')
 }
 
-/** How long the values of each part are at most, in bytes of JSON. Nothing where the viewer may not ask for them. */
+/** The longest values of each part, in bytes of JSON. Empty if the viewer may not read them. */
 async function sizesOf(client: ParleyClient, wrap: Wrap, parts: Record<string, string>): Promise<Map<string, number>> {
   const sizes = new Map<string, number>()
   const names = Object.keys(parts)

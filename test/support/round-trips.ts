@@ -5,14 +5,14 @@ import { steps } from './model-server-script.ts'
 import { spaceIn, thinkingOn } from './thinking.ts'
 import { countSent, type Sent } from './wire-counter.ts'
 
-/** What one thing costs, from the message that sets it off to the last that follows from it. */
+/** The cost of one operation, from its first message to the last consequence. */
 export interface Cost extends Sent {
   what: string
 }
 
 /**
- * What is counted, each done by itself until it is over: the bounds hold at the drivers, whatever the machine is busy with.
- * Statements are those of `sent`, Redis commands too.
+ * The counted operations, each executed alone to its end: the bounds hold at the drivers, independent of the
+ * machine's load. The statements are those of `sent`, including Redis commands.
  */
 export const BOUNDS: Record<string, Pick<Sent, 'statements' | 'commands'>> = {
   'a `sendMessage` that wakes one agent': { statements: 1, commands: 1 },
@@ -23,15 +23,18 @@ export const BOUNDS: Record<string, Pick<Sent, 'statements' | 'commands'>> = {
   'a skip': { statements: 38, commands: 11 },
 }
 
-/** Each is done so often, and the least counts: what the process does by the clock falls into some of them. */
+/**
+ * Each operation runs several times, and the least count decides: periodic work of the process falls into some of
+ * them.
+ */
 const TIMES = 4
-/** After a run's end is told, what follows it has so long to come. */
+/** The time for the consequences after a run's end is published. */
 const TRAIL_MS = 50
 
-/** What is joined is joined for as long as a run takes: how fast the machine is decides nothing. */
+/** Batches wait as long as a run takes, so that the speed of the machine does not matter. */
 const SETTINGS = { PARLEY_DELTA_MS: '1000' }
 
-/** Does each of `BOUNDS` on PostgreSQL and Redis and counts. */
+/** Runs each of `BOUNDS` on PostgreSQL and Redis and counts. */
 export async function countRoundTrips(): Promise<Cost[]> {
   const counter = countSent()
   try {
@@ -65,7 +68,7 @@ function measureWith(sent: () => Sent): Measure {
         transactions: after.transactions - before.transactions,
         commands: after.commands - before.commands,
       })
-      // What comes later than \`TRAIL_MS\` is counted with the next.
+      // Consequences later than \`TRAIL_MS\` count with the next one.
       before = after
     }
     const least = (key: keyof Sent) => Math.min(...all.map((one) => one[key]))
@@ -73,7 +76,7 @@ function measureWith(sent: () => Sent): Measure {
   }
 }
 
-/** Sends a message and waits, without asking anybody, until the run or cycle that it sets off is over. */
+/** Sends a message and waits, without a query, until the run or cycle that it triggers has ended. */
 async function runOf(parley: TestApplication, human: HumanViewer, spaceId: string) {
   const { log } = parley.app.platform
   const { promise: over, resolve } = Promise.withResolvers<void>()

@@ -1,6 +1,6 @@
 import type { ModelAction, ModelRequest, ModelScript } from './model-server-script.ts'
 
-/** What a model may try: ids to name, and who counts what it does. */
+/** The options of a model: ids to use, and the counter of its actions. */
 interface Temptation {
   random(below: number): number
   spaceIds: readonly string[]
@@ -10,10 +10,10 @@ interface Temptation {
 }
 
 const CALLS_AT_ONCE = 6
-/** What ends a run is tried now and then. */
+/** Actions that end a run are tried now and then. */
 const ENDS = new Set(['skip', 'delegate', 'delegateToAgent'])
 
-/** A model that tries everything: it says all that it was ever shown, wherever it can, in whatever way it has. */
+/** A model that tries everything: it posts all that it has ever read, wherever it can, with every tool. */
 export function tellsEverything({ random, spaceIds, agentIds, wordsIn, onCall }: Temptation): ModelScript {
   const one = <T>(list: readonly T[]): T => list[random(list.length)] as T
 

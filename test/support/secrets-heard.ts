@@ -1,43 +1,43 @@
-/** A word that is said once, where it can be told from all others. */
+/** A word that is posted once, and distinct from all others. */
 interface Canary {
   spaceId: string
-  /** Of the time in which its space has been confidential without a break; null for a word that was said openly. */
+  /** The period in which its space is confidential without a break; null for a word that was posted openly. */
   since: number | null
 }
 
 export interface Place {
   id: string
   humans: Set<string>
-  /** Of the time in which it is confidential; null where it is not. */
+  /** The start of the period in which it is confidential, or null. */
   since: number | null
 }
 
-/** Who may be told which word, and who was told what they may not hear. */
+/** Records the allowed recipients of each word, and forbidden reads. */
 export interface Hearing {
   betrayals: string[]
-  /** A word that was never said before, of this place as it is now. */
+  /** Returns a new word for the current state of this space. */
   coin(place: Place): string
   wordsIn(text: string): string[]
-  /** It is said there now: all who are there hear it. */
+  /** Records that a text is posted there: all members read it. */
   saidIn(place: Place, text: string, where: string): void
-  /** Somebody is shown it: they may have heard it before, or read it where it was said. */
+  /** Records that a person reads a text: the person must have read its words before, or have access to their space. */
   shownTo(humanId: string, text: string, where: string): void
-  /** It leaves for where nobody belongs. */
+  /** Records that a text leaves for recipients outside. */
   leaves(text: string, where: string): void
-  /** A row keeps it, which says that it comes from these spaces. */
+  /** Records that a row stores a text, with these spaces as its sources. */
   isKept(marks: readonly string[], text: string, where: string): void
 }
 
-/** Of one length: what cuts a text short leaves no other word. */
+/** All words have one length: cutting a text short leaves no other word. */
 const CANARY = /canary-\d{6}/g
 
-/** Where in a text a word stands. */
+/** The position of a word in a text. */
 function around(text: string, word: string): string {
   const at = text.indexOf(word)
   return `…${text.slice(Math.max(0, at - 300), at + 60)}…`
 }
 
-/** No play says the word of another. */
+/** Each play has its own words. */
 let lastWord = 0
 
 export function createHearing(places: readonly Place[]): Hearing {
@@ -47,7 +47,7 @@ export function createHearing(places: readonly Place[]): Hearing {
 
   const wordsIn = (text: string) => [...new Set(text.match(CANARY) ?? [])]
 
-  /** Where a word comes from that is confidential ever since; null for one that is free. */
+  /** The space of a word that is still confidential, or null for a free one. */
   function sourceOf(word: string): Place | null {
     const from = canaries.get(word)
     const source = places.find(({ id }) => id === from?.spaceId)

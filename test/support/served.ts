@@ -1,10 +1,10 @@
 import type { Viewer } from '../../src/access/viewer.ts'
+import type { PacesOptions } from '../../src/delivery/backpressure.ts'
 import { type RunningServer, startServer } from '../../src/server/server.ts'
-import type { PacesOptions } from '../../src/server/streams/pace.ts'
 import { startApplication, type TestApplication, type TestApplicationOptions } from './application.ts'
 import { createParleyClient, type ParleyClient } from './parley-client.ts'
 
-/** The application behind its server, in this process. */
+/** The application with its server, in this process. */
 export interface TestServer extends TestApplication {
   server: RunningServer
   /** `http://127.0.0.1:<port>`, without a path. */
@@ -20,10 +20,8 @@ export interface TestServerOptions extends TestApplicationOptions {
   pacing?: PacesOptions
 }
 
-export async function startTestServer(options: TestServerOptions): Promise<TestServer> {
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const parley = await startApplication({ ...options, settings: { PORT: '0', ...options.settings } })
-  // pg-boss learns of the new queue at its first use, on a connection that PGlite does not have within a transaction.
-  if (options.stack === 'embedded' && options.worker === false) await parley.app.platform.jobs.claim(1)
   const { app } = parley
   const { keepAliveMs, pacing } = options
   const config = app.platform.config

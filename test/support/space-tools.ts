@@ -1,12 +1,15 @@
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
+import type { CreateSpaceInput } from '../../src/flows/create-space.ts'
 import type { Message, Run, Space, ToolCall } from '../../src/generated/prisma/client.ts'
-import type { CreateSpaceInput } from '../../src/spaces/spaces.ts'
 import type { TestApplication } from './application.ts'
 import type { ModelAction } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/** A space under ADMIN routing with one human and agents of the toolset SPACE_TOOLS, the first of them its admin agent. */
+/**
+ * A space under ADMIN routing with one human and agents of the toolset SPACE_TOOLS, the first of them its admin
+ * agent.
+ */
 export interface SpaceToolsRoom {
   human: HumanViewer
   agents: { id: string; name: string }[]
@@ -33,7 +36,7 @@ export async function spaceToolsRoom(parley: TestApplication, options: RoomOptio
   return { human, agents, space }
 }
 
-/** The call by which a scripted model says something in a space; `more` is its mention or wait. */
+/** The call by which a scripted model posts in a space; `more` is its mention or wait. */
 export const sayIn = (spaceId: string, text: string, more: object = {}): ModelAction => ({
   toolCall: 'sendSpaceMessage',
   input: { spaceId, text, ...more },
@@ -44,7 +47,7 @@ export function runsOf(parley: TestApplication, agentId: string): Promise<Run[]>
   return parley.app.platform.db.prisma.run.findMany({ where: { agentId }, orderBy: { id: 'asc' } })
 }
 
-/** The agent's n-th run, once there is one and it has ended. */
+/** The agent's n-th run, once it has ended. */
 export async function endedRun(parley: TestApplication, agentId: string, n = 0): Promise<Run> {
   const run = await until(`run ${n} of ${agentId} exists`, async () => (await runsOf(parley, agentId))[n])
   return parley.runWhen(run.id)
@@ -54,7 +57,7 @@ export async function callsOf(parley: TestApplication, runId: string): Promise<T
   return (await parley.app.domain.toolCalls.ofRuns([runId])).get(runId) ?? []
 }
 
-/** What an agent posted in a space, in order. */
+/** The messages of an agent in a space, in order. */
 export async function messagesOf(parley: TestApplication, spaceId: string, senderId: string): Promise<Message[]> {
   return (await parley.messages(spaceId)).filter((message) => message.senderId === senderId)
 }

@@ -17,23 +17,26 @@ export interface Person extends Named {
   client: ParleyClient
 }
 
-/** People, agents and spaces of a scenario: made, heard and looked at through GraphQL. */
+/** People, agents and spaces of a scenario, all through GraphQL. */
 export interface Stage {
   admin: ParleyClient
-  /** The data of an operation's only field. Fails where there are errors. */
+  /** The data of an operation's only field. Fails if there are errors. */
   ask(client: ParleyClient, operation: string, variables?: object): Promise<Read>
   person(name: string): Promise<Person>
-  /** A stateless agent with the SPACE_TOOLS that the model server plays, unless `input` says otherwise. */
+  /** A stateless agent with the SPACE_TOOLS that the model server plays, unless `input` overrides that. */
   bot(name: string, input?: object): Promise<Named>
-  /** Members join in this order. Under ADMIN routing, unless `input` says otherwise, with the first agent as its admin agent. */
+  /**
+   * Members join in this order. By default under ADMIN routing with the first agent as its admin agent; `input`
+   * overrides that.
+   */
   space(name: string, members: Named[], input?: object): Promise<Named>
-  /** Posts as a person; answers with the payload. */
+  /** Posts as a person; returns the payload. */
   say(person: Person, space: Named, text: string, more?: object): Promise<Read>
   /** In the order of the space. */
   messagesIn(space: Named): Promise<Read[]>
-  /** Of an agent, oldest first. */
+  /** The runs of an agent, oldest first. */
   runsOf(agent: Named): Promise<Read[]>
-  /** Waits until as many runs of the agent have ended; oldest first. */
+  /** Waits until that many runs of the agent have ended; oldest first. */
   endedRuns(agent: Named, count: number): Promise<Read[]>
 }
 
@@ -58,6 +61,8 @@ const RUNS = `query ($id: ID!) {
     triggerSpace { id name } triggerMessage { id } chain { id depth replyStack { agent { id } reason } }
     toolCalls { id toolName status input output } } } } }
 }`
+
+const STATUSES = `query ($id: ID!) { agent(id: $id) { runs { edges { node { status } } } } }`
 
 const ENDED = ['COMPLETED', 'FAILED', 'CANCELED']
 
@@ -86,6 +91,7 @@ export async function openStage(parley: TestServer): Promise<Stage> {
         instructions: 'Answer briefly.',
         model: 'openai.chat:test',
         toolset: 'SPACE_TOOLS',
+        plainText: 'INTERNAL',
         ...more,
       }
       return (await ask(admin, AGENT, { input })).agent
@@ -99,17 +105,20 @@ export async function openStage(parley: TestServer): Promise<Stage> {
     say: ({ client }, { id: spaceId }, text, more = {}) => ask(client, SAY, { input: { spaceId, text, ...more } }),
     messagesIn: async ({ id }) => nodesOf((await ask(admin, MESSAGES, { id })).messages),
     runsOf,
-    endedRuns: (agent, count) =>
-      until(`${count} runs of ${agent.name} have ended`, async () => {
-        const runs = (await runsOf(agent)).filter(({ status }: Read) => ENDED.includes(status))
-        return runs.length === count && runs
-      }),
+    async endedRuns(agent, count) {
+      const isEnded = ({ status }: Read) => ENDED.includes(status)
+      await until(`${count} runs of ${agent.name} have ended`, async () => {
+        const { runs } = await ask(admin, STATUSES, { id: agent.id })
+        return nodesOf(runs).filter(isEnded).length === count
+      })
+      return (await runsOf(agent)).filter(isEnded)
+    },
   }
 }
 
 /**
- * Opens, for the tests of a `describe`, a server with its stage, and closes it. Before each of them the models forget their
- * scripts, and do nothing when asked for what no script plays; none of them may ask the models for what cannot be.
+ * Opens a server with its stage for the tests of a `describe`, and closes it. Before each test the models forget
+ * their scripts, and do nothing for unscripted requests; no test may send the models an invalid request.
  */
 export function playScenarios(
   stack: TestApplicationOptions['stack'],
@@ -132,7 +141,7 @@ export function playScenarios(
 /** The one user message of a stateless run. */
 export const promptOf = ({ messages }: ModelRequest): string => messages.find(({ role }) => role === 'user')?.text ?? ''
 
-/** Whether what woke the run says this: not what its prompt quotes besides. */
+/** Whether the trigger of the run contains this text: quotations elsewhere in the prompt do not count. */
 export const wokenBy = (text: string) => (request: ModelRequest) =>
   (promptOf(request).split(/RECENT/)[0] ?? '').includes(text)
 

@@ -7,15 +7,15 @@ import type { ModelAction, ModelRequest, ModelScript } from './model-server-scri
 import { steps } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/** What tests of persistent minds ask and do, on an application. */
+/** Helpers for tests of persistent agents, on an application. */
 export interface Thinking {
-  /** An agent with a persistent mind. */
+  /** A persistent agent. */
   bot(
     name: string,
     cycle?: CycleSettingsInput,
     input?: Partial<CreateAgentInput>,
   ): Promise<{ id: string; name: string }>
-  /** Resolves when nothing waits in the agent's inbox, but what is to be tried again later, and none of its cycles lives. */
+  /** Resolves when the agent's inbox has no waiting events except later retries, and no cycle of it is unfinished. */
   rest(...agents: { id: string }[]): Promise<void>
   cyclesOf(agent: { id: string }): Promise<Cycle[]>
   /** Its runs, oldest first. */
@@ -23,7 +23,7 @@ export interface Thinking {
   inboxOf(agent: { id: string }): Promise<InboxEvent[]>
   outcomeOf(message: { id: string }, agent: { id: string }): Promise<Outcome | null>
   cycleCountOf(agent: { id: string }): Promise<number>
-  /** The cycle that lives now. */
+  /** The current cycle. */
   cycleUnderWay(agent: { id: string }): Promise<Run>
 }
 
@@ -33,8 +33,9 @@ export function thinkingOn({ app, agent }: TestApplication): Thinking {
     bot: (name, cycle = {}, input = {}) => agent(name, { mind: 'PERSISTENT', cycle, ...input }),
     async rest(...agents) {
       const ids = agents.map(({ id }) => id)
-      // In one statement: of agents that wake one another, no moment is seen of the one before and of the other after.
-      await until(`${ids.join()} have thought about everything`, async () => {
+      // In one statement: agents wake one another, so two statements could see the state before one wake-up and
+      // after another.
+      await until(`${ids.join()} have handled all events`, async () => {
         const [row] = await prisma.$queryRaw<{ isOpen: boolean }[]>`
           SELECT EXISTS (SELECT 1 FROM "InboxEvent" WHERE "agentId" = ANY(${ids}) AND "doneAt" IS NULL AND "retryAt" IS NULL)
             OR EXISTS (SELECT 1 FROM "Run" WHERE "agentId" = ANY(${ids}) AND status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL')) AS "isOpen"`
@@ -53,12 +54,12 @@ export function thinkingOn({ app, agent }: TestApplication): Thinking {
   }
 }
 
-/** The last user message of a request that is none of those put in between. */
+/** The last user message of a request that is not an interjection. */
 export function inboxIn({ messages }: ModelRequest): string {
   return messages.findLast(({ role, text }) => role === 'user' && text.startsWith('INBOX'))?.text ?? ''
 }
 
-/** What was put before a later step, if it is the last message. */
+/** The interjection before a later step, if it is the last message. */
 export function interjectionIn({ messages }: ModelRequest): string | null {
   const last = messages.at(-1)
   return last?.role === 'user' && last.text.startsWith('[') ? last.text : null
@@ -69,7 +70,7 @@ export function spaceIn(request: ModelRequest): string {
   return /\(id: (spc_\w+)\)/.exec(inboxIn(request))?.[1] ?? ''
 }
 
-/** Enters the space of the first event and says something there; then each further generation; then ends. */
+/** Enters the space of the first event and posts there; then each further generation; then ends. */
 export function answer(text: string, ...further: ModelAction[][]): ModelScript {
   return (request) =>
     steps(
@@ -81,7 +82,10 @@ export function answer(text: string, ...further: ModelAction[][]): ModelScript {
 
 export const skip = (reason: string): ModelAction[] => [{ toolCall: 'skip', input: { reason } }]
 
-/** What is wrong with a list of messages for a provider: a call without exactly one result right after it, or the reverse. */
+/**
+ * Returns the fault that a provider would find in a list of messages: a call without exactly one result right after it, or the
+ * reverse.
+ */
 export function imbalanceOf(messages: unknown[]): string | null {
   let open: string[] = []
   for (const message of messages as ModelMessage[]) {

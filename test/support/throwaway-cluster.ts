@@ -6,23 +6,23 @@ import { until } from './until.ts'
 const SLOTS = 16_384
 const MASTERS = 3
 
-/** A cluster of the test's own: three masters with a replica each, as six processes. */
+/** A cluster for one test: three masters with a replica each, as six processes. */
 export interface ThrowawayCluster {
-  /** `redis://a:7000,b:7001,c:7002`: the masters as they were at first. */
+  /** `redis://a:7000,b:7001,c:7002`: the initial masters. */
   url: string
   nodes: ThrowawayRedis[]
   /** A connection to each node, in their order. */
   clients: Redis[]
-  /** Which node owns the slot of a key now. */
+  /** Returns the node that currently owns the slot of a key. */
   ownerOf(key: string): Promise<number>
-  /** Hands the slot of a key, with all that is in it, to the next master. */
+  /** Moves the slot of a key, with all its keys, to the next master. */
   moveSlotOf(key: string): Promise<void>
-  /** Every node knows of every slot who serves it. */
+  /** Whether every node knows the owner of every slot. */
   stands(): Promise<void>
   dispose(): Promise<void>
 }
 
-/** @throws where there is no program for it: ask `canStartRedis` first. */
+/** @throws if its program is missing: call `canStartRedis` first */
 export async function startThrowawayCluster(options: string[] = []): Promise<ThrowawayCluster> {
   const nodes: ThrowawayRedis[] = []
   for (let node = 0; node < 2 * MASTERS; node++) nodes.push(await startThrowawayRedis(await optionsOf(options)))
@@ -46,7 +46,7 @@ export async function startThrowawayCluster(options: string[] = []): Promise<Thr
     },
     moveSlotOf: (key) => moveSlotOf(cluster, key),
     async stands() {
-      await until('the cluster stands', async () => {
+      await until('the cluster is ready', async () => {
         const states = await Promise.all(clients.map((client) => client.cluster('INFO')))
         const roles = await Promise.all(clients.map((client) => client.info('replication')))
         const linked = roles.every((role) => role.includes('role:master') || role.includes('master_link_status:up'))
@@ -81,7 +81,7 @@ async function join({ nodes, clients, stands }: ThrowawayCluster): Promise<void>
   for (const [index, client] of clients.slice(MASTERS).entries()) {
     const master = ids[index] ?? ''
     await until('the master is known', async () => String(await client.cluster('NODES')).includes(master))
-    await until('it follows', async () => client.cluster('REPLICATE', master))
+    await until('it replicates', async () => client.cluster('REPLICATE', master))
   }
   await stands()
 }

@@ -10,22 +10,24 @@ import { freePort } from './free-port.ts'
 import { makeScratchFolder } from './scratch.ts'
 import { skipFor } from './skip-for.ts'
 
-/** A PostgreSQL server of the test's own: user postgres, no password, nothing kept after `dispose`. */
+/** A PostgreSQL server for one test: user postgres, no password, nothing kept after `dispose`. */
 export interface ThrowawayPostgres {
-  /** Of the database `postgres`; the same after a restart. */
+  /** The URL of the database `postgres`; the same after a restart. */
   url: string
   /**
-   * Ends the server and resolves once it is gone. `immediate` is a crash: connections break, no checkpoint is written.
-   * `fast` rolls back what is open and shuts down in order.
+   * Ends the server and resolves once it has ended. `immediate` is a crash: connections break, no checkpoint is
+   * written. `fast` rolls back open transactions and shuts down in order.
    */
   stop(mode: 'immediate' | 'fast'): Promise<void>
   /** Starts it again on the same port and data; resolves once it accepts connections. */
   start(): Promise<void>
+  /** Starts it again as a standby without a primary server, which is read-only. */
+  startAsStandby(): Promise<void>
   /** Stops it and removes its data. */
   dispose(): Promise<void>
 }
 
-/** The folder of PostgreSQL's server binaries, or null where there are none. */
+/** The folder of PostgreSQL's server binaries, or null. */
 export function findPostgresBinaries(): string | null {
   const debian = '/usr/lib/postgresql'
   const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : []
@@ -37,19 +39,19 @@ export function findPostgresBinaries(): string | null {
   return folders.find((folder) => folder !== '' && complete(folder)) ?? null
 }
 
-/** As whom PostgreSQL's programs run, which refuse to run as root. */
+/** The user that runs PostgreSQL's programs, which refuse to run as root. */
 interface ServerUser {
-  /** Stands before a program and its arguments. */
+  /** A prefix for a program and its arguments. */
   prefix: string[]
   options: { uid?: number; gid?: number }
 }
 
-/** Another id than root's, in a user namespace of its own: what is root's without is that user's within. */
+/** An id other than root's, in a separate user namespace: root outside is that user inside. */
 const AS_ANOTHER = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
 
 /**
- * Root starts it as the system's user `postgres`, to whom it gives the folder. In a rootless container, where root is the only id
- * that there is, that fails with EINVAL: then in a user namespace.
+ * Root starts it as the system's user `postgres`, and gives it the folder. In a rootless container, whose only id
+ * is root, that fails with EINVAL: then in a user namespace.
  */
 async function serverUser(folder: string): Promise<ServerUser> {
   if (process.getuid?.() !== 0) return { prefix: [], options: {} }
@@ -69,10 +71,19 @@ function commandOf({ prefix }: ServerUser, program: string, args: string[]): [st
   return [first, rest]
 }
 
-async function launch(binaries: string, data: string, port: number, user: ServerUser): Promise<ChildProcess> {
+interface Launch {
+  binaries: string
+  data: string
+  port: number
+  user: ServerUser
+  more: readonly string[]
+}
+
+async function launch({ binaries, data, port, user, more }: Launch): Promise<ChildProcess> {
   const settings = [
     ...['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'dynamic_shared_memory_type=mmap'],
     ...['fsync=off', 'max_connections=200', 'max_wal_size=256MB'],
+    ...more,
   ]
   const args = ['-D', data, '-p', String(port), ...settings.flatMap((setting) => ['-c', setting])]
   const server = spawn(...commandOf(user, path.join(binaries, 'postgres'), args), {
@@ -87,14 +98,14 @@ async function launch(binaries: string, data: string, port: number, user: Server
     server.once('exit', (code) => reject(new Error(`postgres ended with ${code}:\n${log.join('\n')}`)))
     createInterface({ input: server.stderr }).on('line', (line) => {
       if (log.length < 100) log.push(line)
-      if (line.includes('database system is ready to accept connections')) resolve()
+      if (/database system is ready to accept (read-only )?connections/.test(line)) resolve()
     })
   })
   endWithUs(server, path.dirname(data))
   return server
 }
 
-/** Whatever ends this process, SIGKILL too, ends the server and removes its folder: then the watcher's input ends. */
+/** If this process ends, even by SIGKILL, the watcher's input ends, and it stops the server and removes its folder. */
 function endWithUs(server: ChildProcess, folder: string): void {
   const script = 'read -r _; kill -QUIT "$1"; while kill -0 "$1"; do sleep 0.1; done; rm -rf "$2"'
   const watcher = spawn('sh', ['-c', script, 'sh', String(server.pid), folder], {
@@ -104,30 +115,46 @@ function endWithUs(server: ChildProcess, folder: string): void {
   server.once('exit', () => watcher.kill('SIGKILL'))
 }
 
+export interface ThrowawayOptions {
+  /** Settings, as `ssl=on`. */
+  settings?: readonly string[]
+  /** Prepares the data directory before the first start. `run` runs a program as the server's user. */
+  prepare?: (data: string, run: (program: string, args: string[]) => Promise<unknown>) => Promise<void>
+}
+
 /**
- * Makes a data directory of its own and starts a server on it.
- * @throws where PostgreSQL's binaries are missing or do not start: `openThrowawayPostgres` answers null there.
+ * Makes a new data directory and starts a server on it.
+ * @throws if PostgreSQL's binaries are missing or do not start: `openThrowawayPostgres` returns null then
  */
-export async function startThrowawayPostgres(): Promise<ThrowawayPostgres> {
+export async function startThrowawayPostgres({
+  settings = [],
+  prepare = async () => {},
+}: ThrowawayOptions = {}): Promise<ThrowawayPostgres> {
   const binaries = findPostgresBinaries()
   if (binaries === null) throw new Error('there are no binaries initdb and postgres on this machine')
   const folder = await makeScratchFolder('parley-postgres-')
   const user = await serverUser(folder)
   const data = path.join(folder, 'data')
   const options = ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync']
-  await promisify(execFile)(...commandOf(user, path.join(binaries, 'initdb'), options), {
-    ...user.options,
-    cwd: folder,
-  }).catch(async (error) => {
+  const run = (program: string, args: string[]) =>
+    promisify(execFile)(...commandOf(user, program, args), { ...user.options, cwd: folder })
+  try {
+    await run(path.join(binaries, 'initdb'), options)
+    await prepare(data, run)
+  } catch (error) {
     await rm(folder, { recursive: true, force: true })
     throw error
-  })
+  }
   const port = await freePort()
   let server: ChildProcess | null = null
   const postgres: ThrowawayPostgres = {
     url: `postgresql://postgres@127.0.0.1:${port}/postgres`,
     async start() {
-      server ??= await launch(binaries, data, port, user)
+      server ??= await launch({ binaries, data, port, user, more: settings })
+    },
+    async startAsStandby() {
+      await run('touch', [path.join(data, 'standby.signal')])
+      await postgres.start()
     },
     async stop(mode) {
       if (server === null) return
@@ -145,17 +172,20 @@ export async function startThrowawayPostgres(): Promise<ThrowawayPostgres> {
   return postgres
 }
 
-/** Starts one, or null where none can be started: it has been said loudly, and on a CI machine it has thrown. */
-export async function openThrowawayPostgres(): Promise<ThrowawayPostgres | null> {
+/** Starts one, or returns null after a loud report if it cannot; on a CI machine it throws. */
+export async function openThrowawayPostgres(options: ThrowawayOptions = {}): Promise<ThrowawayPostgres | null> {
   try {
-    return await startThrowawayPostgres()
+    return await startThrowawayPostgres(options)
   } catch (error) {
     skipFor(`No PostgreSQL server can be started here: ${messageOf(error)}`)
     return null
   }
 }
 
-/** What a file is skipped by whose every test starts a server: starts one and ends it. Says so, or throws, as `openThrowawayPostgres`. */
+/**
+ * The condition to skip a file in which every test starts a server: starts one and ends it. Reports or throws like
+ * `openThrowawayPostgres`.
+ */
 export async function canStartPostgres(): Promise<boolean> {
   const server = await openThrowawayPostgres()
   await server?.dispose()

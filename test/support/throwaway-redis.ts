@@ -1,21 +1,21 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { freePort } from './free-port.ts'
 import { skipFor } from './skip-for.ts'
 
-/** A Redis server of the test's own, which keeps nothing by itself; what `SAVE` wrote is there after a restart. */
+/** A Redis server, or a Sentinel, for one test, without persistence; data written by `SAVE` survives a restart. */
 export interface ThrowawayRedis {
   /** The same after a restart. */
   url: string
   port: number
-  /** SIGKILL; resolves once it is gone. */
+  /** SIGKILL; resolves once it has ended. */
   kill(): Promise<void>
-  /** SIGSTOP and SIGCONT: connections stand, and nothing answers. */
+  /** SIGSTOP and SIGCONT: connections stay open without responses. */
   freeze(): void
   thaw(): void
   /** Starts it again on the same port; resolves once it accepts connections. */
@@ -24,14 +24,14 @@ export interface ThrowawayRedis {
   dispose(): Promise<void>
 }
 
-/** The server's program, or null where there is none on the PATH. */
+/** The server's program, or null if it is not on the PATH. */
 export function findRedisBinary(): string | null {
   const folders = (process.env.PATH ?? '').split(path.delimiter).filter((folder) => folder !== '')
   const programs = folders.flatMap((folder) => ['redis-server', 'valkey-server'].map((name) => path.join(folder, name)))
   return programs.find((program) => existsSync(program)) ?? null
 }
 
-/** Whether a test can start a Redis server. Says so loudly where it cannot. @throws on a CI machine, where it must. */
+/** Whether a test can start a Redis server. Reports loudly if not. @throws on a CI machine, which must have one */
 export function canStartRedis(): boolean {
   if (findRedisBinary() !== null) return true
   skipFor('No program redis-server or valkey-server on the PATH')
@@ -39,15 +39,15 @@ export function canStartRedis(): boolean {
 }
 
 async function launch(program: string, port: number, folder: string, options: string[]): Promise<ChildProcess> {
-  const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--save', '', '--appendonly', 'no']
-  const server = spawn(program, [...settings, ...options], { cwd: folder, stdio: ['ignore', 'pipe', 'ignore'] })
+  const settings = ['--bind', '127.0.0.1', '--port', String(port), '--dir', folder]
+  const server = spawn(program, [...options, ...settings], { cwd: folder, stdio: ['ignore', 'pipe', 'ignore'] })
   const log: string[] = []
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.once('exit', (code) => reject(new Error(`${program} ended with ${code}:\n${log.join('\n')}`)))
     createInterface({ input: server.stdout }).on('line', (line) => {
       if (log.length < 100) log.push(line)
-      if (line.includes('Ready to accept connections')) resolve()
+      if (/Ready to accept connections|Sentinel ID is/.test(line)) resolve()
     })
   })
   return server
@@ -55,20 +55,27 @@ async function launch(program: string, port: number, folder: string, options: st
 
 /**
  * Starts a server on a free port of the loopback interface. It ends with this process.
- * @throws where there is no program for it: ask `canStartRedis` first.
+ * @throws if its program is missing: call `canStartRedis` first
  */
-export async function startThrowawayRedis(options: string[] = []): Promise<ThrowawayRedis> {
+export async function startThrowawayRedis(
+  options: string[] = [],
+  mode: 'server' | 'sentinel' = 'server',
+): Promise<ThrowawayRedis> {
   const program = findRedisBinary()
   if (program === null) throw new Error('there is no Redis server on this machine')
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-redis-'))
   const port = await freePort()
+  // A Sentinel stores what it learns in its configuration file, which must exist.
+  const configuration = path.join(folder, 'sentinel.conf')
+  if (mode === 'sentinel') await writeFile(configuration, '')
+  const own = mode === 'sentinel' ? [configuration, '--sentinel'] : ['--save', '', '--appendonly', 'no']
   let server: ChildProcess | null = null
   const killWithUs = () => server?.kill('SIGKILL')
   const redis: ThrowawayRedis = {
     url: `redis://127.0.0.1:${port}`,
     port,
     async start() {
-      server ??= await launch(program, port, folder, options)
+      server ??= await launch(program, port, folder, [...own, ...options])
     },
     async kill() {
       if (server === null) return

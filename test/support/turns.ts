@@ -1,10 +1,10 @@
 import type { ModelServer } from './model-server.ts'
 import { forAgent, type ModelAction } from './model-server-script.ts'
 
-/** What an agent does in one run: one generation after the other; after the last it closes with "Done.". */
+/** An agent's actions in one run: one generation after the other; after the last it closes with "Done.". */
 export type Turn = ModelAction[][]
 
-/** Scripts an agent's runs, one turn for each in the order in which they begin. One run too many fails. */
+/** Scripts an agent's runs, one turn for each in their starting order. One run too many fails. */
 export function takesTurns(models: ModelServer, agentName: string, ...turns: Turn[]): void {
   const waiting = [...turns]
   let turn: Turn = []

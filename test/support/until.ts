@@ -1,19 +1,21 @@
-/** What is asked takes from the processor what is waited for needs: so pauses grow by a quarter, up to this. */
-const LONGEST_PAUSE_MS = 20
+/** Polling takes processor time from the awaited work: pauses grow with the wait and with the cost of a poll, up to this. */
+const LONGEST_PAUSE_MS = 100
 
 type Truthy<T> = Exclude<T, null | undefined | false | 0 | ''>
 
 /**
- * Waits for a fact: asks again until the answer is truthy, and gives it back. An answer that throws counts as not yet.
- * @throws after `timeoutMs`, with the question and the last answer, so that a test fails by saying what never became true.
+ * Waits for a condition: polls until the result is truthy, and returns it. A result that throws counts as not yet.
+ * @throws after `timeoutMs`, with the description and the last result, so that a failing test names the missing
+ * condition
  */
 export async function until<T>(
   question: string,
   ask: () => T | Promise<T>,
   { timeoutMs = 60_000, intervalMs = 5 }: { timeoutMs?: number; intervalMs?: number } = {},
 ): Promise<Truthy<T>> {
-  const deadline = Date.now() + timeoutMs
-  for (let pauseMs = intervalMs; ; pauseMs = Math.max(intervalMs, Math.min(pauseMs * 1.25, LONGEST_PAUSE_MS))) {
+  const beginning = performance.now()
+  for (;;) {
+    const askedAt = performance.now()
     let last: unknown
     try {
       const answer = await ask()
@@ -22,7 +24,10 @@ export async function until<T>(
     } catch (error) {
       last = error
     }
-    if (Date.now() > deadline) throw new Error(`it never became true: ${question} (last: ${String(last)})`)
+    const now = performance.now()
+    const waitedMs = now - beginning
+    if (waitedMs > timeoutMs) throw new Error(`it never became true: ${question} (last: ${String(last)})`)
+    const pauseMs = Math.max(intervalMs, Math.min(Math.max(waitedMs / 3, 3 * (now - askedAt)), LONGEST_PAUSE_MS))
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
 }

@@ -1,18 +1,23 @@
 import pino from 'pino'
+import { createVisibility } from '../../src/access/visibility.ts'
+import { createBroker } from '../../src/broker/broker.ts'
+import { readConfig } from '../../src/config.ts'
+import { createPost } from '../../src/flows/post.ts'
+import { createSending } from '../../src/flows/send-message.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { openDatabase } from '../../src/platform/db.ts'
 import type { Platform } from '../../src/platform/platform.ts'
-import { createRealtime } from '../../src/realtime/realtime.ts'
+import type { Message } from '../../src/rules/message.ts'
 import { createAnnouncer } from '../../src/spaces/announcer.ts'
-import { createPosting, type Posting } from '../../src/spaces/posting.ts'
 import { createReplies, type Replies } from '../../src/spaces/replies.ts'
 
-/** Posting and waiting on a database and, where a URL is given, a Redis, without anything that acts on what is posted. */
+/** Posting and waiting on a database and, with a URL, a Redis, without workers or routing. */
 export interface WaitingStack {
   platform: Platform
-  posting: Posting<never>
+  /** Posts as a human. */
+  send(message: { spaceId: string; senderId: string; text: string }): Promise<{ message: Message }>
   replies: Replies
-  /** Spaces with one human and one agent in each. */
+  /** Spaces with one human and one agent each. */
   spaces(count: number): Promise<{ spaceId: string; humanId: string; agentId: string }[]>
   close(): Promise<void>
 }
@@ -22,23 +27,21 @@ export async function openWaitingStack(
   redis: { url: string; prefix: string } | null,
 ): Promise<WaitingStack> {
   const db = await openDatabase({ url: databaseUrl, dataDirectory: '', poolSize: 10 })
-  const realtime = await createRealtime(redis === null ? {} : { redisUrl: redis.url, prefix: redis.prefix })
+  const realtime = await createBroker(redis === null ? {} : { redisUrl: redis.url, prefix: redis.prefix })
   const platform = {
     db,
     log: realtime.log,
     signals: realtime.signals,
     clock: { now: () => Date.now() },
+    config: readConfig({}),
     logger: pino({ level: 'silent' }),
-  } as unknown as Platform // neither jobs nor settings are asked for here
+  } as unknown as Platform // jobs are not needed here
   const announcer = createAnnouncer(platform)
-  const posting = createPosting<never>(platform, announcer, {
-    route: async () => ({ runs: [], async afterCommit() {} }),
-    foresee: async () => null,
-    startedBy: async () => [],
-  })
+  const { post } = createPost(platform)
+  const sending = createSending(platform, { visibility: createVisibility(platform), announcer, post })
   return {
     platform,
-    posting,
+    send: ({ senderId: id, ...input }) => sending.send({ scope: 'HUMAN', id, tokenId: null, expiresAt: null }, input),
     replies: createReplies(platform),
     spaces: (count) => Promise.all(Array.from({ length: count }, () => createSpace(platform))),
     async close() {

@@ -1,31 +1,32 @@
 import { Redis } from 'ioredis'
 import pg from 'pg'
 
-/** What this process has sent to PostgreSQL and Redis, but for what it sends by the clock, however little there is to do. */
+/** The traffic of this process to PostgreSQL and Redis, without its periodic traffic. */
 export interface Sent {
-  /** Statements, BEGIN and COMMIT among them: each is a round trip. */
+  /** Statements, including BEGIN and COMMIT: each is a round trip. */
   statements: number
   transactions: number
-  /** Commands; those that go out together count one by one. */
+  /** Commands; pipelined ones count one by one. */
   commands: number
 }
 
-/** What is due, leases, what processes that died may have left, and pg-boss's own. */
+/** Due jobs, leases, leftovers of dead processes, and pg-boss's own statements. */
 const BY_THE_CLOCK = [
   /^\s*\(SELECT 0 AS source/,
   /^\s*WITH claims AS MATERIALIZED/,
   /^\s*SELECT DISTINCT (r\.\*|w\."spaceId")/,
-  /^\s*SELECT r\.id FROM "Run" r WHERE r\.status = (ANY|'QUEUED')/,
+  /^\s*SELECT r\.id FROM "Run" r WHERE r\.status (IN|= 'QUEUED')/,
   /^\s*SELECT (p\.)?id FROM "Plan"/,
   /"Space"\."deletedAt" IS NOT NULL OFFSET/,
   /^\s*SELECT \* FROM "Entity" WHERE kind = 'HUMAN' AND "goneAt"/,
-  /pgboss\./,
+  /FROM "Notification"/,
+  /pgboss\.|\b(FROM|INTO) job\b/,
 ]
 
 export interface WireCounter {
-  /** So far. */
+  /** The counts so far. */
   sent(): Sent
-  /** Counts no more, and leaves the drivers as they were. */
+  /** Stops counting, and restores the drivers. */
   stop(): void
 }
 

@@ -12,7 +12,7 @@ interface Schema {
   enum?: unknown[]
 }
 
-/** The least that a schema accepts. */
+/** The smallest value that a schema accepts. */
 function leastOf({ type, properties = {}, required = [], items, enum: values }: Schema): unknown {
   if (values !== undefined) return values[0]
   if (type === 'array') return [leastOf(items ?? {})]
@@ -22,7 +22,7 @@ function leastOf({ type, properties = {}, required = [], items, enum: values }: 
 
 const LONG = 'x'.repeat(1_000_000)
 const deep = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
-/** JSON texts that a model could write in the place of any value. */
+/** JSON texts that a model could write instead of any value. */
 const WORST = [
   ...['null', 'true', '-1', '1.5', '1e300', '-1e300', '2147483648', '9223372036854775808', '1e-300'],
   ...['""', '" "', '"\\u0000"', '"spc_\\u0000"', '"run_\\ud800"', '"\\udc00x"', '"agt_nobody"', '"\\u2028\\n\\t"'],
@@ -30,7 +30,7 @@ const WORST = [
   ...[deep(150), deep(3_000), deep(20_000)],
 ]
 
-/** Inputs with the worst in every place of a schema, as JSON texts; and texts that are no input at all. */
+/** Inputs with the worst in every position of a schema, as JSON texts; and texts that are not inputs. */
 function worstInputs(schema: Schema): string[] {
   const least = JSON.stringify(leastOf(schema))
   const MARK = '"the place of the worst"'
@@ -41,7 +41,7 @@ function worstInputs(schema: Schema): string[] {
   return [least, ...WORST, ...broken, ...inside, ...long]
 }
 
-/** The least input, with `<>` in each of the places that the schema names. */
+/** The smallest input, with `<>` in each of the positions that the schema names. */
 function placesOf(schema: Schema): unknown[] {
   const { properties = {}, items } = schema
   if (items !== undefined) return ['<>', ['<>'], ...placesOf(items).map((place) => [place])]
@@ -51,12 +51,12 @@ function placesOf(schema: Schema): unknown[] {
   })
 }
 
-/** Those that wait for somebody would hold the test up. */
+/** Inputs that wait for a reply would delay the test. */
 const isQuick = (name: string, input: string) =>
   name !== 'sendSpaceMessage' || !input.includes('"for":[{"type":"any"') || input.includes('"timeout":0')
 
-// One stack: what is refused is refused by the same statements.
-describe.each(RULE_STACKS.slice(-1))('whatever a model writes as a tool input, on the %s stack', (stack) => {
+// One stack: the statements that refuse inputs are the same.
+describe.each(RULE_STACKS.slice(-1))('any tool input that a model writes, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -68,52 +68,55 @@ describe.each(RULE_STACKS.slice(-1))('whatever a model writes as a tool input, o
   const toolsIn = ({ body }: ModelRequest): { name: string; parameters: Schema }[] =>
     body.tools.map((tool: { function: object }) => tool.function)
 
-  test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'] as const)('each call of a %s tool has a typed result', async (toolset) => {
-    const human = await parley.human('Husam')
-    const agent = await parley.agent('Ada', { toolset, maxSteps: 1000 })
-    const other = await parley.agent('Bob')
-    const space = await parley.space(human, [agent.id, other.id], { routing: 'MENTION_CHAIN' })
-    let tools: ReturnType<typeof toolsIn> = []
-    let waiting: { toolCall: string; input: string }[] = []
-    parley.models.script((request) => {
-      if (!request.instructions.startsWith('You are Ada')) return [{ text: 'Fine.' }]
-      tools = toolsIn(request)
-      // The long ones come last, all at once: every later request of the run carries them.
-      const isShort = (waiting[0]?.input.length ?? 0) < LONG.length
-      const next = waiting.splice(0, isShort ? 60 : 100)
-      return next.length > 0 ? next.map((call) => ({ ...call, chunks: 100_000 })) : [{ text: 'Done.' }]
-    })
-    async function wake() {
-      const { runs } = await parley.app.domain.sending.send(human, {
-        spaceId: space.id,
-        text: 'Go',
-        mentionedAgentId: agent.id,
+  test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'] as const)(
+    'gets a typed result from each call of a %s tool',
+    async (toolset) => {
+      const human = await parley.human('Husam')
+      const agent = await parley.agent('Ada', { toolset, maxSteps: 1000 })
+      const other = await parley.agent('Bob')
+      const space = await parley.space(human, [agent.id, other.id], { routing: 'MENTION_CHAIN' })
+      let tools: ReturnType<typeof toolsIn> = []
+      let waiting: { toolCall: string; input: string }[] = []
+      parley.models.script((request) => {
+        if (!request.instructions.startsWith('You are Ada')) return [{ text: 'Fine.' }]
+        tools = toolsIn(request)
+        // The long ones come last, all at once: every later request of the run contains them.
+        const isShort = (waiting[0]?.input.length ?? 0) < LONG.length
+        const next = waiting.splice(0, isShort ? 60 : 100)
+        return next.length > 0 ? next.map((call) => ({ ...call, chunks: 100_000 })) : [{ text: 'Done.' }]
       })
-      const run = await parley.runWhen(runs[0]?.id ?? '')
-      expect(run).toMatchObject({ error: null, status: 'COMPLETED', attempt: 1 })
-      return callsOf(parley, run.id)
-    }
-    expect(await wake()).toEqual([])
-    const calls: Awaited<ReturnType<typeof wake>> = []
-    for (const { name, parameters } of tools) {
-      const inputs = worstInputs(parameters).filter((input) => isQuick(name, input))
-      waiting = inputs.map((input) => ({ toolCall: name, input }))
-      calls.push(...(await wake()))
-      // Who skips has done with its run.
-      if (name !== 'skip') expect([name, waiting.length]).toEqual([name, 0])
-    }
-    const unclear = calls.filter(({ status, output }) => {
-      const { error } = (output ?? {}) as { error?: { code?: unknown; message?: unknown } }
-      if (status === 'DONE') return error !== undefined
-      return status !== 'FAILED' || typeof error?.message !== 'string' || error.code === 'TOOL_FAILED'
-    })
-    expect(
-      unclear.map(({ toolName, input, output }) => [toolName, JSON.stringify(input).slice(0, 200), output]),
-    ).toEqual([])
-    expect(calls.length).toBeGreaterThan(300)
-  })
+      async function wake() {
+        const { runs } = await parley.app.domain.sending.send(human, {
+          spaceId: space.id,
+          text: 'Go',
+          mentionedAgentId: agent.id,
+        })
+        const run = await parley.runWhen(runs[0]?.id ?? '')
+        expect(run).toMatchObject({ error: null, status: 'COMPLETED', attempt: 1 })
+        return callsOf(parley, run.id)
+      }
+      expect(await wake()).toEqual([])
+      const calls: Awaited<ReturnType<typeof wake>> = []
+      for (const { name, parameters } of tools) {
+        const inputs = worstInputs(parameters).filter((input) => isQuick(name, input))
+        waiting = inputs.map((input) => ({ toolCall: name, input }))
+        calls.push(...(await wake()))
+        // A skip ends the run.
+        if (name !== 'skip') expect([name, waiting.length]).toEqual([name, 0])
+      }
+      const unclear = calls.filter(({ status, output }) => {
+        const { error } = (output ?? {}) as { error?: { code?: unknown; message?: unknown } }
+        if (status === 'DONE') return error !== undefined
+        return status !== 'FAILED' || typeof error?.message !== 'string' || error.code === 'TOOL_FAILED'
+      })
+      expect(
+        unclear.map(({ toolName, input, output }) => [toolName, JSON.stringify(input).slice(0, 200), output]),
+      ).toEqual([])
+      expect(calls.length).toBeGreaterThan(300)
+    },
+  )
 
-  test('an offset beyond all bounds ends at the first attempt', async () => {
+  test('with an offset beyond all bounds ends at the first attempt', async () => {
     const { human, space } = await parley.room()
     parley.models.script(steps([{ toolCall: 'read_messages', input: '{"offset":1e300}' }]))
     const { runs } = await parley.send(human, space.id, 'Read')
@@ -125,19 +128,19 @@ describe.each(RULE_STACKS.slice(-1))('whatever a model writes as a tool input, o
   })
 })
 
-describe('whatever an MCP server lists and answers', () => {
+describe('any listing and response of an MCP server', () => {
   let parley: TestApplication
   let server: McpServer
 
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'embedded', settings: { PARLEY_LOG_LEVEL: 'silent' } })
+    parley = await startApplication({ settings: { PARLEY_LOG_LEVEL: 'silent' } })
   })
   afterAll(async () => {
     await server?.close()
     await parley?.close()
   })
 
-  test('costs at most the tool, never the run', async () => {
+  test('fails at most the tool, never the run', async () => {
     const names = [
       'add\0',
       'half\ud800',

@@ -1,41 +1,25 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { delegateTool } from '../../src/tools/routing/delegate.ts'
-import { delegateToAgentTool } from '../../src/tools/routing/delegate-to-agent.ts'
-import { mentionAgentTool } from '../../src/tools/routing/mention-agent.ts'
-import { skipTool } from '../../src/tools/routing/skip.ts'
-import { getMyRunsTool as getOwnRunsTool } from '../../src/tools/runs/get-my-runs.ts'
-import { stopRunTool } from '../../src/tools/runs/stop-run.ts'
-import { enterSpaceTool } from '../../src/tools/space/enter-space.ts'
-import { readMessagesTool } from '../../src/tools/space/read-messages.ts'
-import { sendMessageTool } from '../../src/tools/space/send-message.ts'
-import { getMyRunsTool } from '../../src/tools/space-tools/get-my-runs.ts'
-import { readSpaceMessagesTool } from '../../src/tools/space-tools/read-space-messages.ts'
-import { sendSpaceMessageTool } from '../../src/tools/space-tools/send-space-message.ts'
+import type { Toolset } from '../../src/generated/prisma/client.ts'
+import { TOOLS as DEFINED } from '../../src/tools/built-in-tools.ts'
+import { toolOf } from '../../src/tools/define-tool.ts'
 import type { Tool } from '../../src/tools/tool.ts'
 
-/** The tools' definitions as the design documents give them, made definite; the words of their descriptions are not ours. */
+/** The tools' definitions from the design documents, made precise; their descriptions are not compared. */
 const DEFINITIONS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'definitions.json'), 'utf8')) as {
   name: string
   inputSchema: unknown
 }[]
 
-const nothing = {} as never
-const TOOLS: Tool[] = [
-  readSpaceMessagesTool(nothing),
-  sendSpaceMessageTool(nothing),
-  delegateToAgentTool(nothing),
-  getMyRunsTool(nothing, nothing, nothing),
-  getOwnRunsTool(nothing, nothing),
-  stopRunTool(nothing, nothing),
-  mentionAgentTool(nothing, false),
-  delegateTool(nothing, false),
-  enterSpaceTool(nothing, 50),
-  sendMessageTool(nothing),
-  readMessagesTool(nothing),
-  skipTool(nothing, 'PERSISTENT'),
-]
+/** All tools of a toolset. */
+function toolsIn(toolset: Toolset): Tool[] {
+  const input = { scene: { agent: { toolset, mind: 'PERSISTENT' }, spaces: [] }, speech: { composite: {} } } as never
+  const parts = {} as never
+  return DEFINED[toolset].flatMap(({ names, create }) => toolOf({ names, create }, parts, input) ?? [])
+}
+
+const TOOLS = [...toolsIn('ACTIVE_SPACE'), ...toolsIn('SPACE_TOOLS')]
 
 /** A schema without its descriptions. */
 function bare(schema: unknown): unknown {
@@ -61,7 +45,7 @@ describe('the definitions of the tools', () => {
     )
   })
 
-  test.each(TOOLS)('$name and each of its fields is described', ({ description, inputSchema }) => {
+  test.each(TOOLS)('$name and each of its fields has a description', ({ description, inputSchema }) => {
     expect(description.length).toBeGreaterThan(40)
     const fields = JSON.stringify(bare(inputSchema)).match(/"type":/g)?.length ?? 0
     expect(descriptionsIn(inputSchema).length).toBeGreaterThanOrEqual(Math.min(fields - 2, 1))

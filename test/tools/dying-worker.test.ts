@@ -7,7 +7,7 @@ import { type Thinking, thinkingOn } from '../support/thinking.ts'
 const lastResult = ({ messages }: ModelRequest) =>
   JSON.parse(messages.findLast(({ role }) => role === 'tool')?.text ?? 'null')
 
-describe.each(RULE_STACKS)('what an agent does while its worker loses the database, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the tool calls of an agent whose worker loses the database, on the %s stack', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
 
@@ -21,7 +21,7 @@ describe.each(RULE_STACKS)('what an agent does while its worker loses the databa
 
   const db = () => parley.app.platform.db.prisma
 
-  /** The first time that the result of a call named in `deaths` is journaled, the database breaks off. */
+  /** The first time that the result of a call named in `deaths` is journaled, the database breaks the connection. */
   async function failJournalOnce() {
     await db().$executeRawUnsafe('CREATE TABLE deaths ("toolName" text PRIMARY KEY)')
     await db().$executeRawUnsafe('CREATE SEQUENCE died')
@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('what an agent does while its worker loses the databa
     await db().$executeRawUnsafe("SELECT setval('died', 1, false)")
   }
 
-  /** One call of a run whose worker breaks off between the tool's work and the journal. */
+  /** One call of a run whose worker loses the database between the tool's work and the journal. */
   async function callOnce(agent: { id: string }, toolCall: string, input: object) {
     const human = await parley.human('Husam')
     const space = await parley.space(human, [agent.id])
@@ -53,7 +53,7 @@ describe.each(RULE_STACKS)('what an agent does while its worker loses the databa
 
   const { STATELESS, PERSISTENT } = { STATELESS: 'STATELESS', PERSISTENT: 'PERSISTENT' } as const
 
-  test.each([STATELESS, PERSISTENT])('a goal is set once, by a %s mind', async (mind) => {
+  test.each([STATELESS, PERSISTENT])('a %s agent sets a goal once', async (mind) => {
     const agent = await parley.agent('Ada', { mind })
     const result = await callOnce(agent, 'set_goals', { goals: [{ description: 'Ship it.' }] })
     const goals = await db().goal.findMany({ where: { agentId: agent.id } })
@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('what an agent does while its worker loses the databa
     expect(result).toMatchObject({ success: true, goals: [{ id: goals[0]?.id }] })
   })
 
-  test('a plan is due the given time after the call that the model got an answer to, and has one job', async () => {
+  test('a plan is due the given time after the successful call, and has one job', async () => {
     const agent = await parley.agent('Ada')
     const plans = [{ name: 'Look again', instruction: 'Look.', afterSeconds: 3600 }]
     const result = await callOnce(agent, 'set_plans', { plans })
@@ -72,7 +72,7 @@ describe.each(RULE_STACKS)('what an agent does while its worker loses the databa
     expect(jobs).toHaveLength(1)
   })
 
-  test('what is removed is told as removed', async () => {
+  test('removed objects are returned as removed', async () => {
     const agent = await parley.agent('Ada')
     const [goal] = await parley.app.domain.goals.set(agent.id, [{ description: 'Rest.' }])
     await parley.app.domain.memories.set(agent.id, [{ key: 'city', value: 'Paris' }])
@@ -82,20 +82,20 @@ describe.each(RULE_STACKS)('what an agent does while its worker loses the databa
     expect(await callOnce(agent, 'delete_plans', { names: ['Report'] })).toMatchObject({ deleted: ['Report'] })
   })
 
-  test('a run that it stopped is told as stopped', async () => {
+  test('a run that the agent stopped is returned as stopped', async () => {
     const agent = await parley.agent('Ada')
     const human = await parley.human('Husam')
     const space = await parley.space(human, [agent.id])
     parley.models.script(() => [{ hang: true }])
     const { runs } = await parley.send(human, space.id, 'Take your time')
     const runId = runs[0]?.id ?? ''
-    // Not only RUNNING: its request comes after that, and would be answered by the script of the next run.
+    // Not only RUNNING: its request comes after that, and would get the script of the next run.
     await parley.models.request(() => true)
     expect(await callOnce(agent, 'stop_run', { runId })).toEqual({ success: true, runId, status: 'canceled' })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'CANCELED' })
   })
 
-  test('what the domain refuses is a result, and nothing of the call stays', async () => {
+  test('a refusal of the domain is a result, and the call writes nothing', async () => {
     const agent = await parley.agent('Ada')
     const human = await parley.human('Husam')
     const space = await parley.space(human, [agent.id])

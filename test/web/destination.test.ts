@@ -27,7 +27,7 @@ test.each([
   ['/runs/run_1', null],
   ['#msg_3', null],
   ['https://parley.example/runs', null],
-])('%j leads away from here to %j', (address, elsewhere) => {
+])('%j leads to %j outside', (address, elsewhere) => {
   expect(destinationOf(address, PAGE)?.elsewhere).toBe(elsewhere)
 })
 
@@ -41,7 +41,7 @@ test.each([
   'blob:https://parley.example/1',
   'https://',
   'https://a b',
-])('%j is no link', (address) => {
+])('%j is not a link', (address) => {
   expect(destinationOf(address, PAGE)).toBeNull()
 })
 

@@ -9,7 +9,7 @@ function nested(levels: number, wrap: (inner: unknown) => unknown): unknown {
 }
 
 describe('JSON as text', () => {
-  test('is what JSON.stringify writes, where it is within the limits', () => {
+  test('equals JSON.stringify within the limits', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const { text, isCut } = jsonText(value)
@@ -36,7 +36,7 @@ describe('JSON as text', () => {
     expect(text).toContain('…')
   })
 
-  test('two values are compared whatever their depth', () => {
+  test('two values are compared at any depth', () => {
     const deep = () => nested(10_000, (inner) => ({ a: [inner] }))
     expect(isSameJson(deep(), deep())).toBe(true)
     expect(

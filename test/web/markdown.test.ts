@@ -1,16 +1,20 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { LIMITS, type MarkdownNode, parseMarkdown } from '../../web/ui/markdown-tree.ts'
+import { runsOf } from '../support/effort.ts'
 
 const LENGTH = 32_000
-/** Of the processor, since a busy machine takes longer: above the 60 ms of parsing, for the collector of garbage and the compiler. */
+/**
+ * Processor time, since a busy machine takes longer: above the 60 ms of parsing, for garbage collection and
+ * compilation.
+ */
 const MOST_CPU_MS = 400
 
 const filled = (piece: string) => piece.repeat(Math.ceil(LENGTH / piece.length)).slice(0, LENGTH)
 const halves = (first: string, second: string) =>
   filled(first).slice(0, LENGTH / 2) + filled(second).slice(0, LENGTH / 2)
 
-/** What a text becomes, as short markup. */
+/** The rendered text, as short markup. */
 function markupOf(text: string): string {
   const { blocks } = parseMarkdown(text)
   return blocks === null ? 'plain' : blocks.map(markup).join('')
@@ -77,7 +81,7 @@ describe('markdown', () => {
       '| a | b |\n|--|:-:|\n| 1 | 2 |',
       '<table><thead><tr><th>a</th><th align=center>b</th></tr></thead><tbody><tr><td>1</td><td align=center>2</td></tr></tbody></table>',
     ],
-  ])('%j is read', (text, expected) => {
+  ])('%j is parsed', (text, expected) => {
     expect(markupOf(text)).toBe(expected)
   })
 
@@ -89,7 +93,7 @@ describe('markdown', () => {
     ['emphasis in emphasis', halves('*a ', ' a*'), 'DEEP'],
     ['a table of thousands of columns', `|${'a|'.repeat(8000)}\n|${'-|'.repeat(8000)}`, 'MANY'],
     [
-      'a table whose empty rows are filled up',
+      'a table with empty rows is completed',
       `|${'a|'.repeat(3000)}\n|${'-|'.repeat(3000)}\n${'|\n'.repeat(9000)}`,
       'MANY',
     ],
@@ -154,7 +158,7 @@ describe('markdown', () => {
       ],
       ...['*_~~', '.a-', '* * ', 'a\u0301\u0302', '\u202e*', '[a][b] [b]: c\n\n', '-+*', '|-', '|\n', '1.\n', '-\n\n '],
     ].map((piece) => [piece]),
-  )('32,000 characters of %j are parsed or given up in time', (piece) => {
+  )('32,000 characters of %j are parsed or abandoned in time', (piece) => {
     expectWithinLimits(filled(piece))
   })
 
@@ -164,11 +168,11 @@ describe('markdown', () => {
     ['lists that go in step by step', Array.from({ length: 220 }, (_, at) => `${' '.repeat(at * 2)}- a`).join('\n')],
     ['a destination of brackets', `[a](${'('.repeat(LENGTH)}`],
     ['a reference that is used everywhere', `[b]: c\n\n${filled('[a][b] ')}`],
-  ])('%s are parsed or given up in time', (_, text) => {
+  ])('%s are parsed or abandoned in time', (_, text) => {
     expectWithinLimits(text)
   })
 
-  test('any text of marks is parsed or given up in time, within the limits of nodes and depth', () => {
+  test('any text is parsed or given up in time, within the limits of nodes and depth', () => {
     const marks = [...'>-+*_~`[]()!<>&|#:=\\"\'. \n\t1aé'].concat(
       '\n\n',
       '> ',
@@ -189,10 +193,10 @@ describe('markdown', () => {
         .slice(0, LENGTH),
     )
     const mixed = fc.array(piece, { maxLength: 300 }).map((pieces) => pieces.join(''))
-    fc.assert(fc.property(fc.oneof(long, mixed), expectWithinLimits), { numRuns: 150 })
+    fc.assert(fc.property(fc.oneof(long, mixed), expectWithinLimits), { numRuns: runsOf({ usual: 40, nightly: 1000 }) })
   })
 
-  test('a text that a model writes on purpose stays formatted at the longest that a message may be', () => {
+  test('the longest message of ordinary Markdown stays formatted', () => {
     const section =
       '## Head\n\nSome **bold** text with `code`, a [link](https://a.example) and https://b.example/c.\n\n- one\n- two\n\n'
     expect(parseMarkdown(filled(section), { timeMs: 5000 }).limit).toBeNull()

@@ -2,13 +2,13 @@ import { useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
-import { Avatar } from '../ui/avatar.tsx'
 import { Button } from '../ui/button.tsx'
-import { Icon } from '../ui/icons.tsx'
 import { isSameJson } from '../ui/json-text.ts'
 import { Refused } from '../ui/notice.tsx'
-import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
+import { callsLike, DecideAlike } from './decide-alike.tsx'
+import { Decisions } from './decisions.tsx'
+import { GrantForm } from './grant-form.tsx'
 import { InputForm } from './input-form.tsx'
 import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL } from './operations.ts'
 
@@ -22,46 +22,21 @@ export function ApprovalView({ call }: { call: ToolCall }) {
   const approved = decisions.filter(({ approve, counts }) => approve && counts).length
   return (
     <div className="approval">
-      <p className="approval-state">
-        <Status of={state} />
-        {state === 'PENDING' && (
-          <span className="note">
-            {approved} of {quorum} {quorum === 1 ? 'approval' : 'approvals'}
-            {!mayDecide && approvers.length > 0 && `, requested from ${approvers.map(({ name }) => name).join(', ')}`}
-            {approval.escalatedAt !== null && ', escalated'}
-          </span>
-        )}
-      </p>
+      {state === 'PENDING' && (
+        <p className="note">
+          {approved} of {quorum} {quorum === 1 ? 'approval' : 'approvals'}
+          {!mayDecide && approvers.length > 0 && `, requested from ${approvers.map(({ name }) => name).join(', ')}`}
+          {approval.escalatedAt !== null && ', escalated'}
+        </p>
+      )}
       <Decisions decisions={decisions} />
       {state === 'PENDING' && mayDecide && <DecideForm call={call} approval={approval} />}
     </div>
   )
 }
 
-function Decisions({ decisions }: { decisions: Approval['decisions'] }) {
-  if (decisions.length === 0) return null
-  return (
-    <ul className="decisions">
-      {decisions.map(({ human, approve, reason, at, counts }) => (
-        <li key={`${human.id} ${at}`} className={counts ? '' : 'lapsed'}>
-          <Avatar entity={{ ...human, kind: 'HUMAN' }} size={22} />
-          <span className={approve ? 'good' : 'bad'}>
-            <Icon name={approve ? 'check' : 'cross'} size={14} />
-          </span>
-          <span className="grow">
-            <b>{human.name}</b> {approve ? 'approved' : 'denied'}
-            {reason !== null && <q dir="auto">{reason}</q>}
-            {!counts && <span className="note"> (for an earlier input)</span>}
-          </span>
-          <Moment at={at} />
-        </li>
-      ))}
-    </ul>
-  )
-}
-
 function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) {
-  const { connection } = useSession()
+  const { connection, viewer } = useSession()
   const [reason, setReason] = useState('')
   // The edited input, with the digest from when editing began, so that a concurrent edit causes a conflict.
   const [edited, setEdited] = useState<{ input: unknown; inputDigest: string } | null>(null)
@@ -71,7 +46,12 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
     payloadOf((await connection.ask(DECIDE_TOOL_CALL, { input })).decideToolCall, 'DecideToolCallPayload')
     setEdited(null)
   })
+  const [mode, setMode] = useState<'ONE' | 'ALL' | 'GRANT'>('ONE')
+  const alike = callsLike(call, viewer.pendingToolCalls)
   const schema = call.inputSchema
+  const back = () => setMode('ONE')
+  if (mode === 'GRANT') return <GrantForm call={call} onBack={back} />
+  if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
       <InputForm
@@ -103,6 +83,14 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
       {schema !== null && (
         <Button look="quiet" onClick={() => setEdited({ input: call.input, inputDigest: approval.inputDigest })}>
           Edit first…
+        </Button>
+      )}
+      <Button look="quiet" onClick={() => setMode('GRANT')}>
+        Allow calls like this…
+      </Button>
+      {alike.length > 1 && (
+        <Button look="quiet" onClick={() => setMode('ALL')}>
+          Decide all {alike.length} like this…
         </Button>
       )}
       <Refused error={decide.error} />
@@ -151,4 +139,15 @@ export function verdictOf({ output, answeredBy }: ToolCall): 'APPROVED' | 'DENIE
   if (answeredBy === null) return null
   if (isSameJson(output, { approved: true })) return 'APPROVED'
   return isSameJson(output, { approved: false }) ? 'DENIED' : null
+}
+
+const UNAPPROVED = ['PENDING', 'DENIED', 'EXPIRED', 'CANCELED']
+
+/** Returns the one state of a call to show: that of its approval until it is approved, then what became of it. */
+export function stateOf(call: ToolCall): string {
+  const { approval, status } = call
+  if (approval !== null && UNAPPROVED.includes(approval.state)) {
+    return approval.state === 'PENDING' ? 'NEEDS_APPROVAL' : approval.state
+  }
+  return verdictOf(call) ?? status
 }

@@ -65,7 +65,7 @@ const hasSmallKeywords = (schema: Schema) =>
 
 type Part = [schema: unknown, value: unknown]
 
-/** Returns the schemas that a form of `schema` shows or checks, each with its value. */
+/** Returns the schemas that a form of `graphql` shows or checks, each with its value. */
 function partsOf(schema: Schema, data: unknown): Part[] {
   const lists = LISTS.map((keyword) => schema[keyword]).filter(Array.isArray)
   const maps = MAPS.map((keyword) => schema[keyword]).filter(isObject)

@@ -9,11 +9,14 @@ import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
+import { GrantsToDecide } from './grants.tsx'
+import { useGrantsToDecideCount } from './use-grants.ts'
 
 /** Every call that waits for the viewer, in all spaces. */
 export function WaitingPage() {
   const { viewer } = useSession()
   const calls = viewer.pendingToolCalls
+  const grantCount = useGrantsToDecideCount()
   return (
     <>
       <PageHead
@@ -25,7 +28,8 @@ export function WaitingPage() {
         <NotifyButton />
       </PageHead>
       <div className="page-scroll">
-        {calls.length === 0 ? (
+        <GrantsToDecide />
+        {calls.length === 0 && grantCount === 0 ? (
           <Empty icon="check" title="Nothing is waiting for you">
             <p>When an agent in any of your spaces needs an approval or an answer, its request appears here.</p>
           </Empty>

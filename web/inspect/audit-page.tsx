@@ -13,11 +13,19 @@ import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
 import { type AuditEntry, addressOf, detailsOf, idsIn, isId, type Named, nameOf, wordsOfDeed } from './deeds.ts'
+import { FailedJobs } from './failed-jobs.tsx'
 import { AUDIT_LOG, MUTATIONS, NAMES } from './operations.ts'
 
 const EVERY_MS = 5000
 /** Audited actions that are not mutations. */
-const OTHER_ACTIONS = ['redeemInvitation', 'tool:stop_run', 'tool:send_message', 'tool:set_memories', 'tool:set_goals']
+const OTHER_ACTIONS = [
+  'redeemInvitation',
+  'redeemStartLink',
+  'tool:stop_run',
+  'tool:send_message',
+  'tool:set_memories',
+  'tool:set_goals',
+]
 
 interface Filter {
   action: string | null
@@ -41,6 +49,7 @@ export function AuditPage() {
     <>
       <PageHead title="Audit log" note="Who changed what, and what was refused, newest first" />
       <div className="page-scroll">
+        <FailedJobs />
         <div className="filters">
           <ActionField action={filter.action} onAction={onAction} />
           {isNarrowed && (

@@ -139,3 +139,32 @@ export const USAGE = graphql(`
     }
   }
 `)
+
+export const FAILED_JOBS = graphql(`
+  query ConsoleFailedJobs($after: String) {
+    failedJobs(first: 50, after: $after) {
+      edges { node { id name subjectId attempts error failedAt } }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+`)
+
+export const RETRY_JOB = graphql(`
+  mutation ConsoleRetryJob($id: ID!) {
+    retryJob(input: { id: $id }) {
+      __typename
+      ... on RetryJobPayload { retriedJobId }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const DELETE_JOB = graphql(`
+  mutation ConsoleDeleteJob($id: ID!) {
+    deleteJob(input: { id: $id }) {
+      __typename
+      ... on DeleteJobPayload { deletedJobId }
+      ... on Error { message code }
+    }
+  }
+`)

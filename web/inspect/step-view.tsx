@@ -1,5 +1,6 @@
 import { memo } from 'react'
 import type { RunStep } from '../../client/index.ts'
+import { stateOf } from '../decide/approval-view.tsx'
 import { CallValue, plainCall } from '../talk/call-card.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -40,7 +41,7 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
             <header>
               <Icon name="wrench" size={16} />
               <code>{call.toolName}</code>
-              <Status of={call.status} />
+              <Status of={stateOf(call)} />
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
             <CallValue label="Input" value={call.input} />

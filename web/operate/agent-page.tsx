@@ -4,6 +4,7 @@ import { Link, useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
+import { Grants } from '../decide/grants.tsx'
 import { RunList } from '../inspect/runs-page.tsx'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
@@ -61,6 +62,7 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
         <Tabs.Root className="tabbed" value={tab ?? 'runs'} onValueChange={(next) => go(`/agents/${agentId}/${next}`)}>
           <Tabs.List className="tabs">
             <Tabs.Tab value="runs">Runs</Tabs.Tab>
+            <Tabs.Tab value="grants">Grants</Tabs.Tab>
             {isAdmin && <Tabs.Tab value="settings">Settings</Tabs.Tab>}
             {isAdmin && <Tabs.Tab value="tools">Tools</Tabs.Tab>}
             {isAdmin && <Tabs.Tab value="mind">Memory</Tabs.Tab>}
@@ -70,6 +72,11 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
           <Tabs.Panel value="runs">
             <Boundary what="list of runs">
               <RunList filter={{ agentId }} />
+            </Boundary>
+          </Tabs.Panel>
+          <Tabs.Panel value="grants">
+            <Boundary what="list of grants">
+              <Grants agentId={agentId} heading="h2" />
             </Boundary>
           </Tabs.Panel>
           {agent.internals !== null && <AdminPanels agent={agent} />}

@@ -5,6 +5,7 @@ import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { AreaField, Form, numberIn, TextField, textIn } from '../ui/field.tsx'
 import { jsonIn } from './json-input.ts'
+import { ModelField } from './model-field.tsx'
 import { UPDATE_AGENT } from './operations.ts'
 
 /** Edits an agent's instructions and model settings. */
@@ -43,7 +44,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
     <Form label="Settings" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
       <div className="columns">
         <TextField label="Name" name="name" defaultValue={agent.name} required maxLength={200} />
-        <TextField label="Model" name="model" defaultValue={agent.model} required />
+        <ModelField label="Model" name="model" defaultValue={agent.model} required />
       </div>
       <TextField label="Description" name="description" defaultValue={agent.description ?? ''} />
       <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={10} required />

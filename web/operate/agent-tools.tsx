@@ -1,6 +1,11 @@
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { payloadOf } from '../../client/index.ts'
-import type { ConsoleAgentSettingsFragment, ConsoleToolFragment, ToolExecution } from '../../generated/graphql.ts'
+import type {
+  ConsoleAgentSettingsFragment,
+  ConsoleToolFragment,
+  ToolExecution,
+  ToolInput,
+} from '../../generated/graphql.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
@@ -8,9 +13,13 @@ import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, numberIn, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Json } from '../ui/json.tsx'
 import { Empty, Refused } from '../ui/notice.tsx'
+import { HeaderFields, headersIn } from './header-fields.tsx'
 import { jsonIn } from './json-input.ts'
 import { McpServers } from './mcp-servers.tsx'
+import { OpenApi } from './open-api.tsx'
 import { UPDATE_AGENT } from './operations.ts'
+import { policyInputOf } from './policy-input.ts'
+import { ToolTrial } from './tool-trial.tsx'
 
 type Tool = ConsoleToolFragment
 type Agent = ConsoleAgentSettingsFragment
@@ -22,15 +31,26 @@ const EXECUTIONS = [
   ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
 
+const METHODS = [
+  ['', 'POST of the whole input'],
+  ['GET', 'GET'],
+  ['POST', 'POST'],
+  ['PUT', 'PUT'],
+  ['PATCH', 'PATCH'],
+  ['DELETE', 'DELETE'],
+] as const
+
 /** The agent's custom tools and MCP servers. */
 export function AgentTools({ agent }: { agent: Agent }) {
   const { connection } = useSession()
   const [edited, setEdited] = useState<Tool | 'new' | null>(null)
+  const [isImporting, setImporting] = useState(false)
   const tools = agent.internals?.tools ?? []
   const save = useDo(async (next: object) => {
     const made = await connection.ask(UPDATE_AGENT, { input: { id: agent.id, ...next } })
     payloadOf(made.updateAgent, 'UpdateAgentPayload')
     setEdited(null)
+    setImporting(false)
   })
   const keep = (others: Tool[], more: object[] = []) => save.start({ tools: [...others.map(inputOf), ...more] })
   return (
@@ -38,6 +58,9 @@ export function AgentTools({ agent }: { agent: Agent }) {
       <section className="block">
         <div className="block-head">
           <h2>Tools</h2>
+          <Button icon="plus" onClick={() => setImporting(true)}>
+            From OpenAPI
+          </Button>
           <Button icon="plus" onClick={() => setEdited('new')}>
             New tool
           </Button>
@@ -70,9 +93,21 @@ export function AgentTools({ agent }: { agent: Agent }) {
             </li>
           ))}
         </ul>
-        <Refused error={edited === null ? save.error : null} />
+        <Refused error={edited === null && !isImporting ? save.error : null} />
       </section>
-      <McpServers agent={agent} onSave={(mcpServers) => save.start({ mcpServers })} />
+      <McpServers
+        agentId={agent.id}
+        servers={agent.internals?.mcpServers ?? []}
+        onSave={(mcpServers) => save.start({ mcpServers })}
+      />
+      <Dialog title="Tools from OpenAPI" open={isImporting} onOpenChange={setImporting}>
+        <OpenApi
+          taken={tools.map(({ name }) => name)}
+          isBusy={save.isBusy}
+          error={save.error}
+          onSave={(made) => keep(tools, made)}
+        />
+      </Dialog>
       <Dialog
         title={edited === 'new' ? 'New tool' : 'Edit tool'}
         open={edited !== null}
@@ -84,7 +119,7 @@ export function AgentTools({ agent }: { agent: Agent }) {
           error={save.error}
           onSave={(tool) =>
             keep(
-              tools.filter((one) => one !== edited),
+              tools.filter(({ name }) => edited === null || edited === 'new' || name !== edited.name),
               [tool],
             )
           }
@@ -100,23 +135,6 @@ export function AgentTools({ agent }: { agent: Agent }) {
  */
 function inputOf({ headerNames: _, approval, ...tool }: Tool) {
   return { ...tool, approval: approval === null ? null : policyInputOf(approval) }
-}
-
-function policyInputOf({
-  quorum,
-  expiresInSeconds,
-  escalateAfterSeconds,
-  approvers,
-  escalateTo,
-}: NonNullable<Tool['approval']>) {
-  return {
-    quorum,
-    expiresInSeconds,
-    approverIds: approvers?.map(({ id }) => id) ?? null,
-    ...(escalateAfterSeconds === null
-      ? {}
-      : { escalateAfterSeconds, escalateToIds: escalateTo?.map(({ id }) => id) ?? [] }),
-  }
 }
 
 /** Returns the approval policy of the form; null if no approval is required. */
@@ -135,116 +153,135 @@ interface ToolFormProps {
   tool: Tool | null
   isBusy: boolean
   error: ReturnType<typeof useDo>['error']
-  onSave(tool: object): void
+  onSave(tool: ToolInput): void
 }
 
 function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
   const [failure, setFailure] = useState<ToolFormProps['error']>(null)
   const [execution, setExecution] = useState<ToolExecution>(tool?.execution ?? 'SPACE')
+  const box = useRef<HTMLDivElement>(null)
+  /** @throws ParleyError if a field cannot be read */
+  const toolIn = (values: FormData): ToolInput => {
+    const headers = execution === 'HTTP' ? headersIn(values) : undefined
+    return {
+      name: textIn(values, 'name') ?? '',
+      description: textIn(values, 'description') ?? '',
+      execution,
+      inputSchema: jsonIn(values, 'inputSchema', 'The input schema'),
+      approval: policyIn(values, tool?.approval ?? null),
+      resultSchema:
+        execution === 'SPACE' || execution === 'EXTERNAL' ? jsonIn(values, 'resultSchema', 'The result schema') : null,
+      url: execution === 'HTTP' ? textIn(values, 'url') : null,
+      method: execution === 'HTTP' ? textIn(values, 'method') : null,
+      timeoutMs: numberIn(values, 'timeoutMs'),
+      visible: execution === 'SPACE' ? true : values.get('visible') === 'on',
+      alwaysAsk: tool?.alwaysAsk ?? false,
+      mayReceiveConfidential: tool?.mayReceiveConfidential ?? false,
+      ...(headers === undefined ? {} : { headers }),
+    }
+  }
   const submit = (values: FormData) => {
     setFailure(null)
     try {
-      const headers = jsonIn(values, 'headers', 'Headers')
-      onSave({
-        name: textIn(values, 'name'),
-        description: textIn(values, 'description') ?? '',
-        execution,
-        inputSchema: jsonIn(values, 'inputSchema', 'The input schema'),
-        approval: policyIn(values, tool?.approval ?? null),
-        resultSchema:
-          execution === 'SPACE' || execution === 'EXTERNAL'
-            ? jsonIn(values, 'resultSchema', 'The result schema')
-            : null,
-        url: execution === 'HTTP' ? textIn(values, 'url') : null,
-        timeoutMs: numberIn(values, 'timeoutMs'),
-        visible: execution === 'SPACE' ? true : values.get('visible') === 'on',
-        ...(headers === null ? {} : { headers }),
-      })
+      onSave(toolIn(values))
     } catch (thrown) {
       setFailure(thrown as ToolFormProps['error'])
     }
   }
   return (
-    <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
-      <TextField label="Name" name="name" defaultValue={tool?.name} required pattern="[A-Za-z0-9_\-]{1,64}" />
-      <AreaField
-        label="Description for the model"
-        name="description"
-        defaultValue={tool?.description}
-        rows={2}
-        required
-      />
-      <SelectField
-        label="Execution"
-        name="execution"
-        value={execution}
-        onChange={(event) => setExecution(event.target.value as ToolExecution)}
-        options={EXECUTIONS}
-      />
-      {execution === 'HTTP' && <TextField label="URL" name="url" type="url" defaultValue={tool?.url ?? ''} required />}
-      {execution === 'HTTP' && (
+    <div ref={box}>
+      <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
+        <TextField label="Name" name="name" defaultValue={tool?.name} required pattern="[A-Za-z0-9_\-]{1,64}" />
         <AreaField
-          label="Headers"
-          name="headers"
+          label="Description for the model"
+          name="description"
+          defaultValue={tool?.description}
           rows={2}
-          hint="JSON object of names and values. Stored encrypted and never shown again. Empty: the current headers stay."
+          required
         />
-      )}
-      <AreaField
-        label="Input schema"
-        name="inputSchema"
-        rows={7}
-        required
-        spellCheck={false}
-        defaultValue={JSON.stringify(
-          tool?.inputSchema ?? { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] },
-          null,
-          2,
+        <SelectField
+          label="Execution"
+          name="execution"
+          value={execution}
+          onChange={(event) => setExecution(event.target.value as ToolExecution)}
+          options={EXECUTIONS}
+        />
+        {execution === 'HTTP' && (
+          <TextField label="URL" name="url" type="url" defaultValue={tool?.url ?? ''} required />
         )}
-      />
-      <TextField
-        label="Timeout in milliseconds"
-        name="timeoutMs"
-        type="number"
-        min={1}
-        defaultValue={tool?.timeoutMs ?? ''}
-        placeholder="server default"
-      />
-      {(execution === 'SPACE' || execution === 'EXTERNAL') && (
+        {execution === 'HTTP' && (
+          <SelectField
+            label="Request"
+            name="method"
+            defaultValue={tool?.method ?? ''}
+            options={METHODS}
+            hint="With a method, inputs that the URL names are part of it: …/pets/{id}{?limit}."
+          />
+        )}
+        {execution === 'HTTP' && <HeaderFields stored={tool?.headerNames ?? []} />}
         <AreaField
-          label="Result schema"
-          name="resultSchema"
-          rows={3}
+          label="Input schema"
+          name="inputSchema"
+          rows={7}
+          required
           spellCheck={false}
-          defaultValue={tool?.resultSchema == null ? '' : JSON.stringify(tool.resultSchema, null, 2)}
-          hint="JSON Schema of the answer, which people see as a form. Empty: any answer is accepted."
-        />
-      )}
-      <div className="columns">
-        <TextField
-          label="Approvals that each call needs"
-          name="quorum"
-          type="number"
-          min={0}
-          max={50}
-          defaultValue={tool?.approval?.quorum ?? ''}
-          placeholder="none"
+          defaultValue={JSON.stringify(
+            tool?.inputSchema ?? {
+              type: 'object',
+              properties: { question: { type: 'string' } },
+              required: ['question'],
+            },
+            null,
+            2,
+          )}
         />
         <TextField
-          label="Seconds to approve"
-          name="expiresInSeconds"
+          label="Timeout in milliseconds"
+          name="timeoutMs"
           type="number"
           min={1}
-          defaultValue={tool?.approval?.expiresInSeconds ?? ''}
+          defaultValue={tool?.timeoutMs ?? ''}
           placeholder="server default"
         />
-      </div>
-      {execution !== 'SPACE' && (
-        <label className="choice">
-          <input type="checkbox" name="visible" defaultChecked={tool?.visible ?? false} />
-          <span>Show calls in the space</span>
-        </label>
+        {(execution === 'SPACE' || execution === 'EXTERNAL') && (
+          <AreaField
+            label="Result schema"
+            name="resultSchema"
+            rows={3}
+            spellCheck={false}
+            defaultValue={tool?.resultSchema == null ? '' : JSON.stringify(tool.resultSchema, null, 2)}
+            hint="JSON Schema of the answer, which people see as a form. Empty: any answer is accepted."
+          />
+        )}
+        <div className="columns">
+          <TextField
+            label="Approvals that each call needs"
+            name="quorum"
+            type="number"
+            min={0}
+            max={50}
+            defaultValue={tool?.approval?.quorum ?? ''}
+            placeholder="none"
+          />
+          <TextField
+            label="Seconds to approve"
+            name="expiresInSeconds"
+            type="number"
+            min={1}
+            defaultValue={tool?.approval?.expiresInSeconds ?? ''}
+            placeholder="server default"
+          />
+        </div>
+        {execution !== 'SPACE' && (
+          <label className="choice">
+            <input type="checkbox" name="visible" defaultChecked={tool?.visible ?? false} />
+            <span>Show calls in the space</span>
+          </label>
+        )}
+      </Form>
+      {(execution === 'HTTP' || execution === 'INTERNAL') && (
+        <ToolTrial tool={() => toolIn(new FormData(box.current?.querySelector('form') ?? undefined))} />
       )}
-    </Form>
+    </div>
   )
 }

@@ -11,6 +11,7 @@ import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
+import { ModelField } from './model-field.tsx'
 import { AGENTS, CREATE_AGENT } from './operations.ts'
 
 /** All agents, with search. */
@@ -106,12 +107,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
         <TextField label="Name" name="name" required maxLength={200} autoFocus />
         <TextField label="Description" name="description" placeholder="Shown in the directory, and to other agents" />
         <AreaField label="Instructions" name="instructions" required rows={5} placeholder="You are …" />
-        <TextField
-          label="Model"
-          name="model"
-          placeholder="the server’s default"
-          hint="provider:model, e.g. openai:gpt-5-mini, or demo"
-        />
+        <ModelField label="Model" name="model" placeholder="the server’s default" />
         <SelectField
           label="Memory"
           name="mind"

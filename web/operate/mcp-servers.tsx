@@ -1,21 +1,35 @@
-import { useState } from 'react'
-import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
+import { useRef, useState } from 'react'
+import { payloadOf } from '../../client/index.ts'
+import type { ConsoleConnectMcpServerMutation, ConsoleMcpServerFragment } from '../../generated/graphql.ts'
+import { useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { Form, TextField, textIn } from '../ui/field.tsx'
+import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Refused } from '../ui/notice.tsx'
+import { HeaderFields, headersIn } from './header-fields.tsx'
+import { policyInputOf } from './policy-input.ts'
+import { CONFIRM_MCP_TOOLS, CONNECT_MCP_SERVER } from './tool-operations.ts'
 
-type Agent = ConsoleAgentSettingsFragment
+type Server = ConsoleMcpServerFragment
+
+interface McpServersProps {
+  agentId: string
+  servers: readonly Server[]
+  onSave(servers: object[]): void
+}
 
 /** The agent's Model Context Protocol servers. */
-export function McpServers({ agent, onSave }: { agent: Agent; onSave(servers: object[]): void }) {
+export function McpServers({ agentId, servers, onSave }: McpServersProps) {
   const [isMaking, setMaking] = useState(false)
-  const servers = agent.internals?.mcpServers ?? []
-  const known = servers.map(({ name, url, allowedTools, approval, approvalTools }) => ({
-    name,
-    url,
-    ...(allowedTools === null ? {} : { allowedTools }),
-    ...(approval === null ? {} : { approval, ...(approvalTools === null ? {} : { approvalTools }) }),
-  }))
+  /** A name, because a connection refetches the servers. */
+  const [editedName, setEditedName] = useState<string | null>(null)
+  const edited = servers.find(({ name }) => name === editedName) ?? null
+  const othersThan = (name: string | null) => servers.filter((one) => one.name !== name).map(inputOf)
+  const close = () => {
+    setMaking(false)
+    setEditedName(null)
+  }
   return (
     <section className="block">
       <div className="block-head">
@@ -28,41 +42,232 @@ export function McpServers({ agent, onSave }: { agent: Agent; onSave(servers: ob
         <p className="hint">None. An MCP server (Model Context Protocol) adds its tools to the agent.</p>
       )}
       <ul className="rows">
-        {servers.map(({ name, url, allowedTools }) => (
-          <li key={name} className="plain-row">
-            <b>{name}</b>
-            <span className="note grow">{url}</span>
-            <span className="note">{allowedTools === null ? 'all tools' : allowedTools.join(', ')}</span>
-            <IconButton
-              label={`Remove ${name}`}
-              icon="cross"
-              onClick={() => onSave(known.filter((one) => one.name !== name))}
-            />
-          </li>
+        {servers.map((server) => (
+          <ServerRow
+            key={server.name}
+            server={server}
+            onEdit={() => setEditedName(server.name)}
+            onRemove={() => onSave(othersThan(server.name))}
+          />
         ))}
       </ul>
-      <Dialog title="New MCP server" open={isMaking} onOpenChange={setMaking}>
-        <Form
-          label="New MCP server"
-          submit="Add"
-          isBusy={false}
-          error={null}
-          onSubmit={(values) => {
-            const allowed = (textIn(values, 'allowedTools') ?? '').split(/[\s,]+/).filter(Boolean)
-            const server = {
-              name: textIn(values, 'name'),
-              url: textIn(values, 'url'),
-              ...(allowed.length === 0 ? {} : { allowedTools: allowed }),
-            }
-            setMaking(false)
-            onSave([...known, server])
+      <Dialog
+        title={isMaking ? 'New MCP server' : 'Edit MCP server'}
+        open={isMaking || edited !== null}
+        onOpenChange={(open) => !open && close()}
+      >
+        <ServerForm
+          agentId={agentId}
+          server={edited}
+          onSave={(server) => {
+            close()
+            onSave([...othersThan(editedName), server])
           }}
-        >
-          <TextField label="Name" name="name" required />
-          <TextField label="URL" name="url" type="url" required />
-          <TextField label="Allowed tools" name="allowedTools" placeholder="all" hint="Names, separated by commas" />
-        </Form>
+        />
       </Dialog>
     </section>
   )
+}
+
+interface ServerRowProps {
+  server: Server
+  onEdit(): void
+  onRemove(): void
+}
+
+function ServerRow({ server, onEdit, onRemove }: ServerRowProps) {
+  const { name, url, allowedTools, tools, problems } = server
+  const waiting = tools.filter(({ confirmed }) => !confirmed).length
+  return (
+    <li className="tool-row">
+      <div className="grow">
+        <b>{name}</b> <span className="note">{url}</span>
+        <p className="note">
+          {allowedTools === null ? 'All tools' : allowedTools.length === 0 ? 'No tools' : allowedTools.join(', ')}
+          {waiting > 0 && ` · ${waiting} new or changed: connect to look at ${waiting === 1 ? 'it' : 'them'}`}
+        </p>
+        {problems.map(({ toolName, reason }) => (
+          <p key={toolName} className="note">
+            {toolName === null ? reason : `${toolName}: ${reason}`}
+          </p>
+        ))}
+      </div>
+      <Button onClick={onEdit}>Edit</Button>
+      <IconButton label={`Remove ${name}`} icon="cross" onClick={onRemove} />
+    </li>
+  )
+}
+
+/** Converts a server to its input. Headers are omitted, so that the stored ones stay. */
+function inputOf({ approval, headerNames: _, tools: __, problems: ___, authorized: ____, ...server }: Server) {
+  return { ...server, approval: approval === null ? null : policyInputOf(approval) }
+}
+
+type Connected = Extract<ConsoleConnectMcpServerMutation['connectMcpServer'], { __typename: 'ConnectMcpServerPayload' }>
+type Listed = NonNullable<Connected['tools']>
+
+const AUTHORIZATIONS = [
+  ['NONE', 'By headers, or none'],
+  ['SERVER', 'OAuth: one token for the server'],
+] as const
+
+interface ServerFormProps {
+  agentId: string
+  server: Server | null
+  onSave(server: object): void
+}
+
+function ServerForm({ agentId, server, onSave }: ServerFormProps) {
+  const { connection } = useSession()
+  const box = useRef<HTMLDivElement>(null)
+  const [connected, setConnected] = useState<Connected | null>(null)
+  const connect = useDo(async () => {
+    setConnected(null)
+    const form = box.current?.querySelector('form')
+    if (!form?.reportValidity()) return
+    const values = new FormData(form)
+    const input = { server: { ...addressIn(values), name: textIn(values, 'name') ?? '' }, agentId }
+    const made = await connection.ask(CONNECT_MCP_SERVER, { input })
+    setConnected(payloadOf(made.connectMcpServer, 'ConnectMcpServerPayload'))
+  })
+  const confirm = useDo(async () => {
+    const made = await connection.ask(CONFIRM_MCP_TOOLS, { input: { agentId, serverName: server?.name ?? '' } })
+    payloadOf(made.confirmMcpTools, 'ConfirmMcpToolsPayload')
+    await connect.run(undefined)
+  })
+  const tools = connected?.tools ?? server?.tools ?? []
+  const changed = tools.filter(({ confirmed }) => !confirmed)
+  return (
+    <div ref={box}>
+      <Form
+        label="MCP server"
+        submit="Save"
+        isBusy={false}
+        error={null}
+        onSubmit={(values) =>
+          onSave({ ...(server === null ? {} : inputOf(server)), ...serverIn(values, server, tools) })
+        }
+      >
+        <TextField
+          label="Name"
+          name="name"
+          defaultValue={server?.name}
+          readOnly={server !== null}
+          hint="The tools are named after the server: name__tool."
+          pattern="[A-Za-z0-9_\-]{1,64}"
+          required
+        />
+        <TextField label="URL" name="url" type="url" defaultValue={server?.url} required />
+        <HeaderFields stored={server?.headerNames ?? []} />
+        <SelectField
+          label="Authorization"
+          name="oauth"
+          defaultValue={server?.oauth ?? 'NONE'}
+          options={AUTHORIZATIONS}
+          hint="With OAuth, save the server, edit it, and connect: you are sent to the server to authorize Parley."
+        />
+        <div>
+          <Button icon="link" isBusy={connect.isBusy} onClick={() => connect.start(undefined)}>
+            Connect
+          </Button>
+        </div>
+        <Refused error={connect.error ?? confirm.error} />
+        {connected !== null && connected.error !== null && (
+          <p role="alert" className="refused">
+            {connected.error}
+          </p>
+        )}
+        {connected?.authorizationUrl != null && (
+          <p role="status">
+            The server wants authorization.{' '}
+            <a href={connected.authorizationUrl} target="_blank" rel="noreferrer">
+              Authorize at {new URL(connected.authorizationUrl).host}
+            </a>
+            , then connect again.
+          </p>
+        )}
+        {connected?.tools != null && (
+          <p role="status" className="hint">
+            Connected: {connected.tools.length} tools.
+          </p>
+        )}
+        {changed.length > 0 && server !== null && connected !== null && (
+          <div className="plain-row">
+            <span className="grow">
+              New or changed since an admin confirmed them: {changed.map(({ name }) => name).join(', ')}. The agent does
+              not get them until you confirm.
+            </span>
+            <Button icon="check" isBusy={confirm.isBusy} onClick={() => confirm.start(undefined)}>
+              Confirm these tools
+            </Button>
+          </div>
+        )}
+        {tools.length > 0 && <ToolSwitches tools={tools} server={server} />}
+      </Form>
+    </div>
+  )
+}
+
+function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null }) {
+  return (
+    <fieldset>
+      <legend>Tools</legend>
+      <ul className="rows">
+        {tools.map(({ name, description, confirmed }) => (
+          <li key={name} className="tool-row">
+            <div className="grow">
+              <label className="choice">
+                <input
+                  type="checkbox"
+                  name="allowed"
+                  value={name}
+                  defaultChecked={server?.allowedTools?.includes(name) ?? true}
+                />
+                <span>
+                  <code>{name}</code> {!confirmed && <span className="kind">new or changed</span>}
+                </span>
+              </label>
+              {description !== null && <p className="note">{description}</p>}
+            </div>
+            <label className="choice">
+              <input
+                type="checkbox"
+                name="asks"
+                value={name}
+                aria-label={`${name} needs approval`}
+                defaultChecked={asksFor(server, name)}
+              />
+              <span>needs approval</span>
+            </label>
+          </li>
+        ))}
+      </ul>
+    </fieldset>
+  )
+}
+
+const asksFor = (server: Server | null, tool: string) =>
+  server !== null && server.approval !== null && (server.approvalTools?.includes(tool) ?? true)
+
+function addressIn(values: FormData) {
+  const headers = headersIn(values)
+  const oauth = values.get('oauth') === 'SERVER' ? ('SERVER' as const) : ('NONE' as const)
+  return { url: textIn(values, 'url') ?? '', oauth, ...(headers === undefined ? {} : { headers }) }
+}
+
+/** Returns the server of the form. While its tools are not known, the choices about them stay. */
+function serverIn(values: FormData, server: Server | null, tools: Listed) {
+  const address = { name: textIn(values, 'name'), ...addressIn(values) }
+  if (tools.length === 0) return address
+  const allowed = values.getAll('allowed').map(String)
+  const asks = values.getAll('asks').map(String)
+  const policy = server?.approval == null ? { quorum: 1 } : policyInputOf(server.approval)
+  // Approval of all tools also covers those that appear later.
+  const asksForAll = server?.approval != null && server.approvalTools === null && asks.length === tools.length
+  return {
+    ...address,
+    allowedTools: allowed.length === tools.length && server?.allowedTools == null ? null : allowed,
+    approval: asks.length === 0 ? null : policy,
+    approvalTools: asks.length === 0 || asksForAll ? null : asks,
+  }
 }

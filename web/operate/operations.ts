@@ -7,11 +7,32 @@ graphql(`
     execution
     inputSchema
     url
+    method
     headerNames
+    alwaysAsk
+    mayReceiveConfidential
     visible
     timeoutMs
     resultSchema
     approval { quorum expiresInSeconds escalateAfterSeconds approvers { id } escalateTo { id } }
+  }
+`)
+
+graphql(`
+  fragment ConsoleMcpServer on McpServer {
+    name
+    url
+    headerNames
+    allowedTools
+    approval { quorum expiresInSeconds escalateAfterSeconds approvers { id } escalateTo { id } }
+    approvalTools
+    alwaysAskTools
+    mayReceiveConfidential
+    confidentialTools
+    oauth
+    authorized
+    tools { name description confirmed }
+    problems { toolName reason }
   }
 `)
 
@@ -47,7 +68,7 @@ graphql(`
       fallbackModels
       modelSettings
       tools { ...ConsoleTool }
-      mcpServers { name url allowedTools headerNames approval { quorum expiresInSeconds } approvalTools }
+      mcpServers { ...ConsoleMcpServer }
       phases { fromStep toolChoice activeTools model modelSettings }
       budget { ...ConsoleBudget }
     }
@@ -83,7 +104,37 @@ export const SPENT = graphql(`
 
 export const MODELS = graphql(`
   query ConsoleModels {
-    modelProviders { name api baseUrl hasKey restsUntil }
+    modelProviders { name api baseUrl hasKey ready notReadyReason fromEnvironment models }
+  }
+`)
+
+export const SET_MODEL_PROVIDER = graphql(`
+  mutation ConsoleSetModelProvider($input: SetModelProviderInput!) {
+    setModelProvider(input: $input) {
+      __typename
+      ... on SetModelProviderPayload { modelProvider { name } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const DELETE_MODEL_PROVIDER = graphql(`
+  mutation ConsoleDeleteModelProvider($input: DeleteModelProviderInput!) {
+    deleteModelProvider(input: $input) {
+      __typename
+      ... on DeleteModelProviderPayload { deletedName }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const TEST_MODEL_PROVIDER = graphql(`
+  mutation ConsoleTestModelProvider($input: TestModelProviderInput!) {
+    testModelProvider(input: $input) {
+      __typename
+      ... on TestModelProviderPayload { ok text }
+      ... on Error { message code }
+    }
   }
 `)
 
@@ -91,7 +142,7 @@ export const CREATE_AGENT = graphql(`
   mutation ConsoleCreateAgent($input: CreateAgentInput!) {
     createAgent(input: $input) {
       __typename
-      ... on CreateAgentPayload { agent { id name } }
+      ... on CreateAgentPayload { agent { id name model } }
       ... on Error { message code }
     }
   }

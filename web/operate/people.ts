@@ -1,5 +1,6 @@
 import { type Connection, createConnection, payloadOf } from '../../client/index.ts'
 import { CREATE_SPACE } from '../talk/operations.ts'
+import { suggest } from '../talk/suggestions.tsx'
 import { CREATE_AGENT, CREATE_HUMAN, CREATE_TOKEN } from './operations.ts'
 
 /** Creates a person, and a token for them. */
@@ -17,41 +18,69 @@ export async function tokenFor(connection: Connection, humanId: string): Promise
   return payloadOf(made.createAccessToken, 'CreateAccessTokenPayload').secret
 }
 
+const ORDER_TOOL = {
+  name: 'order_fleece',
+  description: 'Orders rolls of garden fleece. People in the space approve each order first.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      item: { type: 'string', description: 'The item to order, with its size.' },
+      quantity: { type: 'integer', minimum: 1, description: 'The number of rolls.' },
+      price: { type: 'number', minimum: 0, description: 'The sum in euros. A roll of 10 m × 2 m costs 11.90.' },
+    },
+    required: ['item', 'quantity', 'price'],
+  },
+  execution: 'INTERNAL' as const,
+  approval: { quorum: 1 },
+}
+
+/** The agents of the scene. The sentence in brackets is for the demo model; other models follow the rest. */
 export const FIRST_AGENTS = [
   {
     name: 'Iris',
-    description: 'Welcomes people and answers first.',
-    instructions: 'You are the host of this space. Greet people by name and answer in two or three sentences.',
+    description: 'Reports the weather, and welcomes people.',
+    instructions:
+      'You welcome people and report the weather of their garden. Tonight: 21:00 4.2 °C clear, 00:00 1.1 °C clear, 03:00 −0.6 °C frost, 05:00 −1.8 °C hard frost. Answer questions about the weather with a table of it and one sentence of advice. Skip orders. (The demo model plays: forecaster.)',
+    tools: [],
   },
   {
     name: 'Tom',
-    description: 'Asks what was forgotten.',
-    instructions: 'You are a friendly skeptic. When a person says something, ask the one question that it leaves open.',
+    description: 'Asks what a forecast leaves open.',
+    instructions:
+      'When a forecast warns of frost, ask once who orders fleece: the fleece in the shed covers half of the beds. Skip everything else that does not address you. (The demo model plays: skeptic.)',
+    tools: [],
+  },
+  {
+    name: 'Noor',
+    description: 'Orders what is missing, after an approval.',
+    instructions:
+      'You order what people ask for, once, with order_fleece, and then say in one sentence what was ordered, or that nothing was. Skip everything else that does not address you. (The demo model plays: buyer.)',
+    tools: [ORDER_TOOL],
   },
 ]
 
-/** Creates a person, two agents, one of which asks for approvals, and a space with all three. */
+/** Messages that a person may send in the scene, in this order. */
+export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
+
+const DESCRIPTION = 'Three agents that look after a garden'
+const DEMO_DESCRIPTION = 'Three scripted agents. For real ones, set up a model under Get started'
+
+/** Creates a person, three agents, one of which needs an approval to order, and a space with all four. */
 export async function startConversation(connection: Connection, name: string, model: string | null) {
   const { human, token } = await createPerson(connection, name)
   const memberIds: string[] = []
+  let isScripted = false
   for (const agent of FIRST_AGENTS) {
-    const tools = agent.name === 'Iris' ? [APPROVAL_TOOL] : []
-    const made = await connection.ask(CREATE_AGENT, { input: { ...agent, model, tools } })
-    memberIds.push(payloadOf(made.createAgent, 'CreateAgentPayload').agent.id)
+    const made = await connection.ask(CREATE_AGENT, { input: { ...agent, model } })
+    const { agent: created } = payloadOf(made.createAgent, 'CreateAgentPayload')
+    memberIds.push(created.id)
+    isScripted = created.model === 'demo'
   }
   const own = createConnection({ token })
-  const input = { name: 'Kitchen', description: WHAT_TO_SAY, memberIds }
+  const input = { name: 'Garden', description: isScripted ? DEMO_DESCRIPTION : DESCRIPTION, memberIds }
   const made = await own.ask(CREATE_SPACE, { input })
   own.close()
-  return { human, token, spaceId: payloadOf(made.createSpace, 'CreateSpacePayload').space.id }
-}
-
-/** The description of the first space, which says what to do next. */
-const WHAT_TO_SAY = 'Say hello. Then write: @Iris please ask approval for the barbecue'
-
-const APPROVAL_TOOL = {
-  name: 'ask_approval',
-  description: 'Asks the people in the active space for their approval, and waits for it.',
-  inputSchema: { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] },
-  execution: 'SPACE' as const,
+  const spaceId = payloadOf(made.createSpace, 'CreateSpacePayload').space.id
+  suggest(spaceId, SUGGESTIONS)
+  return { human, token, spaceId }
 }

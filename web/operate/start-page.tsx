@@ -1,5 +1,6 @@
-import { useLocation } from 'wouter'
+import { Link, useLocation } from 'wouter'
 import { useAsk, useDo } from '../ask.ts'
+import { addressOf } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
@@ -7,7 +8,10 @@ import { Icon } from '../ui/icons.tsx'
 import { MODELS } from './operations.ts'
 import { startConversation } from './people.ts'
 
-/** For an operator of a new server: creates a conversation with two agents. */
+/** The most models of one provider in a list to choose from. */
+const MOST_OFFERED = 100
+
+/** For an operator of a new server: creates a conversation with three agents. */
 export function StartPage() {
   const { connection, become } = useSession()
   const [, go] = useLocation()
@@ -21,62 +25,50 @@ export function StartPage() {
     go(`/spaces/${spaceId}`)
     become(token)
   })
-  const withKey = (data?.modelProviders ?? []).filter(({ name, hasKey }) => hasKey || name === 'demo')
-  const isOnlyDemo = withKey.every(({ name }) => name === 'demo')
+  const isOnlyDemo = (data?.modelProviders ?? []).every(({ name, ready }) => name === 'demo' || !ready)
+  const listed = (data?.modelProviders ?? [])
+    .filter(({ name }) => name !== 'demo')
+    .flatMap(({ name, models }) => models.slice(0, MOST_OFFERED).map((model) => `${name}:${model}`))
+    .map((model) => [model, model] as const)
   return (
     <>
-      <PageHead title="Get started" note="A conversation with two agents, in a minute" />
+      <PageHead title="Get started" note="A conversation with three agents, in a minute" />
       <div className="page-scroll narrow-page">
         <section className="block card">
           <h2>Try it</h2>
           <p>
-            Creates a person for you, two agents (Iris, who answers and may ask for your approval, and Tom, who asks
-            back), and a space with all three. You continue as that person; <em>Operator</em> at the bottom of the side
-            bar brings you back here.
+            Creates a person for you, three agents (Iris, who reports the weather, Tom, who asks back, and Noor, who
+            orders what you approve), and a space with all four. You continue as that person, with three messages to
+            click; <em>Operator</em> at the bottom of the side bar brings you back here.
           </p>
           <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={start.start}>
             <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />
             <SelectField
               label="Their model"
               name="model"
-              options={[
-                ['', 'the server’s default'],
-                ['demo', 'demo: built in, no key'],
-              ]}
+              options={[['', 'the server’s default'], ['demo', 'demo: built in, no key'], ...listed]}
               hint="Each agent’s model can be changed later, on its page."
             />
           </Form>
         </section>
         <section className="block card">
           <h2>Models</h2>
-          {isOnlyDemo && (
+          {data !== undefined && isOnlyDemo && (
             <p>
-              Only <code>demo</code> is available: it is scripted, deterministic, and needs no key. For a real model,
-              set an API key or a local server, and restart Parley:
+              Only <code>demo</code> is ready: it is scripted, deterministic, and needs no key. For a real model, add a
+              provider with its key, or a server of your own such as Ollama. No restart is needed.
             </p>
           )}
-          <pre>{`export OPENAI_API_KEY=sk-…                   # OpenAI
-export PARLEY_DEFAULT_MODEL=openai:gpt-5-mini
-
-export PARLEY_PROVIDERS='{ "ollama": {} }'   # this machine
-export PARLEY_DEFAULT_MODEL=ollama:qwen3
-
-npm start`}</pre>
+          <p>
+            <Link href="/models">Add, test and change model providers</Link>
+          </p>
           <ul className="rows">
-            {(data?.modelProviders ?? []).map(({ name, api, baseUrl, hasKey, restsUntil }) => (
+            {(data?.modelProviders ?? []).map(({ name, api, baseUrl, ready, notReadyReason }) => (
               <li key={name} className="plain-row">
-                <Icon name={hasKey || name === 'demo' ? 'check' : 'cross'} size={16} />
+                <Icon name={ready ? 'check' : 'cross'} size={16} />
                 <b>{name}</b>
                 <span className="note grow">{baseUrl ?? api}</span>
-                <span className="note">
-                  {restsUntil !== null
-                    ? 'skipped for now: five failures in a minute'
-                    : hasKey
-                      ? 'has a key'
-                      : name === 'demo'
-                        ? 'built in'
-                        : 'no key'}
-                </span>
+                <span className="note">{ready ? (name === 'demo' ? 'built in' : 'ready') : notReadyReason}</span>
               </li>
             ))}
           </ul>
@@ -91,7 +83,7 @@ npm start`}</pre>
               Give an agent tools or another model, or create a persistent agent, under <em>Agents</em>.
             </li>
             <li>
-              Build your own front end: explore the API in <a href="/graphql">GraphiQL</a>.
+              Build your own front end: explore the API in <a href={addressOf('/graphql')}>GraphiQL</a>.
             </li>
           </ul>
         </section>

@@ -1,23 +1,38 @@
 import { useState } from 'react'
 import { errorOf } from '../../client/errors.ts'
 import { ParleyError } from '../../client/index.ts'
+import { addressOf, basePath } from '../location.ts'
 import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
 
-/** The code of an invitation link; null on other pages. */
-export const invitationCode = () => /^\/invitations\/([^/]+)$/.exec(location.pathname)?.[1] ?? null
+/** The path of a link that signs in once: an invitation, or the link that a start prints. Null on other pages. */
+export function invitationPath(): string | null {
+  const path = location.pathname.startsWith(`${basePath}/`) ? location.pathname.slice(basePath.length) : ''
+  return /^\/(invitations|sign-in)\/[^/]+$/.test(path) ? path : null
+}
 
-const USED_UP = 'This invitation was already used or has expired. Ask for a new one.'
+const INVITED = {
+  title: 'You are invited',
+  text: 'This signs you in, in this browser. The invitation works once.',
+  usedUp: 'This invitation was already used or has expired. Ask for a new one.',
+}
+const STARTED = {
+  title: 'Welcome to Parley',
+  text: 'This signs you in as the operator, in this tab. The link works once, for 15 minutes after the start, and only while the server has no people.',
+  usedUp:
+    'This link was already used or has expired. Restart the server for a new one, or sign in with the admin token.',
+}
 const UNREACHABLE = 'The server cannot be reached. Try again.'
 
 /** Signs in only after a click, so that programs that preview the link do not use up the invitation. */
-export function Invitation({ code, onToken }: { code: string; onToken(token: string): void }) {
+export function Invitation({ path, onToken }: { path: string; onToken(token: string): void }) {
+  const words = path.startsWith('/sign-in/') ? STARTED : INVITED
   const [error, setError] = useState<ParleyError | null>(null)
   async function accept(): Promise<void> {
-    const answer = await fetch(`/invitations/${code}`, { method: 'POST' }).catch(() => {
+    const answer = await fetch(addressOf(path), { method: 'POST' }).catch(() => {
       throw new ParleyError(UNREACHABLE, 'NETWORK')
     })
-    if (!answer.ok) throw new ParleyError(USED_UP, 'NOT_FOUND')
+    if (!answer.ok) throw new ParleyError(words.usedUp, 'NOT_FOUND')
     const { token } = (await answer.json()) as { token: string }
     onToken(token)
   }
@@ -28,10 +43,15 @@ export function Invitation({ code, onToken }: { code: string; onToken(token: str
           <span className="brand-mark" aria-hidden="true" />
           <strong>Parley</strong>
         </p>
-        <h1>You are invited</h1>
-        <p>This signs you in, in this tab. The invitation works once.</p>
+        <h1>{words.title}</h1>
+        <p>{words.text}</p>
         <Refused error={error} />
         <div className="form-end">
+          {error !== null && (
+            <a className="button" href={addressOf('/')}>
+              Go to the console
+            </a>
+          )}
           <Button look="primary" onClick={() => void accept().catch((failure) => setError(errorOf(failure)))}>
             Sign in
           </Button>

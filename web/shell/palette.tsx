@@ -119,6 +119,7 @@ const OPERATORS_PAGES: readonly Goal[] = [
   AGENTS,
   { id: 'people', icon: 'people', words: 'People and access', to: '/people' },
   { id: 'runs', icon: 'branch', words: 'Runs', to: '/runs' },
+  { id: 'models', icon: 'mind', words: 'Models', to: '/models' },
   { id: 'usage', icon: 'chart', words: 'Usage', to: '/usage' },
   { id: 'audit', icon: 'record', words: 'Audit log', to: '/audit' },
   { id: 'start', icon: 'plus', words: 'Get started', to: '/start' },

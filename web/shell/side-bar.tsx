@@ -2,6 +2,7 @@ import { useRef } from 'react'
 import { Virtualizer } from 'virtua'
 import { Link, useLocation } from 'wouter'
 import type { ListedSpace } from '../../client/index.ts'
+import { useGrantsToDecideCount } from '../decide/use-grants.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
@@ -22,7 +23,7 @@ interface SideBarProps {
 /** Navigation: waiting calls, spaces by last activity, and the operator's pages. */
 export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
   const { viewer, isAdmin, isHuman } = useSession()
-  const waiting = viewer.pendingToolCalls.length
+  const waiting = viewer.pendingToolCalls.length + useGrantsToDecideCount()
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: a link that is pressed by a key is clicked
     <nav
@@ -50,6 +51,9 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
           </Place>
           <Place href="/people" icon="people">
             People and access
+          </Place>
+          <Place href="/models" icon="mind">
+            Models
           </Place>
           <Place href="/runs" icon="branch">
             Runs

@@ -1,5 +1,6 @@
 import { useState } from 'react'
 import { ParleyError } from '../../client/index.ts'
+import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 
 interface SignInProps {
@@ -41,11 +42,11 @@ export function SignIn({ onToken, reason }: SignInProps) {
             type="password"
             required
             spellCheck={false}
-            hint="The server printed the operator’s token at its first start, and stores it in .parley/admin-token. The token is kept only in this tab."
+            hint="The server prints at each start where the operator’s token is. It stays in this tab; a person’s token signs this browser in for 30 days."
           />
         </Form>
         <p className="hint">
-          Building a client? <a href="/graphql">GraphiQL</a> documents the API.
+          Building a client? <a href={addressOf('/graphql')}>GraphiQL</a> documents the API.
         </p>
       </div>
     </main>

@@ -1,7 +1,8 @@
 import { memo } from 'react'
 import type { ToolCall } from '../../client/index.ts'
 import { AnswerForm } from '../decide/answer-form.tsx'
-import { AnsweredBy, ApprovalView, Claim, verdictOf } from '../decide/approval-view.tsx'
+import { AnsweredBy, ApprovalView, Claim, stateOf, verdictOf } from '../decide/approval-view.tsx'
+import { GrantOfCall } from '../decide/grants.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { inBrief, Json } from '../ui/json.tsx'
@@ -32,18 +33,24 @@ function Card({ call }: { call: ToolCall }) {
   const { toolName, status, input, output, error, expiresAt } = call
   const isAsking = status === 'WAITING'
   const verdict = verdictOf(call)
+  // The result of a denied call tells the model what the decision below tells people.
+  const isDenied = call.approval?.state === 'DENIED'
   return (
-    <section className={`call ${isAsking ? 'asking' : ''}`} aria-label={`Tool call ${toolName}`}>
+    <section
+      className={`call ${isAsking ? 'asking' : ''}`}
+      aria-label={`Tool call ${toolName} ${input === null ? '' : inBrief(input, 80)}`}
+    >
       <header>
         <Icon name="wrench" size={16} />
         <code>{toolName}</code>
-        <Status of={verdict ?? status} />
+        <Status of={stateOf(call)} />
         {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
       </header>
       <CallValue label="Input" value={input} />
-      {error !== null && <PlainText className="why bad" text={error} />}
-      {verdict === null && !isSameJson(output, input) && <CallValue label="Result" value={output} />}
+      {error !== null && !isDenied && <PlainText className="why bad" text={error} />}
+      {verdict === null && !isDenied && !isSameJson(output, input) && <CallValue label="Result" value={output} />}
       <ApprovalView call={call} />
+      <GrantOfCall call={call} />
       {isAsking && call.waitsFor === 'RESULT' && <AnswerForm call={call} />}
       {isAsking && call.waitsFor !== 'MESSAGE' && <Claim call={call} />}
       <AnsweredBy call={call} />

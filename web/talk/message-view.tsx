@@ -30,9 +30,12 @@ function plainPart(part: MessagePart): string {
   return part.__typename === 'ToolCallPart' ? plainCall(part.toolCall) : ''
 }
 
+/** A waiting call shows its own state. */
+const isWaiting = (part: MessagePart) => part.__typename === 'ToolCallPart' && part.toolCall.status === 'WAITING'
+
 const STATUS_WORDS: Record<string, string> = {
   STREAMING: 'is writing',
-  REQUIRES_ACTION: 'needs an answer',
+  REQUIRES_ACTION: 'waits for an answer',
   INTERRUPTED: 'was interrupted',
 }
 
@@ -67,7 +70,7 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
           {parts.map((part) => (
             <PartView key={part.id} part={part} isGrowing={status === 'STREAMING'} />
           ))}
-          {STATUS_WORDS[status] && (
+          {STATUS_WORDS[status] && !(status === 'REQUIRES_ACTION' && parts.some(isWaiting)) && (
             <p className={`message-status ${status.toLowerCase()}`}>
               {status === 'STREAMING' && <span className="dots" aria-hidden="true" />}
               {STATUS_WORDS[status]}

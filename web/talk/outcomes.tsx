@@ -14,7 +14,7 @@ type Outcome = Message['outcomes'][number]
 const WORDS: Record<string, string> = {
   RUN: 'woke',
   INBOX: 'will read this in the next think cycle',
-  SKIPPED: 'read this and chose not to reply',
+  SKIPPED: 'read this and said nothing',
   ANSWERED: 'was waiting for this answer',
   NOT_ROUTED: 'was not woken',
   LOOP_LIMIT: 'was not woken: the limit of runs from one message was reached',
@@ -23,6 +23,12 @@ const WORDS: Record<string, string> = {
   OVER_BUDGET: 'was not woken: a budget is exhausted',
   DROPPED: 'left before reading this',
   FAILED: 'failed',
+}
+
+/** Describes the outcome of the message for an agent. A persistent agent will read it, is reading it, then has read it. */
+function wordsOf({ kind, run }: Outcome): string {
+  if (kind === 'INBOX' && run !== null) return run.status === 'COMPLETED' ? 'read this' : 'is reading this'
+  return WORDS[kind] ?? kind.toLowerCase()
 }
 
 /** Explanations for viewers who may not see the recorded reason. */
@@ -36,7 +42,7 @@ const EXPLAINED: Record<string, string> = {
   INBOX: 'This agent is persistent: the message waits in its inbox until the next think cycle.',
   OVER_BUDGET:
     'The budget of the agent, of the space or of the original trigger is exhausted. An operator can change it.',
-  SKIPPED: 'The agent read the message and decided not to reply.',
+  SKIPPED: 'The agent gave no reason that you may read.',
 }
 
 /** The outcomes of a message: a summary line with details on request. Failures are always shown. */
@@ -61,12 +67,8 @@ export function Outcomes({ message }: { message: Message }) {
             <Popover.Popup className="popover">
               <Popover.Title className="popover-title">Which agents woke, and why</Popover.Title>
               <ul className="outcome-list">
-                {outcomes.map((outcome) => (
-                  <OutcomeLine
-                    key={outcome.agent.id}
-                    outcome={outcome}
-                    isMentioned={message.mentionedAgent?.id === outcome.agent.id}
-                  />
+                {groupsOf(message).map((group) => (
+                  <OutcomeLine key={group.outcomes[0].agent.id} {...group} />
                 ))}
               </ul>
             </Popover.Popup>
@@ -77,16 +79,43 @@ export function Outcomes({ message }: { message: Message }) {
   )
 }
 
-function OutcomeLine({ outcome, isMentioned }: { outcome: Outcome; isMentioned: boolean }) {
-  const { agent, kind, reason, error, run } = outcome
-  const why = reason ?? (kind === 'RUN' && isMentioned ? 'This agent was mentioned.' : EXPLAINED[kind])
+/** Agents with the same outcome for the same reason. */
+interface Group {
+  outcomes: [Outcome, ...Outcome[]]
+  why: string | undefined
+}
+
+/** Up to three agents have a line each; more with the same outcome share one. */
+function groupsOf({ outcomes, mentionedAgent }: Message): Group[] {
+  const whyOf = ({ agent, kind, reason }: Outcome) =>
+    reason ?? (kind === 'RUN' && mentionedAgent?.id === agent.id ? 'This agent was mentioned.' : EXPLAINED[kind])
+  const alike = Map.groupBy(outcomes, (outcome) => `${wordsOf(outcome)} ${whyOf(outcome)} ${outcome.error}`)
+  return [...alike.values()].flatMap((of) =>
+    (of.length > 3 ? [of] : of.map((one) => [one])).map((some) => {
+      const [first, ...rest] = some as Group['outcomes']
+      return { outcomes: [first, ...rest] as Group['outcomes'], why: whyOf(first) }
+    }),
+  )
+}
+
+function OutcomeLine({ outcomes, why }: Group) {
+  const [outcome] = outcomes
+  const { agent, error } = outcome
+  const run = outcomes.length === 1 ? outcome.run : null
+  const words = wordsOf(outcome)
   return (
     <li>
       <Avatar entity={{ ...agent, kind: 'AGENT' }} size={24} />
       <div>
-        <p>
-          <strong>{agent.name}</strong> {WORDS[kind] ?? kind.toLowerCase()}
-        </p>
+        {outcomes.length === 1 ? (
+          <p>
+            <strong>{agent.name}</strong> {words}
+          </p>
+        ) : (
+          <p title={outcomes.map((one) => one.agent.name).join(', ')}>
+            <strong>{outcomes.length} agents</strong> {plural(words)}
+          </p>
+        )}
         {why && <p className="why">{why}</p>}
         {error !== null && <p className="why bad">{error}</p>}
         {run !== null && <Link href={`/runs/${run.id}`}>Open its run</Link>}
@@ -97,9 +126,8 @@ function OutcomeLine({ outcome, isMentioned }: { outcome: Outcome; isMentioned: 
 
 /** `Iris woke · 2 agents were not woken`. */
 function summaryOf(outcomes: readonly Outcome[]): string {
-  const kinds = Map.groupBy(outcomes, ({ kind }) => kind)
-  const lines = [...kinds].map(([kind, of]) => {
-    const words = WORDS[kind] ?? kind.toLowerCase()
+  const kinds = Map.groupBy(outcomes, wordsOf)
+  const lines = [...kinds].map(([words, of]) => {
     const names = of.map(({ agent }) => agent.name)
     if (names.length <= 2) return `${names.join(' and ')} ${of.length === 2 ? plural(words) : words}`
     return `${names.length} agents ${plural(words)}`

@@ -3,6 +3,7 @@ import { Link, useLocation } from 'wouter'
 import { payloadOf, type Space } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
+import { Grants } from '../decide/grants.tsx'
 import { SpaceBudget } from '../operate/budget.tsx'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
@@ -11,6 +12,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { Confidence } from './confidence.tsx'
+import { JoinLinks } from './join-links.tsx'
 import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
 
 export const ROUTINGS = [
@@ -36,6 +38,8 @@ export function SpaceDetails({ space, open, onOpenChange }: SpaceDetailsProps) {
       <AddAgent space={space} />
       <Members title="People" members={people} space={space} />
       <AddPerson space={space} />
+      <JoinLinks spaceId={space.id} />
+      <Grants spaceId={space.id} />
       <EditSpace space={space} agents={agents} />
       <SpaceBudget spaceId={space.id} />
     </Dialog>

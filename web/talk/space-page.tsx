@@ -16,6 +16,7 @@ import { Composer } from './composer.tsx'
 import { ConfidenceLine } from './confidence.tsx'
 import { MARK_READ, MESSAGE_PLACE } from './operations.ts'
 import { SpaceDetails } from './space-details.tsx'
+import { Suggestions } from './suggestions.tsx'
 import { Timeline } from './timeline.tsx'
 
 /** A space: its live conversation, and the field for a new message. */
@@ -107,6 +108,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       {isHuman ? (
         <Boundary what="text field">
           <Composer key={spaceId} space={space} send={state.send} />
+          <Suggestions spaceId={spaceId} send={state.send} />
         </Boundary>
       ) : (
         <p className="spectator">

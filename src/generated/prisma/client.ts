@@ -113,14 +113,24 @@ export type Message = Prisma.MessageModel
 export type Outcome = Prisma.OutcomeModel
 /**
  * Model Run
- * One wake-up of an agent. `status` has one writer, src/runs/lifecycle.ts; every write of an executing run names its `attempt`.
+ * One wake-up of an agent. `status` has one writer, src/flows/lifecycle.ts; every write of an executing run names its `attempt`.
  */
 export type Run = Prisma.RunModel
+/**
+ * Model ModelProvider
+ * Model providers that admins added. Those of the environment are not stored.
+ */
+export type ModelProvider = Prisma.ModelProviderModel
 /**
  * Model ModelProviderHealth
  * How a provider of models does, for all processes: its last failures, five at most, and until when it rests for them.
  */
 export type ModelProviderHealth = Prisma.ModelProviderHealthModel
+/**
+ * Model ReadinessCheck
+ * The row that /health/ready writes, to see whether the database can be written to.
+ */
+export type ReadinessCheck = Prisma.ReadinessCheckModel
 /**
  * Model DailyUsage
  * What was used in a day (UTC) by an agent, for a space, of a model: every generation counts when it ends, also of runs and cycles of
@@ -158,8 +168,18 @@ export type ToolCall = Prisma.ToolCallModel
  */
 export type Decision = Prisma.DecisionModel
 /**
+ * Model StandingGrant
+ * A decision in advance by the approvers of a tool: calls that it covers are executed without asking.
+ */
+export type StandingGrant = Prisma.StandingGrantModel
+/**
+ * Model GrantDecision
+ * A human's decision on a standing grant.
+ */
+export type GrantDecision = Prisma.GrantDecisionModel
+/**
  * Model Notification
- * What is to be told to an agent's `notifyUrl`: of one call in the order of `position`. Deleted once it is told.
+ * Notifications of versions before 0.3, in the order of `position` for each call. Workers turn the rows into jobs.
  */
 export type Notification = Prisma.NotificationModel
 /**
@@ -182,6 +202,16 @@ export type Chain = Prisma.ChainModel
  * A bearer token. Only the SHA-256 of its secret is kept.
  */
 export type AccessToken = Prisma.AccessTokenModel
+/**
+ * Model JoinLink
+ * A link with which people join a space.
+ */
+export type JoinLink = Prisma.JoinLinkModel
+/**
+ * Model Session
+ * A browser's sign-in, by cookie. Only the SHA-256 of the cookie's value is kept. It is deleted when it ends.
+ */
+export type Session = Prisma.SessionModel
 /**
  * Model Webhook
  * A signed way in for a service.

@@ -275,6 +275,13 @@ export type EnumAddableByFilter<$PrismaModel = never> = {
   not?: Prisma.NestedEnumAddableByFilter<$PrismaModel> | $Enums.AddableBy
 }
 
+export type EnumPlainTextFilter<$PrismaModel = never> = {
+  equals?: $Enums.PlainText | Prisma.EnumPlainTextFieldRefInput<$PrismaModel>
+  in?: $Enums.PlainText[] | Prisma.ListEnumPlainTextFieldRefInput<$PrismaModel>
+  notIn?: $Enums.PlainText[] | Prisma.ListEnumPlainTextFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumPlainTextFilter<$PrismaModel> | $Enums.PlainText
+}
+
 export type EnumMindWithAggregatesFilter<$PrismaModel = never> = {
   equals?: $Enums.Mind | Prisma.EnumMindFieldRefInput<$PrismaModel>
   in?: $Enums.Mind[] | Prisma.ListEnumMindFieldRefInput<$PrismaModel>
@@ -370,6 +377,16 @@ export type EnumAddableByWithAggregatesFilter<$PrismaModel = never> = {
   _count?: Prisma.NestedIntFilter<$PrismaModel>
   _min?: Prisma.NestedEnumAddableByFilter<$PrismaModel>
   _max?: Prisma.NestedEnumAddableByFilter<$PrismaModel>
+}
+
+export type EnumPlainTextWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.PlainText | Prisma.EnumPlainTextFieldRefInput<$PrismaModel>
+  in?: $Enums.PlainText[] | Prisma.ListEnumPlainTextFieldRefInput<$PrismaModel>
+  notIn?: $Enums.PlainText[] | Prisma.ListEnumPlainTextFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumPlainTextWithAggregatesFilter<$PrismaModel> | $Enums.PlainText
+  _count?: Prisma.NestedIntFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumPlainTextFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumPlainTextFilter<$PrismaModel>
 }
 
 export type EnumToolExecutionFilter<$PrismaModel = never> = {
@@ -905,6 +922,13 @@ export type NestedEnumAddableByFilter<$PrismaModel = never> = {
   not?: Prisma.NestedEnumAddableByFilter<$PrismaModel> | $Enums.AddableBy
 }
 
+export type NestedEnumPlainTextFilter<$PrismaModel = never> = {
+  equals?: $Enums.PlainText | Prisma.EnumPlainTextFieldRefInput<$PrismaModel>
+  in?: $Enums.PlainText[] | Prisma.ListEnumPlainTextFieldRefInput<$PrismaModel>
+  notIn?: $Enums.PlainText[] | Prisma.ListEnumPlainTextFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumPlainTextFilter<$PrismaModel> | $Enums.PlainText
+}
+
 export type NestedEnumMindWithAggregatesFilter<$PrismaModel = never> = {
   equals?: $Enums.Mind | Prisma.EnumMindFieldRefInput<$PrismaModel>
   in?: $Enums.Mind[] | Prisma.ListEnumMindFieldRefInput<$PrismaModel>
@@ -1019,6 +1043,16 @@ export type NestedEnumAddableByWithAggregatesFilter<$PrismaModel = never> = {
   _count?: Prisma.NestedIntFilter<$PrismaModel>
   _min?: Prisma.NestedEnumAddableByFilter<$PrismaModel>
   _max?: Prisma.NestedEnumAddableByFilter<$PrismaModel>
+}
+
+export type NestedEnumPlainTextWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.PlainText | Prisma.EnumPlainTextFieldRefInput<$PrismaModel>
+  in?: $Enums.PlainText[] | Prisma.ListEnumPlainTextFieldRefInput<$PrismaModel>
+  notIn?: $Enums.PlainText[] | Prisma.ListEnumPlainTextFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumPlainTextWithAggregatesFilter<$PrismaModel> | $Enums.PlainText
+  _count?: Prisma.NestedIntFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumPlainTextFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumPlainTextFilter<$PrismaModel>
 }
 
 export type NestedEnumToolExecutionFilter<$PrismaModel = never> = {

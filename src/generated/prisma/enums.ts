@@ -34,6 +34,14 @@ export const AddableBy = {
 export type AddableBy = (typeof AddableBy)[keyof typeof AddableBy]
 
 
+export const PlainText = {
+  INTERNAL: 'INTERNAL',
+  SPOKEN_IF_SILENT: 'SPOKEN_IF_SILENT'
+} as const
+
+export type PlainText = (typeof PlainText)[keyof typeof PlainText]
+
+
 export const Toolset = {
   ACTIVE_SPACE: 'ACTIVE_SPACE',
   SPACE_TOOLS: 'SPACE_TOOLS'

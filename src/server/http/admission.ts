@@ -11,12 +11,13 @@ import {
 } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import type { Rates } from '../../access/rates.ts'
+import { type ExecuteOnce, executeBounded } from '../../graphql/bounded-execution.ts'
+import type { Context } from '../../graphql/context.ts'
+import { type MaskError, topLevelError } from '../../graphql/masking.ts'
 import { RateLimitedError } from '../../lib/errors.ts'
-import type { Context } from '../../schema/context.ts'
-import { type ExecuteOnce, executeBounded } from '../bounded-execution.ts'
+import { forRequester } from '../../lib/requester-context.ts'
 import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
 import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
-import { type MaskError, topLevelError } from './masking.ts'
 import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
@@ -45,6 +46,11 @@ interface Hook {
 interface ExecuteHook extends Hook {
   executeFn(args: unknown): unknown
   setExecuteFn(execute: (args: unknown) => Promise<unknown>): void
+}
+
+interface SubscribeHook extends Hook {
+  subscribeFn(args: unknown): unknown
+  setSubscribeFn(subscribe: (args: unknown) => unknown): void
 }
 
 /** The signals that the client no longer waits for the response. */
@@ -98,7 +104,9 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
     const weight = await admit(hook)
     if (weight === null) return
     const { viewer, request, signal = request?.signal } = args.contextValue
-    setExecuteFn(async (given) => {
+    setExecuteFn((given) => forRequester(viewer.id, () => executeInTurn(given, weight)))
+
+    async function executeInTurn(given: unknown, weight: number): Promise<unknown> {
       try {
         const end = await work.begin(viewer.id, weight, signal).catch((error) => {
           answerItself(args, error)
@@ -116,7 +124,13 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
       } catch (error) {
         return { errors: [signal?.aborted ? NOBODY_WAITS : maskError(error)] }
       }
-    })
+    }
+  }
+
+  async function onSubscribe(hook: SubscribeHook): Promise<void> {
+    const { args, subscribeFn, setSubscribeFn } = hook
+    if ((await admit(hook)) === null) return
+    setSubscribeFn((given) => forRequester(args.contextValue.viewer.id, () => subscribeFn(given)))
   }
 
   /** Counts a response's bytes beyond its fields towards its viewer's rate, which affects later operations only. */
@@ -131,7 +145,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
     if (sending !== undefined) await inFlight.hold(viewer.id, bytes, sending, signal)
   }
 
-  return { onExecute: onExecute as never, onSubscribe: admit as never }
+  return { onExecute: onExecute as never, onSubscribe: onSubscribe as never }
 }
 
 function sendingBy(response: ServerResponse): Sending {

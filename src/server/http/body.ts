@@ -1,15 +1,21 @@
 import type { IncomingMessage } from 'node:http'
 import type { Plugin } from 'graphql-yoga'
 import type { Viewer } from '../../access/viewer.ts'
+import { type MaskError, topLevelError } from '../../graphql/masking.ts'
 import { createDeferred } from '../../lib/async.ts'
-import { RateLimitedError } from '../../lib/errors.ts'
+import { BadInputError, RateLimitedError } from '../../lib/errors.ts'
+import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
 import type { RequestContext } from './authentication.ts'
-import { type MaskError, topLevelError } from './masking.ts'
 
-/** The server refused to read the whole body: too large (413), too slow (408), or no memory for it now (503). */
+type Refusal = 408 | 413 | 415 | 503
+
+/**
+ * The server refused to read the whole body: too slow (408), too large (413), in an unknown encoding (415), or no memory
+ * for it now (503).
+ */
 export class BodyRefusedError extends Error {
-  readonly status: 408 | 413 | 503
-  constructor(status: 408 | 413 | 503, message: string) {
+  readonly status: Refusal
+  constructor(status: Refusal, message: string) {
     super(message)
     this.status = status
   }
@@ -21,9 +27,13 @@ export interface BodyBounds {
   owner: string
 }
 
-/** Reads request bodies within limits of memory and time. */
+/** Reads request bodies of text, within limits of memory and time. */
 export interface BodyReader {
-  /** Returns the whole body. @throws BodyRefusedError over a limit; the rest of the body is then not read */
+  /**
+   * Returns the whole body.
+   * @throws BodyRefusedError over a limit, or if the headers announce another encoding than UTF-8; the rest of the body
+   * is then not read
+   */
   read(request: IncomingMessage, bounds: BodyBounds): Promise<Buffer>
 }
 
@@ -93,6 +103,7 @@ export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
 
   return {
     async read(request, { mostBytes, owner }) {
+      checkEncoding(request)
       const length = request.headers['content-length']
       const declaredBytes = length === undefined ? null : Number(length)
       if ((declaredBytes ?? 0) > mostBytes) throw tooLarge(mostBytes)
@@ -143,6 +154,28 @@ function endOf(request: IncomingMessage): Promise<void> {
   })
 }
 
+/** @throws BodyRefusedError for a charset other than UTF-8, and for any content coding */
+function checkEncoding({ headers }: IncomingMessage): void {
+  const coding = headers['content-encoding']?.trim().toLowerCase() ?? ''
+  if (coding !== '' && coding !== 'identity')
+    throw new BodyRefusedError(
+      415,
+      `Send the body without Content-Encoding: the server does not decode ${quoted(coding)}.`,
+    )
+  const parameters = headers['content-type']?.split(';').slice(1) ?? []
+  for (const parameter of parameters) {
+    const [, charset] = /^\s*charset\s*=\s*"?([^"]*?)"?\s*$/i.exec(parameter) ?? []
+    if (charset !== undefined && !/^utf-?8$/i.test(charset.trim()))
+      throw new BodyRefusedError(
+        415,
+        `Encode the body as UTF-8: the server does not read the charset ${quoted(charset)}.`,
+      )
+  }
+}
+
+const LONGEST_QUOTED = 40
+const quoted = (name: string) => JSON.stringify(name.slice(0, LONGEST_QUOTED))
+
 function noRoom(): BodyRefusedError {
   const message = 'The server has no memory left for incomplete request bodies: try again in a few seconds.'
   return new BodyRefusedError(503, message)
@@ -175,10 +208,12 @@ export function usePostedBody(
 export const ownerOf = ({ scope, id }: Viewer): string => `${scope} ${id}`
 
 async function readJson(body: Promise<Buffer>, maskError: MaskError): Promise<unknown> {
-  const bytes = await body.catch((error) => {
+  try {
+    return parseExactJson(decodeUtf8(await body))
+  } catch (error) {
+    if (error instanceof BadInputError) throw topLevelError('BAD_USER_INPUT', error.message, { status: 400 })
     if (!(error instanceof BodyRefusedError)) throw error
     if (error.status === 503) throw maskError(new RateLimitedError(error.message, MOST_IDLE_MS))
     throw topLevelError('BAD_USER_INPUT', error.message, { status: error.status })
-  })
-  return JSON.parse(bytes.toString())
+  }
 }

@@ -11,7 +11,7 @@ import {
   type SelectionSetNode,
   type TypeNode,
 } from 'graphql'
-import { topLevelError } from './masking.ts'
+import { topLevelError } from '../../graphql/masking.ts'
 
 /** The maximum number of fields of a response, with each field counted as often as its list may be long. */
 const MOST_FIELDS = 25_000

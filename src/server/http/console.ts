@@ -5,11 +5,12 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { Handler } from './health.ts'
 import { sendNotFound } from './pages.ts'
+import { pathOf } from './targets.ts'
 
 /** The path prefix of the console's assets. */
 const ASSETS_PATH = '/console/'
 /** The paths of the console's pages. All of them return the same document, which renders the page of the path. */
-const PAGES = /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|waiting|people|start|usage|audit)\/?$/
+const PAGES = /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|people|models|start|usage|audit)\/?$/
 
 const BUILT = path.resolve(import.meta.dirname, '../../../web/dist')
 const CONTENT_TYPES: Record<string, string> = {
@@ -45,12 +46,15 @@ interface Asset {
 /** Whether a path belongs to the console: a page or an asset. */
 export const isConsolePath = (path: string) => path.startsWith(ASSETS_PATH) || PAGES.test(path)
 
-/** Serves the console of web/ as `npm run generate` built it. The files are read at the first request. */
-export function createConsole(): Handler {
+/**
+ * Serves the console of web/ as `npm run generate` built it. The files are read at the first request. `basePath`: the
+ * prefix under which browsers reach the server.
+ */
+export function createConsole(basePath: string): Handler {
   let loading: Promise<Map<string, Asset>> | null = null
 
   function assets(): Promise<Map<string, Asset>> {
-    loading ??= load().catch((error) => {
+    loading ??= load(basePath).catch((error) => {
       loading = null
       throw error
     })
@@ -58,7 +62,7 @@ export function createConsole(): Handler {
   }
 
   return async (request, response) => {
-    const url = request.url?.split('?')[0] ?? '/'
+    const url = pathOf(request)
     const known = await assets()
     if (known.size === 0) {
       response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8' })
@@ -87,14 +91,25 @@ export function createConsole(): Handler {
 }
 
 /** Reads the built files, by path; empty if the console was not built. */
-async function load(): Promise<Map<string, Asset>> {
+async function load(basePath: string): Promise<Map<string, Asset>> {
   const names = await readdir(BUILT, { recursive: true }).catch(() => [])
   const files = names.filter((name) => path.extname(name) in CONTENT_TYPES)
   const read = files.map(async (file) => {
     const name = file.split(path.sep).join('/')
-    return [name, await assetOf(name, await readFile(path.join(BUILT, file)))] as const
+    const content = await readFile(path.join(BUILT, file))
+    return [name, await assetOf(name, name === 'index.html' ? pageUnder(basePath, content) : content)] as const
   })
   return new Map(await Promise.all(read))
+}
+
+/** Adapts the page to its prefix: built, it names its assets relative to themselves, and the API at the root. */
+function pageUnder(basePath: string, page: Buffer): Buffer {
+  const text = page
+    .toString()
+    .replaceAll(/ (src|href)="\.\//g, ` $1="${basePath}${ASSETS_PATH}`)
+    .replaceAll(' href="/graphql"', ` href="${basePath}/graphql"`)
+    .replace(' data-base=""', ` data-base="${basePath}"`)
+  return Buffer.from(text)
 }
 
 async function assetOf(name: string, plain: Buffer): Promise<Asset> {

@@ -1,23 +1,15 @@
-import {
-  type ASTNode,
-  BREAK,
-  type DocumentNode,
-  GraphQLError,
-  type ParseOptions,
-  specifiedRules,
-  validate,
-  visit,
-} from 'graphql'
+import { type ASTNode, BREAK, type DocumentNode, GraphQLError, type ParseOptions, validate, visit } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
 import type { Rates } from '../../access/rates.ts'
 import type { Viewer } from '../../access/viewer.ts'
+import { type MaskError, topLevelError } from '../../graphql/masking.ts'
 import { FairCache } from '../../lib/fair-cache.ts'
-import { type MaskError, topLevelError } from './masking.ts'
+import { documentRules } from './document-rules.ts'
 
 /** The maximum number of tokens of a document, which bounds the cost of parsing and validation. */
 const MOST_TOKENS = 5000
 /** The size of the cache in AST nodes: a node takes about 200 bytes, with its share of the text. */
-const MOST_NODES = 100_000
+const MOST_NODES = 50_000
 
 /**
  * Caches the most recent valid documents without source locations. Each counts towards the viewer who sent it
@@ -124,8 +116,8 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
       const document = documentAST as DocumentNode
       const text = texts.get(document)
       if (text !== undefined && valid.has(document, text)) return setResult([])
-      setValidationFn(((schema: never, ast: never, rules = specifiedRules, options?: object) =>
-        validate(schema, ast, rules, { ...options, hideSuggestions: true })) as typeof validate)
+      setValidationFn(((schema: never, ast: never, _rules?: unknown, options?: object) =>
+        validate(schema, ast, documentRules, { ...options, hideSuggestions: true })) as typeof validate)
       return ({ result }) => {
         for (const error of result) markRequestError(error as GraphQLError, 'GRAPHQL_VALIDATION_FAILED')
         if (result.length === 0 && text !== undefined)

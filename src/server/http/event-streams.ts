@@ -1,16 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult, GraphQLError } from 'graphql'
-import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
+import type { Sink } from '../../delivery/answer.ts'
+import { CHALLENGE, formatError, type MaskError } from '../../graphql/masking.ts'
 import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
-import type { Sink } from '../streams/sink.ts'
-import { authenticate } from './authentication.ts'
+import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
+import { askedOriginOf } from './asked-origin.ts'
+import type { Authentication } from './authentication.ts'
 import { type BodyReader, BodyRefusedError, ownerOf } from './body.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
-import { CHALLENGE, formatError, type MaskError } from './masking.ts'
 import { errorsOf, type OperationRequest, prepareOperation, type Result } from './operation.ts'
+import { STREAM_HEADERS } from './stream-headers.ts'
+import { parametersOf } from './targets.ts'
 import { createUnanswered } from './unanswered.ts'
 
 /**
@@ -28,7 +31,7 @@ export interface EventStreams {
 
 export interface EventStreamsParts {
   graphql: Graphql
-  signIns: SignIns
+  authentication: Authentication
   maskError: MaskError
   maxStreamsPerViewer: number
   bodies: BodyReader
@@ -58,7 +61,7 @@ interface Posted extends OperationRequest {
 
 export function createEventStreams({
   graphql,
-  signIns,
+  authentication,
   maskError,
   maxStreamsPerViewer,
   bodies,
@@ -85,12 +88,7 @@ export function createEventStreams({
     }
     clearTimeout(stream.expiry)
     stream.response = response
-    const headers = {
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-cache',
-      'content-encoding': 'none',
-    }
-    response.writeHead(200, headers)
+    response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...STREAM_HEADERS })
     response.write(':\n\n')
     const ping = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), PING_MS)
     response.once('close', () => {
@@ -124,7 +122,8 @@ export function createEventStreams({
         sent = listener
       }
       const sending = { onSent, cutOff: onSlow }
-      const context = { viewer, signal, onSlow, sink: sinkOf(stream, operationId), sending }
+      const sink = sinkOf(stream, operationId)
+      const context = { viewer, signal, onSlow, sink, sending, askedOrigin: askedOriginOf(request.headers) }
       const operation = prepareOperation(graphql, context, posted)
       if (!operation.isSubscription) unanswered.add(posted)
       sendText(response, 202, '')
@@ -173,7 +172,7 @@ export function createEventStreams({
     concerns: (request) => request.method === 'PUT' || request.method === 'DELETE' || tokenOf(request) !== null,
     async handle(request, response) {
       try {
-        const viewer = await authenticate(signIns, request.headers.authorization, request.socket.remoteAddress)
+        const viewer = await authentication.viewerOf(request, response)
         if (request.method === 'PUT') return reserve(viewer, response)
         const stream = streams.get(tokenOf(request) ?? '')
         if (stream === undefined || !isSame(stream.viewer, viewer))
@@ -230,12 +229,14 @@ function sendText(response: ServerResponse, status: number, text: string): void 
   response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' }).end(text)
 }
 
+/** Returns null for a body that is no operation. @throws BadInputError for one that is not UTF-8, or has inexact numbers */
 function parsed(body: Buffer): Posted | null {
   try {
-    const posted = JSON.parse(String(body))
+    const posted = parseExactJson(decodeUtf8(body)) as Posted | null
     return typeof posted?.query === 'string' ? posted : null
-  } catch {
-    return null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
   }
 }
 
@@ -248,5 +249,4 @@ function tokenOf(request: IncomingMessage): string | null {
   return method === 'GET' && !parameters.has('query') ? parameters.get('token') : null
 }
 
-const parametersOf = ({ url }: IncomingMessage) => new URL(url ?? '', 'http://localhost').searchParams
 const isSame = (one: Viewer, other: Viewer) => one.id === other.id && one.tokenId === other.tokenId

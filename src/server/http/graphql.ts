@@ -1,22 +1,23 @@
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { GraphQLSchema } from 'graphql'
 import { createYoga, type Plugin, useExecutionCancellation, type YogaServerInstance } from 'graphql-yoga'
-import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
-import { type Context, createContext } from '../../schema/context.ts'
-import type { Domain } from '../../schema/domain.ts'
-import type { Streams } from '../../schema/streams.ts'
+import type { Sink } from '../../delivery/answer.ts'
+import type { Subscribe } from '../../delivery/subscribe.ts'
+import { type Context, createContext } from '../../graphql/context.ts'
+import type { Domain } from '../../graphql/domain.ts'
+import type { MaskError } from '../../graphql/masking.ts'
+import type { Streams } from '../../graphql/streams.ts'
 import { createResponsesInFlight, type Sending } from '../responses-in-flight.ts'
-import type { Sink } from '../streams/sink.ts'
-import type { Subscribe } from '../streams/subscribe.ts'
 import { useAdmission } from './admission.ts'
-import { useAuthentication } from './authentication.ts'
+import { askedOriginOf } from './asked-origin.ts'
+import { type Authentication, useAuthentication } from './authentication.ts'
 import { type BodyReader, usePostedBody } from './body.ts'
 import { type DocumentContext, useDocuments } from './document-cache.ts'
 import { useGraphqlResponseJson, useJsonOnly } from './json-only.ts'
-import type { MaskError } from './masking.ts'
 import { useDeliverable, useMultipartSubscriptions } from './multipart.ts'
 import { REQUEST_ID_HEADER } from './request-ids.ts'
+import { STREAM_HEADERS } from './stream-headers.ts'
 import { createWork } from './work.ts'
 
 export const GRAPHQL_PATH = '/graphql'
@@ -26,7 +27,7 @@ export const LARGEST_REQUEST_BYTES = 1024 * 1024
 
 export interface GraphqlOptions {
   domain: Domain
-  signIns: SignIns
+  authentication: Authentication
   schema: GraphQLSchema
   streams: Streams
   maskError: MaskError
@@ -40,8 +41,11 @@ export interface GraphqlOptions {
 /** The context that a transport gives to an operation: over HTTP Yoga's own, over a socket its session's. */
 export interface OperationContext extends DocumentContext {
   viewer?: Viewer
-  /** The response of an operation sent over HTTP. */
+  /** The request and response of an operation sent over HTTP. */
+  req?: IncomingMessage
   res?: ServerResponse
+  /** The origin to which an operation over a socket or event stream was sent. */
+  askedOrigin?: string | null
   /** Called when the client cannot keep up with a subscription. */
   onSlow?: () => void
   /** Aborts when nobody waits for the response; absent over HTTP, where the request has a signal. */
@@ -59,11 +63,12 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  * authentication, parsing and validation (cached per process), limits, execution, error masking.
  */
 export function createGraphql(options: GraphqlOptions): Graphql {
-  const { domain, signIns, schema, streams, maskError, subscribe, allowedOrigins, bodies, maxResponseBytes } = options
+  const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, bodies, maxResponseBytes } =
+    options
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
-    context: ({ viewer, res, onSlow, takesCursors = false }) => {
+    context: ({ viewer, req, res, onSlow, takesCursors = false, askedOrigin }) => {
       if (viewer === undefined) throw new Error('the operation has no viewer')
       return createContext({
         domain,
@@ -71,10 +76,11 @@ export function createGraphql(options: GraphqlOptions): Graphql {
         viewer,
         takesCursors,
         onSlow: onSlow ?? (() => res?.destroy()),
+        askedOrigin: askedOrigin ?? (req === undefined ? null : askedOriginOf(req.headers)),
       })
     },
     plugins: [
-      useAuthentication(signIns) as never,
+      useAuthentication(authentication) as never,
       useJsonOnly(),
       usePostedBody(bodies, maskError, LARGEST_REQUEST_BYTES) as never,
       useGraphqlResponseJson(),
@@ -89,7 +95,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
         inFlight: createResponsesInFlight(maxResponseBytes),
       }),
       useExecutionCancellation(),
-      useNoStore(),
+      useProxyHeaders(),
       useSubscribe(subscribe),
     ],
     cors: (request) => corsOf(request, allowedOrigins),
@@ -108,9 +114,17 @@ export function createGraphql(options: GraphqlOptions): Graphql {
   })
 }
 
-/** Keeps proxies and browsers from storing responses, which depend on the viewer. */
-function useNoStore(): Plugin {
-  return { onResponse: ({ response }) => void response.headers.set('cache-control', 'no-store') }
+/** Keeps proxies and browsers from storing responses, which depend on the viewer, and from buffering streams. */
+function useProxyHeaders(): Plugin {
+  return {
+    onResponse({ response: { headers } }) {
+      headers.set('cache-control', 'no-store')
+      if (!/^(text\/event-stream|multipart\/mixed)/.test(headers.get('content-type') ?? '')) return
+      for (const [name, value] of Object.entries(STREAM_HEADERS)) headers.set(name, value)
+      // Yoga's value, `none`, is no content coding.
+      headers.delete('content-encoding')
+    },
+  }
 }
 
 /** Delivers subscriptions of all transports the same way. */
@@ -118,14 +132,16 @@ function useSubscribe(subscribe: Subscribe): Plugin {
   return { onSubscribe: ({ setSubscribeFn }) => setSubscribeFn(subscribe as never) }
 }
 
-/** Returns CORS headers for allowed origins. Without headers, browsers do not show the response to the page. */
+/**
+ * Returns CORS headers for allowed origins: any header that the page asks for, since clients add their own (tracing, the
+ * client's name). Without CORS headers, browsers do not show the response to the page.
+ */
 function corsOf(request: Request, allowedOrigins: readonly string[]) {
   const origin = request.headers.get('origin')
   if (origin === null || !allowedOrigins.includes(origin)) return false
   return {
     origin: [origin, 'null'],
     methods: ['GET', 'POST', 'PUT', 'DELETE'],
-    allowedHeaders: ['authorization', 'content-type', 'accept', 'x-graphql-event-stream-token', REQUEST_ID_HEADER],
     exposedHeaders: [REQUEST_ID_HEADER],
     credentials: false,
     maxAge: 3600,

@@ -3,8 +3,8 @@ import { createBell } from '../../lib/async.ts'
 import type { Clock } from '../../platform/clock.ts'
 
 export interface HealthParts {
-  /** Both must resolve within a second or two. */
-  database(): Promise<boolean>
+  /** Both must resolve within a second or two. Returns why the database cannot serve; null if it can. */
+  database(): Promise<string | null>
   realtime(): Promise<boolean>
   isDraining(): boolean
   clock: Clock
@@ -47,14 +47,15 @@ export function createHealth({ database, realtime, isDraining, clock }: HealthPa
     },
     live: (_, response) => sendJson(response, 200, { status: 'ok' }),
     async ready(_, response) {
-      const [databaseAnswers, realtimeAnswers] = await Promise.all([database(), realtime()])
-      const ready = databaseAnswers && realtimeAnswers && !isDraining()
+      const [databaseFault, isRealtimeUp] = await Promise.all([database(), realtime()])
+      const ready = databaseFault === null && isRealtimeUp && !isDraining()
       noteQuestion()
       if (isDraining()) response.once('close', () => told.ring())
       sendJson(response, ready ? 200 : 503, {
         status: ready ? 'ok' : isDraining() ? 'draining' : 'unavailable',
-        database: databaseAnswers,
-        realtime: realtimeAnswers,
+        database: databaseFault === null,
+        realtime: isRealtimeUp,
+        ...(databaseFault === null ? {} : { reason: databaseFault }),
       })
     },
   }

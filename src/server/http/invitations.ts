@@ -1,25 +1,32 @@
 import type { SignIns } from '../../access/sign-ins.ts'
-import type { Domain } from '../../schema/domain.ts'
+import type { StartLink } from '../../access/start-link.ts'
+import type { Domain } from '../../graphql/domain.ts'
 import { type Handler, sendJson } from './health.ts'
 import type { Origins } from './origins.ts'
+import { pathOf } from './targets.ts'
 
-export const INVITATION_PATH = /^\/invitations\/([^/]+)$/
+/** Pages that sign in once: of an invitation, and of the link that a start prints. */
+export const INVITATION_PATH = /^\/(invitations|sign-in)\/([^/]+)$/
 
 export interface InvitationParts {
   invitations: Pick<Domain['invitations'], 'redeem'>
+  startLink: Pick<StartLink, 'redeem'>
   /** The console, which asks whether to sign in. Opening it does not use up the invitation. */
   page: Handler
   origins: Pick<Origins, 'allows'>
   signIns: Pick<SignIns, 'refuse'>
 }
 
-/** `/invitations/:code`: GET returns the page; the first POST returns 200 with a new token, later ones 404. */
-export function createInvitationHandler({ invitations, page, origins, signIns }: InvitationParts): Handler {
+/**
+ * `/invitations/:code` and `/sign-in/:code`: GET returns the page; the first POST returns 200 with a new token, later
+ * ones 404.
+ */
+export function createInvitationHandler({ invitations, startLink, page, origins, signIns }: InvitationParts): Handler {
   return async (request, response) => {
     if (request.method === 'GET' || request.method === 'HEAD') return page(request, response)
-    const [, code = ''] = INVITATION_PATH.exec(new URL(request.url ?? '', 'http://localhost').pathname) ?? []
+    const [, kind, code = ''] = INVITATION_PATH.exec(pathOf(request)) ?? []
     if (request.method !== 'POST' || !origins.allows(request)) return refuse(response)
-    const token = await invitations.redeem(code)
+    const token = await (kind === 'sign-in' ? startLink : invitations).redeem(code)
     if (token === null) {
       signIns.refuse(request.socket.remoteAddress)
       refuse(response)
@@ -29,6 +36,6 @@ export function createInvitationHandler({ invitations, page, origins, signIns }:
 
 function refuse(response: Parameters<Handler>[1]): void {
   sendJson(response, 404, {
-    error: 'The invitation does not exist, has expired or was already used. Ask for a new one.',
+    error: 'The link does not exist, has expired or was already used. Ask for a new one.',
   })
 }

@@ -1,44 +1,62 @@
 import { getOperationAST } from 'graphql'
 import type { Plugin } from 'graphql-yoga'
-import { topLevelError } from './masking.ts'
+import { topLevelError } from '../../graphql/masking.ts'
+import { BadInputError } from '../../lib/errors.ts'
+import { parseExactJson } from '../../lib/exact-json.ts'
 
 /** Whether a content type is JSON, with any parameters. */
 function isJson(contentType: string | null): boolean {
   return contentType?.split(';')[0]?.trim().toLowerCase() === 'application/json'
 }
 
-function checkParameters(parameters: URLSearchParams): void {
+function checkParameters({ search, searchParams }: URL): void {
+  if (!isUtf8(search)) throw topLevelError('BAD_USER_INPUT', 'The query string is not valid UTF-8.', BAD_REQUEST)
   for (const name of ['variables', 'extensions']) {
-    const text = parameters.get(name)
-    if (text && !canParse(text))
-      throw topLevelError('BAD_USER_INPUT', `The parameter ${name} must be JSON.`, BAD_REQUEST)
+    const text = searchParams.get(name)
+    const fault = text ? faultOf(text) : null
+    if (fault !== null) throw topLevelError('BAD_USER_INPUT', `The parameter ${name} ${fault}`, BAD_REQUEST)
   }
 }
 
 const BAD_REQUEST = { status: 400, spec: true }
 
-function canParse(text: string): boolean {
+/** Whether the percent-encoded bytes are UTF-8: URLSearchParams replaces others. A `%` alone stands for itself. */
+function isUtf8(search: string): boolean {
   try {
-    JSON.parse(text)
+    decodeURIComponent(search.replace(/%(?![\da-f]{2})/gi, '%25'))
     return true
   } catch {
     return false
   }
 }
 
+function faultOf(json: string): string | null {
+  try {
+    parseExactJson(json)
+    return null
+  } catch (error) {
+    return error instanceof BadInputError ? `is invalid. ${error.message}` : 'must be JSON.'
+  }
+}
+
 /**
- * Refuses requests that a page of another origin can send without a CORS preflight (forms, plain text,
+ * Checks the form of requests that Yoga takes without a word. Refuses requests that a page of another origin can send without a CORS preflight (forms, plain text,
  * links): POST accepts JSON only, GET runs queries only.
  */
 export function useJsonOnly(): Plugin {
   return {
     onRequestParse({ request, url }) {
-      if (request.method === 'GET') checkParameters(url.searchParams)
+      if (request.method === 'GET') checkParameters(url)
       if (request.method === 'POST' && !isJson(request.headers.get('content-type'))) {
         throw topLevelError('BAD_USER_INPUT', 'Send the operation as JSON, with Content-Type: application/json.', {
           status: 415,
         })
       }
+    },
+    // Some clients name an operation that has no name.
+    onParams({ params, setParams }) {
+      const { operationName, ...rest } = params
+      if (operationName === '') setParams(rest)
     },
     onSubscribe({ args }) {
       const request = (args.contextValue as { request?: Request }).request

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { SignIns } from '../../access/sign-ins.ts'
+import { CHALLENGE } from '../../graphql/masking.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import { gauge } from '../../lib/metrics.ts'
 import { authenticate } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
-import { CHALLENGE } from './masking.ts'
 
 export interface MetricsParts {
   /** The metrics of other parts. */
@@ -57,8 +57,9 @@ function isLocal({ socket, headers }: IncomingMessage): boolean {
 }
 
 async function isAdmin({ headers, socket }: IncomingMessage, signIns: SignIns): Promise<boolean> {
+  const credentials = { authorization: headers.authorization, cookie: null, address: socket.remoteAddress }
   try {
-    return (await authenticate(signIns, headers.authorization, socket.remoteAddress)).scope === 'ADMIN'
+    return (await authenticate(signIns, credentials)).scope === 'ADMIN'
   } catch (error) {
     if (error instanceof UnauthenticatedError) return false
     throw error

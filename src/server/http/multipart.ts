@@ -1,6 +1,6 @@
 import type { ExecutionResult } from 'graphql'
 import { type Plugin, processRegularResult } from 'graphql-yoga'
-import { jsonOf, topLevelError } from './masking.ts'
+import { jsonOf, topLevelError } from '../../graphql/masking.ts'
 
 /** An empty part at this interval keeps proxies from closing the connection. */
 const HEARTBEAT_MS = 12_000
@@ -22,7 +22,7 @@ export function useMultipartSubscriptions(): Plugin {
         (results, { Response, ReadableStream, TextEncoder }) =>
           new Response(
             streamOf(results as AsyncIterable<ExecutionResult>, ReadableStream, new TextEncoder()) as never,
-            { headers: { 'content-type': CONTENT_TYPE, 'cache-control': 'no-cache' } },
+            { headers: { 'content-type': CONTENT_TYPE } },
           ),
         'multipart/mixed' as never,
       )

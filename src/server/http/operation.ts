@@ -1,6 +1,6 @@
 import { type ExecutionArgs, type ExecutionResult, type GraphQLError, getOperationAST } from 'graphql'
+import { type MaskError, topLevelError } from '../../graphql/masking.ts'
 import type { Graphql, OperationContext } from './graphql.ts'
-import { type MaskError, topLevelError } from './masking.ts'
 
 export type Result = ExecutionResult | AsyncIterable<ExecutionResult>
 
@@ -29,8 +29,9 @@ export class OperationFailed extends Error {
 
 /** Parses and validates. @throws OperationFailed, or a single error, if the operation cannot run */
 export function prepareOperation(graphql: Graphql, context: OperationContext, request: OperationRequest): Operation {
-  const { query, operationName, variables } = request
-  const params = { query, operationName: operationName ?? undefined, variables: variables ?? undefined }
+  const { query, variables } = request
+  const operationName = request.operationName || undefined
+  const params = { query, operationName, variables: variables ?? undefined }
   let begun: AsyncIterable<never> | null = null
   const onBegun = (iteration: AsyncIterable<never>) => {
     begun = iteration

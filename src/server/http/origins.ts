@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
+import { isOwnOrigin } from './asked-origin.ts'
 
 /** Decides which web pages may use the server: those of its own origin and of allowed origins. */
 export interface Origins {
@@ -33,9 +34,9 @@ export function createOrigins(allowed: readonly string[], logger: Pick<Logger, '
       response.setHeader('access-control-allow-origin', origin)
       response.setHeader('vary', 'origin')
     },
-    allows({ headers: { origin, host } }) {
-      if (origin === undefined || allowed.includes(origin)) return true
-      if (URL.canParse(origin) && new URL(origin).host === host) return true
+    allows({ headers }) {
+      const { origin } = headers
+      if (origin === undefined || allowed.includes(origin) || isOwnOrigin(headers)) return true
       logRefused(origin.slice(0, 200))
       return false
     },

@@ -28,10 +28,13 @@ function policyOf(page: string): string {
   )
 }
 
-const FIRST_QUERY = `# Welcome to Parley. Type your token into the Headers pane below:
+const FIRST_QUERY = `# Welcome to Parley. Type your token into the
+# Headers pane below:
 #   { "Authorization": "Bearer <token>" }
-# then run this query. From then on every tab of this page sends the token, and the documentation
-# is available. The token is not stored, not even in this browser.
+# then run this query. From then on every tab of
+# this page sends the token, and the documentation
+# is available. The token is not stored, not even
+# in this browser. The console is at /.
 {
   viewer { scope unreadCount }
   spaces(first: 10) { edges { node { id name members { name kind } } } }
@@ -63,25 +66,37 @@ const KEEP_AUTHORIZATION = `<script>
   }
 </script>`
 
+/** A bar above GraphiQL, with a link to the console. */
+const linkToConsole = (basePath: string) => `<style>
+  body { display: flex; flex-direction: column; height: 100vh }
+  #root { flex: 1; min-height: 0; height: auto }
+  .parley-bar { padding: 6px 16px; font: 14px system-ui, sans-serif; background: #2b2f3a; color: #fff }
+  .parley-bar a { color: #c7c8ff }
+</style>
+<nav class="parley-bar" aria-label="Parley">Parley’s API · <a href="${basePath}/">Console</a></nav>`
+
 /**
  * Serves GraphiQL without requests to other hosts. Its subscriptions use server-sent events by POST, so that
- * they carry the Authorization of its Headers pane, which a browser's WebSocket cannot send.
+ * they carry the Authorization of its Headers pane, which a browser's WebSocket cannot send. `basePath`: the prefix
+ * under which browsers reach the server.
  */
-export function createGraphiql(): Handler {
+export function createGraphiql(basePath: string): Handler {
   let page: Promise<{ plain: string; zipped: Buffer; etag: string; policy: string }> | null = null
 
   async function render() {
     const { renderGraphiQL } = await import('@graphql-yoga/render-graphiql')
     const rendered = renderGraphiQL({
       title: 'Parley',
-      endpoint: GRAPHQL_PATH,
+      endpoint: basePath + GRAPHQL_PATH,
       method: 'POST',
       defaultQuery: FIRST_QUERY,
       credentials: 'omit',
       // Headers contain a token, which must not be stored.
       shouldPersistHeaders: false,
     })
-    const plain = rendered.replace('<head>', () => `<head>${KEEP_AUTHORIZATION}`)
+    const plain = rendered
+      .replace('<head>', () => `<head>${KEEP_AUTHORIZATION}`)
+      .replace(/<body[^>]*>/, (body) => `${body}${linkToConsole(basePath)}`)
     const etag = `"${createHash('sha256').update(plain).digest('base64url')}"`
     return { plain, zipped: await promisify(gzip)(plain), etag, policy: policyOf(plain) }
   }

@@ -3,16 +3,11 @@ import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
 import { logContext, onBehalfOf } from '../../lib/log-context.ts'
 import type { Handler } from './health.ts'
+import { pathOf } from './targets.ts'
 
 export const REQUEST_ID_HEADER = 'x-request-id'
 /** Ids that are safe to log unchanged. */
 const USABLE = /^[\w.:=+/-]{1,128}$/
-
-/** Returns the id of the current request, else a new one. */
-export function requestIdHere(): string {
-  const context = logContext()
-  return context !== undefined && 'requestId' in context ? context.requestId : randomUUID()
-}
 
 /** Handles each request under its id, which the client or its proxy may set, and returns the id in the response. */
 export function underItsId(handle: Handler, logger: Logger): Handler {
@@ -37,7 +32,7 @@ function tellOfItsEnd(logger: Logger, ...[request, response]: Parameters<Handler
   })
 }
 
-/** Returns the path without secrets: the code of an invitation, and the query string. */
-export function pathToTell({ url = '/' }: IncomingMessage): string {
-  return (url.split('?')[0] ?? '/').replace(/^\/invitations\/.*/, '/invitations/…')
+/** Returns the path without secrets: the code of an invitation, a start link or a join link, and the query string. */
+export function pathToTell(request: IncomingMessage): string {
+  return pathOf(request).replace(/^\/(invitations|sign-in|join)\/.*/, '/$1/…')
 }

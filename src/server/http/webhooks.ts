@@ -1,8 +1,9 @@
 import type { IncomingMessage } from 'node:http'
+import type { Domain } from '../../graphql/domain.ts'
 import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
-import type { Domain } from '../../schema/domain.ts'
 import { BodyRefusedError, createBodyReader } from './body.ts'
 import { type Handler, sendJson } from './health.ts'
+import { pathOf } from './targets.ts'
 
 export const WEBHOOK_PATH = /^\/hooks\/agents\/([^/]+)$/
 
@@ -28,7 +29,7 @@ export function createWebhookHandler(
   // A separate reader: unauthenticated senders must not use the memory that viewers need.
   const bodies = createBodyReader({ timeoutMs, mostUnfinishedBytes })
   return async (request, response) => {
-    const [, webhookId = ''] = WEBHOOK_PATH.exec(new URL(request.url ?? '', 'http://localhost').pathname) ?? []
+    const [, webhookId = ''] = WEBHOOK_PATH.exec(pathOf(request)) ?? []
     try {
       const body = async (mostBytes: number) => {
         await rates.take('triggers', webhookId)

@@ -31,6 +31,7 @@ type Input = Readonly<Record<string, unknown>>
 const WITHDRAWALS: Readonly<Record<string, (input: Input, viewer: Viewer) => boolean>> = {
   removeMember: ({ entityId }, { id }) => entityId === id,
   decideToolCall: ({ approve, input }) => approve === false && input == null,
+  decideToolCalls: ({ approve }) => approve === false,
   stopRun: () => true,
   claimToolCall: ({ release }) => release === true,
 }

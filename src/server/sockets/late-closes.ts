@@ -1,3 +1,4 @@
+// Closes sockets whose clients do not read, so that they still get the close code when they read again.
 import type { WebSocket } from 'ws'
 
 export interface LateCloses {

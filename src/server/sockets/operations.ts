@@ -1,12 +1,14 @@
+// Runs the GraphQL operations of sockets through the pipeline that HTTP uses.
 import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql'
 import type { ServerOptions, SubscribePayload } from 'graphql-ws'
 import type { Viewer } from '../../access/viewer.ts'
+import { MOST_OF_SOCKET, tooManySubscriptions } from '../../delivery/subscription-limits.ts'
+import { formatError, type MaskError, type WireError } from '../../graphql/masking.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
+import { inexactNumberError } from '../../lib/exact-json.ts'
 import type { Graphql } from '../http/graphql.ts'
-import { formatError, type MaskError, type WireError } from '../http/masking.ts'
 import { errorsOf, type Operation, OperationFailed, prepareOperation, type Result } from '../http/operation.ts'
 import { createUnanswered } from '../http/unanswered.ts'
-import { MOST_OF_SOCKET, tooManySubscriptions } from '../streams/subscription-limits.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
 /** The state of a socket after its acknowledgement. */
@@ -18,7 +20,11 @@ export interface Session {
   subscriptions: Map<string, SubscribePayload>
   /** Running operations by id, with the message that started each. */
   running: Map<string, SubscribePayload>
+  /** Operations to refuse, by id, with a number of their message that JSON.parse changed. */
+  inexactNumbers: Map<string, string>
   writer: SocketWriter
+  /** The origin to which the socket was opened. */
+  askedOrigin: string | null
   /** Called when an operation was refused for its viewer's rate. */
   wasRefused(): void
   /** Aborts when the socket is closed. */
@@ -103,8 +109,12 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     const { viewer, writer, closed: signal } = session
     if (viewer === null || session.ended)
       throw new UnauthenticatedError('Your token is no longer valid. Log in with another token.')
+    const inexact = session.inexactNumbers.get(id)
+    session.inexactNumbers.delete(id)
+    if (inexact !== undefined) throw inexactNumberError(inexact)
     const sending = { onSent: onSent(session, payload), cutOff: writer.giveUp }
-    const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id), sending }
+    const { askedOrigin } = session
+    const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id), sending, askedOrigin }
     const operation = prepareOperation(graphql, context, payload)
     if (operation.isSubscription) {
       if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_OF_SOCKET) {

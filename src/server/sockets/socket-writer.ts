@@ -1,17 +1,14 @@
+// Writes messages to one socket, and detects whether its client reads them.
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import type { Answer } from '../streams/answer.ts'
-import type { Sink } from '../streams/sink.ts'
+import type { Answer, Sink } from '../../delivery/answer.ts'
 import { framesOf, headOf } from './frames.ts'
-import { PingProgress } from './ping-progress.ts'
 import type { Stalled, StalledSockets } from './stalled-sockets.ts'
-import type { WriteSchedule } from './write-schedule.ts'
 
 /** The maximum number of bytes that wait to be accepted by the kernel. */
 const MOST_WAITING_BYTES = 4 * 1024 * 1024
 
 export interface SocketWriterOptions {
-  schedule: WriteSchedule
   /** Closes the socket of a client that lags too far behind. */
   onFull(): void
   /** The subscriptions of this socket. */
@@ -21,29 +18,23 @@ export interface SocketWriterOptions {
 }
 
 /**
- * Writes to one client. Everything sent in one tick or slice leaves in one write: `transport` is corked until
- * then. Data for a closing socket is dropped. This is a class, not a closure, because a round of writing
- * visits thousands of sockets: the fields of one are adjacent in memory.
+ * Writes to one client. Data for a closing socket is dropped. This is a class, not a closure, because a round
+ * of writing visits thousands of sockets: the fields of one are adjacent in memory.
  */
 export class SocketWriter implements Stalled {
   readonly #socket: WebSocket
   readonly #transport: Duplex
-  readonly #schedule: WriteSchedule
   readonly #onFull: () => void
-  readonly #subscriptions: ReadonlyMap<string, unknown>
   readonly #progress: PingProgress
   readonly #listeners = new Set<() => void>()
   readonly #stalled: StalledSockets
   readonly viewerId: () => string
-  #isCorked = false
 
   constructor(socket: WebSocket, transport: Duplex, options: SocketWriterOptions) {
-    const { schedule, onFull, subscriptions } = options
+    const { onFull, subscriptions } = options
     this.#socket = socket
     this.#transport = transport
-    this.#schedule = schedule
     this.#onFull = onFull
-    this.#subscriptions = subscriptions
     this.#progress = new PingProgress(socket, subscriptions)
     this.#stalled = options.stalled
     this.viewerId = options.viewerId
@@ -61,7 +52,6 @@ export class SocketWriter implements Stalled {
       onTaken()
       return
     }
-    this.#cork()
     this.#socket.send(text, onTaken)
     this.#noteStall()
     this.#progress.sent(1, Buffer.byteLength(text))
@@ -72,13 +62,6 @@ export class SocketWriter implements Stalled {
     return new OperationSink(this, headOf(id))
   }
 
-  /** Writes everything sent in this tick at once: call it before closing the socket. */
-  readonly flush = (): void => {
-    if (!this.#isCorked) return
-    this.#isCorked = false
-    this.#transport.uncork()
-  }
-
   /** Closes the socket of a client that lags too far behind, with a code after which clients reconnect. */
   readonly giveUp = (): void => this.#onFull()
 
@@ -86,8 +69,6 @@ export class SocketWriter implements Stalled {
   answer(answers: readonly Answer[], head: string): void {
     if (!this.#takesMore()) return
     const frames = framesOf(answers, head)
-    // With a single subscription, nothing else could share the write.
-    if (this.#subscriptions.size > 1) this.#cork()
     // Bypasses `socket.send`, which would write each text separately. Without compression, the order is that
     // of the writes.
     this.#transport.write(frames, 'latin1')
@@ -127,13 +108,6 @@ export class SocketWriter implements Stalled {
     this.#onFull()
     return this.#isOpen
   }
-
-  #cork(): void {
-    if (this.#isCorked) return
-    this.#isCorked = true
-    this.#transport.cork()
-    this.#schedule.atEnd(this.flush)
-  }
 }
 
 class OperationSink implements Sink {
@@ -159,5 +133,57 @@ class OperationSink implements Sink {
 
   giveUp(): void {
     this.#writer.giveUp()
+  }
+}
+
+/** A ping is sent after this much. */
+const TEXTS_A_PING = 250
+const BYTES_A_PING = 1024 * 1024
+/** The maximum that may be sent after an unanswered ping: messages per subscription, and bytes. */
+const MOST_TEXTS = 1000
+const MOST_BYTES = 4 * 1024 * 1024
+const PATIENCE_MS = 4000
+
+/**
+ * Detects whether a client reads. Data that the kernel has accepted may still be in buffers of several
+ * megabytes. A client answers a ping only after reading everything sent before it. At most one ping is in
+ * flight.
+ */
+export class PingProgress {
+  readonly #socket: WebSocket
+  readonly #subscriptions: ReadonlyMap<string, unknown>
+  #isAsked = false
+  #askedAt = 0
+  /**
+   * Messages since the last ping. It starts at a random number, so that subscribers of the same events are
+   * not all pinged at the same event.
+   */
+  #texts = Math.floor(Math.random() * TEXTS_A_PING)
+  #bytes = 0
+
+  constructor(socket: WebSocket, subscriptions: ReadonlyMap<string, unknown>) {
+    this.#socket = socket
+    this.#subscriptions = subscriptions
+    socket.on('pong', () => {
+      this.#isAsked = false
+    })
+  }
+
+  sent(texts: number, bytes: number): void {
+    this.#texts += texts
+    this.#bytes += bytes
+    if (this.#isAsked || (this.#texts < TEXTS_A_PING && this.#bytes < BYTES_A_PING)) return
+    this.#isAsked = true
+    this.#askedAt = performance.now()
+    this.#texts = 0
+    this.#bytes = 0
+    this.#socket.ping()
+  }
+
+  /** Whether the client has exceeded both the amount and the time allowed after an unanswered ping. */
+  get isOverdue(): boolean {
+    if (!this.#isAsked) return false
+    const most = MOST_TEXTS * Math.max(this.#subscriptions.size, 1)
+    return (this.#texts >= most || this.#bytes >= MOST_BYTES) && performance.now() - this.#askedAt > PATIENCE_MS
   }
 }

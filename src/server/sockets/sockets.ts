@@ -7,20 +7,22 @@ import type { Registry } from 'prom-client'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
+import type { MaskError } from '../../graphql/masking.ts'
 import { sleep } from '../../lib/async.ts'
 import { messageOf, UnauthenticatedError } from '../../lib/errors.ts'
+import { decodeUtf8, inexactNumberIn } from '../../lib/exact-json.ts'
 import { onBehalfOf } from '../../lib/log-context.ts'
 import { counter, OTHER } from '../../lib/metrics.ts'
+import { forRequester } from '../../lib/requester-context.ts'
+import { askedOriginOf } from '../http/asked-origin.ts'
 import { authenticate } from '../http/authentication.ts'
+import { sessionCookieOf } from '../http/cookies.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from '../http/graphql.ts'
-import type { MaskError } from '../http/masking.ts'
 import { createKeepAlive } from './keep-alive.ts'
 import { createLateCloses } from './late-closes.ts'
 import { type Session, socketOperations } from './operations.ts'
-import { createSlowing } from './slowing.ts'
 import { SocketWriter } from './socket-writer.ts'
 import { createStalledSockets } from './stalled-sockets.ts'
-import type { WriteSchedule } from './write-schedule.ts'
 
 export interface SocketsOptions {
   graphql: Graphql
@@ -29,7 +31,6 @@ export interface SocketsOptions {
   /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxSocketsPerViewer: number
-  schedule: WriteSchedule
   logger: Logger
   metrics: Registry
   /** How often a socket is pinged. One that has not answered by the next ping is closed. */
@@ -85,10 +86,10 @@ export function createSockets(options: SocketsOptions): Sockets {
 
   /** Authenticates the client and counts its socket. Returning false closes the socket with 4403. */
   async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
-    const { socket, session, authorization } = connection
-    const given = parameters['authorization'] ?? parameters['Authorization'] ?? authorization
+    const { socket, session, cookie, address } = connection
+    const authorization = parameters['authorization'] ?? parameters['Authorization'] ?? connection.authorization
     try {
-      const viewer = await authenticate(signIns, given, connection.address)
+      const viewer = await authenticate(signIns, { authorization, cookie, address })
       const key = `${viewer.scope} ${viewer.id}`
       const leave = await watchViewer(viewer, () => {
         session.ended = true
@@ -123,7 +124,6 @@ export function createSockets(options: SocketsOptions): Sockets {
       end(TRY_AGAIN_LATER, reason)
     }
     const writer = new SocketWriter(socket, transport, {
-      schedule: options.schedule,
       onFull: () => closeLate('Too far behind: resume by cursor'),
       subscriptions,
       stalled,
@@ -134,7 +134,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     keepAlive.watch(socket)
     // An invalid or oversized frame: ws closes the socket with the right code.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket reported an error'))
-    const closed = protocol.opened(portOf(socket, writer, logger), connection)
+    const closed = protocol.opened(portOf(socket, writer, connection.session, logger), connection)
     end = (code, reason) => {
       end = () => {}
       Promise.resolve(closed(code, reason)).catch((error) =>
@@ -171,6 +171,8 @@ interface Connection {
   socket: WebSocket
   /** The Authorization header of the upgrade request. */
   authorization: string | undefined
+  /** The secret in the session cookie, from a page of an allowed origin. */
+  cookie: string | null
   /** The client's IP address. */
   address: string | undefined
   session: Session
@@ -189,13 +191,17 @@ function createConnection(
     viewer: null,
     ended: false,
     running: new Map(),
+    inexactNumbers: new Map(),
     ...own,
+    askedOrigin: askedOriginOf(headers),
     wasRefused: createSlowing(socket),
     closed: end.signal,
   }
   return {
     socket,
     authorization: headers.authorization,
+    // The server has refused other origins already.
+    cookie: headers.origin === undefined ? null : sessionCookieOf(headers),
     address,
     session,
     onClosed(cleanUp) {
@@ -222,22 +228,74 @@ function shut(socket: WebSocket, code: number, reason: string): void {
  * Adapts a socket to graphql-ws. A send resolves when the kernel has accepted it, so that each operation
  * waits for its client.
  */
-function portOf(socket: WebSocket, writer: SocketWriter, logger: Logger) {
+function portOf(socket: WebSocket, writer: SocketWriter, session: Session, logger: Logger) {
   return {
     protocol: socket.protocol,
     send: (data: string) => new Promise<void>((resolve) => writer.send(data, resolve)),
     close(code: number, reason: string) {
-      writer.flush()
       shut(socket, code, reason)
     },
     onMessage(listener: (data: string) => Promise<void>) {
-      socket.on('message', (data) => {
+      socket.on('message', (data: Buffer) => {
         if (socket.readyState !== socket.OPEN) return
-        onBehalfOf({ requestId: randomUUID() }, () => listener(String(data))).catch((error) => {
+        const text = textOf(data)
+        if (text === null) return shut(socket, CloseCode.BadRequest, 'Invalid UTF-8')
+        noteInexactNumber(session, text)
+        const handle = () => listener(text)
+        const { viewer } = session
+        onBehalfOf({ requestId: randomUUID() }, () =>
+          viewer === null ? handle() : forRequester(viewer.id, handle),
+        ).catch((error) => {
           logger.error({ error: messageOf(error) }, 'could not handle a socket message')
           shut(socket, CloseCode.InternalServerError, 'Internal server error')
         })
       })
     },
+  }
+}
+
+/** Returns null for bytes that are not UTF-8, which only a binary message can have. */
+function textOf(data: Buffer): string | null {
+  try {
+    return decodeUtf8(data)
+  } catch {
+    return null
+  }
+}
+
+/** graphql-ws parses each message by itself: a number that this changes is noted for the operation of the message. */
+function noteInexactNumber(session: Session, text: string): void {
+  const number = inexactNumberIn(text)
+  if (number === null) return
+  try {
+    const { id, type } = JSON.parse(text)
+    if (type === 'subscribe') session.inexactNumbers.set(id, number)
+  } catch {
+    // Not JSON: graphql-ws closes the socket.
+  }
+}
+
+const WINDOW_MS = 1000
+/** The maximum number of refusals per window. */
+const MOST_REFUSALS = 100
+
+/**
+ * Returns a function to call for each operation that was refused for its viewer's rate. After 100 refusals
+ * within a second, the socket is not read until the second is over, so that refusals cost the server little;
+ * what the client sends waits on its own side.
+ */
+export function createSlowing(socket: WebSocket): () => void {
+  let since = Number.NEGATIVE_INFINITY
+  let refused = 0
+  return () => {
+    const now = performance.now()
+    if (now - since > WINDOW_MS) {
+      since = now
+      refused = 0
+    }
+    refused += 1
+    if (refused !== MOST_REFUSALS) return
+    socket.pause()
+    setTimeout(() => socket.resume(), since + WINDOW_MS - now).unref()
   }
 }

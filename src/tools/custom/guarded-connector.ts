@@ -1,7 +1,7 @@
 import { lookup as systemLookup } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
-import { isPublicAddress } from './addresses.ts'
+import { isPublicAddress } from '../../lib/addresses.ts'
 
 /** Resolves a host name to its addresses, as `dns.promises.lookup` with `all` does. */
 export type ResolveAddresses = (hostname: string) => Promise<{ address: string; family: number }[]>

@@ -2,6 +2,7 @@ import { Agent, type Dispatcher, Headers, type RequestInit, type Response, reque
 import { unlessAborted } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { type AddressGuardOptions, BlockedAddressError, createGuardedConnector } from './guarded-connector.ts'
+import { readHttpError } from './http-answer.ts'
 
 export interface GuardedRequest {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -21,14 +22,21 @@ export type GuardedFailureCode =
   | 'TIMED_OUT'
   | 'TOO_LARGE'
   | 'TOO_MANY_REDIRECTS'
+  | 'REDIRECTED'
   | 'BAD_STATUS'
   | 'UNREACHABLE'
   | 'CANCELED'
 
 export type GuardedOutcome =
-  | { type: 'answer'; status: number; contentType: string; body: string }
+  | { type: 'answer'; status: number; contentType: string; body: Uint8Array }
   /** `message` is a sentence for a model or a person. */
-  | { type: 'failure'; code: GuardedFailureCode; message: string }
+  | {
+      type: 'failure'
+      code: GuardedFailureCode
+      message: string
+      /** For BAD_STATUS: the response. */
+      response?: { status: number; contentType: string; body: Uint8Array }
+    }
 
 /** HTTP requests to untrusted servers: only to public addresses, with limits of time, size and redirects. */
 export interface GuardedHttp {
@@ -125,6 +133,8 @@ export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp
       const location = response.headers.get('location')
       if (!isRedirect(response.status) || location === null) return bounded(response, maxFetchBytes)
       await response.body?.cancel()
+      if (rest.redirect === 'error')
+        throw new GuardedHttpError('REDIRECTED', 'The server redirected a request that must not be repeated elsewhere.')
       hop = nextHop(hop, response.status, location, redirects)
     }
   }
@@ -187,18 +197,15 @@ function checkedUrl(text: string, base?: URL): URL {
 
 async function readAnswer(response: Dispatcher.ResponseData, maxBytes: number): Promise<GuardedOutcome> {
   const body = await readBounded(response.body, maxBytes)
-  const status = response.statusCode
-  if (status < 200 || status > 299) {
-    const said = body.replace(/\s+/g, ' ').trim().slice(0, 500).toWellFormed()
-    const message =
-      said === '' ? `The server answered with status ${status}.` : `The server answered with status ${status}: ${said}`
-    return { type: 'failure', code: 'BAD_STATUS', message }
-  }
-  const contentType = response.headers['content-type']
-  return { type: 'answer', status, contentType: typeof contentType === 'string' ? contentType : '', body }
+  const { statusCode: status, headers } = response
+  const contentType = typeof headers['content-type'] === 'string' ? headers['content-type'] : ''
+  if (status >= 200 && status <= 299) return { type: 'answer', status, contentType, body }
+  const words = readHttpError(contentType, body).words
+  const message = `The server answered with status ${status}${words === '' ? '.' : `: ${words}`}`
+  return { type: 'failure', code: 'BAD_STATUS', message, response: { status, contentType, body } }
 }
 
-async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
+async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Uint8Array> {
   const chunks: Buffer[] = []
   let size = 0
   // Throwing inside the loop destroys the body and its connection.
@@ -207,7 +214,7 @@ async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promi
     if (size > maxBytes) throw tooLarge(maxBytes)
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString('utf8')
+  return Buffer.concat(chunks)
 }
 
 function bounded(response: Response, maxBytes: number): Response | globalThis.Response {

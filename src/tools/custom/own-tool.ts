@@ -1,7 +1,17 @@
-import { messageOf } from '../../lib/errors.ts'
-import { DEEPEST_JSON, isTooDeep, type Json, type JsonObject } from '../../lib/json.ts'
-import { type CarriedCall, type Tool, ToolFailure } from '../tool.ts'
+import type { ApprovalPolicy } from '../../agents/approval-policy.ts'
+import { openHeaders } from '../../agents/outgoing-request.ts'
+import { versionOfTool } from '../../agents/tool-versions.ts'
+import type { AgentTool } from '../../generated/prisma/client.ts'
+import type { JsonObject } from '../../lib/json.ts'
+import type { SecretBox } from '../../platform/secret-box.ts'
+import type { WaitLimits } from '../../rules/approvals.ts'
+import { isAnsweredOutside } from '../../rules/call-answers.ts'
+import { type HttpMethod, toolRequest } from '../../rules/http-request.ts'
+import { askedApproval } from '../asked-approval.ts'
+import { type ApprovedCall, type Tool, ToolFailure, type ToolOutput } from '../tool.ts'
 import type { GuardedHttp } from './guarded-http.ts'
+import { withoutValues, withTexts } from './header-removal.ts'
+import { readHttpAnswer, readHttpError } from './http-answer.ts'
 
 /** An agent's own tool, as it is stored. */
 export interface OwnToolSettings {
@@ -12,25 +22,47 @@ export interface OwnToolSettings {
   visible: boolean
   timeoutMs: number
   url: string | null
+  method: HttpMethod | null
   mayReceiveConfidential: boolean
 }
 
+/** The dependencies of an agent's own tools. */
 export interface OwnToolParts {
+  http: GuardedHttp
+  secretBox: SecretBox
+  limits: WaitLimits
+}
+
+/** Builds an agent's own tool, with its approval policy. */
+export function ownToolOf(row: AgentTool, { http, secretBox, limits }: OwnToolParts): Tool {
+  const settings = { ...row, inputSchema: row.inputSchema as JsonObject, method: row.method as HttpMethod | null }
+  const { versionDigest, grantDigest } = versionOfTool(row)
+  const tool = {
+    ...ownTool(settings, { http, headers: () => openHeaders('tool', settings, secretBox) }),
+    versionDigest,
+  }
+  const policy = row.approval as ApprovalPolicy | null
+  if (policy === null) return tool
+  const terms = { ...settings, versionDigest, grantDigest, answerMs: tool.waitMs ?? null }
+  return { ...tool, approval: askedApproval(policy, terms, limits) }
+}
+
+interface RequestParts {
   http: GuardedHttp
   /** Returns the request's headers, decrypted at the time of the call. */
   headers(): Record<string, string>
 }
 
 /**
- * Builds an agent's own tool by its execution: HTTP posts to its `url`, SPACE and EXTERNAL wait for a result
+ * Builds an agent's own tool by its execution: HTTP sends a request to its `url`, SPACE and EXTERNAL wait for a result
  * from outside, INTERNAL returns its input.
  */
-export function ownTool(settings: OwnToolSettings, parts: OwnToolParts): Tool {
+export function ownTool(settings: OwnToolSettings, parts: RequestParts): Tool {
   const { name, description, inputSchema, execution, visible, timeoutMs, mayReceiveConfidential } = settings
   const isOutside = execution === 'HTTP' || execution === 'EXTERNAL'
-  const waits = execution === 'SPACE' || execution === 'EXTERNAL'
-  const carryOut = (input: JsonObject, use: CarriedCall) =>
-    execution === 'HTTP' ? call(settings, parts, input, use) : Promise.resolve<Json>(input)
+  const waits = isAnsweredOutside({ execution })
+  const executeApproved = (input: JsonObject, use: ApprovedCall) =>
+    execution === 'HTTP' ? call(settings, parts, input, use) : Promise.resolve<ToolOutput>({ output: input })
   return {
     name,
     description,
@@ -40,59 +72,42 @@ export function ownTool(settings: OwnToolSettings, parts: OwnToolParts): Tool {
     execution,
     ...(isOutside ? { outside: { mayReceiveConfidential } } : {}),
     ...(waits ? { waitMs: timeoutMs } : {}),
-    carryOut,
-    execute: (input, { callId, run }) => carryOut(input, { callId, signal: run.signal }),
+    executeApproved,
+    execute: executeApproved,
   }
 }
 
 /**
- * POSTs the input as JSON. The `Idempotency-Key` is the call's id, which stays the same if the call is
+ * Sends the input as `toolRequest` says. The `Idempotency-Key` is the call's id, which stays the same if the call is
  * repeated after a crash.
  */
 async function call(
-  { url, timeoutMs }: OwnToolSettings,
-  { http, headers }: OwnToolParts,
+  { url, method, timeoutMs }: OwnToolSettings,
+  { http, headers }: RequestParts,
   input: JsonObject,
-  { callId, signal }: CarriedCall,
-): Promise<Json> {
+  { callId, signal }: ApprovedCall,
+): Promise<ToolOutput> {
+  const request = toolRequest({ method, url: url ?? '' }, input)
+  if (request.type === 'fault') throw new ToolFailure('BAD_INPUT', request.message)
   const own = headers()
   const outcome = await http.send({
-    method: 'POST',
-    url: url ?? '',
+    method: request.method,
+    url: request.url,
     headers: {
       accept: 'application/json',
       ...own,
-      'content-type': 'application/json',
+      ...(request.body === null ? {} : { 'content-type': 'application/json' }),
       'idempotency-key': callId,
     },
-    body: JSON.stringify(input),
+    ...(request.body === null ? {} : { body: request.body }),
     timeoutMs,
     signal,
   })
-  if (outcome.type === 'failure') throw new ToolFailure(outcome.code, withoutValues(outcome.message, own))
-  return answerOf(outcome.contentType, outcome.body)
-}
-
-/** Removes header values from a message, in case the server echoes them, so that the model does not see them. */
-function withoutValues(message: string, headers: Record<string, string>): string {
-  const secrets = Object.values(headers).filter(({ length }) => length >= SHORTEST_SECRET)
-  return secrets.reduce((cleaned, secret) => cleaned.replaceAll(secret, '[removed]'), message)
-}
-
-/** Shorter values could match ordinary words. */
-const SHORTEST_SECRET = 6
-
-/** Parses the response as JSON if its content type is JSON, else returns its text. */
-function answerOf(contentType: string, body: string): Json {
-  if (!/[/+]json\b/.test(contentType)) return body
-  try {
-    const answer = JSON.parse(body) as Json
-    if (!isTooDeep(answer)) return answer
-  } catch (error) {
-    throw new ToolFailure(
-      'BAD_ANSWER',
-      `The tool's server says that it answers with JSON, but does not: ${messageOf(error)}`,
-    )
-  }
-  throw new ToolFailure('BAD_ANSWER', `The tool's server answers with JSON nested deeper than ${DEEPEST_JSON}.`)
+  if (outcome.type === 'answer') return readHttpAnswer(outcome.contentType, outcome.body)
+  const { code, message, response } = outcome
+  const clean = withoutValues(own)
+  if (response === undefined) throw new ToolFailure(code, clean(message))
+  const { output, files = [] } = readHttpError(response.contentType, response.body)
+  const details = output === undefined ? {} : { details: withTexts(output, clean) }
+  throw new ToolFailure(code, clean(message), { ...details, files })
 }

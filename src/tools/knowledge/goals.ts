@@ -1,13 +1,13 @@
-import type { GoalInput, Goals } from '../../agents/goals.ts'
+import type { GoalInput } from '../../agents/goals.ts'
 import type { GoalStatus } from '../../generated/prisma/client.ts'
 import type { JsonObject } from '../../lib/json.ts'
-import type { Tool } from '../tool.ts'
+import { defineTool } from '../define-tool.ts'
 import { missingOf, refusable, textsOf } from './refusals.ts'
 
 /** Adds goals, and changes existing ones. */
-export function setGoalsTool(name: string, goals: Goals): Tool {
-  return {
-    name,
+export const setGoals = defineTool({
+  names: { snake: 'set_goals', camel: 'setGoals' },
+  create: ({ parts: { goals } }) => ({
     description:
       'Set what you pursue over many runs: every run of yours sees the active ones under YOUR GOALS. Without an id a goal is added; with the id of one of yours, what you give of it is changed, for instance its status when you are done.',
     inputSchema: {
@@ -32,30 +32,30 @@ export function setGoalsTool(name: string, goals: Goals): Tool {
       },
       required: ['goals'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    execute({ goals: given }, { run, carryOut }) {
-      return carryOut(async (tx, changed) => {
+    execute({ goals: given }, { context: { run }, inTransaction }) {
+      return inTransaction(async (tx, changed) => {
         const written = await refusable(() =>
-          goals.set(run.agent.id, (given as JsonObject[]).map(goalInput), { tx, marks: run.claim.run }),
+          goals.set(run.agentId, (given as JsonObject[]).map(goalInput), { tx, marks: run }),
         )
         changed(written.map(({ id }) => id))
-        return {
-          success: true,
-          goals: written.map(({ id, description, status }) => ({ id, description, status: status.toLowerCase() })),
-        }
+        const entries = written.map(({ id, description, status }) => ({
+          id,
+          description,
+          status: status.toLowerCase(),
+        }))
+        return { output: { success: true, goals: entries } }
       })
     },
-  }
-}
+  }),
+})
 
 function goalInput({ status, ...goal }: JsonObject): GoalInput {
   return { ...goal, status: typeof status === 'string' ? (status.toUpperCase() as GoalStatus) : null }
 }
 
-export function deleteGoalsTool(name: string, goals: Goals): Tool {
-  return {
-    name,
+export const deleteGoals = defineTool({
+  names: { snake: 'delete_goals', camel: 'deleteGoals' },
+  create: ({ parts: { goals } }) => ({
     description:
       'Remove goals of yours, by their ids, that should never have been. One that you reached or gave up is better kept: set its status.',
     inputSchema: {
@@ -63,15 +63,13 @@ export function deleteGoalsTool(name: string, goals: Goals): Tool {
       properties: { ids: { type: 'array', minItems: 1, items: { type: 'string' }, description: 'Ids of YOUR GOALS.' } },
       required: ['ids'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    execute({ ids }, { run, carryOut }) {
+    execute({ ids }, { context: { run }, inTransaction }) {
       const asked = textsOf(ids)
-      return carryOut(async (tx, changed) => {
-        const deleted = await refusable(() => goals.delete(run.agent.id, asked, { tx, marks: run.claim.run }))
+      return inTransaction(async (tx, changed) => {
+        const deleted = await refusable(() => goals.delete(run.agentId, asked, { tx, marks: run }))
         changed(deleted)
-        return { success: true, deleted, notFound: missingOf(asked, deleted) }
+        return { output: { success: true, deleted, notFound: missingOf(asked, deleted) } }
       })
     },
-  }
-}
+  }),
+})

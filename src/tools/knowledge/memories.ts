@@ -1,11 +1,11 @@
-import type { Memories, MemoryInput } from '../../agents/memories.ts'
-import type { Tool } from '../tool.ts'
+import type { MemoryInput } from '../../agents/memories.ts'
+import { defineTool } from '../define-tool.ts'
 import { missingOf, refusable, textsOf } from './refusals.ts'
 
 /** Stores facts by key, for all later runs. */
-export function setMemoriesTool(name: string, memories: Memories): Tool {
-  return {
-    name,
+export const setMemories = defineTool({
+  names: { snake: 'set_memories', camel: 'setMemories' },
+  create: ({ parts: { memories } }) => ({
     description:
       'Write down facts that you will need later: every run of yours sees them under YOUR MEMORIES. A key that you have used before gets the new value; other keys stay.',
     inputSchema: {
@@ -26,23 +26,21 @@ export function setMemoriesTool(name: string, memories: Memories): Tool {
       },
       required: ['memories'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    execute({ memories: given }, { run, carryOut }) {
-      return carryOut(async (tx) => {
+    execute({ memories: given }, { context: { run }, inTransaction }) {
+      return inTransaction(async (tx) => {
         const all = await refusable(() =>
-          memories.set(run.agent.id, given as unknown as MemoryInput[], { tx, marks: run.claim.run }),
+          memories.set(run.agentId, given as unknown as MemoryInput[], { tx, marks: run }),
         )
-        return { success: true, keys: all.map(({ key }) => key) }
+        return { output: { success: true, keys: all.map(({ key }) => key) } }
       })
     },
-  }
-}
+  }),
+})
 
 /** Deletes facts by key. */
-export function deleteMemoriesTool(name: string, memories: Memories): Tool {
-  return {
-    name,
+export const deleteMemories = defineTool({
+  names: { snake: 'delete_memories', camel: 'deleteMemories' },
+  create: ({ parts: { memories } }) => ({
     description: 'Forget facts that you wrote down, by their keys, because they are wrong or no longer needed.',
     inputSchema: {
       type: 'object',
@@ -51,14 +49,12 @@ export function deleteMemoriesTool(name: string, memories: Memories): Tool {
       },
       required: ['keys'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    execute({ keys }, { run, carryOut }) {
+    execute({ keys }, { context: { run }, inTransaction }) {
       const asked = textsOf(keys)
-      return carryOut(async (tx) => {
-        const deleted = await refusable(() => memories.delete(run.agent.id, asked, { tx, marks: run.claim.run }))
-        return { success: true, deleted, notFound: missingOf(asked, deleted) }
+      return inTransaction(async (tx) => {
+        const deleted = await refusable(() => memories.delete(run.agentId, asked, { tx, marks: run }))
+        return { output: { success: true, deleted, notFound: missingOf(asked, deleted) } }
       })
     },
-  }
-}
+  }),
+})

@@ -1,14 +1,14 @@
 import type { Plan } from '../../generated/prisma/client.ts'
 import { BadInputError } from '../../lib/errors.ts'
 import type { JsonObject } from '../../lib/json.ts'
-import type { PlanInput, Plans } from '../../plans/plans.ts'
-import type { Tool } from '../tool.ts'
+import type { PlanInput } from '../../plans/plans.ts'
+import { defineTool } from '../define-tool.ts'
 import { missingOf, refusable, textsOf } from './refusals.ts'
 
 /** Creates plans, which wake the agent later. */
-export function setPlansTool(name: string, plans: Plans): Tool {
-  return {
-    name,
+export const setPlans = defineTool({
+  names: { snake: 'set_plans', camel: 'setPlans' },
+  create: ({ parts: { plans } }) => ({
     description:
       'Make plans that wake you later: when one is due, you get a run of your own with its instruction and no active space. Give each exactly one of cron, at and afterSeconds. A plan of a name that you have used replaces the earlier one.',
     inputSchema: {
@@ -16,43 +16,41 @@ export function setPlansTool(name: string, plans: Plans): Tool {
       properties: { plans: { type: 'array', minItems: 1, items: PLAN_SCHEMA } },
       required: ['plans'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    execute({ plans: given }, { run, carryOut }) {
-      return carryOut(async (tx, changed) => {
+    execute({ plans: given }, { context: { run }, inTransaction }) {
+      return inTransaction(async (tx, changed) => {
         const written = await refusable(() =>
-          plans.setOwn(run.agent.id, (given as JsonObject[]).map(planInput), {
-            ...{ tx, rootId: run.claim.run.rootId },
-            provenance: run.claim.run,
+          plans.setOwn(run.agentId, (given as JsonObject[]).map(planInput), {
+            tx,
+            rootId: run.rootId,
+            provenance: run,
           }),
         )
         changed(written.map(({ id }) => id))
-        return { success: true, plans: written.map(planEntry) }
+        return { output: { success: true, plans: written.map(planEntry) } }
       })
     },
-  }
-}
+  }),
+})
 
 /** Lists the agent's plans, past ones included. */
-export function getPlansTool(name: string, plans: Plans): Tool {
-  return {
-    name,
+export const getPlans = defineTool({
+  names: { snake: 'get_plans', camel: 'getPlans' },
+  changesNothing: true,
+  create: ({ parts: { plans } }) => ({
     description:
       'Look at your plans: when each is next due, and what you are to do then. One that is over is not enabled.',
     inputSchema: { type: 'object', properties: {} },
-    presence: { type: 'hidden' },
-    execution: null,
-    async execute(_, { run }) {
-      const own = await plans.listKnown(run.agent.id, run.claim.run)
-      return { success: true, plans: own.map(planEntry) }
+    async execute(_, { context: { run } }) {
+      const own = await plans.listKnown(run.agentId, run)
+      return { output: { success: true, plans: own.map(planEntry) } }
     },
-  }
-}
+  }),
+})
 
 /** Deletes plans. */
-export function deletePlansTool(name: string, plans: Plans): Tool {
-  return {
-    name,
+export const deletePlans = defineTool({
+  names: { snake: 'delete_plans', camel: 'deletePlans' },
+  create: ({ parts: { plans } }) => ({
     description: 'Remove plans of yours, by their names or ids: they will not wake you again.',
     inputSchema: {
       type: 'object',
@@ -61,19 +59,18 @@ export function deletePlansTool(name: string, plans: Plans): Tool {
       },
       required: ['names'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    execute({ names }, { run, carryOut }) {
+    execute({ names }, { context: { run }, inTransaction }) {
       const asked = textsOf(names).map((text) => text.trim())
-      return carryOut(async (tx, changed) => {
-        const deleted = await refusable(() => plans.deleteOwn(run.agent.id, asked, { tx, marks: run.claim.run }))
+      return inTransaction(async (tx, changed) => {
+        const deleted = await refusable(() => plans.deleteOwn(run.agentId, asked, { tx, marks: run }))
         changed(deleted.map(({ id }) => id))
         const found = deleted.flatMap((plan) => [plan.id, plan.name])
-        return { success: true, deleted: deleted.map((plan) => plan.name), notFound: missingOf(asked, found) }
+        const names = deleted.map((plan) => plan.name)
+        return { output: { success: true, deleted: names, notFound: missingOf(asked, found) } }
       })
     },
-  }
-}
+  }),
+})
 
 const PLAN_SCHEMA = {
   type: 'object',

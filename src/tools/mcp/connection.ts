@@ -1,13 +1,23 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { createMCPClient, type ListToolsResult, type MCPClient, MCPClientError } from '@ai-sdk/mcp'
+import {
+  createMCPClient,
+  type ListToolsResult,
+  type MCPClient,
+  MCPClientError,
+  type OAuthClientProvider,
+} from '@ai-sdk/mcp'
 import { unlessAborted } from '../../lib/async.ts'
+import { cut } from '../../lib/json.ts'
 import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
+import { oauthFetch } from './oauth.ts'
 import { type McpOutcome, readResult } from './results.ts'
 
 /** The address of a server, and the headers that authenticate us. */
 export interface McpAddress {
   url: string
   headers: Record<string, string>
+  /** Sends and refreshes a token, for a server that wants OAuth. */
+  authProvider?: OAuthClientProvider
 }
 
 export interface McpCallOptions {
@@ -29,28 +39,63 @@ export interface McpConnection {
 
 const CONNECT_TIMEOUT_MS = 5_000
 
+const LONGEST_CHALLENGE = 300
+
 /** The maximum number of pages of a list, in case a server repeats itself. */
 const MOST_PAGES = 20
 
-export function createMcpConnection({ url, headers }: McpAddress, http: GuardedHttp): McpConnection {
-  /** MCP has no field for an idempotency key, so it is sent as an HTTP header. */
-  const callBeingMade = new AsyncLocalStorage<string>()
+/** A request of ours, with what its HTTP responses say besides their messages. */
+interface Request {
+  /** MCP has no field for an idempotency key, so it is sent as an HTTP header. Null: the request may be repeated. */
+  key: string | null
+  /** The server did not accept the session that the request named. */
+  isSessionRefused: boolean
+  /** The server asked for credentials: its `www-authenticate` header, which may be empty. */
+  challenge: string | null
+}
+
+/** With these a server says that it does not know a session, although only 404 stands in the specification. */
+const SESSION_REFUSED = [400, 404, 410]
+
+export function createMcpConnection(
+  { url, headers: given, authProvider }: McpAddress,
+  http: GuardedHttp,
+): McpConnection {
+  // The token takes the place of a header that was stored before.
+  const own = Object.entries(given).filter(
+    ([name]) => authProvider === undefined || name.toLowerCase() !== 'authorization',
+  )
+  const headers = Object.fromEntries(own)
+  const send = oauthFetch(http)
+
+  const current = new AsyncLocalStorage<Request>()
   let client: Promise<MCPClient> | null = null
   let stop = new AbortController()
 
-  const withKey: typeof http.fetch = (input, init) => {
-    const key = callBeingMade.getStore()
-    if (key === undefined || init?.method !== 'POST') return http.fetch(input, init)
-    const withIt = new Headers(init.headers)
-    withIt.set('idempotency-key', key)
-    return http.fetch(input, { ...init, headers: withIt })
+  const observed: typeof http.fetch = async (input, init) => {
+    const request = current.getStore()
+    const isOurs = String(input) === new URL(url).href
+    if (request === undefined || !isOurs || init?.method !== 'POST') return send(input, init)
+    const sent = new Headers(init.headers)
+    if (request.key !== null) sent.set('idempotency-key', request.key)
+    const response = await http.fetch(input, { ...init, headers: sent, redirect: 'follow' })
+    if (SESSION_REFUSED.includes(response.status) && sent.has('mcp-session-id')) request.isSessionRefused = true
+    // A success after a refresh of the token withdraws an earlier challenge.
+    request.challenge = response.status === 401 ? (response.headers.get('www-authenticate') ?? '') : null
+    return response
   }
 
   function connect(): Promise<MCPClient> {
     if (client !== null) return client
     stop = new AbortController()
     const connecting = createMCPClient({
-      transport: { type: 'http', url, headers, fetch: withKey },
+      transport: {
+        type: 'http',
+        url,
+        headers,
+        fetch: observed,
+        ...(authProvider === undefined ? {} : { authProvider }),
+      },
       clientName: 'parley',
       // A signal of its own, not that of the first caller: other callers may wait for the same client.
       initializationOptions: { timeout: CONNECT_TIMEOUT_MS, signal: stop.signal },
@@ -68,24 +113,58 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
 
   async function list(timeoutMs: number): Promise<ListToolsResult['tools']> {
     const signal = AbortSignal.timeout(timeoutMs)
+    const request: Request = { key: null, isSessionRefused: false, challenge: null }
     try {
-      return await unlessAborted(signal, listPages(await unlessAborted(signal, connect()), signal))
+      return await unlessAborted(
+        signal,
+        inSession(request, (open) => listPages(open, signal)),
+      )
     } catch (error) {
-      throw new Error(signal.aborted ? lateAfter(timeoutMs) : describe(error).message, { cause: error })
+      throw new Error(signal.aborted ? lateAfter(timeoutMs) : describe(error, request).message, { cause: error })
     }
   }
 
-  async function callOnce(request: Parameters<MCPClient['callTool']>[0]) {
-    const connected = connect()
-    try {
-      return await (await connected).callTool(request)
-    } catch (error) {
-      if (!isSessionExpired(error)) throw error
-      // The session expired, so the server did not execute the call: the only failure after which it may be
-      // sent again.
-      letGoOf(connected)
-      return await (await connect()).callTool(request)
-    }
+  /**
+   * Makes a request. If the server does not accept the session, makes it once more in a new one: the server did not
+   * execute the request, and after no other failure may it be sent again.
+   */
+  function inSession<T>(request: Request, make: (open: MCPClient) => Promise<T>): Promise<T> {
+    return current.run(request, async () => {
+      const connected = connect()
+      try {
+        return await make(await connected)
+      } catch (error) {
+        if (!request.isSessionRefused) throw error
+        letGoOf(connected)
+        return await make(await connect())
+      }
+    })
+  }
+
+  /** Describes a failure for a model or a person. */
+  function describe(error: unknown, { challenge }: Request): { code: string; message: string } {
+    const isUnauthorized = MCPClientError.isInstance(error) && error.statusCode === 401
+    if (challenge !== null || isUnauthorized)
+      return { code: 'UNAUTHORIZED', message: wordsOfChallenge(challenge ?? '') }
+    if (MCPClientError.isInstance(error) && error.code !== undefined)
+      return { code: 'TOOL_FAILED', message: error.message }
+    if (MCPClientError.isInstance(error) && error.statusCode !== undefined)
+      return { code: 'BAD_STATUS', message: `The server answered with status ${error.statusCode}.` }
+    const { code, message } = failureOf(error)
+    return { code, message }
+  }
+
+  function wordsOfChallenge(challenge: string): string {
+    const given = Object.keys(headers).find((name) => name.toLowerCase() === 'authorization')
+    const wanted =
+      challenge === '' ? '' : ` The server asks for: ${cut(challenge.replace(/\s+/g, ' '), LONGEST_CHALLENGE)}.`
+    if (authProvider !== undefined)
+      return `The server ${new URL(url).host} wants authorization.${wanted} An admin has to connect to the server again.`
+    const remedy =
+      given === undefined
+        ? 'An admin has to set its header authorization.'
+        : `An admin has to set a valid value of its header ${given}.`
+    return `The server ${new URL(url).host} wants credentials (status 401).${wanted} ${remedy}`
   }
 
   return {
@@ -94,18 +173,16 @@ export function createMcpConnection({ url, headers }: McpAddress, http: GuardedH
     async call(toolName, input, { callId, timeoutMs, signal }) {
       const deadline = AbortSignal.timeout(timeoutMs)
       const ended = AbortSignal.any([signal, deadline])
-      const request = { name: toolName, arguments: input, options: { signal: ended } }
+      const request: Request = { key: callId, isSessionRefused: false, challenge: null }
+      const made = inSession(request, (open) =>
+        open.callTool({ name: toolName, arguments: input, options: { signal: ended } }),
+      )
       try {
-        return readResult(
-          await unlessAborted(
-            ended,
-            callBeingMade.run(callId, () => callOnce(request)),
-          ),
-        )
+        return readResult(await unlessAborted(ended, made))
       } catch (error) {
         if (signal.aborted) return { type: 'failure', code: 'CANCELED', message: 'The call was canceled.' }
         if (deadline.aborted) return { type: 'failure', code: 'TIMED_OUT', message: lateAfter(timeoutMs) }
-        const failure = describe(error)
+        const failure = describe(error, request)
         // The server answered with an error: keep the connection.
         if (failure.code !== 'TOOL_FAILED') letGoOf(client)
         return { type: 'failure', ...failure }
@@ -135,20 +212,6 @@ async function listPages(client: MCPClient, signal: AbortSignal): Promise<ListTo
   return tools
 }
 
-function isSessionExpired(error: unknown): boolean {
-  return MCPClientError.isInstance(error) && error.statusCode === 404 && error.message.includes('session expired')
-}
-
 function lateAfter(timeoutMs: number): string {
   return `The server did not answer within ${timeoutMs} ms.`
-}
-
-function describe(error: unknown): { code: string; message: string } {
-  if (MCPClientError.isInstance(error) && error.code !== undefined)
-    return { code: 'TOOL_FAILED', message: error.message }
-  if (MCPClientError.isInstance(error) && error.statusCode !== undefined) {
-    return { code: 'BAD_STATUS', message: `The server answered with status ${error.statusCode}.` }
-  }
-  const { code, message } = failureOf(error)
-  return { code, message }
 }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { ListToolsResult } from '@ai-sdk/mcp'
-import { MCP_NAME_SEPARATOR } from '../../agents/tool-names.ts'
-import { canonicalText, cut, DEEPEST_JSON, isTooDeep, type JsonObject } from '../../lib/json.ts'
+import { LONGEST_TOOL_NAME, MCP_NAME_SEPARATOR, mcpToolName, TOOL_NAME_HASH_LENGTH } from '../../agents/tool-names.ts'
+import { canonicalText, cut, DEEPEST_JSON, isTooDeep, type Json, type JsonObject } from '../../lib/json.ts'
+import { normalSchema } from '../../lib/normal-schema.ts'
 import { hasNameCharacters } from '../../lib/validate.ts'
 
 /** A tool of an MCP server, as a model sees it. */
@@ -78,14 +79,14 @@ function readDefinition(
   const { name: toolName, description = '', inputSchema } = definition
   // The list comes from JSON, so the type is not guaranteed.
   const given = inputSchema as JsonObject
-  const schema: JsonObject = { ...given, type: given.type ?? 'object', properties: given.properties ?? {} }
-  const reason = faultOf(toolName, schema)
+  const reason = faultOf(toolName, given)
+  const schema = reason === null ? offeredSchema(given) : {}
   // Hash the whole definition, so that a change in the truncated part counts too.
   const fingerprint = createHash('sha256')
     .update(reason === null ? canonicalText({ name: toolName, description, inputSchema: given }) : '')
     .digest('base64url')
   const tool = {
-    name: offeredName(serverName, toolName),
+    name: mcpToolName(serverName, toolName),
     serverName,
     toolName,
     description: cut(description, LONGEST_DESCRIPTION),
@@ -95,34 +96,30 @@ function readDefinition(
   return { tool, reason }
 }
 
+/** The schema as models and validators accept it. */
+function offeredSchema(given: JsonObject): JsonObject {
+  const { type, properties = {} } = given
+  const isObject = type === undefined || (Array.isArray(type) && type.includes('object'))
+  return normalSchema({ ...given, type: isObject ? 'object' : (type as Json), properties })
+}
+
 const isText = (name: string) => hasNameCharacters(name) && name.isWellFormed()
 
 /** Returns why a tool cannot be offered, in a sentence; null if it can. */
-function faultOf(toolName: string, schema: JsonObject): string | null {
+function faultOf(toolName: string, schema: JsonObject | boolean | undefined): string | null {
   if (toolName === '' || toolName.length > LONGEST_OWN_NAME || !isText(toolName))
     return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or contains control characters.`
   if (isTooDeep(schema)) return `Its input schema is nested deeper than ${DEEPEST_JSON}.`
-  if (JSON.stringify(schema).length > LONGEST_SCHEMA)
+  if ((JSON.stringify(schema) ?? '').length > LONGEST_SCHEMA)
     return `Its input schema is longer than ${LONGEST_SCHEMA} characters.`
   return null
 }
 
 /** Whether a name that a model calls may belong to a tool of that server. */
 export function mayBeOf(serverName: string, offered: string): boolean {
-  return offered.startsWith(`${serverName}${MCP_NAME_SEPARATOR}`.slice(0, LONGEST_NAME - HASH_LENGTH - 1))
+  return offered.startsWith(
+    `${serverName}${MCP_NAME_SEPARATOR}`.slice(0, LONGEST_TOOL_NAME - TOOL_NAME_HASH_LENGTH - 1),
+  )
 }
 
 const LONGEST_OWN_NAME = 200
-const LONGEST_NAME = 64
-const HASH_LENGTH = 8
-
-/**
- * Providers allow at most 64 letters, digits, `_` and `-`. A name that does not fit is shortened and ends
- * with a hash, so that it stays unique.
- */
-function offeredName(serverName: string, toolName: string): string {
-  const name = `${serverName}${MCP_NAME_SEPARATOR}${toolName}`
-  if (/^[A-Za-z0-9_-]+$/.test(name) && name.length <= LONGEST_NAME) return name
-  const hash = createHash('sha256').update(name).digest('hex').slice(0, HASH_LENGTH)
-  return `${name.replace(/[^A-Za-z0-9_-]+/g, '_').slice(0, LONGEST_NAME - hash.length - 1)}_${hash}`
-}

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { ListToolsResult } from '@ai-sdk/mcp'
+import { checkInputSchema } from '../../lib/schema-checks.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { GuardedHttp } from '../custom/guarded-http.ts'
-import { checkInputSchema } from '../custom/schema-checks.ts'
 import { createMcpConnection, type McpAddress, type McpCallOptions, type McpConnection } from './connection.ts'
 import { type McpTool, readDefinitions } from './definitions.ts'
 import type { McpOutcome } from './results.ts'
@@ -20,6 +20,8 @@ export interface McpServerAccess extends McpAddress {
   fingerprints: Record<string, string> | null
   /** Lists the server even if it has just failed. */
   again?: true
+  /** The agent and server whose token is sent; servers with different owners share no session. */
+  owner?: string
 }
 
 export interface McpListing {
@@ -67,7 +69,7 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
   async function listServer({ name, allowedTools, fingerprints, ...server }: McpServerAccess): Promise<McpListing> {
     try {
       const list = await servers.list(server)
-      return await compare({ name, url: server.url, allowedTools, fingerprints }, list)
+      return await compareListing({ name, url: server.url, allowedTools, fingerprints }, list)
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
       return { tools: [], unconfirmed: [], failed: [{ serverName: name, toolName: null, reason }], listed: {} }
@@ -90,7 +92,7 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
 }
 
 /** Compares a server's list with the trusted fingerprints. Schemas of untrusted tools are not compiled. */
-async function compare(
+export async function compareListing(
   { name: serverName, url, allowedTools, fingerprints }: Omit<McpServerAccess, 'headers' | 'again'>,
   list: ListToolsResult['tools'],
 ): Promise<McpListing> {
@@ -130,13 +132,13 @@ function createServers({ http, clock, ...times }: McpToolsOptions) {
   const servers = new Map<string, Server>()
   const ending = new Set<Promise<void>>()
 
-  function serverAt({ url, headers }: McpAddress): Server {
+  function serverAt({ url, headers, authProvider, owner }: McpAddress & { owner?: string }): Server {
     dropIdle()
     const key = createHash('sha256')
-      .update(JSON.stringify([url, Object.entries(headers).sort()]))
+      .update(JSON.stringify([url, Object.entries(headers).sort(), owner ?? null]))
       .digest('hex')
     const server = servers.get(key) ?? {
-      connection: createMcpConnection({ url, headers }, http),
+      connection: createMcpConnection({ url, headers, ...(authProvider === undefined ? {} : { authProvider }) }, http),
       listing: null,
       usedAt: 0,
       calls: 0,

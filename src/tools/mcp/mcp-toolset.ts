@@ -1,15 +1,14 @@
-import type { ApprovalPolicy } from '../../agents/approval-policy.ts'
-import type { ListedMcpTool } from '../../agents/mcp-servers.ts'
-import { openHeaders } from '../../agents/outgoing-request.ts'
+import { policyOfMcpTool, versionOfMcpTool } from '../../agents/tool-versions.ts'
 import type { McpServer } from '../../generated/prisma/client.ts'
 import { messageOf } from '../../lib/errors.ts'
-import { type JsonObject, jsonbText } from '../../lib/json.ts'
+import type { JsonObject } from '../../lib/json.ts'
 import type { Platform } from '../../platform/platform.ts'
-import { digestOf } from '../../runs/approval.ts'
 import { askedApproval } from '../asked-approval.ts'
-import { type CarriedCall, type Tool, ToolFailure } from '../tool.ts'
+import { type ApprovedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type McpTool, mayBeOf } from './definitions.ts'
+import { accessTo, createListingKeeper } from './listing-keeper.ts'
 import type { McpListing, McpServerAccess, McpTools } from './mcp-tools.ts'
+import type { McpOAuth } from './oauth.ts'
 
 /** The MCP tools of an agent, as a run gets them. */
 export interface McpToolset {
@@ -28,76 +27,63 @@ export interface McpToolset {
 
 const CALL_TIMEOUT_MS = 60_000
 
-/** Returns the approval policy of a tool; null if its calls need no approval. */
-function policyOf(servers: McpServer[], { serverName, toolName }: McpTool): ApprovalPolicy | null {
-  const server = servers.find(({ name }) => name === serverName)
-  const named = (server?.approvalTools ?? null) as string[] | null
-  return named === null || named.includes(toolName) ? ((server?.approval ?? null) as ApprovalPolicy | null) : null
+function mayReceiveConfidential(server: McpServer, toolName: string): boolean {
+  const named = server.confidentialTools as string[] | null
+  return server.mayReceiveConfidential && (named === null || named.includes(toolName))
 }
 
-function mayReceiveConfidential(servers: McpServer[], { serverName, toolName }: McpTool): boolean {
-  const server = servers.find(({ name }) => name === serverName)
-  const named = (server?.confidentialTools ?? null) as string[] | null
-  return server?.mayReceiveConfidential === true && (named === null || named.includes(toolName))
-}
+export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOAuth): McpToolset {
+  const { secretBox, logger, config } = platform
+  const keeper = createListingKeeper(platform)
 
-export function createMcpToolset({ db, secretBox, logger, config }: Platform, mcp: McpTools): McpToolset {
   /**
-   * Returns an empty array if the headers cannot be decrypted, so that the server is skipped like one that is
-   * down.
+   * Leaves out a server whose headers cannot be decrypted, so that it is skipped like one that is down.
    */
-  function accessTo(row: McpServer): McpServerAccess[] {
-    const { name: serverName, url, restricted, allowedTools } = row
-    const known = row.fingerprints as Record<string, string>
-    const fingerprints = row.listing === null && Object.keys(known).length === 0 ? null : known
-    try {
-      const headers = openHeaders('mcp', row, secretBox)
-      return [{ name: serverName, url, headers, allowedTools: restricted ? allowedTools : null, fingerprints }]
-    } catch (error) {
-      logger.warn({ serverName, reason: messageOf(error) }, 'skipped an MCP server: could not decrypt its headers')
-      return []
-    }
-  }
-
-  /** Stores a changed list, for an admin to confirm. The first list of a server is trusted. */
-  async function keep(servers: McpServer[], listed: McpListing['listed']): Promise<void> {
-    for (const { agentId, name, listing } of servers) {
-      const { tools, seen } = listed[name] ?? { tools: null, seen: {} }
-      const now = tools?.map(listedOf)
-      if (now === undefined || isSameListing(now, listing as ListedMcpTool[] | null)) continue
-      await db.prisma.$executeRaw`
-        UPDATE "McpServer" SET listing = ${jsonbText(now)}::jsonb,
-          fingerprints = CASE WHEN listing IS NULL AND fingerprints = '{}' THEN ${jsonbText(seen)}::jsonb ELSE fingerprints END
-        WHERE "agentId" = ${agentId} AND name = ${name}`
-    }
+  function accessesTo(servers: McpServer[]): McpServerAccess[] {
+    return servers.flatMap((server) => {
+      try {
+        return [accessTo(server, secretBox, oauth)]
+      } catch (error) {
+        const { name: serverName } = server
+        logger.warn({ serverName, reason: messageOf(error) }, 'skipped an MCP server: could not decrypt its headers')
+        return []
+      }
+    })
   }
 
   async function ask(servers: McpServer[], accesses: McpServerAccess[]): Promise<McpListing> {
     const listing = await mcp.list(accesses)
-    for (const { serverName, toolName, reason } of listing.failed)
-      logger.warn({ serverName, toolName, reason }, 'skipped an MCP server or one of its tools')
+    for (const { serverName, toolName, reason } of listing.failed) {
+      if (toolName === null) logger.warn({ serverName, reason }, 'left out an MCP server: could not list its tools')
+      else logger.warn({ serverName, toolName, reason }, 'left out a tool of an MCP server')
+    }
     for (const { serverName, toolName } of listing.unconfirmed) {
       logger.warn(
         { serverName, toolName },
         'withheld an MCP tool that is new or has changed; an admin must confirm it (confirmMcpTools)',
       )
     }
-    await keep(servers, listing.listed)
+    await keeper.keep(servers, listing)
     return listing
   }
 
-  function toolOf(servers: McpServer[], access: McpServerAccess, tool: McpTool): Tool {
-    const carryOut = async (input: JsonObject, { callId, signal }: CarriedCall) => {
+  function toolOf(server: McpServer, access: McpServerAccess, tool: McpTool): Tool {
+    const { name, description, inputSchema, serverName, toolName } = tool
+    const executeApproved = async (input: JsonObject, { callId, signal }: ApprovedCall) => {
       const use = { callId, signal, timeoutMs: CALL_TIMEOUT_MS }
-      const outcome = await mcp.call(access, tool.toolName, input, use)
-      if (outcome.type === 'failure') throw new ToolFailure(outcome.code, outcome.message)
-      return outcome.output
+      const outcome = await mcp.call(access, toolName, input, use)
+      if (outcome.type === 'result') return outcome
+      const { code, message, details, files } = outcome
+      const named = code === 'UNAUTHORIZED' ? `MCP server "${serverName}": ${message}` : message
+      throw new ToolFailure(code, named, {
+        ...(details === undefined ? {} : { details }),
+        ...(files === undefined ? {} : { files }),
+      })
     }
-    const { name, description, inputSchema, serverName, toolName, fingerprint } = tool
-    const versionDigest = digestOf({ serverName, url: access.url, toolName, fingerprint })
-    const policy = policyOf(servers, tool)
-    const outside = { mayReceiveConfidential: mayReceiveConfidential(servers, tool) }
-    const terms = { inputSchema, versionDigest, visible: false, answerMs: null }
+    const { versionDigest, grantDigest } = versionOfMcpTool(server, tool)
+    const policy = policyOfMcpTool(server, toolName)
+    const outside = { mayReceiveConfidential: mayReceiveConfidential(server, toolName) }
+    const terms = { inputSchema, versionDigest, grantDigest, visible: false, answerMs: null }
     return {
       name,
       description,
@@ -108,26 +94,27 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
       execution: null,
       outside,
       ...(policy === null ? {} : { approval: askedApproval(policy, terms, config.limits) }),
-      carryOut,
-      execute: (input, { callId, run }) => carryOut(input, { callId, signal: run.signal }),
+      executeApproved,
+      execute: executeApproved,
     }
   }
 
   const toolsIn = (servers: McpServer[], accesses: McpServerAccess[], tools: McpTool[]): Tool[] =>
     tools.flatMap((tool) => {
       const access = accesses.find(({ name }) => name === tool.serverName)
-      return access === undefined ? [] : [toolOf(servers, access, tool)]
+      const server = servers.find(({ name }) => name === tool.serverName)
+      return access === undefined || server === undefined ? [] : [toolOf(server, access, tool)]
     })
 
   return {
     async toolsFor(servers) {
       if (servers.length === 0) return []
-      const accesses = servers.flatMap(accessTo)
+      const accesses = accessesTo(servers)
       return toolsIn(servers, accesses, (await ask(servers, accesses)).tools)
     },
     async toolNamed(servers, name) {
       const asked = servers.filter((server) => mayBeOf(server.name, name))
-      const accesses = asked.flatMap(accessTo).map((access) => ({ ...access, again: true as const }))
+      const accesses = accessesTo(asked).map((access) => ({ ...access, again: true as const }))
       const { tools, failed } = await ask(asked, accesses)
       const found = toolsIn(asked, accesses, tools).find((tool) => tool.name === name)
       const down = failed.find(({ toolName }) => toolName === null)
@@ -135,16 +122,4 @@ export function createMcpToolset({ db, secretBox, logger, config }: Platform, mc
       return found
     },
   }
-}
-
-const listedOf = ({ toolName, description, inputSchema, fingerprint }: McpTool): ListedMcpTool => ({
-  name: toolName,
-  description: description === '' ? null : description,
-  inputSchema,
-  fingerprint,
-})
-
-function isSameListing(now: ListedMcpTool[], before: ListedMcpTool[] | null): boolean {
-  const marks = (tools: ListedMcpTool[]) => tools.map(({ name, fingerprint }) => `${name} ${fingerprint}`).join('\n')
-  return before !== null && marks(now) === marks(before)
 }

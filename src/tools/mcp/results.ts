@@ -1,47 +1,80 @@
 import type { CallToolResult } from '@ai-sdk/mcp'
 import { cut, DEEPEST_JSON, isTooDeep, type Json, jsonBytes, toJson } from '../../lib/json.ts'
+import { fileInWords, LARGEST_FILES_BYTES, type ToolFile, toolFile } from '../../lib/tool-file.ts'
 import { LARGEST_JSON_BYTES } from '../../lib/validate.ts'
+import type { FailureDetails } from '../tool.ts'
 
 /** The result of a call. `message` is a sentence for the model. */
-export type McpOutcome = { type: 'result'; output: Json } | { type: 'failure'; code: string; message: string }
+export type McpOutcome =
+  | { type: 'result'; output: Json; files?: ToolFile[] }
+  | ({ type: 'failure'; code: string; message: string } & FailureDetails)
+
+const LONGEST_FAILURE = 2_000
 
 /**
- * Converts a server's result to a tool's result: the structured content if there is any, else the texts.
- * Images and sounds are replaced by their names.
+ * Converts a server's result to a tool's result: the structured content if there is any, else the texts, and the files
+ * that models can be shown. Other images, sounds and links are described in words. A failure carries the same.
  */
 export function readResult(result: CallToolResult): McpOutcome {
   const content = 'content' in result && Array.isArray(result.content) ? (result.content as ContentPart[]) : []
-  const text = content.map(textOf).join('\n')
-  if ('isError' in result && result.isError === true) {
-    return {
-      type: 'failure',
-      code: 'TOOL_FAILED',
-      message: text === '' ? 'The tool failed without a reason.' : cut(text, 2_000),
-    }
-  }
   const { structuredContent, toolResult } = result as { structuredContent?: unknown; toolResult?: unknown }
-  const given = structuredContent ?? toolResult ?? text
-  if (isTooDeep(given)) return { type: 'failure', code: 'TOO_LARGE', message: TOO_DEEP }
-  const output = toJson(given)
-  if (jsonBytes(output) <= LARGEST_JSON_BYTES) return { type: 'result', output }
-  return {
-    type: 'failure',
-    code: 'TOO_LARGE',
-    message: `The tool's result is larger than ${LARGEST_JSON_BYTES} bytes. Ask for less.`,
+  const parts = readParts(content)
+  const text = parts.map(({ words }) => words).join('\n')
+  const structured = structuredContent ?? toolResult
+  if (isTooDeep(structured)) return { type: 'failure', code: 'TOO_LARGE', message: TOO_DEEP }
+  const output = toJson(structured ?? text)
+  if (jsonBytes(output) > LARGEST_JSON_BYTES) return { type: 'failure', code: 'TOO_LARGE', message: TOO_LONG }
+  const files = parts.flatMap(({ file }) => file ?? [])
+  if ('isError' in result && result.isError === true) {
+    const details = structured === undefined ? {} : { details: output }
+    return { type: 'failure', code: 'TOOL_FAILED', message: wordsOf(text, structured), ...details, files }
   }
+  return { type: 'result', output, ...(files.length === 0 ? {} : { files }) }
 }
 
 const TOO_DEEP = `The tool's result is nested deeper than ${DEEPEST_JSON}.`
+const TOO_LONG = `The tool's result is larger than ${LARGEST_JSON_BYTES} bytes. Ask for less.`
+
+function wordsOf(text: string, structured: unknown): string {
+  const words = text.trim() === '' && structured !== undefined ? JSON.stringify(structured) : text
+  return words.trim() === '' ? 'The tool failed without a reason.' : cut(words, LONGEST_FAILURE)
+}
 
 interface ContentPart {
   type: string
   text?: string
+  data?: string
   mimeType?: string
   uri?: string
-  resource?: { text?: string; uri?: string }
+  resource?: { text?: string; blob?: string; uri?: string; mimeType?: string }
 }
 
-function textOf({ type, text, mimeType, uri, resource }: ContentPart): string {
+interface ReadPart {
+  words: string
+  file: ToolFile | null
+}
+
+function readParts(content: readonly ContentPart[]): ReadPart[] {
+  let left = LARGEST_FILES_BYTES
+  return content.map((part) => {
+    const { file, ...read } = readPart(part)
+    if (file === null || file.bytes > left) return { ...read, file: null }
+    left -= file.bytes
+    return { ...read, file }
+  })
+}
+
+function readPart({ type, text, data, mimeType, uri, resource }: ContentPart): ReadPart {
   const source = uri ?? resource?.uri
-  return text ?? resource?.text ?? `[${[type, mimeType, source].filter((part) => part !== undefined).join(' ')}]`
+  const whole = text ?? resource?.text
+  if (whole !== undefined) return { words: whole, file: null }
+  const mediaType = mimeType ?? resource?.mimeType
+  const base64 = data ?? resource?.blob
+  if (base64 === undefined || mediaType === undefined) {
+    const named = [type, mediaType, source].filter((part) => part !== undefined)
+    return { words: `[${named.join(' ')}]`, file: null }
+  }
+  const bytes = Buffer.from(base64, 'base64')
+  const words = [type, fileInWords({ mediaType, bytes: bytes.byteLength }), source].filter((part) => part !== undefined)
+  return { words: `[${words.join(' ')}]`, file: toolFile(mediaType, bytes) }
 }

@@ -1,7 +1,5 @@
-import type { Run } from '../../generated/prisma/client.ts'
-import type { HandingOn } from '../../runs/handing-on.ts'
+import { defineTool, type ToolInput } from '../define-tool.ts'
 import { noActiveSpace } from '../space/failures.ts'
-import type { Tool, ToolScene } from '../tool.ts'
 import { failIfOver, orFail } from './failures.ts'
 
 /**
@@ -9,11 +7,8 @@ import { failIfOver, orFail } from './failures.ts'
  * agent, in runs that this space triggered. A persistent agent takes such an event alone, so that the trigger
  * of the cycle is what it delegates.
  */
-export function isOfferedDelegation(
-  { agent, spaces }: ToolScene,
-  { triggerSpaceId }: Pick<Run, 'triggerSpaceId'>,
-): boolean {
-  const space = spaces.find(({ id }) => id === triggerSpaceId)
+function mayDelegate({ scene: { agent, spaces }, run }: ToolInput): boolean {
+  const space = spaces.find(({ id }) => id === run.triggerSpaceId)
   if (space === undefined || space.routing !== 'ADMIN' || space.adminAgentId !== agent.id) return false
   return space.members.some(({ id, kind }) => kind === 'AGENT' && id !== agent.id)
 }
@@ -22,9 +17,10 @@ export function isOfferedDelegation(
  * Delegates the trigger of the admin agent's run to another agent, as if it had woken that agent. The admin's
  * run is CANCELED.
  */
-export function delegateToAgentTool(handingOn: Pick<HandingOn, 'refuseDelegation'>): Tool {
-  return {
-    name: 'delegateToAgent',
+export const delegateToAgent = defineTool({
+  names: { snake: 'delegateToAgent', camel: 'delegateToAgent' },
+  isOffered: mayDelegate,
+  create: ({ parts: { delegationChecks } }) => ({
     description:
       'Hand the message that woke you to another agent of that space, without a word. Your run ends at once and nothing of it is seen; the other agent gets the message as if it had come to it directly. Only before you have said anything in that space.',
     inputSchema: {
@@ -37,18 +33,18 @@ export function delegateToAgentTool(handingOn: Pick<HandingOn, 'refuseDelegation
       },
       required: ['targetAgentEntityId'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    async execute({ targetAgentEntityId }, { run }) {
-      failIfOver(run)
+    async execute({ targetAgentEntityId }, { context }) {
+      failIfOver(context)
       const targetAgentId = String(targetAgentEntityId)
-      const { run: row } = run.claim
-      const question = { run: row, spaceId: row.triggerSpaceId, targetId: targetAgentId, inChain: false }
-      orFail(await handingOn.refuseDelegation(question))
+      const { run } = context
+      const question = { run, spaceId: run.triggerSpaceId, targetId: targetAgentId, inChain: false }
+      orFail(await delegationChecks.refuseDelegation(question))
       const { spaceId } = question
       if (spaceId === null) throw noActiveSpace()
-      run.ending = { type: 'delegate', targetAgentId, spaceId, reason: null }
-      return { success: true, delegatedTo: targetAgentId }
+      return {
+        output: { success: true, delegatedTo: targetAgentId },
+        effects: { ending: { type: 'delegate', targetAgentId, spaceId, reason: null } },
+      }
     },
-  }
-}
+  }),
+})

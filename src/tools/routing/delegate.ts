@@ -1,15 +1,16 @@
-import type { HandingOn } from '../../runs/handing-on.ts'
+import { defineTool } from '../define-tool.ts'
 import { noActiveSpace } from '../space/failures.ts'
-import type { Tool } from '../tool.ts'
 import { failIfOver, orFail } from './failures.ts'
+import { isInMentionChain } from './mention-agent.ts'
 
 /**
  * Delegates the run's trigger to another agent without posting: the run is CANCELED, and the other agent
  * takes its turn in the chain.
  */
-export function delegateTool(handingOn: HandingOn, namesItsSpaces: boolean): Tool {
-  return {
-    name: 'delegate',
+export const delegate = defineTool({
+  names: { snake: 'delegate', camel: 'delegate' },
+  isOffered: isInMentionChain,
+  create: ({ place, parts: { delegationChecks } }) => ({
     description:
       'Hand what woke you over to another agent of your active space without saying anything, because it is the one who should deal with it. Your run ends at once, nothing of it is posted, and whoever waits for you waits for that agent instead. Not possible once you have said something here: then use mentionAgent.',
     inputSchema: {
@@ -20,21 +21,23 @@ export function delegateTool(handingOn: HandingOn, namesItsSpaces: boolean): Too
       },
       required: ['targetAgentEntityId'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    async execute({ targetAgentEntityId, reason }, { run }) {
-      failIfOver(run)
-      const { run: row } = run.claim
-      const { id: activeSpaceId = null } = run.activeSpace ?? {}
+    async execute({ targetAgentEntityId, reason: given }, { context }) {
+      failIfOver(context)
+      const { run } = context
+      const { id: activeSpaceId = null } = context.activeSpace ?? {}
       // An agent that names its spaces enters none.
-      const spaceId = namesItsSpaces
-        ? (row.triggerSpaceId ?? (await handingOn.placeOf(row, activeSpaceId)))
-        : (activeSpaceId ?? row.triggerSpaceId)
+      const spaceId =
+        place === 'named'
+          ? (run.triggerSpaceId ?? (await delegationChecks.placeOf(run, activeSpaceId)))
+          : (activeSpaceId ?? run.triggerSpaceId)
       const targetAgentId = String(targetAgentEntityId)
-      orFail(await handingOn.refuseDelegation({ run: row, spaceId, targetId: targetAgentId, inChain: true }))
+      orFail(await delegationChecks.refuseDelegation({ run, spaceId, targetId: targetAgentId, inChain: true }))
       if (spaceId === null) throw noActiveSpace()
-      run.ending = { type: 'delegate', targetAgentId, spaceId, reason: typeof reason === 'string' ? reason : null }
-      return { success: true, delegatedTo: targetAgentId }
+      const reason = typeof given === 'string' ? given : null
+      return {
+        output: { success: true, delegatedTo: targetAgentId },
+        effects: { ending: { type: 'delegate', targetAgentId, spaceId, reason } },
+      }
     },
-  }
-}
+  }),
+})

@@ -1,4 +1,4 @@
-import type { Refusal } from '../../runs/handing-on.ts'
+import type { Refusal } from '../../rules/chain.ts'
 import { ToolFailure } from '../tool.ts'
 
 /** @throws ToolFailure for a refusal */

@@ -1,15 +1,15 @@
-import type { HandingOn } from '../../runs/handing-on.ts'
+import { defineTool, type ToolInput } from '../define-tool.ts'
 import { noActiveSpace } from '../space/failures.ts'
-import type { Tool } from '../tool.ts'
 import { failIfOver, orFail } from './failures.ts'
 
 /**
  * Gives another agent the next turn, once this run has ended. The end of the run reads the mention from the
  * call's journaled result.
  */
-export function mentionAgentTool(handingOn: HandingOn, namesItsSpaces: boolean): Tool {
-  return {
-    name: 'mentionAgent',
+export const mentionAgent = defineTool({
+  names: { snake: 'mentionAgent', camel: 'mentionAgent' },
+  isOffered: isInMentionChain,
+  create: ({ place, parts: { delegationChecks } }) => ({
     description:
       'Wake another agent of your active space once this run has ended, to go on with the conversation after what you said. At most once a run. With expectReply you are woken again when that agent, and all that it asks in turn, is done: use it when you need the outcome to go on.',
     inputSchema: {
@@ -26,22 +26,28 @@ export function mentionAgentTool(handingOn: HandingOn, namesItsSpaces: boolean):
       },
       required: ['targetAgentEntityId'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    async execute({ targetAgentEntityId, reason, expectReply = false }, { run }) {
-      failIfOver(run)
-      const activeSpaceId = run.activeSpace?.id ?? null
-      const spaceId = namesItsSpaces ? await handingOn.placeOf(run.claim.run, activeSpaceId) : activeSpaceId
+    async execute({ targetAgentEntityId, reason, expectReply = false }, { context }) {
+      failIfOver(context)
+      const { run } = context
+      const activeSpaceId = context.activeSpace?.id ?? null
+      const spaceId = place === 'named' ? await delegationChecks.placeOf(run, activeSpaceId) : activeSpaceId
       const asked = { targetId: String(targetAgentEntityId), expectReply: expectReply === true }
-      orFail(await handingOn.refuseMention({ run: run.claim.run, spaceId, ...asked }))
+      orFail(await delegationChecks.refuseMention({ run, spaceId, ...asked }))
       if (spaceId === null) throw noActiveSpace()
       return {
-        success: true,
-        targetAgentEntityId: asked.targetId,
-        spaceId,
-        reason: typeof reason === 'string' ? reason : null,
-        expectReply: asked.expectReply,
+        output: {
+          success: true,
+          targetAgentEntityId: asked.targetId,
+          spaceId,
+          reason: typeof reason === 'string' ? reason : null,
+          expectReply: asked.expectReply,
+        },
       }
     },
-  }
+  }),
+})
+
+/** Whether the agent is in a space with MENTION_CHAIN routing. */
+export function isInMentionChain({ scene }: Pick<ToolInput, 'scene'>): boolean {
+  return scene.spaces.some(({ routing }) => routing === 'MENTION_CHAIN')
 }

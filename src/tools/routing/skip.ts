@@ -1,6 +1,6 @@
 import type { Mind } from '../../generated/prisma/client.ts'
-import type { HandingOn } from '../../runs/handing-on.ts'
-import type { Tool } from '../tool.ts'
+import { defineTool } from '../define-tool.ts'
+import type { ToolScene } from '../tool.ts'
 import { failIfOver, orFail } from './failures.ts'
 
 const DESCRIPTIONS: Record<Mind, string> = {
@@ -10,24 +10,28 @@ const DESCRIPTIONS: Record<Mind, string> = {
     'Call this first, and alone, when nothing that came into your inbox is for you, because another agent or a human will deal with it. The cycle ends at once: no message is sent, no tool runs, and you will not remember it. Whoever waits for you is told that you skipped.',
 }
 
-/** Ends the run because there is nothing for this agent to do. */
-export function skipTool(handingOn: Pick<HandingOn, 'refuseSkip'>, mind: Mind): Tool {
-  return {
-    name: 'skip',
-    description: DESCRIPTIONS[mind],
+/** Whether the agent is not alone with one human in the space. */
+const hasOthers = ({ size, members }: ToolScene['spaces'][number]): boolean =>
+  size > 2 || members.filter(({ kind }) => kind === 'AGENT').length > 1
+
+/** Ends the run because there is nothing for this agent to do. A persistent agent may always skip. */
+export const skip = defineTool({
+  names: { snake: 'skip', camel: 'skip' },
+  changesNothing: true,
+  isOffered: ({ scene }) => scene.agent.mind === 'PERSISTENT' || scene.spaces.some(hasOthers),
+  create: ({ scene, parts: { delegationChecks } }) => ({
+    description: DESCRIPTIONS[scene.agent.mind],
     inputSchema: {
       type: 'object',
       properties: {
-        reason: { type: 'string', description: 'Briefly, why. People in a space do not see it.' },
+        reason: { type: 'string', description: 'Briefly, why. Those who see the message may see it.' },
       },
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    async execute({ reason }, { run }) {
-      failIfOver(run)
-      orFail(await handingOn.refuseSkip(run.claim.run))
-      run.ending = { type: 'skip', reason: typeof reason === 'string' ? reason : null }
-      return { success: true }
+    async execute({ reason }, { context }) {
+      failIfOver(context)
+      orFail(await delegationChecks.refuseSkip(context.run))
+      const ending = { type: 'skip' as const, reason: typeof reason === 'string' ? reason : null }
+      return { output: { success: true }, effects: { ending } }
     },
-  }
-}
+  }),
+})

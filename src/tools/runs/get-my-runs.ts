@@ -1,30 +1,26 @@
-import type { Inbox } from '../../agents/inbox.ts'
 import { OF_A_SPACE_LEFT, sourceNameOf } from '../../agents/inbox-source.ts'
-import type { Discretion } from '../../confidence/discretion.ts'
 import type { InboxEvent, Run, RunStatus } from '../../generated/prisma/client.ts'
-import type { RunProgress } from '../../runs/run-progress.ts'
-import type { Runs } from '../../runs/runs.ts'
-import type { Tool } from '../tool.ts'
+import type { RunReport } from '../../runs/run-progress.ts'
+import { defineTool, isMemberOf, type ToolBody, type ToolSetting } from '../define-tool.ts'
 
-const STATUSES = ['queued', 'running', 'waiting_tool', 'completed', 'failed', 'canceled']
+/**
+ * Lists the agent's own runs, with what the run may know of each. An agent with an active space may ask for past runs;
+ * an agent whose calls name their space gets the progress of the other active ones.
+ */
+export const getMyRuns = defineTool({
+  names: { snake: 'get_my_runs', camel: 'getMyRuns' },
+  changesNothing: true,
+  create: (setting) => (setting.place === 'active' ? activeOrPastRuns(setting) : progressOfOthers(setting)),
+})
+
 const MOST = 50
 /** The maximum number of inbox events named for a think cycle. */
 const MOST_NAMED = 10
-interface GetMyRunsParts {
-  progress: Pick<RunProgress, 'lastWords'>
-  inbox: Pick<Inbox, 'takenBy'>
-  discretion: Pick<Discretion, 'toCompare'>
-  /** Whether the agent belongs to the space. */
-  isMember(spaceId: string): boolean
-}
+const STATUSES = ['queued', 'running', 'waiting_tool', 'completed', 'failed', 'canceled']
 
-/** Lists the agent's own runs: the active ones, or those of one status, past ones included. */
-export function getMyRunsTool(
-  runs: Pick<Runs, 'ofAgent' | 'activeOf'>,
-  { progress, inbox, isMember, discretion }: GetMyRunsParts,
-): Tool {
+function activeOrPastRuns(setting: ToolSetting): ToolBody {
+  const { discretion, inbox, runProgress, runs } = setting.parts
   return {
-    name: 'get_my_runs',
     description:
       'Look at your own runs, other than this one: all that are under way, or those of one status, with what they were about and how they ended. Use it before you begin something that you may be doing, or have done, already.',
     inputSchema: {
@@ -34,53 +30,85 @@ export function getMyRunsTool(
         limit: { type: 'number', minimum: 1, description: 'Most runs to return. Default 10.' },
       },
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    async execute({ status, limit = 10 }, { run }) {
+    async execute({ status, limit = 10 }, { context: { run } }) {
       const statuses = typeof status === 'string' ? [status.toUpperCase() as RunStatus] : null
-      const active = (await runs.activeOf([run.agent.id])).get(run.agent.id) ?? []
-      const found = await runs.ofAgent(run.agent.id, statuses, Math.min(Math.trunc(Number(limit)), MOST) + 1)
-      const shown = found.filter(({ id }) => id !== run.claim.run.id).slice(0, Number(limit))
+      const active = (await runs.activeOf([run.agentId])).get(run.agentId) ?? []
+      const found = await runs.ofAgent(run.agentId, statuses, Math.min(Math.trunc(Number(limit)), MOST) + 1)
+      const shown = found.filter(({ id }) => id !== run.id).slice(0, Number(limit))
       const cycles = shown.flatMap(({ id, triggerType }) => (triggerType === 'INBOX' ? [id] : []))
-      const [words, taken] = await Promise.all([progress.lastWords(shown), inbox.takenBy(cycles, MOST_NAMED + 1)])
-      const told = await discretion.toCompare(
-        run.claim.run,
-        shown.map(({ id }) => id),
-      )
-      const aboutOf = (other: Run) => summaryOf(other, taken.get(other.id) ?? [], isMember)
-      return {
-        runs: shown.map((other) =>
-          told.has(other.id) ? entryOf(other, aboutOf(other), words.get(other.id)) : bareEntryOf(other),
-        ),
-        totalActive: active.length,
-      }
+      const [words, taken] = await Promise.all([runProgress.lastWords(shown), inbox.takenBy(cycles, MOST_NAMED + 1)])
+      const known = await discretion.toCompare(run, idsOf(shown))
+      const entries = shown.map((other) => {
+        if (!known.has(other.id)) return bareEntryOf(other)
+        return runEntryOf(other, aboutRun(setting, other, taken.get(other.id) ?? []), words.get(other.id))
+      })
+      return { output: { runs: entries, totalActive: active.length } }
     },
   }
 }
+
+function progressOfOthers(setting: ToolSetting): ToolBody {
+  const { discretion, runProgress, runs } = setting.parts
+  return {
+    description:
+      'See which other runs of yours are under way, what woke each and how far it has come. Look before you begin something that you may be doing already, or to find out that you wait for yourself.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        status: {
+          type: 'string',
+          enum: ['running', 'waiting_tool', 'queued', 'all'],
+          description: "Only runs of this status. Default 'all': whatever is under way.",
+          default: 'all',
+        },
+        triggerSpaceId: { type: 'string', description: 'Only runs that this space set off.' },
+      },
+    },
+    async execute({ status = 'all', triggerSpaceId }, { context: { run } }) {
+      const active = (await runs.activeOf([run.agentId])).get(run.agentId) ?? []
+      const isFromThere = ({ triggerSpaceId: fromId }: Run) => triggerSpaceId === undefined || fromId === triggerSpaceId
+      const found = active
+        .filter(({ id }) => id !== run.id)
+        .filter((other) => status === 'all' || other.status.toLowerCase() === status)
+        .filter(isFromThere)
+        .toReversed()
+        .slice(0, MOST)
+      const reports = await runProgress.ofRuns(found)
+      const known = await discretion.toCompare(run, idsOf(found))
+      // For a run of other requesters, its space is confidential too.
+      const others = triggerSpaceId === undefined ? found : found.filter(({ id }) => known.has(id))
+      const otherActiveRuns = others.map((other) =>
+        known.has(other.id) ? progressEntryOf(setting, other, reports.get(other.id)) : bareEntryOf(other),
+      )
+      return { output: { currentRunId: run.id, otherActiveRuns } }
+    },
+  }
+}
+
+const idsOf = (runs: readonly Run[]) => runs.map(({ id }) => id)
+
+/** The entry of a run that works for other requesters. */
+const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
+  runId,
+  status: status.toLowerCase(),
+  startedAt: startedAt?.toISOString() ?? null,
+})
 
 /**
  * Describes what woke a run: for a think cycle the sources of its inbox events. Spaces that the agent has
  * left are not named.
  */
-function summaryOf(run: Run, taken: InboxEvent[], isMember: (spaceId: string) => boolean): string {
+function aboutRun(setting: ToolSetting, run: Run, taken: InboxEvent[]): string {
   const { triggerType, triggerSpaceId, triggerSummary } = run
-  if (triggerType !== 'INBOX')
-    return triggerSpaceId === null || isMember(triggerSpaceId) ? triggerSummary : OF_A_SPACE_LEFT
+  if (triggerType !== 'INBOX') return isMemberOf(setting, triggerSpaceId) ? triggerSummary : OF_A_SPACE_LEFT
   const names = taken
     .slice(0, MOST_NAMED)
-    .map((event) => (event.spaceId === null || isMember(event.spaceId) ? sourceNameOf(event) : OF_A_SPACE_LEFT))
+    .map((event) => (isMemberOf(setting, event.spaceId) ? sourceNameOf(event) : OF_A_SPACE_LEFT))
   if (taken.length > MOST_NAMED) names.push('…')
   return names.length === 0 ? triggerSummary : `${triggerSummary}: ${[...new Set(names)].join('; ')}`
 }
 
-/** The entry of a run that works for other requesters. */
-const bareEntryOf = (run: Run) => ({
-  runId: run.id,
-  status: run.status.toLowerCase(),
-  startedAt: run.startedAt?.toISOString() ?? null,
-})
-
-function entryOf(run: Run, triggerSummary: string, said: string | undefined) {
+function runEntryOf(run: Run, triggerSummary: string, said: string | undefined) {
   const ended =
     run.finishedAt === null
       ? {}
@@ -94,5 +122,23 @@ function entryOf(run: Run, triggerSummary: string, said: string | undefined) {
     startedAt: run.startedAt?.toISOString() ?? null,
     ...(said === undefined ? {} : { said }),
     ...ended,
+  }
+}
+
+function progressEntryOf(setting: ToolSetting, run: Run, report: RunReport | undefined) {
+  const isMember = isMemberOf(setting, run.triggerSpaceId)
+  return {
+    runId: run.id,
+    triggerType: run.triggerType.toLowerCase(),
+    triggerSource: isMember ? (report?.triggerSource ?? run.triggerSummary) : OF_A_SPACE_LEFT,
+    about: isMember ? (report?.about ?? run.triggerSummary) : OF_A_SPACE_LEFT,
+    status: run.status.toLowerCase(),
+    startedAt: run.startedAt?.toISOString() ?? null,
+    progress: {
+      toolsCalled: report?.toolsCalled ?? [],
+      textGenerated: report?.textGenerated ?? null,
+      reasoning: report?.reasoning ?? null,
+      ...(report?.said == null ? {} : { said: report.said }),
+    },
   }
 }

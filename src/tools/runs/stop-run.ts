@@ -1,13 +1,12 @@
 import type { Tx } from '../../platform/db.ts'
 import { noteDeed } from '../../platform/record.ts'
-import type { Lifecycle } from '../../runs/lifecycle.ts'
-import type { Runs } from '../../runs/runs.ts'
-import { type Tool, ToolFailure } from '../tool.ts'
+import { defineTool } from '../define-tool.ts'
+import { ToolFailure } from '../tool.ts'
 
 /** Cancels another run of the same agent. */
-export function stopRunTool(runs: Pick<Runs, 'getMany'>, lifecycle: Pick<Lifecycle, 'stop'>): Tool {
-  return {
-    name: 'stop_run',
+export const stopRun = defineTool({
+  names: { snake: 'stop_run' },
+  create: ({ parts: { runs, lifecycle } }) => ({
     description:
       'Cancel one of your own active runs by its id, when what it does is out of date or less urgent. It cannot be this one.',
     inputSchema: {
@@ -17,24 +16,22 @@ export function stopRunTool(runs: Pick<Runs, 'getMany'>, lifecycle: Pick<Lifecyc
       },
       required: ['runId'],
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    async execute({ runId }, { run, callId }) {
+    async execute({ runId }, { context: { run }, callId }) {
       const id = String(runId)
-      if (id === run.claim.run.id)
+      if (id === run.id)
         throw new ToolFailure('BAD_INPUT', 'This run cannot stop itself: end it by calling no more tools.')
       const [other] = await runs.getMany([id])
-      if (other == null || other.agentId !== run.agent.id) {
+      if (other == null || other.agentId !== run.agentId) {
         throw new ToolFailure('NOT_FOUND', 'You have no run with that id: get_my_runs lists yours.')
       }
       // A call that is repeated after a crash finds the run stopped by its first attempt.
-      const detail = { runId: run.claim.run.id, toolCallId: callId }
-      const deed = { actorId: run.agent.id, serviceName: null, action: 'tool:stop_run', targetId: id, detail }
+      const detail = { runId: run.id, toolCallId: callId }
+      const deed = { actorId: run.agentId, serviceName: null, action: 'tool:stop_run', targetId: id, detail }
       const alongside = (tx: Tx) => noteDeed(tx, deed)
-      const [stopped] = await lifecycle.stop(id, { cascade: false, byId: run.agent.id, alongside })
+      const [stopped] = await lifecycle.stop(id, { cascade: false, byId: run.agentId, alongside })
       const ended = stopped ?? (await runs.getMany([id]))[0]
       if (ended?.status !== 'CANCELED') throw new ToolFailure('CONFLICT', 'That run had already finished.')
-      return { success: true, runId: id, status: 'canceled' }
+      return { output: { success: true, runId: id, status: 'canceled' } }
     },
-  }
-}
+  }),
+})

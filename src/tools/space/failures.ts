@@ -1,4 +1,4 @@
-import type { Refusal } from '../../confidence/discretion.ts'
+import type { Refusal } from '../../confidentiality/discretion.ts'
 import { ToolFailure } from '../tool.ts'
 
 /** The failure for a space to which the agent does not belong. */

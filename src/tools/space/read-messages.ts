@@ -1,69 +1,125 @@
-import type { Discretion } from '../../confidence/discretion.ts'
-import { take } from '../../confidence/marks.ts'
-import { type History, labelOf, RESULT_CHARACTERS, readable } from '../../spaces/history.ts'
-import { type Tool, ToolFailure } from '../tool.ts'
+import type { Discretion } from '../../confidentiality/discretion.ts'
+import type { Marks } from '../../confidentiality/marks.ts'
+import type { JsonObject } from '../../lib/json.ts'
+import type { ClaimedRun } from '../../runs/claiming.ts'
+import { type History, type HistoryLine, labelOf, RESULT_CHARACTERS, readable } from '../../spaces/history.ts'
+import { defineTool } from '../define-tool.ts'
+import type { RunContext } from '../run-context.ts'
+import { ToolFailure } from '../tool.ts'
 import { noActiveSpace, notAMember, orConfidential } from './failures.ts'
 
 /** Tells the model how to read the whole of a truncated message, `back` messages before the newest at entry. */
 export const readOnFrom = (back: number): string =>
   ` (all of it: read_messages with offset ${back} and limit 1, in that space)`
 
+type OpenedSpace = NonNullable<Awaited<ReturnType<History['enter']>>>
+
+/** Returns a space that the run may read. @throws ToolFailure */
+export async function openSpace(
+  { history, discretion }: { history: History; discretion: Pick<Discretion, 'toEnter'> },
+  run: ClaimedRun,
+  spaceId: string,
+): Promise<OpenedSpace> {
+  const space = await history.enter(spaceId, run.agentId)
+  if (space === null) throw notAMember()
+  if (space.confidential) orConfidential(await discretion.toEnter(run, spaceId))
+  return space
+}
+
+/** The sources that a run gets from reading these lines of a space. */
+export function learnedFrom(
+  spaceId: string,
+  { confidential }: Pick<OpenedSpace, 'confidential'>,
+  lines: HistoryLine[],
+): Marks {
+  return { places: [spaceId], label: [...labelOf(lines), ...(confidential ? [spaceId] : [])] }
+}
+
+/**
+ * Reads messages of a space, oldest first. In the active space it pages back, and offsets count from the newest
+ * message at entry, so that new messages do not shift them. In a named space it reads the last ones.
+ */
+export const readMessages = defineTool({
+  names: { snake: 'read_messages', camel: 'readSpaceMessages' },
+  changesNothing: true,
+  create: ({ place, parts }) => {
+    const { history } = parts
+    return {
+      ...(place === 'active' ? IN_ACTIVE_SPACE : IN_NAMED_SPACE),
+      async execute(input, { context }) {
+        const { run } = context
+        const asked = place === 'active' ? pageOf(input, context) : lastOf(input)
+        const space = await openSpace(parts, run, asked.spaceId)
+        const lines = await history.read({ ...asked, readerId: run.agentId, characters: RESULT_CHARACTERS })
+        const output = place === 'active' ? readable(lines) : lines.map(bareLine)
+        return { output, effects: { learned: learnedFrom(asked.spaceId, space, lines) } }
+      },
+    }
+  },
+})
+
 const MOST_AT_ONCE = 100
 /** The maximum `seq`: no space has more messages. */
 const FARTHEST_BACK = 2_147_483_647
 
-/** The dependencies of tools that read spaces. */
-export interface ReadingParts {
-  history: History
-  discretion: Pick<Discretion, 'toEnter'>
+/** The page of the active space that a call asks for. @throws ToolFailure */
+function pageOf({ offset = 0, limit = 50 }: JsonObject, { activeSpace }: RunContext) {
+  if (activeSpace === null) throw noActiveSpace()
+  if (Number(offset) > FARTHEST_BACK) throw new ToolFailure('BAD_INPUT', `offset must be <= ${FARTHEST_BACK}.`)
+  return {
+    spaceId: activeSpace.id,
+    upToSeq: activeSpace.seq,
+    offset: Number(offset),
+    limit: Math.min(Number(limit), MOST_AT_ONCE),
+    readOn: readOnFrom,
+  }
 }
 
-/**
- * Pages back through the active space. Offsets count from the newest message at entry, so that new messages
- * do not shift them.
- */
-export function readMessagesTool({ history, discretion }: ReadingParts): Tool {
-  return {
-    name: 'read_messages',
-    description:
-      'Read messages of your active space, oldest first. `offset` counts back from the newest message when you entered: 50 skips the 50 that you have seen already.',
-    inputSchema: {
-      type: 'object',
-      properties: {
-        offset: {
-          type: 'integer',
-          minimum: 0,
-          default: 0,
-          description: 'How many of the newest messages to skip. Default 0.',
-        },
-        limit: {
-          type: 'integer',
-          minimum: 1,
-          default: 50,
-          description: `How many to read. Default 50, at most ${MOST_AT_ONCE}; fewer of long ones, the newest of them.`,
-        },
+const DEFAULT_OF_NAMED = 15
+const MOST_OF_NAMED = 50
+
+/** The last messages of a named space that a call asks for. */
+function lastOf({ spaceId, limit = DEFAULT_OF_NAMED }: JsonObject) {
+  return { spaceId: String(spaceId), limit: Math.max(1, Math.min(Math.trunc(Number(limit)), MOST_OF_NAMED)) }
+}
+
+const bareLine = ({ sender, type, text, timestamp }: HistoryLine) => ({ sender, type, text, timestamp })
+
+const IN_ACTIVE_SPACE = {
+  description:
+    'Read messages of your active space, oldest first. `offset` counts back from the newest message when you entered: 50 skips the 50 that you have seen already.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      offset: {
+        type: 'integer',
+        minimum: 0,
+        default: 0,
+        description: 'How many of the newest messages to skip. Default 0.',
+      },
+      limit: {
+        type: 'integer',
+        minimum: 1,
+        default: 50,
+        description: `How many to read. Default 50, at most ${MOST_AT_ONCE}; fewer of long ones, the newest of them.`,
       },
     },
-    presence: { type: 'hidden' },
-    execution: null,
-    async execute({ offset = 0, limit = 50 }, { run }) {
-      if (run.activeSpace === null) throw noActiveSpace()
-      if (Number(offset) > FARTHEST_BACK) throw new ToolFailure('BAD_INPUT', `offset must be <= ${FARTHEST_BACK}.`)
-      const { id, seq } = run.activeSpace
-      const space = await history.enter(id, run.agent.id)
-      if (space === null) throw notAMember()
-      if (space.confidential) orConfidential(await discretion.toEnter(run.claim.run, id))
-      const lines = await history.read({
-        spaceId: id,
-        readerId: run.agent.id,
-        upToSeq: seq,
-        offset: Number(offset),
-        limit: Math.min(Number(limit), MOST_AT_ONCE),
-        characters: RESULT_CHARACTERS,
-        readOn: readOnFrom,
-      })
-      take(run.claim.run, { places: [id], label: [...labelOf(lines), ...(space.confidential ? [id] : [])] })
-      return readable(lines)
+  },
+}
+
+const IN_NAMED_SPACE = {
+  description:
+    'Look at the last messages of a space that you belong to, oldest first. Do so before you write there, so that you know what is being talked about.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      spaceId: { type: 'string', description: 'Id of the space to look at, one of YOUR SPACES.' },
+      limit: {
+        type: 'number',
+        description: `How many of the last messages. Default ${DEFAULT_OF_NAMED}, at most ${MOST_OF_NAMED}.`,
+        default: DEFAULT_OF_NAMED,
+      },
     },
-  }
+    required: ['spaceId'],
+  },
 }

@@ -1,9 +1,38 @@
-import type { Speech, Tool } from '../tool.ts'
+import type { WaitState } from '../../flows/reply-waits.ts'
+import type { ReplyWaits } from '../../flows/settle-wait.ts'
+import { prefixOf } from '../../lib/ids.ts'
+import type { JsonObject } from '../../lib/json.ts'
+import { checkOurs, withoutOurNulls } from '../../lib/schema-checks.ts'
+import type { Reply, WaitCondition } from '../../spaces/reply-search.ts'
+import { defineTool, type ToolBody, type ToolParts } from '../define-tool.ts'
+import { type CompositeSpeech, type Speech, ToolFailure, type ToolReturn, type ToolUse } from '../tool.ts'
 
-/** Posts in the active space. Members see the text while the model writes it. */
-export function sendMessageTool(speech: Speech): Tool {
+const DEFAULT_TIMEOUT_SECONDS = 60
+const LONGEST_TIMEOUT_SECONDS = 120
+
+interface SendParts extends Pick<ToolParts, 'replies' | 'replyWaits' | 'inbox'> {
+  speech: CompositeSpeech
+  /** Whether the space has MENTION_CHAIN routing, where agents take turns. */
+  isChain(spaceId: string): boolean
+}
+
+/**
+ * Posts in the active space, or in the space that the call names. Members see the text while the model writes it. In a
+ * named space it may wake an agent, and may wait for a reply.
+ */
+export const sendMessage = defineTool({
+  names: { snake: 'send_message', camel: 'sendSpaceMessage' },
+  create: ({ place, speech, scene, parts }) => {
+    if (place === 'active') return inActiveSpace(speech)
+    if (speech.composite === null) throw new Error('a SPACE_TOOLS run has no composite speech')
+    const isChain = (spaceId: string) =>
+      scene.spaces.some(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')
+    return inNamedSpace({ ...parts, speech: speech.composite, isChain })
+  },
+})
+
+function inActiveSpace(speech: Speech): ToolBody {
   return {
-    name: 'send_message',
     description:
       'Say something in your active space. This is the only way to be heard: your own text is seen by nobody.',
     inputSchema: {
@@ -12,10 +41,174 @@ export function sendMessageTool(speech: Speech): Tool {
       required: ['text'],
     },
     presence: { type: 'speech', field: 'text' },
-    execution: null,
     async execute({ text }, use) {
       const message = await speech.post(use, String(text))
-      return { success: true, messageId: message.id }
+      return { output: { success: true, messageId: message.id } }
     },
   }
+}
+
+function inNamedSpace(parts: SendParts): ToolBody {
+  return {
+    description:
+      'Say something in a space that you belong to: the way to be heard, in every space, also in the one that woke you. With mention you wake an agent there, once your message stands. With wait you go on only when somebody has answered. Use either, both or none.',
+    inputSchema: INPUT_SCHEMA,
+    presence: { type: 'speech', field: 'text', refuse: (before) => refuseBefore(parts, before) },
+    async execute({ spaceId, text, mention, wait }, use) {
+      // Some models write empty strings for omitted fields.
+      const utterance = { spaceId: String(spaceId), text: String(text), mention: mention ? String(mention) : null }
+      if (wait !== undefined) return sayAndWait(parts, use, utterance, wait as JsonObject)
+      const message = await parts.speech.say(use, {
+        ...utterance,
+        finishes: false,
+        journals: ({ id }) => ({ type: 'result', output: sent(id) }),
+      })
+      return { output: sent(message.id) }
+    },
+  }
+}
+
+/** Checks the fields that the model wrote before the text, in any order. @throws ToolFailure */
+async function refuseBefore(parts: SendParts, before: JsonObject): Promise<void> {
+  const schema = { ...INPUT_SCHEMA, required: [] }
+  const fields = withoutOurNulls(schema, before) as JsonObject
+  const fault = checkOurs(schema, fields)
+  if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
+  if (fields['wait'] === undefined) return
+  const { isInVain } = asked(parts, String(fields['spaceId']), fields['wait'] as JsonObject)
+  if (isInVain) throw new ToolFailure('NOBODY_CAN_ANSWER', NOBODY_CAN_ANSWER)
+}
+
+/**
+ * Returns the conditions of a wait, whether people can meet them, and whether nobody can reply. @throws
+ * ToolFailure
+ */
+function asked({ isChain }: SendParts, spaceId: string, wait: JsonObject) {
+  const conditions = conditionsOf(wait['for'] as JsonObject[])
+  const people = conditions.some(mayBeMetByPeople)
+  return { conditions, people, isInVain: !people && isChain(spaceId) }
+}
+
+const NOBODY_CAN_ANSWER =
+  'In that space agents act one at a time: none can answer while you wait. End your turn with mentionAgent and expectReply instead.'
+
+const sent = (messageId: string) => ({ messageId, sent: true })
+
+/** Subscribes before it posts, so that no reply is missed. A resumed run waits for the remaining time. */
+async function sayAndWait(
+  parts: SendParts,
+  use: ToolUse,
+  utterance: { spaceId: string; text: string; mention: string | null },
+  wait: JsonObject,
+): Promise<ToolReturn> {
+  const { speech, replies, replyWaits, inbox } = parts
+  const { state, callId, signal, standAside } = use
+  const { run } = use.context
+  const { conditions, people, isInVain } = asked(parts, utterance.spaceId, wait)
+  if (state['wait'] === undefined && isInVain) throw new ToolFailure('NOBODY_CAN_ANSWER', NOBODY_CAN_ANSWER)
+  const listening = await replies.listen(utterance.spaceId)
+  try {
+    let pending = state.wait as WaitState['wait'] | undefined
+    const waitMs = timeoutMs(wait)
+    const forMs = pending === undefined ? waitMs : await replyWaits.leftMs(callId)
+    if (pending === undefined) {
+      const underWay = Object.fromEntries(await listening.underWay(run.agentId))
+      await speech.say(use, {
+        ...utterance,
+        finishes: true,
+        journals({ id }, afterSeq) {
+          pending = { messageId: id, afterSeq, underWay, asksPeople: people }
+          return { type: 'asks', state: { ...state, wait: pending }, waitMs, people }
+        },
+      })
+    }
+    const { messageId, afterSeq, ...since } = pending as WaitState['wait']
+    const underWay = new Map(Object.entries(since.underWay))
+    const waiting = listening.reply({ afterSeq, underWay, forMs, conditions, waiterId: run.agentId, signal })
+    const found = await standAside(waiting)
+    signal.throwIfAborted()
+    const call = { callId, runId: run.id, agentId: run.agentId, messageId, spaceId: utterance.spaceId }
+    let settled: Awaited<ReturnType<ReplyWaits['settle']>> | undefined
+    const returned = await use.inTransaction(async (tx, changed) => {
+      changed([utterance.spaceId])
+      settled = await replyWaits.settle(tx, call, found)
+      const { reply, label } = settled
+      const output = answered(messageId, reply)
+      return reply === null ? { output } : { output, learned: { places: [utterance.spaceId], label } }
+    })
+    await settled?.afterCommit()
+    const reply = settled?.reply ?? null
+    if (reply?.mentionsWaiter === false && run.triggerType === 'INBOX') await inbox.answered(run, reply.messageId)
+    return returned
+  } finally {
+    listening.end()
+  }
+}
+
+function mayBeMetByPeople(condition: WaitCondition): boolean {
+  return condition.type === 'entity' ? prefixOf(condition.entityId) === 'hum' : condition.type !== 'agent'
+}
+
+function answered(messageId: string, reply: Reply | null): JsonObject {
+  if (reply === null) return { ...sent(messageId), timedOut: true, reply: null }
+  const { text, entityId, entityName, entityType } = reply
+  return { ...sent(messageId), timedOut: false, reply: { text, entityId, entityName, entityType } }
+}
+
+function timeoutMs({ timeout = DEFAULT_TIMEOUT_SECONDS }: JsonObject): number {
+  return Math.max(0, Math.min(Number(timeout), LONGEST_TIMEOUT_SECONDS)) * 1000
+}
+
+/** @throws ToolFailure for an incomplete condition */
+function conditionsOf(given: JsonObject[]): WaitCondition[] {
+  return given.map(({ type, entityId }): WaitCondition => {
+    if (type !== 'entity') return { type: type as 'any' | 'agent' | 'human' }
+    if (typeof entityId === 'string' && entityId !== '') return { type, entityId }
+    throw new ToolFailure('BAD_INPUT', 'A wait for an entity needs its entityId: whose answer do you wait for?')
+  })
+}
+
+const INPUT_SCHEMA: JsonObject = {
+  type: 'object',
+  properties: {
+    spaceId: { type: 'string', description: 'Id of the space to write to, one of YOUR SPACES.' },
+    text: { type: 'string', description: 'What to say.' },
+    mention: {
+      type: 'string',
+      description:
+        'Id of an agent of that space to wake with this message. Left out, your message wakes no agent that the space would not wake anyway.',
+    },
+    wait: {
+      type: 'object',
+      description:
+        'Wait for an answer before going on: the first message that meets any of the conditions is returned. Left out, you go on at once.',
+      properties: {
+        for: {
+          type: 'array',
+          description: 'Whose message counts. One of them is enough.',
+          items: {
+            type: 'object',
+            properties: {
+              type: {
+                type: 'string',
+                enum: ['any', 'agent', 'human', 'entity'],
+                description:
+                  'any: whoever answers first; agent: any agent; human: any human; entity: only the one with entityId.',
+              },
+              entityId: { type: 'string', description: 'With type entity: whose message to wait for.' },
+            },
+            required: ['type'],
+          },
+          minItems: 1,
+        },
+        timeout: {
+          type: 'number',
+          description: `The longest to wait, in seconds. Default ${DEFAULT_TIMEOUT_SECONDS}, at most ${LONGEST_TIMEOUT_SECONDS}.`,
+          default: DEFAULT_TIMEOUT_SECONDS,
+        },
+      },
+      required: ['for'],
+    },
+  },
+  required: ['spaceId', 'text'],
 }

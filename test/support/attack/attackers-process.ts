@@ -1,5 +1,6 @@
-// Hostile members in a process of their own: argv is the world, the seed and the seconds, as JSON. They draw campaigns from the grammar:
-// one action, so many times, so many at once. Sends the report as a message, and goes on for nobody after its time.
+// Hostile members in their own process: argv is the world, the seed and the seconds, as JSON. They draw campaigns
+// from the grammar: one action, repeated, with some concurrency. Sends the report as a message and exits after its
+// time.
 import { readFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import path from 'node:path'
@@ -12,13 +13,13 @@ import type { AttackWorld, Person } from './world.ts'
 
 const MOST_CAMPAIGN_MS = 6000
 const MOST_KNOWN = 300
-/** Of one hostile member, so that an attack of any length is bounded in its number of steps as well. */
+/** Steps of one hostile member, so that an attack of any length is also bounded in steps. */
 const MOST_STEPS_A_SECOND = 200
 const BUSY_PAUSE_MS = 20
-/** Of one hostile member at the same time. */
+/** Concurrent operations of one hostile member. */
 const CAMPAIGNS = 3
 const PRELUDE_TEXTS = 12
-/** The share of the time that they are posted in, at most. */
+/** The greatest share of the time in which they may post. */
 const PRELUDE_SHARE = 0.2
 
 const { world, seed, seconds, only } = JSON.parse(process.argv[2] ?? '') as {
@@ -27,7 +28,7 @@ const { world, seed, seconds, only } = JSON.parse(process.argv[2] ?? '') as {
   seconds: number
   only?: string[]
 }
-// Its work is somebody else's machine: where cores are few, the server's comes first.
+// The attackers have low priority: with few cores, the server comes first.
 setPriority(10)
 
 const schema = buildSchema(readFileSync(path.resolve(import.meta.dirname, '../../../schema.graphql'), 'utf8'))
@@ -45,7 +46,7 @@ function createAttacker(me: Person, random: Random): Attacker {
     if (!ids.includes(id)) ids.push(id)
     if (ids.length > MOST_KNOWN) ids.shift()
   }
-  // Without people and spaces of the others: what is made at random may remove a member, lawfully.
+  // Excludes the people and spaces of others: a random mutation may lawfully remove a member.
   const lawful = () => [world.spaces.pit, ...Object.values(known).flat().slice(-50), ...Object.values(world.agents)]
 
   async function ask(action: string, query: string, variables?: object, token?: string): Promise<string> {
@@ -74,7 +75,10 @@ function createAttacker(me: Person, random: Random): Attacker {
   }
 }
 
-/** Fills the shared spaces with long texts, and has calls wait for people, so that whatever is drawn first finds something. */
+/**
+ * Fills the shared spaces with long texts and makes calls wait for people, so that every drawn action finds
+ * something.
+ */
 async function prepare({ random, mutate }: Attacker): Promise<void> {
   const { hall, pit } = world.spaces
   const ids = 'sentMessage { id } runs { id }'
@@ -85,7 +89,7 @@ async function prepare({ random, mutate }: Attacker): Promise<void> {
   }
 }
 
-/** One campaign after the other, until the time is over. */
+/** Runs one campaign after the other until the time is over. */
 async function attack(attacker: Attacker, isSparing: boolean): Promise<void> {
   const { random, wire } = attacker
   const drawn = Object.entries(ACTIONS)

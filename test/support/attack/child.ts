@@ -2,10 +2,10 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
-/** A process beside the test that ends with it. */
+/** A child process that ends with the test. */
 export interface Child {
   process: ChildProcess
-  /** Its next message. @throws where it ends before */
+  /** Its next message. @throws if it exits first */
   message<T>(): Promise<T>
   stop(): Promise<void>
 }

@@ -1,18 +1,18 @@
 import { launchNiceBrowser } from '../browser.ts'
 import type { AttackWorld } from './world.ts'
 
-/** For each step of the page, on a machine on which others are at work. */
+/** The time for each step of the page, on a busy machine. */
 const PATIENCE = { timeout: 40_000 }
-/** An answer of the page's own thread takes no longer. */
+/** The longest time for a response of the page's main thread. */
 const RESPONSIVE_WITHIN_MS = 10_000
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 /**
- * Opens the shared space in the console as the honest member and looks whether it renders. With a marker, posts that text and waits
- * until it is shown. Returns what is wrong.
+ * Opens the shared space in the console as the honest member and checks that it renders. With a marker, posts that
+ * text and waits until it appears. Returns the faults.
  */
 export async function checkConsole({ origin, honest, spaces }: AttackWorld, marker: string | null): Promise<string[]> {
-  // A browser of its own: a page that hangs would go on for the next check, and take a core.
+  // A separate browser: a page that hangs would keep running during the next check and use a core.
   const { browser, end } = await launchNiceBrowser(marker === null ? 10 : 0)
   const page = await browser.newPage({ viewport: { width: 1200, height: 760 } })
   const faults: string[] = []

@@ -1,4 +1,4 @@
-// A bare HTTP server, for comparison: what it takes longer under attack is the machine's fault, and not the product's.
+// A bare HTTP server, for comparison: its slowdown under attack is due to the machine, not to the product.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

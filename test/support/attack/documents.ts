@@ -1,6 +1,6 @@
 import { oneOf, type Random } from '../random-documents.ts'
 
-/** Selections of a space that others can make long. */
+/** Selections of a space whose results others can make long. */
 const HEAVY = [
   'messages(last: 100) { edges { node { text } } }',
   'messages(last: 100) { edges { node { id text sender { id name } } } }',
@@ -16,10 +16,10 @@ const HEAVY = [
 
 const aliased = (count: number, field: string, first = 'a') =>
   Array.from({ length: count }, (_, n) => `${first}${n}: ${field}`).join(' ')
-/** Few more often than many. */
+/** A small number is more likely than a large one. */
 const some = (random: Random, most: number) => Math.ceil(most ** random())
 
-/** A selection of a space, under so many names. */
+/** A selection of a space under several aliases. */
 export function heavySelection(random: Random, most = 60): string {
   return aliased(some(random, most), oneOf(random, HEAVY))
 }
@@ -55,7 +55,7 @@ export function heavyQuery(random: Random, spaceIds: readonly string[], ids: rea
   ])()
 }
 
-/** A subscription of which each event brings much. */
+/** A subscription with large events. */
 export function heavySubscription(random: Random, spaceIds: readonly string[], runIds: readonly string[]): string {
   const spaceId = oneOf(random, spaceIds)
   return oneOf<() => string>(random, [

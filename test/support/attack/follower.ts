@@ -1,16 +1,19 @@
 import { WebSocket } from 'ws'
 
-/** A member's subscription to a space, as a client keeps it: it resumes by its cursor when the server closes the socket with 1013. */
+/**
+ * A member's subscription to a space, as a client has it: it resumes by its cursor when the server closes the
+ * socket with 1013.
+ */
 export interface Follower {
-  /** How often each message was delivered as posted. */
+  /** How often each posted message was delivered. */
   posted: ReadonlyMap<string, number>
-  /** Snapshots after the first one: until which `seq` each has everything. */
+  /** Snapshots after the first one: the `seq` up to which each has everything. */
   resumedAt: readonly number[]
-  /** How often it had to resume. */
+  /** How often the subscription had to resume. */
   resumptions(): number
-  /** What a client does not expect. */
+  /** Events that a client does not expect. */
   faults: readonly string[]
-  /** The greatest `seq` that was delivered, by message or snapshot. */
+  /** The greatest delivered `seq`, by message or snapshot. */
   seq(): number
   stop(): void
 }
@@ -83,7 +86,7 @@ export async function follow(origin: string, token: string, spaceId: string): Pr
 
   open()
   await begun
-  // The first snapshot is where it begins.
+  // The first snapshot is the starting point.
   resumedAt.length = 0
   return {
     posted,

@@ -5,30 +5,33 @@ import { BAD_CURSORS, manyItems, nastyName, nastyText, nested } from './texts.ts
 import type { AttackSocket, Wire } from './wire.ts'
 import type { AttackWorld, Person } from './world.ts'
 
-/** One hostile member at work. */
+/** A hostile member during an attack. */
 export interface Attacker {
   me: Person
   world: AttackWorld
   random: Random
   wire: Wire
-  /** Operations made from the schema, on what only the hostile members have. */
+  /** Operations built from the schema, on objects that only the hostile members have. */
   documents: RandomDocuments
-  /** Ids that answers named, the latest of each kind: `msg`, `run`, `tcl`, `spc`. */
+  /** Ids in responses, the latest of each kind: `msg`, `run`, `tcl`, `spc`. */
   known: Record<string, string[]>
-  /** Sends an operation; notes the outcome and the ids in it. */
+  /** Sends an operation; records the outcome and the ids in it. */
   ask(action: string, query: string, variables?: object, token?: string): Promise<string>
   mutate(action: string, field: string, input: object, selection?: string, token?: string): Promise<string>
   isOver(): boolean
 }
 
-/** Something that hostile members do, again and again within a campaign. */
+/** An action that hostile members repeat within a campaign. */
 export interface AttackAction {
-  /** How often it is drawn, relative to the others. */
+  /** Its weight relative to the others. */
   weight: number
-  /** Of one campaign: repetitions at most, and how many at the same time. */
+  /** The limits of one campaign: repetitions, and concurrent ones. */
   most: number
   atATime: number
-  /** Spends a hostile member's rate at once: some of them leave such alone, so that the rest of the grammar is served. */
+  /**
+   * Uses up a hostile member's rate limit at once: some members skip such actions, so that the rest of the grammar
+   * gets through.
+   */
   isHeavy?: true
   act(attacker: Attacker): Promise<void>
 }
@@ -44,7 +47,7 @@ const idOf = ({ random, known }: Attacker, kind: string) => {
   return ids.length === 0 ? `${kind}_00000000000000000000000000` : oneOf(random, ids)
 }
 
-/** Uses a new socket, and closes it. */
+/** Uses a new socket and closes it. */
 async function withSocket(attacker: Attacker, use: (socket: AttackSocket) => Promise<void>): Promise<void> {
   const socket = await attacker.wire.socket()
   if (socket === null) return attacker.wire.count('socket', 'refused')
@@ -59,7 +62,7 @@ async function untilOver({ isOver }: Attacker, ms: number): Promise<void> {
 
 const body = (query: string, variables?: object) => JSON.stringify({ query, variables })
 
-/** Everything that hostile members do. What a member may lawfully do to others' membership happens in `pit` alone. */
+/** All actions of hostile members. Actions that may lawfully change others' membership are limited to `pit`. */
 export const ACTIONS: Record<string, AttackAction> = {
   'post a nasty text': {
     weight: 12,

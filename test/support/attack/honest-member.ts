@@ -2,7 +2,7 @@ import type { Json } from '../../e2e/deployed.ts'
 import { createParleyClient } from '../parley-client.ts'
 import type { AttackWorld } from './world.ts'
 
-/** What the honest member does, each thing timed: how it is called, and how long it rests between two of them. */
+/** The timed actions of the honest member: their names, and the pause between two of them. */
 const EVERY_MS = {
   'ask who I am': 100,
   'read 50 messages': 400,
@@ -13,7 +13,7 @@ const EVERY_MS = {
   subscribe: 1500,
   'get an answer from an agent': 3000,
 } as const
-/** Done now and then, and only to see that they are not refused: how long they take depends on what others wrote. */
+/** Occasional actions that only have to succeed: their duration depends on the texts of others. */
 const UNTIMED_EVERY_MS = { 'read the hall': 3000, 'list my spaces': 3000 } as const
 const CONTROL_EVERY_MS = 100
 const ANSWERED_WITHIN_MS = 30_000
@@ -22,16 +22,16 @@ export type HonestOperation = keyof typeof EVERY_MS
 export const HONEST_OPERATIONS = Object.keys(EVERY_MS) as HonestOperation[]
 
 export interface Measured {
-  /** How long each took, in ms. */
+  /** The duration of each, in ms. */
   took: Record<HonestOperation, number[]>
-  /** The same of the bare server beside it. */
+  /** The same for the bare HTTP server. */
   control: number[]
-  /** Each operation that was not served, with how, and when: seconds since the beginning. */
+  /** Each failed operation, with its error and its time in seconds since the beginning. */
   refused: string[]
 }
 
 export interface HonestMember {
-  /** Works for so long. */
+  /** Works for a given time. */
   work(seconds: number): Promise<Measured>
   close(): Promise<void>
 }
@@ -45,7 +45,7 @@ const EVENTS = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typena
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-/** Uses the product as people do, over the public API, and notes how it is served. */
+/** Uses the product as people do, over the public API, and records the durations. */
 export function createHonestMember(
   { origin, honest, colleague, spaces, agents }: AttackWorld,
   controlPort: number,
@@ -53,7 +53,7 @@ export function createHonestMember(
   const [ada, bob] = [honest, colleague].map(({ token }) => createParleyClient({ origin, token }))
   if (ada === undefined || bob === undefined) throw new Error('two people take part')
 
-  /** The data of an answer. @throws where it was not served */
+  /** Returns the data of a response. @throws if the operation failed */
   async function ask(query: string, variables: object = {}, client = ada!): Promise<Json> {
     const late = sleep(ANSWERED_WITHIN_MS).then(() => {
       throw new Error(`no answer within ${ANSWERED_WITHIN_MS / 1000} s`)
@@ -78,11 +78,11 @@ export function createHonestMember(
     return performance.now() - startedAt
   }
 
-  /** Each returns how long it took, in ms, without what only prepares it. */
+  /** Each returns its duration in ms, without its preparation. */
   const OPERATIONS: Record<HonestOperation, () => Promise<number>> = {
     'ask who I am': () => timed(() => ask('{ viewer { id } }')),
     'read 50 messages': () => timed(() => ask(PAGE, { id: spaces.lobby })),
-    // Where no agent is: runs of her own would make the others wait.
+    // In a space without agents: runs of her own would make the others wait.
     'send a message': () => timed(() => send(spaces.desk, 'Just a word.')),
     async 'deny a call'() {
       const { runs } = await send(spaces.till, 'pay please')
@@ -136,7 +136,7 @@ export function createHonestMember(
     throw new Error('no call came to wait')
   }
 
-  /** Membership of the lobby changes while it is left: who reads it waits for that, and the other way round. */
+  /** The lobby's actions run one at a time: leaving it changes the membership that reading it needs. */
   let lobby: Promise<unknown> = Promise.resolve()
   function inTurn(name: string, work: () => Promise<number>): Promise<number> {
     if (name !== 'leave a space' && name !== 'read 50 messages') return work()

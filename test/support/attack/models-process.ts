@@ -1,4 +1,5 @@
-// The scripted models of a randomized attack, in a process of their own: what they do costs neither the server's nor the test's time.
+// The scripted models of a randomized attack in a separate process, so that they use neither the server's nor the
+// test's time.
 import { setPriority } from 'node:os'
 import { startModelServer } from '../model-server.ts'
 import { type ModelAction, type ModelRequest, steps } from '../model-server-script.ts'
@@ -11,7 +12,7 @@ const server = await startModelServer()
 
 const lastWords = ({ messages }: ModelRequest) => messages.findLast(({ role }) => role === 'user')?.text ?? ''
 
-/** What a model does that has gone wrong, or that somebody talked into it. */
+/** The behaviour of a broken or manipulated model. */
 const RAVINGS: readonly (() => ModelAction[])[] = [
   () => [{ toolCall: 'send_message', input: { text: nastyText(random) }, chunks: 4000 }],
   () => [{ toolCall: `merger_${'x'.repeat(Math.floor(random() * 3000))}`, input: {} }],
@@ -47,7 +48,7 @@ const SCRIPTS: Record<string, (request: ModelRequest) => ModelAction[]> = {
 }
 
 server.script((request) => {
-  // Nobody reads them, and ten minutes of them would fill this process.
+  // Recorded requests are discarded: ten minutes of them would fill this process.
   server.requests.length = 0
   return SCRIPTS[request.model]?.(request)
 })

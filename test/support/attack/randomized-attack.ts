@@ -11,21 +11,27 @@ import { createHonestMember, HONEST_OPERATIONS, type Measured } from './honest-m
 import type { WireReport } from './wire.ts'
 import { type AttackWorld, createAttackWorld } from './world.ts'
 
-/** The heap that the server is given, in MiB. */
+/** The heap limit of the server, in MiB. */
 const HEAP_MIB = 1024
 /**
- * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet (× 20 to 40 on two cores that
- * also run the attackers, the models and a browser); a p50 past both bounds is a finding.
+ * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet (× 7 to 13 on two cores
+ * that also run the attackers and the models).
  */
 const GOAL_TIMES = 5
+/**
+ * A slowdown beyond this, over all operations, is a finding: before turns were shared by the time used, it was × 30
+ * to 40.
+ */
+const MOST_TIMES = 20
+/** A p50 beyond both this and the goal is a finding too, for an operation with enough measurements. */
 const MOST_P50_MS = 3000
-/** Caches fill during the first minute: parsed documents, kept answers, the history of calls in Prisma (70 to 110 MiB measured). The goal is 50. */
-const HEAP_GROWS_AT_MOST_MIB = 250
-/** Within so long after the attack the heap is back, and every message delivered. */
+const MEASURED_OFTEN = 10
+const HEAP_GROWS_AT_MOST_MIB = 50
+/** The time after the attack in which the heap shrinks again and every message is delivered. */
 const CALM_MS = 60_000
 const CONSOLE_CHECKS = 3
 const MEBIBYTE = 1024 * 1024
-/** Lines of level 50 and above that an attack causes lawfully; each with the reason. */
+/** Log lines of level 50 and above that an attack causes lawfully, each with the reason. */
 const EXPECTED_ERRORS: readonly { pattern: RegExp; reason: string }[] = []
 
 export interface AttackOptions {
@@ -34,35 +40,43 @@ export interface AttackOptions {
   /** How long the hostile members work. */
   seconds: number
   idleSeconds: number
-  /** Whether Chromium is here, to look at what the console shows. */
+  /** Whether Chromium is available for checks of the console. */
   hasBrowser: boolean
-  /** Draws from these actions of the grammar alone, to find out which one did it. */
+  /** Restricts the grammar to these actions, to find the one that causes a finding. */
   only?: string[]
 }
 
 export interface AttackResult {
-  /** What must not have happened, each with what is known of the cause. Empty where the server withstood. */
+  /** The findings, each with its known cause. Empty if the server withstood the attack. */
   findings: string[]
-  /** For the log: figures of the honest member, and what the hostile ones did. */
+  /** For the log: metrics of the honest member, and the actions of the hostile ones. */
   report: string
 }
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-/** Runs hostile members against an honest one on a server of its own, with default rates and a limited heap. */
+/** Runs hostile members against an honest one on a separate server, with default rates and a limited heap. */
 export async function attackAtRandom(options: AttackOptions): Promise<AttackResult> {
   const models = startChild('models-process.ts', [String(options.seed)])
   const { baseUrl } = await models.message<{ baseUrl: string }>()
   const stores = await openStores(options.stack)
   const inspectorPort = await freePort()
+  const profile = process.env['ATTACK_PROFILE']
+  const profiling = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]
   const parley = await startParley({
-    command: [`--max-old-space-size=${HEAP_MIB}`, `--inspect-port=127.0.0.1:${inspectorPort}`, 'src/main.ts'],
+    command: [
+      ...profiling,
+      `--max-old-space-size=${HEAP_MIB}`,
+      `--inspect-port=127.0.0.1:${inspectorPort}`,
+      'src/main.ts',
+    ],
     settings: { OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: baseUrl, PARLEY_LOG_LEVEL: 'error', ...stores.settings },
   })
   try {
     return await attackServer(parley, inspectorPort, options)
   } finally {
-    await parley.kill()
+    // Node writes a profile only at a regular exit.
+    await (profile === undefined ? parley.kill() : parley.stop())
     await models.stop()
     await stores.close()
   }
@@ -96,7 +110,7 @@ async function attackServer(
   }
   const heap = async () => (await collectGarbageOf(parley.pid, inspectorPort)) / MEBIBYTE
 
-  // Compiles what the operations need; only then is idle what it will be.
+  // Compiles the code of the operations; only then are the idle times representative.
   await honest.work(options.idleSeconds / 2)
   const idle = await honest.work(options.idleSeconds)
   const heapBefore = await heap()
@@ -141,7 +155,7 @@ async function attackServer(
 
 const short = (text: string) => (text.length > 3000 ? `${text.slice(0, 3000)}…` : text)
 
-/** A few times while the attack goes on: that the shared space renders. */
+/** Checks a few times during the attack that the shared space renders. */
 async function checkConsoleMeanwhile(world: AttackWorld, { hasBrowser, seconds }: AttackOptions): Promise<string[]> {
   if (!hasBrowser) return []
   const findings: string[] = []
@@ -162,7 +176,7 @@ async function isServing({ origin }: ParleyProcess): Promise<boolean> {
   return false
 }
 
-/** Lines of the log at level error and above, and what Node prints before it ends. */
+/** Log lines at level error and above, and Node's output before it exits. */
 function errorLinesOf(parley: ParleyProcess): string[] {
   const lines = parley.output().split('\n')
   const bad = lines.filter((line) => /"level":[56]0|FATAL ERROR|unhandled|uncaught|MaxListeners/i.test(line))
@@ -171,7 +185,7 @@ function errorLinesOf(parley: ParleyProcess): string[] {
   return [...kinds.values()].map((line) => `the log says: ${line.slice(0, 1500)}`)
 }
 
-/** Messages of a space that its follower was not delivered, or more than once. */
+/** Messages of a space that its follower did not get, or got more than once. */
 async function missedBy(world: AttackWorld, space: 'hall' | 'quiet', follower: Follower): Promise<string[]> {
   const posted = await messagesOf(world, world.spaces[space])
   const last = posted.at(-1)?.seq ?? 0
@@ -217,7 +231,7 @@ async function messagesOf({ origin, adminToken }: AttackWorld, id: string): Prom
   }
 }
 
-/** The heap in use once it is small enough, or as it is when the time for that is over. */
+/** The used heap once it is small enough, or at the end of the time for that. */
 async function heapAfterCalm(heap: () => Promise<number>, enough: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY
   for (const until = Date.now() + CALM_MS; Date.now() < until; await sleep(3000)) {
@@ -230,7 +244,7 @@ async function heapAfterCalm(heap: () => Promise<number>, enough: number): Promi
 const median = (values: readonly number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 
-/** How many times slower than idle each operation of the honest member was, by its medians. */
+/** The slowdown of each operation of the honest member, by its medians. */
 function slowerBy(idle: Measured, attacked: Measured) {
   return HONEST_OPERATIONS.map((name) => {
     const [before, during] = [median(idle.took[name]), median(attacked.took[name])]
@@ -238,21 +252,24 @@ function slowerBy(idle: Measured, attacked: Measured) {
   })
 }
 
-/** Over all its operations, each compared with the idle median of its own kind. */
+/** The slowdown over all its operations, each compared with the idle median of its kind. */
 function overallTimes(idle: Measured, attacked: Measured): number {
   return median(HONEST_OPERATIONS.flatMap((name) => attacked.took[name].map((took) => took / median(idle.took[name]))))
 }
 
 function tooSlow(idle: Measured, attacked: Measured): string[] {
-  return slowerBy(idle, attacked)
-    .filter(({ times, during }) => times > GOAL_TIMES && during > MOST_P50_MS)
+  const overall = overallTimes(idle, attacked)
+  const operations = slowerBy(idle, attacked)
+    .filter(({ times, during, count }) => times > GOAL_TIMES && during > MOST_P50_MS && count >= MEASURED_OFTEN)
     .map(
       ({ name, before, during }) =>
         `the honest member waits too long: "${name}" ${before.toFixed(1)} → ${during.toFixed(1)} ms (p50)`,
     )
+  if (!(overall > MOST_TIMES)) return operations
+  return [`the honest member waits too long: × ${overall.toFixed(1)} over all operations`, ...operations]
 }
 
-/** How much slower the machine itself was. */
+/** The slowdown of the machine itself. */
 const controlTimes = (idle: Measured, attacked: Measured) => median(attacked.control) / median(idle.control)
 
 interface Reported {

@@ -7,8 +7,8 @@ const filled = (pattern: string, length = LONGEST) =>
   pattern.repeat(Math.floor(length / pattern.length)).slice(0, length)
 
 /**
- * Texts that a hostile member posts: the longest ones in each width of UTF-8 and JSON, shapes that make Markdown parsers nest or
- * backtrack, half surrogate pairs, bidirectional controls, and short harmless ones that cost the sender little.
+ * Texts of a hostile member: the longest ones in each width of UTF-8 and JSON, shapes that make Markdown parsers
+ * nest or backtrack, half surrogate pairs, bidirectional controls, and short harmless ones.
  */
 const TEXTS: readonly (() => string)[] = [
   () => filled('a'),
@@ -45,7 +45,7 @@ const NAMES = ['x', '', 'a'.repeat(201), 'one\nora', '\u202eevil', 'Ada', '\u000
 
 export const nastyName = (random: Random): string => oneOf(random, NAMES)
 
-/** Cursors that no server issued, and ones of another kind. */
+/** Cursors that no server issued, and cursors of another kind. */
 export const BAD_CURSORS = [
   '',
   'x',
@@ -60,13 +60,13 @@ export const BAD_CURSORS = [
   Buffer.from('{"v":1}').toString('base64'),
 ]
 
-/** A JSON value nested so deep. */
+/** A JSON value of a given nesting depth. */
 export function nested(depth: number): unknown {
   let value: unknown = 1
   for (let level = 0; level < depth; level++) value = level % 2 === 0 ? [value] : { a: value }
   return value
 }
 
-/** An array of so many equal items: what a schema with `uniqueItems` compares pair by pair, unless it is clever. */
+/** An array of equal items: a naive check of `uniqueItems` compares them pair by pair. */
 export const manyItems = (count: number): unknown[] =>
   Array.from({ length: count }, (_, n) => ({ a: n % 7, b: { c: n } }))

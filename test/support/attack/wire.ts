@@ -2,24 +2,27 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { WebSocket } from 'ws'
 
-/** Past this a response, or a frame of a socket, breaks the promise of `PARLEY_MAX_RESPONSE_BYTES`; the envelope comes on top. */
+/** A response or a frame beyond this breaks the promise of `PARLEY_MAX_RESPONSE_BYTES`; the envelope is extra. */
 export const MOST_RESPONSE_BYTES = 8 * 1024 * 1024 + 64 * 1024
-/** No body may take longer (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter times. */
+/**
+ * The longest time for a body (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter
+ * times.
+ */
 const BODY_CLOSED_WITHIN_MS = 33_000
 const ANSWERED_WITHIN_MS = 60_000
 const KEPT_CHARACTERS = 64 * 1024
 const INTERNAL = 'INTERNAL_SERVER_ERROR'
 
-/** What one hostile member sends with, and what it notes of what comes back. */
+/** The requests of one hostile member, and its record of the responses. */
 export interface Wire {
   post(body: string, how?: PostOptions): Promise<Answer>
-  /** An acknowledged socket; null where it was refused. */
+  /** An acknowledged socket, or null if it was refused. */
   socket(): Promise<AttackSocket | null>
-  /** A TCP connection on which anything can be written. */
+  /** A TCP connection for arbitrary bytes. */
   raw(): Socket
-  /** Whether a POST of which the body never ends is closed by the server in time. */
+  /** Whether the server closes a POST with an endless body in time. */
   unfinishedBody(declaredBytes: number): Promise<void>
-  /** Counts an outcome of the action under way. */
+  /** Counts an outcome of the current action. */
   count(action: string, outcome: string): void
   finding(text: string): void
   close(): void
@@ -28,7 +31,7 @@ export interface Wire {
 export interface PostOptions {
   token?: string
   accept?: string
-  /** Reads the response in small pieces, with pauses, or breaks off after the first piece. */
+  /** Reads the response in small chunks, with pauses, or breaks off after the first chunk. */
   reading?: 'quick' | 'slow' | 'broken-off'
   contentType?: string
 }
@@ -42,25 +45,25 @@ export interface Answer {
 
 export interface AttackSocket {
   socket: WebSocket
-  /** Sends the operation under the id. */
+  /** Sends the operation with the id. */
   subscribe(id: string, payload: object): void
-  /** Stops reading for so long; a server may close meanwhile, with 1013. */
+  /** Stops reading for a time; a server may close meanwhile, with 1013. */
   pause(ms: number): Promise<void>
   isOpen(): boolean
   close(): void
 }
 
 export interface WireReport {
-  /** By `action: outcome`, how often. */
+  /** Counts by `action: outcome`. */
   counts: Record<string, number>
-  /** What must not happen, with what led there; the first of each kind. */
+  /** Forbidden outcomes, each with the preceding actions; the first of each kind. */
   findings: string[]
   largestResponse: number
 }
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-/** The way of one hostile member to the server, on 127.0.0.1 alone. */
+/** The connection of one hostile member to the server, on 127.0.0.1 only. */
 export function createWire(origin: string, token: string, report: WireReport, isOver: () => boolean): Wire {
   const agent = new Agent({ keepAlive: true, maxSockets: 40 })
   const { hostname, port } = new URL(origin)
@@ -75,7 +78,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
     report.findings.push(text)
   }
 
-  /** Looks for faults in what came, in whichever piece. */
+  /** Searches the received data for faults, across chunk boundaries. */
   function judge(what: string, piece: string, sent: string): void {
     if (piece.includes(INTERNAL)) finding(`${INTERNAL} by ${what}: ${around(piece)}\n  after ${sent.slice(0, 1500)}`)
   }
@@ -89,7 +92,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
     }
   }
 
-  /** Takes what comes piece by piece, and keeps of it only what is reported. */
+  /** Reads chunk by chunk, and keeps only the reported part. */
   function createReader(isStream: boolean, sent: string) {
     const answer = { text: '', bytes: 0 }
     const what = isStream ? 'SSE' : 'HTTP'
@@ -102,7 +105,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
         if (answer.text.length < KEPT_CHARACTERS) answer.text += piece.slice(0, KEPT_CHARACTERS - answer.text.length)
         judge(what, last + piece, sent)
         last = piece.slice(-INTERNAL.length)
-        // Of a stream each event counts by itself.
+        // In a stream each event counts separately.
         const end = isStream ? piece.lastIndexOf('\n\n') : -1
         measured = end < 0 ? measured + bytes : Buffer.byteLength(piece.slice(end))
         measure(what, measured, sent)
@@ -120,7 +123,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
         if (reading === 'slow') await sleep(50)
       }
     } catch {
-      // The server ended it, as it may.
+      // The server may end it.
     }
     return { status: response.statusCode ?? 0, ...reader.answer }
   }
@@ -225,7 +228,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
   }
 }
 
-/** The part of a text that has the fault. */
+/** The part of a text with the fault. */
 function around(text: string): string {
   const at = text.indexOf(INTERNAL)
   return text.slice(Math.max(0, at - 300), at + 200)

@@ -9,8 +9,9 @@ export interface Person {
 }
 
 /**
- * Who takes part in a randomized attack, and where. The honest member and the hostile ones share `hall`; the honest member works in
- * `quiet`, `till`, `desk` and `lobby`; the hostile ones have `pit` for what a member may lawfully break.
+ * The people and spaces of a randomized attack. The honest member and the hostile ones share `hall`; the honest
+ * member works in `quiet`, `till`, `desk` and `lobby`; the hostile ones have `pit`, which members may lawfully
+ * break.
  */
 export interface AttackWorld {
   origin: string
@@ -27,10 +28,7 @@ export interface AttackWorld {
 
 const SEEDED = 60
 
-/**
- * Runs one mutation and returns its payload.
- * @throws with the answer where it is anything else
- */
+/** Runs one mutation and returns its payload. @throws with the response if it is of another type */
 export async function mutate(client: ParleyClient, field: string, input: object, selection: string): Promise<Json> {
   const type = field.charAt(0).toUpperCase() + field.slice(1)
   const text = `mutation ($input: ${type}Input!) { result: ${field}(input: $input) {
@@ -47,7 +45,7 @@ const LISTED = {
   properties: { items: { type: 'array', uniqueItems: true }, amount: { type: 'number' } },
 }
 
-/** The agents' tools: one that people approve, one that they answer, one that a service answers. */
+/** The agents' tools: one that people approve, one whose result people submit, one whose result a service submits. */
 const TOOLS = {
   payer: [tool('pay', { inputSchema: LISTED, approval: { quorum: 2, expiresInSeconds: 3600 } })],
   asker: [
@@ -56,7 +54,7 @@ const TOOLS = {
   ],
 }
 
-/** Makes the people, agents and spaces of an attack through the public API. */
+/** Creates the people, agents and spaces of an attack through the public API. */
 export async function createAttackWorld(origin: string, adminToken: string): Promise<AttackWorld> {
   const admin = createParleyClient({ origin, token: adminToken })
 
@@ -97,7 +95,7 @@ export async function createAttackWorld(origin: string, adminToken: string): Pro
   }
   const ada = createParleyClient({ origin, token: honest.token })
   for (let n = 0; n < SEEDED; n++) {
-    // In the lobby, where no agent answers.
+    // In the lobby, where no agent responds.
     await mutate(ada, 'sendMessage', { spaceId: spaces.lobby, text: `Message ${n} of sixty.` }, '__typename')
   }
   return { origin, adminToken, honest, colleague, hostile, serviceToken, spaces, agents }

@@ -11,7 +11,7 @@ const seen: { method: string; url: string; headers: IncomingMessage['headers']; 
 let handler: Handler = (_, response) => void response.end('ok')
 let connections = 0
 
-/** Two servers with one handler: one stands for the public internet, the other for the inside. */
+/** Two servers with one handler: one is the public internet, the other the private network. */
 const outside = createServer(serve)
 const inside = createServer(serve)
 outside.on('connection', () => {
@@ -57,7 +57,7 @@ const resolve = async (hostname: string) => {
   return addresses.map((address) => ({ address, family: 4 }))
 }
 
-/** Takes 127.0.0.1 for the public internet, and everything else for the inside. */
+/** Treats 127.0.0.1 as the public internet, and everything else as private. */
 const http = createGuardedHttp({ isAllowed: (address) => address === '127.0.0.1', resolve })
 const strict = createGuardedHttp()
 
@@ -76,7 +76,7 @@ function get(url: string, options: Partial<GuardedRequest> = {}, by: GuardedHttp
 const BLOCKED = { type: 'failure', code: 'BLOCKED_ADDRESS', message: expect.stringMatching(/is not allowed\.$/) }
 
 describe('a guarded exchange', () => {
-  test('sends what it is given and returns what comes back', async () => {
+  test('sends the given request and returns the response', async () => {
     handler = (_, response) => void response.setHeader('content-type', 'application/json').end('{"degrees":21}')
     const url = `http://public.test:${port}/weather?city=Oslo`
     const outcome = await http.send({
@@ -86,7 +86,8 @@ describe('a guarded exchange', () => {
       body: '{"days":1}',
       timeoutMs: 5_000,
     })
-    expect(outcome).toEqual({ type: 'answer', status: 200, contentType: 'application/json', body: '{"degrees":21}' })
+    const body = Buffer.from('{"degrees":21}')
+    expect(outcome).toEqual({ type: 'answer', status: 200, contentType: 'application/json', body })
     expect(seen).toMatchObject([
       {
         method: 'POST',
@@ -97,22 +98,22 @@ describe('a guarded exchange', () => {
     ])
   })
 
-  test('opens a connection of its own each time, so that no POST meets one that the server has closed', async () => {
+  test('opens a new connection each time, so that no POST meets one that the server has closed', async () => {
     await get(`http://public.test:${port}/`)
     await get(`http://public.test:${port}/`)
     expect(connections).toBe(2)
   })
 
-  test('gives a status that is not 2xx as a failure with what the server said', async () => {
+  test('returns a status that is not 2xx as a failure with the body of the server', async () => {
     handler = (_, response) => void response.writeHead(404).end('No such\n city')
-    expect(await get(`http://public.test:${port}/`)).toEqual({
+    expect(await get(`http://public.test:${port}/`)).toMatchObject({
       type: 'failure',
       code: 'BAD_STATUS',
       message: 'The server answered with status 404: No such city',
     })
   })
 
-  test('tells of a server that cannot be reached', async () => {
+  test('reports a server that cannot be reached', async () => {
     expect(await get('http://public.test:9/')).toMatchObject({ code: 'UNREACHABLE' })
     expect(await get('http://unknown.test/')).toEqual({
       type: 'failure',
@@ -122,13 +123,13 @@ describe('a guarded exchange', () => {
     expect(await get('http://nowhere.test/')).toMatchObject({ code: 'UNREACHABLE' })
   })
 
-  test('tells of a connection that is cut in the middle of the answer', async () => {
+  test('reports a connection that is cut during the response', async () => {
     handler = (_, response) =>
       void response.writeHead(200, { 'content-length': 10 }).write('half', () => response.destroy())
     expect(await get(`http://public.test:${port}/`)).toMatchObject({ code: 'UNREACHABLE' })
   })
 
-  test('ends after its time, whatever it is waiting for', async () => {
+  test('ends after its time limit in any phase', async () => {
     handler = () => {}
     expect(await get(`http://public.test:${port}/`, { timeoutMs: 50 })).toEqual({
       type: 'failure',
@@ -158,7 +159,7 @@ describe('a guarded exchange', () => {
     expect(await get(`http://public.test:${port}/`, { signal: stop.signal })).toMatchObject({ code: 'CANCELED' })
   })
 
-  test('takes an answer of 1 MiB, and none that is larger', async () => {
+  test('accepts a response of 1 MiB, and none that is larger', async () => {
     handler = (_, response) => void response.end(Buffer.alloc(1_048_576, 'a'))
     const outcome = await get(`http://public.test:${port}/`)
     expect(outcome).toMatchObject({ type: 'answer' })
@@ -170,7 +171,7 @@ describe('a guarded exchange', () => {
     })
   })
 
-  test('stops reading an answer without end', async () => {
+  test('stops reading an endless response', async () => {
     const closed = createDeferred()
     handler = (request, response) => {
       request.socket.on('close', () => closed.resolve())
@@ -184,7 +185,7 @@ describe('a guarded exchange', () => {
     await closed.promise
   })
 
-  test('does not unpack an answer, and asks for none', async () => {
+  test('does not decompress a response, and requests no compression', async () => {
     handler = (_, response) =>
       void response.setHeader('content-encoding', 'gzip').end(gzipSync(Buffer.alloc(10_000_000)))
     expect(await get(`http://public.test:${port}/`)).toMatchObject({ type: 'answer' })
@@ -196,7 +197,7 @@ describe('the address of an exchange', () => {
   test.each([
     ...['127.0.0.1', 'localhost', '127.1', '0177.0.0.1', '0x7f.0.0.1', '2130706433', '[::1]', '[::ffff:127.0.0.1]'],
     ...['[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]', '0.0.0.0', '[::]', '127.0.0.1.', 'ⓛocalhost'],
-  ])('is not allowed to be this machine, spelled %s', async (host) => {
+  ])('may not be this machine, written as %s', async (host) => {
     expect(await get(`http://${host}:${port}/`, {}, strict)).toEqual(BLOCKED)
     expect(connections).toBe(0)
   })
@@ -210,17 +211,17 @@ describe('the address of an exchange', () => {
     '[fd00:ec2::254]',
     '[fe80::1]',
     '224.0.0.1',
-  ])('is not allowed to be %s', async (host) => {
+  ])('may not be %s', async (host) => {
     expect(await get(`http://${host}/`, {}, strict)).toEqual(BLOCKED)
   })
 
-  test('is checked after its name was resolved', async () => {
+  test('is checked after the name is resolved', async () => {
     expect(await get(`http://private.test:${insidePort}/`)).toEqual(BLOCKED)
     expect(await get(`https://private.test:${insidePort}/`)).toEqual(BLOCKED)
     expect(seen).toEqual([])
   })
 
-  test('is refused where one of several is not allowed', async () => {
+  test('is refused if one of several is not allowed', async () => {
     expect(await get(`http://mixed.test:${port}/`)).toEqual(BLOCKED)
     expect(seen).toEqual([])
   })
@@ -241,13 +242,13 @@ describe('the address of an exchange', () => {
     await rebound.close()
   })
 
-  test('tells nothing of what a name stands for', async () => {
+  test('is not revealed by the error for a name', async () => {
     expect(await get('http://private.test/')).toMatchObject({
       message: 'The address of "private.test" is not allowed.',
     })
   })
 
-  test('may be private where the operator says so', async () => {
+  test('may be private if the operator allows it', async () => {
     const open = createGuardedHttp({ allowPrivate: true })
     expect(await get(`http://127.0.0.1:${port}/`, {}, open)).toMatchObject({ type: 'answer' })
     expect(await get(`http://localhost:${port}/`, {}, open)).toMatchObject({ type: 'answer' })
@@ -275,9 +276,9 @@ describe('a redirect', () => {
     }
   }
 
-  test('is followed, relative ones too', async () => {
+  test('is followed, also if it is relative', async () => {
     redirectTo('/next')
-    expect(await get(`http://public.test:${port}/`)).toMatchObject({ type: 'answer', body: 'there' })
+    expect(await get(`http://public.test:${port}/`)).toMatchObject({ type: 'answer', body: Buffer.from('there') })
     expect(seen.map(({ url }) => url)).toEqual(['/', '/next'])
   })
 
@@ -316,7 +317,7 @@ describe('a redirect', () => {
     })
   })
 
-  test('keeps the headers within an origin, and takes none that may be secret to another', async () => {
+  test('keeps the headers within an origin, and sends none that may be secret to another', async () => {
     const headers = {
       Authorization: 'Bearer s',
       'X-Api-Key': 's',
@@ -347,7 +348,7 @@ describe('a redirect', () => {
     expect(seen[1]).toMatchObject({ method, body })
   })
 
-  test('counts for the time and the size of the whole', async () => {
+  test('shares the time limit and the size limit of the whole exchange', async () => {
     handler = (request, response) => {
       if (request.url === '/') response.writeHead(302, { location: '/next' }).end()
     }
@@ -356,7 +357,15 @@ describe('a redirect', () => {
 })
 
 describe('the guarded fetch', () => {
-  test('answers like fetch, and follows redirects under the same rules', async () => {
+  test('is not followed by a fetch with `redirect: error`, whose body nobody else may get', async () => {
+    for (const status of [302, 307]) {
+      handler = (_, response) => void response.writeHead(status, { location: '/next' }).end()
+      const sent = http.fetch(`http://public.test:${port}/token`, { method: 'POST', body: 'code=1', redirect: 'error' })
+      await expect(sent).rejects.toThrow('The server redirected a request that must not be repeated elsewhere.')
+    }
+  })
+
+  test('responds like fetch, and follows redirects under the same rules', async () => {
     handler = (request, response) => {
       if (request.url === '/mcp') response.writeHead(307, { location: '/mcp/' }).end()
       else response.setHeader('x-session', '1').end('{"a":1}')
@@ -364,11 +373,10 @@ describe('the guarded fetch', () => {
     const response = await http.fetch(`http://public.test:${port}/mcp`, {
       method: 'POST',
       body: '{}',
-      redirect: 'error',
     })
     expect(response.headers.get('x-session')).toBe('1')
     expect(await response.json()).toEqual({ a: 1 })
-    // A request that the test before gave up may come as late as here.
+    // A request of the previous test may arrive as late as here.
     const ours = seen.filter(({ url }) => url?.startsWith('/mcp'))
     expect(ours.map(({ method, url, body }) => [method, url, body])).toEqual([
       ['POST', '/mcp', '{}'],
@@ -376,7 +384,7 @@ describe('the guarded fetch', () => {
     ])
   })
 
-  test('throws where the address is not allowed', async () => {
+  test('throws if the address is not allowed', async () => {
     await expect(http.fetch(`http://private.test:${insidePort}/`)).rejects.toThrow()
     await expect(strict.fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow()
     handler = (_, response) => void response.writeHead(302, { location: `http://127.0.0.2:${insidePort}/` }).end()
@@ -384,7 +392,7 @@ describe('the guarded fetch', () => {
     expect(seen).toHaveLength(1)
   })
 
-  test('errors a body that grows beyond its bound', async () => {
+  test('fails with an error if a body grows beyond its limit', async () => {
     const small = createGuardedHttp({ allowPrivate: true, maxFetchBytes: 10 })
     handler = (_, response) => void response.end('0123456789')
     expect(await (await small.fetch(`http://127.0.0.1:${port}/`)).text()).toBe('0123456789')

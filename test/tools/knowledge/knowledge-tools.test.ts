@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createGoals, type Goals } from '../../../src/agents/goals.ts'
 import { createMemories, type Memories } from '../../../src/agents/memories.ts'
-import { BUILT_IN_TOOL_NAMES } from '../../../src/agents/tool-names.ts'
+import type { Toolset } from '../../../src/generated/prisma/client.ts'
 import type { JsonObject } from '../../../src/lib/json.ts'
+import { checkInput, checkInputSchema } from '../../../src/lib/json-schema.ts'
 import type { Plans } from '../../../src/plans/plans.ts'
 import type { Platform } from '../../../src/platform/platform.ts'
-import { checkInput, checkInputSchema } from '../../../src/tools/custom/json-schema.ts'
-import { knowledgeTools, type NameStyle } from '../../../src/tools/knowledge/knowledge-tools.ts'
+import { builtInTools, isBuiltInTool } from '../../../src/tools/built-in-tools.ts'
+import type { ToolInput, ToolParts } from '../../../src/tools/define-tool.ts'
 import type { Tool, ToolUse } from '../../../src/tools/tool.ts'
 import { type Domain, openDomain } from '../../support/domain.ts'
 import { createPlanning, withJobs } from '../../support/planning.ts'
@@ -35,23 +36,25 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     await domain.close()
   })
 
-  const toolNamed = (name: string, style: NameStyle = 'snake') =>
-    knowledgeTools(parts, style).find((tool) => tool.name === name) as Tool
+  /** The knowledge tools of an agent in no space. */
+  function knowledgeTools(toolset: Toolset): Tool[] {
+    const scene = { agent: { toolset, mind: 'STATELESS' }, spaces: [] }
+    const input = { run: { triggerSpaceId: null }, scene, speech: { composite: {} } } as unknown as ToolInput
+    return builtInTools(parts as unknown as ToolParts, input).filter(({ name }) => /memories|goals|plans/i.test(name))
+  }
 
   /** A call as the engine makes it: the input is checked first. */
-  function call(name: string, input: JsonObject, style: NameStyle = 'snake') {
-    const tool = toolNamed(name, style)
+  async function call(name: string, input: JsonObject, toolset: Toolset = 'ACTIVE_SPACE') {
+    const tool = knowledgeTools(toolset).find((one) => one.name === name) as Tool
     expect(checkInput(tool.inputSchema, input)).toBe(null)
-    const carryOut: ToolUse['carryOut'] = (work) => platform.db.transaction((tx) => work(tx, () => {}))
+    const inTransaction: ToolUse['inTransaction'] = (work) => platform.db.transaction((tx) => work(tx, () => {}))
     const use = {
-      run: {
-        agent: { id: agentId, name: 'Helper' },
-        claim: { run: { rootId: 'trg_one', places: [], label: [], askers: [] } },
-      },
+      context: { run: { agentId, rootId: 'trg_one', places: [], label: [], askers: [] } },
       callId: 'tcl_1',
-      carryOut,
+      inTransaction,
     } as unknown as ToolUse
-    return tool.execute(input, use) as Promise<JsonObject>
+    const { output } = await tool.execute(input, use)
+    return output as JsonObject
   }
   const memoriesOf = async (id: string) =>
     ((await parts.memories.listMany([id])).get(id) ?? []).map(({ key, value }) => [key, value])
@@ -59,30 +62,33 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     ((await parts.goals.listMany([id])).get(id) ?? []).map(({ description, status }) => [description, status])
   const plansOf = async (id: string) => ((await parts.plans.listMany([id])).get(id) ?? []).map(({ name }) => name)
 
-  test.each<[NameStyle, string[]]>([
+  test.each<[Toolset, string[]]>([
     [
-      'snake',
+      'ACTIVE_SPACE',
       ['set_memories', 'delete_memories', 'set_goals', 'delete_goals', 'set_plans', 'get_plans', 'delete_plans'],
     ],
-    ['camel', ['setMemories', 'deleteMemories', 'setGoals', 'deleteGoals', 'setPlans', 'getPlans', 'deletePlans']],
-  ])('has them under the names of its toolset: %s', (style, names) => {
-    const tools = knowledgeTools(parts, style)
+    [
+      'SPACE_TOOLS',
+      ['setMemories', 'deleteMemories', 'setGoals', 'deleteGoals', 'setPlans', 'getPlans', 'deletePlans'],
+    ],
+  ])('have the names of the toolset: %s', (toolset, names) => {
+    const tools = knowledgeTools(toolset)
     expect(tools.map(({ name }) => name)).toEqual(names)
     for (const { name, description, inputSchema, presence } of tools) {
-      expect(BUILT_IN_TOOL_NAMES).toContain(name)
+      expect(isBuiltInTool(name)).toBe(true)
       expect(description.length).toBeGreaterThan(40)
       expect(checkInputSchema(inputSchema)).toBe(null)
       expect(presence).toEqual({ type: 'hidden' })
     }
   })
 
-  test('remembers by key, and forgets', async () => {
+  test('sets memories by key, and deletes them', async () => {
     const fact = { key: 'language', value: 'French' }
     expect(await call('set_memories', { memories: [fact, { key: 'city', value: 'Paris' }] })).toEqual({
       success: true,
       keys: ['city', 'language'],
     })
-    await call('setMemories', { memories: [{ key: 'city', value: 'Lyon' }] }, 'camel')
+    await call('setMemories', { memories: [{ key: 'city', value: 'Lyon' }] }, 'SPACE_TOOLS')
     expect(await memoriesOf(agentId)).toEqual([
       ['city', 'Lyon'],
       ['language', 'French'],
@@ -95,7 +101,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     expect(await memoriesOf(agentId)).toEqual([['language', 'French']])
   })
 
-  test('pursues goals, ends them, and removes them', async () => {
+  test('sets goals, completes them, and deletes them', async () => {
     const added = await call('set_goals', { goals: [{ description: 'Ship it.' }, { description: 'Rest.' }] })
     const [ship, rest] = added.goals as { id: string }[]
     expect(added).toEqual({
@@ -117,7 +123,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     expect(await goalsOf(agentId)).toEqual([['Ship it.', 'COMPLETED']])
   })
 
-  test('plans, looks at its plans, and gives them up by name or id', async () => {
+  test('sets plans, lists them, and deletes them by name or id', async () => {
     const made = await call('set_plans', {
       plans: [
         { name: 'Report', instruction: 'Write it.', cron: '0 6 * * 1-5' },
@@ -151,7 +157,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     expect(await plansOf(agentId)).toEqual(['Call back'])
   })
 
-  test('acts on nothing of another agent', async () => {
+  test('changes nothing of another agent', async () => {
     const own = agentId
     await call('set_memories', { memories: [{ key: 'secret', value: 'x' }] })
     await call('set_plans', { plans: [{ name: 'Report', instruction: 'Write it.', afterSeconds: 1 }] })
@@ -183,18 +189,18 @@ describe.skipIf(!hasPostgres)('an agent', () => {
       'plans.0.cron: ',
     ],
     [
-      'a time of no zone',
+      'a time without a zone',
       'set_plans',
       { plans: [{ name: 'a', instruction: 'b', at: '2031-01-01T06:00' }] },
       'plans.0.at: ',
     ],
     [
-      'a time that is past',
+      'a past time',
       'set_plans',
       { plans: [{ name: 'a', instruction: 'b', at: '2020-01-01T06:00:00Z' }] },
       'plans.0.at: ',
     ],
-  ])('is told where its input is at fault: %s', async (_, name, input, fault) => {
+  ])('names the faulty field: %s', async (_, name, input, fault) => {
     await expect(call(name, input)).rejects.toMatchObject({
       name: 'ToolFailure',
       code: 'BAD_INPUT',
@@ -202,7 +208,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     })
   })
 
-  test('is told when it has too much of a kind', async () => {
+  test('refuses more than the maximum of a kind', async () => {
     const memories = Array.from({ length: 500 }, (_, index) => ({ key: `key ${index}`, value: 'x' }))
     await call('set_memories', { memories })
     await expect(call('set_memories', { memories: [{ key: 'one more', value: 'x' }] })).rejects.toMatchObject({

@@ -15,7 +15,7 @@ describe("an agent's MCP servers", () => {
   let server: McpServer
 
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'embedded' })
+    parley = await startApplication()
   })
   afterAll(() => parley?.close())
   beforeEach(async () => {
@@ -36,7 +36,7 @@ describe("an agent's MCP servers", () => {
     return { agent, again }
   }
 
-  test('give it their tools, the allowed ones, named by server and tool, with their own headers', async () => {
+  test('provide their allowed tools, named by server and tool, and get their own headers', async () => {
     parley.models.script(steps([{ toolCall: 'math__add', input: { a: 2, b: 3 } }], [{ text: 'Five.' }]))
     const { again } = await runWith('Adder', server.url, ['add'])
     const run = await again()
@@ -50,7 +50,7 @@ describe("an agent's MCP servers", () => {
     )
   })
 
-  test('cost their tools, not the run, when they are down', async () => {
+  test('lose only their tools, not the run, when they are down', async () => {
     parley.models.script(() => [{ text: 'Without them.' }])
     const { again } = await runWith('Alone', 'http://127.0.0.1:9/')
     expect(await again()).toMatchObject({ status: 'COMPLETED', summary: 'Without them.' })
@@ -59,7 +59,7 @@ describe("an agent's MCP servers", () => {
     expect(toolNames.some((name) => name.startsWith('math__'))).toBe(false)
   })
 
-  test('whose tool changed after its first use are refused it, until an admin confirms', async () => {
+  test('lose a tool that changed after its first use, until an admin confirms it', async () => {
     parley.models.script(() => [{ text: 'Seen.' }])
     const { agent, again } = await runWith('Wary', server.url, ['add'])
     await again()

@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
 
   const prisma = () => parley.app.platform.db.prisma
 
-  test("the admin's run is CANCELED and leaves no trace; the target gets the human's message as if it had come to it", async () => {
+  test("the admin's run is CANCELED and leaves no trace; the target gets the human's message as if it were the recipient", async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const [ada, bea] = agents
     parley.models.script(forAgent('Ada', steps([delegate(bea?.id)])))
@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       parley.models.script(() => [{ text: 'Seen.' }])
     })
 
-    test('to the admin agent of a space with more than one agent, whatever its toolset', async () => {
+    test('to the admin agent of a space with more than one agent, in both toolsets', async () => {
       for (const toolset of ['SPACE_TOOLS', 'ACTIVE_SPACE'] as const) {
         parley.models.reset()
         parley.models.script(() => [{ text: 'Seen.' }])
@@ -87,7 +87,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       }
     })
 
-    test('not where it is the only agent', async () => {
+    test('not if it is the only agent', async () => {
       const { human, space } = await spaceToolsRoom(parley, { names: ['Ada'] })
       const { runs } = await parley.send(human, space.id, 'Hello')
       await parley.runWhen(runs[0]?.id ?? '')
@@ -103,7 +103,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       expect(await toolsOf('Bea')).not.toContain('delegateToAgent')
     })
 
-    test('not in a run that another space, or a service, has set off', async () => {
+    test('not in a run that another space, or a service, has triggered', async () => {
       const { human, agents } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       const elsewhere = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN' })
       const { runs } = await parley.send(human, elsewhere.id, 'Hello')
@@ -126,7 +126,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
   })
 
   describe('is refused', () => {
-    /** What the admin agent is told, and that its run went on; nobody else was woken by it. */
+    /** The admin agent's result; also checks that its run continued and woke nobody else. */
     async function refused(
       target: (room: Awaited<ReturnType<typeof spaceToolsRoom>>) => Promise<string> | string,
       before: ModelAction[] = [],
@@ -147,19 +147,19 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
     test.each([
       ['to itself', 'SELF_MENTION', (room: Awaited<ReturnType<typeof spaceToolsRoom>>) => room.agents[0]?.id ?? ''],
       ['to a human', 'NOT_AN_AGENT', (room: Awaited<ReturnType<typeof spaceToolsRoom>>) => room.human.id],
-      ['to an agent that is no member', 'NOT_A_MEMBER', async () => (await parley.agent('Stranger')).id],
-      ['to nobody known', 'NOT_A_MEMBER', () => 'agt_nobody'],
+      ['to an agent that is not a member', 'NOT_A_MEMBER', async () => (await parley.agent('Stranger')).id],
+      ['to an unknown id', 'NOT_A_MEMBER', () => 'agt_nobody'],
     ])('%s', async (_, code, target) => {
       expect(await refused(target)).toMatchObject({ error: { code } })
     })
 
-    test('after a message has begun in the space', async () => {
+    test('after a message has started in the space', async () => {
       expect(await refused((room) => room.agents[1]?.id ?? '', [sayIn('', 'One moment')])).toMatchObject({
         error: { code: 'ALREADY_SPOKEN' },
       })
     })
 
-    test('to who has had this message, so that it cannot go round', async () => {
+    test('if the target has already had this message, so that it cannot go round', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       const [ada, bea] = agents
       parley.models.script(forAgent('Ada', steps([delegate(bea?.id)])))
@@ -172,7 +172,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       expect(await runsOf(parley, bea?.id ?? '')).toHaveLength(1)
     })
 
-    test('what else is said in the same step after it: nothing of the run shows', async () => {
+    test('together with later calls of the same step, so that nothing of the run shows', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       parley.models.script(forAgent('Ada', steps([delegate(agents[1]?.id), sayIn(space.id, 'Over to Bea!')])))
       parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))
@@ -186,7 +186,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
     })
   })
 
-  test('what the admin agent had said in other spaces stays, and is whole', async () => {
+  test('messages of the admin agent in other spaces stay, and are complete', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const other = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN' })
     parley.models.script(forAgent('Ada', steps([sayIn(other.id, 'A question came in.'), delegate(agents[1]?.id)])))

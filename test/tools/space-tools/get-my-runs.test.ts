@@ -13,7 +13,7 @@ const CONFIRM: ToolInput = {
   execution: 'SPACE',
 }
 
-/** What the one user message of a run says woke it. */
+/** The trigger in the only user message of a run. */
 const wokenBy = (text: string) => (request: ModelRequest) =>
   request.messages
     .find(({ role }) => role === 'user')
@@ -29,7 +29,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Ada, in a space of Husam's and in one of others', with a plan's run that waits for a reply and one that asks Husam. */
+  /** Ada, in Husam's space and in another one, with a plan's run that waits for a reply and one that asks Husam. */
   async function busyAgent() {
     const room = await spaceToolsRoom(parley, {
       input: { tools: [CONFIRM], model: 'openai:test' },
@@ -72,7 +72,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
 
   const readFrom = (spaceId: string): ModelAction => ({ toolCall: 'readSpaceMessages', input: { spaceId } })
 
-  /** What getMyRuns returns, for each of the inputs, in a run that the human's message sets off. */
+  /** The results of getMyRuns for each of the inputs, in a run that the human's message triggers. */
   async function look(room: Awaited<ReturnType<typeof busyAgent>>, ...inputs: object[]) {
     const calls = inputs.map((input) => ({ toolCall: 'getMyRuns', input }))
     parley.models.script(forAgent('Ada', when(wokenBy('Are you busy?'), steps(calls))))
@@ -81,7 +81,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     return { run, outputs: (await callsOf(parley, run.id)).map(({ output }) => output) }
   }
 
-  test("returns the seed's shape: this run apart, the others with trigger, status and progress", async () => {
+  test("returns the seed's fields: this run separately, the others with trigger, status and progress", async () => {
     const room = await busyAgent()
     const { planRun, askingRun } = room
     const { run, outputs } = await look(room, {})
@@ -123,7 +123,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     await parley.app.domain.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
   })
 
-  test('can be narrowed to a status and to a trigger space', async () => {
+  test('can be filtered by a status and by a trigger space', async () => {
     const room = await busyAgent()
     const { planRun, askingRun, space, finance } = room
     const { outputs } = await look(
@@ -146,7 +146,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
   test.each([
     ['says', (text: string) => ({ text }), 'RunTextDelta', 'textGenerated'],
     ['thinks', (reasoning: string) => ({ reasoning }), 'RunReasoningDelta', 'reasoning'],
-  ])('what a run %s now is read from its event log, and cut at about 200', async (_, writes, event, shown) => {
+  ])('the current %s of a run comes from its event log, cut at about 200', async (_, writes, event, shown) => {
     const { human, agents, space } = await spaceToolsRoom(parley, { input: { model: 'openai:test' } })
     const hold = gate()
     const long = 'word '.repeat(100).trim()
@@ -157,7 +157,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
       ),
     )
     const writing = await parley.send(human, space.id, 'Write')
-    await until('it writes', async () => (await parley.eventsOf(writing.runs[0]?.id ?? '')).includes(event))
+    await until('the text streams', async () => (await parley.eventsOf(writing.runs[0]?.id ?? '')).includes(event))
     parley.models.script(forAgent('Ada', when(wokenBy('Busy?'), steps([{ toolCall: 'getMyRuns' }]))))
     const { runs } = await parley.send(human, space.id, 'Busy?')
     const run = await parley.runWhen(runs[0]?.id ?? '')
@@ -170,7 +170,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     await parley.runWhen(writing.runs[0]?.id ?? '')
   })
 
-  test('the prompt of a run says what the others are, since when, and what they are doing', async () => {
+  test('the prompt of a run lists the other runs with their start and activity', async () => {
     const room = await busyAgent()
     const { planRun, askingRun } = room
     await look(room, {})
@@ -194,7 +194,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     await parley.app.domain.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
   })
 
-  test('what is under way longest comes first, however many runs have been queued since', async () => {
+  test('the oldest unfinished run comes first, however many runs have been queued since', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { input: { maxConcurrentRuns: 2 } })
     const [hold, look] = [gate(), gate()]
     parley.models.script(() => [{ text: 'Nothing to do.' }])
@@ -219,7 +219,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     )
   })
 
-  test('an agent that does nothing else is told nothing', async () => {
+  test('an agent without other runs gets no notice', async () => {
     const { human, space } = await spaceToolsRoom(parley)
     parley.models.script(() => [{ text: 'Fine.' }])
     const { runs } = await parley.send(human, space.id, 'Hello')

@@ -13,7 +13,7 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** What the tool returns when Ada, woken by a message elsewhere, reads the room. */
+  /** The result of the tool when Ada, woken by a message elsewhere, reads the room. */
   async function read(room: Awaited<ReturnType<typeof spaceToolsRoom>>, input: object) {
     const { human, agents, space } = room
     const elsewhere = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN' })
@@ -24,7 +24,7 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
     return (await callsOf(parley, run.id))[0]
   }
 
-  /** A room in which the human alone has said so much. */
+  /** A room with that many messages of the human. */
   async function talkative(count: number) {
     const room = await spaceToolsRoom(parley)
     await parley.app.domain.members.remove(parley.admin, { spaceId: room.space.id, entityId: room.agents[0]?.id ?? '' })
@@ -50,7 +50,7 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
     expect(answered?.senderId).toBe(agents[0]?.id)
   })
 
-  test('reads the last 15 messages by default, as many as asked, at most 50, and at least one', async () => {
+  test('reads the last 15 messages by default, as many as requested, at most 50, and at least one', async () => {
     const room = await talkative(52)
     for (const [input, count] of [
       [{}, 15],
@@ -71,7 +71,7 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'NOT_A_MEMBER' } } })
   })
 
-  test('shows what an agent has said whose message goes on, and not what it is writing', async () => {
+  test('returns the complete parts of an unfinished message, and not the part being written', async () => {
     const room = await spaceToolsRoom(parley, {
       names: ['Ada', 'Bea'],
       space: { adminAgentId: null, routing: 'BROADCAST' },
@@ -92,6 +92,9 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
     })
     expect((await read(room, {}))?.output).toMatchObject([{ text: 'Begin' }, { sender: 'Bea', text: 'Whole.' }])
     hold.open()
-    await until('it is whole', async () => (await messagesOf(parley, space.id, agents[1]?.id ?? ''))[0]?.routedAt)
+    await until(
+      'the part is complete',
+      async () => (await messagesOf(parley, space.id, agents[1]?.id ?? ''))[0]?.routedAt,
+    )
   })
 })

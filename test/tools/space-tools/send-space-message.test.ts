@@ -15,7 +15,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
 
   const room = (...names: string[]) => spaceToolsRoom(parley, { names })
 
-  test('without wait returns { messageId, sent } at once, and the message stands in the space', async () => {
+  test('without wait returns { messageId, sent } at once, and posts the message in the space', async () => {
     const { human, agents, space } = await room('Ada')
     parley.models.script(
       steps([{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: "Hello! Here's your report." } }]),
@@ -32,7 +32,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
     expect(parley.models.refusals).toEqual([])
   })
 
-  test('with wait returns the reply as it is in the seed', async () => {
+  test("with wait returns the reply in the seed's format", async () => {
     const { human, agents, space } = await room('Ada', 'Finance Agent')
     const [ada, finance] = agents
     parley.models.script(
@@ -93,7 +93,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
   })
 
   describe('mention and wait are independent', () => {
-    /** Ada says something with these options; what she got for it, what she posted, and Bea's runs. */
+    /** Ada posts with these options; returns her result, her message, and Bea's runs. */
     async function play(options: (ids: { bea: string }) => object, whileWaiting?: (room: Room) => Promise<unknown>) {
       const { human, agents, space } = await room('Ada', 'Bea')
       const [ada = NOBODY, bea = NOBODY] = agents
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
       const { runs } = await parley.send(human, space.id, 'Begin')
       const runId = runs[0]?.id ?? ''
       if (whileWaiting !== undefined) {
-        await until('the question stands', async () => (await messagesOf(parley, space.id, ada.id))[0]?.routedAt)
+        await until('the question is posted', async () => (await messagesOf(parley, space.id, ada.id))[0]?.routedAt)
         expect(await parley.run(runId)).toMatchObject({ status: 'RUNNING' })
         parley.models.script(forAgent('Ada', () => [{ text: 'Done.' }]))
         await whileWaiting({ human, agents, space })
@@ -135,7 +135,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
       })
     })
 
-    test('wait: nobody is triggered, it waits for whoever answers', async () => {
+    test('wait: nobody is triggered, and the run waits for any reply', async () => {
       const wait = { for: [{ type: 'human' }], timeout: 30 }
       const { bea, human, question, result } = await play(
         () => ({ wait }),
@@ -150,7 +150,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
       expect(await runsOf(parley, bea.id)).toEqual([])
     })
 
-    test('both: the agent is triggered, and its answer is waited for', async () => {
+    test('both: the agent is triggered, and the run waits for its reply', async () => {
       const wait = { for: [{ type: 'agent' }], timeout: 30 }
       const { bea, question, result } = await play((ids) => ({ mention: ids.bea, wait }))
       expect(result).toEqual({
@@ -163,7 +163,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
     })
   })
 
-  test('the mentioned agent is told why in its prompt: the first 200 characters of the message', async () => {
+  test('the mentioned agent reads the reason in its prompt: the first 200 characters of the message', async () => {
     const { human, agents, space } = await room('Ada', 'Bea')
     const text = 'x'.repeat(300)
     const input = { spaceId: space.id, text, mention: agents[1]?.id }

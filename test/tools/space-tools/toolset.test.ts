@@ -10,25 +10,27 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
   let parley: TestApplication
 
   beforeAll(async () => {
-    parley = await startApplication({ stack: 'embedded' })
+    parley = await startApplication()
   })
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
   test.each([
     ['a human', []],
-    ['a human, where it is the admin agent among several', ['Bea']],
-  ])('in a run that is triggered by %s', async (_, others) => {
+    ['a human of an admin agent among several', ['Bea']],
+  ])('in a run that %s triggers', async (_, others) => {
     const { human, space } = await spaceToolsRoom(parley, { names: ['Ada', ...others] })
     parley.models.script(() => [{ text: 'Fine.' }])
     const { runs } = await parley.send(human, space.id, 'Hello')
     await parley.runWhen(runs[0]?.id ?? '')
     const { toolNames } = await parley.models.request(() => true)
     const expected = ['readSpaceMessages', 'sendSpaceMessage', 'getMyRuns', ...KNOWLEDGE]
-    expect(toolNames.toSorted()).toEqual([...expected, ...(others.length > 0 ? ['delegateToAgent'] : [])].sort())
+    expect(toolNames.toSorted()).toEqual(
+      [...expected, ...(others.length > 0 ? ['delegateToAgent', 'skip'] : [])].sort(),
+    )
   })
 
-  test('it is told the ids of the members, whom it mentions and waits for', async () => {
+  test('its prompt has the ids of the members, for mentions and waits', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     parley.models.script(() => [{ text: 'Fine.' }])
     const { runs } = await parley.send(human, space.id, 'Hello')
@@ -48,7 +50,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
     expect(await callsOf(parley, run.id)).toHaveLength(3)
   })
 
-  test('a persistent mind that waits: the message that answers is done in its inbox, and wakes no other cycle', async () => {
+  test('a waiting persistent agent: the reply is done in its inbox, and wakes no other cycle', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Mia'], input: { mind: 'PERSISTENT' } })
     const wait = { for: [{ type: 'human' }], timeout: 30 }
     const { prisma } = parley.app.platform.db
@@ -71,9 +73,9 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
   })
 })
 
-/** What is found, once something is. */
+/** The result of a query, once there is one. */
 async function waitFor<T>(find: () => Promise<T[]>): Promise<T[]> {
-  return until('something is found', async () => {
+  return until('the query has a result', async () => {
     const found = await find()
     return found.length > 0 && found
   })

@@ -19,7 +19,7 @@ interface WaitState {
   wait: { messageId: string; afterSeq: number }
 }
 
-/** Waits until the run's first call waits for a reply; answers with what it remembers. */
+/** Waits until the run's first call waits for a reply; returns its stored wait. */
 async function waiting(parley: TestApplication, runId: string): Promise<WaitState['wait']> {
   return until(`${runId} waits for a reply`, async () => {
     const [call] = await callsOf(parley, runId)
@@ -36,7 +36,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** A room in which Ada has asked something and waits for it. */
+  /** A room in which Ada has asked a question and waits. */
   async function asked(wait: object, names = ['Ada', 'Bea', 'Cem']) {
     const room = await spaceToolsRoom(parley, { names })
     parley.models.script(forAgent('Ada', steps([sayIn(room.space.id, 'Who knows?', { wait })])))
@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
 
   const resultOf = async (runId: string) => (await callsOf(parley, runId))[0]?.output as { reply: object | null }
 
-  /** A message of an agent's, posted by a run that a service triggers. */
+  /** A message of an agent, posted by a run that a service triggers. */
   async function agentSays(agent: { id: string; name: string } | undefined, spaceId: string, text: string) {
     parley.models.script(forAgent(agent?.name ?? '', steps([sayIn(spaceId, text)])))
     const before = (await runsOf(parley, agent?.id ?? '')).length
@@ -68,7 +68,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
   }
 
   describe('the conditions', () => {
-    test("'any' is met by whoever answers first", async () => {
+    test("'any' is met by the first reply", async () => {
       const { agents, space, runId } = await asked({ for: [{ type: 'any' }] })
       await agentSays(agents[1], space.id, 'I do.')
       await parley.runWhen(runId)
@@ -117,7 +117,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect(human.id).not.toBe('')
     })
 
-    test('of two agents whichever answers first', async () => {
+    test('two agents: the first reply counts', async () => {
       const room = await spaceToolsRoom(parley, { names: ['Ada', 'Finance', 'HR'] })
       const { agents, space, human } = room
       const wait = { for: agents.slice(1).map(({ id }) => ({ type: 'entity', entityId: id })), timeout: 60 }
@@ -130,7 +130,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect(await resultOf(runs[0]?.id ?? '')).toMatchObject({ reply: { text: 'HR has them.', entityName: 'HR' } })
     })
 
-    test('an agent or a human, whichever answers first', async () => {
+    test('an agent or a human: the first reply counts', async () => {
       const { space, human, runId } = await asked({ for: [{ type: 'agent' }, { type: 'human' }], timeout: 120 })
       await parley.send(human, space.id, 'It is approved.')
       await parley.runWhen(runId)
@@ -138,8 +138,8 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
     })
   })
 
-  describe('what counts as a reply', () => {
-    test('nothing that was posted before, and nothing of its own agent', async () => {
+  describe('a reply', () => {
+    test('is not an earlier message, and none of its own agent', async () => {
       const { agents, space, human, runId } = await asked({ for: [{ type: 'any' }] })
       await agentSays(agents[0], space.id, 'I ask myself.')
       expect(await parley.run(runId)).toMatchObject({ status: 'RUNNING' })
@@ -148,7 +148,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect(await resultOf(runId)).toMatchObject({ reply: { text: 'I know.' } })
     })
 
-    test('for a later part of a message, nothing that was posted before that part', async () => {
+    test('to a later part of a message is not older than that part', async () => {
       const { space, human } = await spaceToolsRoom(parley)
       const hold = gate()
       const second = sayIn(space.id, 'Now?', { wait: { for: [{ type: 'human' }] } })
@@ -172,7 +172,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect(calls[1]?.output).toMatchObject({ timedOut: false, reply: { text: 'In time.' } })
     })
 
-    test('a message that streams counts when it is whole', async () => {
+    test('that streams counts once it is complete', async () => {
       const { space, runId } = await asked({ for: [{ type: 'agent' }] }, ['Ada'])
       const bea = await parley.agent('Bea', { toolset: 'ACTIVE_SPACE' })
       await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bea.id })
@@ -188,14 +188,17 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
         ),
       )
       await parley.app.domain.control.triggerAgent(parley.admin, { agentId: bea.id, serviceName: 'test', payload: {} })
-      await until('it streams', async () => (await messagesOf(parley, space.id, bea.id))[0]?.status === 'STREAMING')
+      await until(
+        'the text streams',
+        async () => (await messagesOf(parley, space.id, bea.id))[0]?.status === 'STREAMING',
+      )
       expect(await parley.run(runId)).toMatchObject({ status: 'RUNNING' })
       hold.open()
       await parley.runWhen(runId)
       expect(await resultOf(runId)).toMatchObject({ reply: { text: 'It is 42.' } })
     })
 
-    test('a text part counts when it is whole, though its message goes on', async () => {
+    test('can be a complete text part of an unfinished message', async () => {
       const { agents, space, runId } = await asked({ for: [{ type: 'agent' }] })
       const hold = gate()
       parley.models.script(
@@ -216,7 +219,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       await endedRun(parley, agents[1]?.id ?? '')
     })
 
-    test('a later part of a message that had begun before counts, and what stood of it does not', async () => {
+    test('can be a later part of a message that had begun before, without its earlier parts', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       const [ada, bea] = agents
       const hold = gate()
@@ -231,7 +234,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
         serviceName: 'test',
         payload: {},
       })
-      const begun = await until('the first part stands', async () =>
+      const begun = await until('the first part exists', async () =>
         (await messagesOf(parley, space.id, bea?.id ?? '')).find((message) =>
           textsOf(message).includes("I'm checking."),
         ),
@@ -283,14 +286,14 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
   })
 
   describe('and routing', () => {
-    test('a reply that answers a wait wakes whom routing says, except who waited', async () => {
+    test('a reply to a wait wakes the agents of the routing, except the waiting one', async () => {
       const { human, space, runId } = await asked({ for: [{ type: 'human' }] }, ['Ada'])
       const { runs } = await parley.send(human, space.id, 'Yes.')
       expect(runs).toEqual([])
       expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
     })
 
-    test('two agents that mention and wait for each other end by their times, and a new run sees the circle', async () => {
+    test('two agents that mention and wait for each other end by their time limits, and a new run sees the circle', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       const [ada, bea] = agents
       const back = await parley.space(human, [ada?.id ?? '', bea?.id ?? ''], {
@@ -322,8 +325,8 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
   })
 })
 
-describe.skipIf(!hasPostgres)('waiting, with one run at a time in each process', () => {
-  test('a run that waits gives its place back, so that the one it waits for can start', async () => {
+describe.skipIf(!hasPostgres)('waiting, with one concurrent run in each process', () => {
+  test('a waiting run releases its place, so that the run that it waits for can start', async () => {
     const parley = await startApplication({ stack: 'postgres', settings: { PARLEY_WORKER_CONCURRENCY: '1' } })
     try {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea', 'Cem'] })
@@ -382,7 +385,7 @@ describe.skipIf(!hasPostgres)('waiting, over several processes', () => {
     }
   })
 
-  test('a run whose worker goes away goes on waiting elsewhere, and finds the reply that came meanwhile', async () => {
+  test('a run whose worker dies continues to wait elsewhere, and finds the reply that came meanwhile', async () => {
     const two = await startApplication({ stack: 'postgres', beside: one })
     const { human, space, agents, runId } = await ask(60)
     const state = await waiting(one, runId)
@@ -403,7 +406,7 @@ describe.skipIf(!hasPostgres)('waiting, over several processes', () => {
     }
   })
 
-  test("a run whose worker goes away waits no longer than it was to, by the database's clock, whatever the next one's says", async () => {
+  test("a run whose worker dies waits until its original deadline by the database's clock, not by the next worker's", async () => {
     const two = await startApplication({ stack: 'postgres', beside: one })
     const { runId } = await ask(1)
     const { messageId } = await waiting(one, runId)

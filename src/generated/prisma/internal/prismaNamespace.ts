@@ -412,7 +412,9 @@ export const ModelName = {
   Message: 'Message',
   Outcome: 'Outcome',
   Run: 'Run',
+  ModelProvider: 'ModelProvider',
   ModelProviderHealth: 'ModelProviderHealth',
+  ReadinessCheck: 'ReadinessCheck',
   DailyUsage: 'DailyUsage',
   RootUsage: 'RootUsage',
   AuditEntry: 'AuditEntry',
@@ -420,11 +422,15 @@ export const ModelName = {
   Step: 'Step',
   ToolCall: 'ToolCall',
   Decision: 'Decision',
+  StandingGrant: 'StandingGrant',
+  GrantDecision: 'GrantDecision',
   Notification: 'Notification',
   InboxEvent: 'InboxEvent',
   Cycle: 'Cycle',
   Chain: 'Chain',
   AccessToken: 'AccessToken',
+  JoinLink: 'JoinLink',
+  Session: 'Session',
   Webhook: 'Webhook',
   Invitation: 'Invitation'
 } as const
@@ -442,7 +448,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProviderHealth" | "dailyUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "webhook" | "invitation"
+    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "joinLink" | "session" | "webhook" | "invitation"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -1556,6 +1562,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    ModelProvider: {
+      payload: Prisma.$ModelProviderPayload<ExtArgs>
+      fields: Prisma.ModelProviderFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ModelProviderFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ModelProviderFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>
+        }
+        findFirst: {
+          args: Prisma.ModelProviderFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ModelProviderFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>
+        }
+        findMany: {
+          args: Prisma.ModelProviderFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>[]
+        }
+        create: {
+          args: Prisma.ModelProviderCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>
+        }
+        createMany: {
+          args: Prisma.ModelProviderCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ModelProviderCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>[]
+        }
+        delete: {
+          args: Prisma.ModelProviderDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>
+        }
+        update: {
+          args: Prisma.ModelProviderUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>
+        }
+        deleteMany: {
+          args: Prisma.ModelProviderDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ModelProviderUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ModelProviderUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>[]
+        }
+        upsert: {
+          args: Prisma.ModelProviderUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ModelProviderPayload>
+        }
+        aggregate: {
+          args: Prisma.ModelProviderAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateModelProvider>
+        }
+        groupBy: {
+          args: Prisma.ModelProviderGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ModelProviderGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ModelProviderCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ModelProviderCountAggregateOutputType> | number
+        }
+      }
+    }
     ModelProviderHealth: {
       payload: Prisma.$ModelProviderHealthPayload<ExtArgs>
       fields: Prisma.ModelProviderHealthFieldRefs
@@ -1627,6 +1707,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.ModelProviderHealthCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.ModelProviderHealthCountAggregateOutputType> | number
+        }
+      }
+    }
+    ReadinessCheck: {
+      payload: Prisma.$ReadinessCheckPayload<ExtArgs>
+      fields: Prisma.ReadinessCheckFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ReadinessCheckFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ReadinessCheckFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>
+        }
+        findFirst: {
+          args: Prisma.ReadinessCheckFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ReadinessCheckFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>
+        }
+        findMany: {
+          args: Prisma.ReadinessCheckFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>[]
+        }
+        create: {
+          args: Prisma.ReadinessCheckCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>
+        }
+        createMany: {
+          args: Prisma.ReadinessCheckCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ReadinessCheckCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>[]
+        }
+        delete: {
+          args: Prisma.ReadinessCheckDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>
+        }
+        update: {
+          args: Prisma.ReadinessCheckUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>
+        }
+        deleteMany: {
+          args: Prisma.ReadinessCheckDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ReadinessCheckUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ReadinessCheckUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>[]
+        }
+        upsert: {
+          args: Prisma.ReadinessCheckUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ReadinessCheckPayload>
+        }
+        aggregate: {
+          args: Prisma.ReadinessCheckAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateReadinessCheck>
+        }
+        groupBy: {
+          args: Prisma.ReadinessCheckGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ReadinessCheckGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ReadinessCheckCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ReadinessCheckCountAggregateOutputType> | number
         }
       }
     }
@@ -2148,6 +2302,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    StandingGrant: {
+      payload: Prisma.$StandingGrantPayload<ExtArgs>
+      fields: Prisma.StandingGrantFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.StandingGrantFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.StandingGrantFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>
+        }
+        findFirst: {
+          args: Prisma.StandingGrantFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.StandingGrantFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>
+        }
+        findMany: {
+          args: Prisma.StandingGrantFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>[]
+        }
+        create: {
+          args: Prisma.StandingGrantCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>
+        }
+        createMany: {
+          args: Prisma.StandingGrantCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.StandingGrantCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>[]
+        }
+        delete: {
+          args: Prisma.StandingGrantDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>
+        }
+        update: {
+          args: Prisma.StandingGrantUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>
+        }
+        deleteMany: {
+          args: Prisma.StandingGrantDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.StandingGrantUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.StandingGrantUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>[]
+        }
+        upsert: {
+          args: Prisma.StandingGrantUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$StandingGrantPayload>
+        }
+        aggregate: {
+          args: Prisma.StandingGrantAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateStandingGrant>
+        }
+        groupBy: {
+          args: Prisma.StandingGrantGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.StandingGrantGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.StandingGrantCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.StandingGrantCountAggregateOutputType> | number
+        }
+      }
+    }
+    GrantDecision: {
+      payload: Prisma.$GrantDecisionPayload<ExtArgs>
+      fields: Prisma.GrantDecisionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.GrantDecisionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.GrantDecisionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>
+        }
+        findFirst: {
+          args: Prisma.GrantDecisionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.GrantDecisionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>
+        }
+        findMany: {
+          args: Prisma.GrantDecisionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>[]
+        }
+        create: {
+          args: Prisma.GrantDecisionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>
+        }
+        createMany: {
+          args: Prisma.GrantDecisionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.GrantDecisionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>[]
+        }
+        delete: {
+          args: Prisma.GrantDecisionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>
+        }
+        update: {
+          args: Prisma.GrantDecisionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>
+        }
+        deleteMany: {
+          args: Prisma.GrantDecisionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.GrantDecisionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.GrantDecisionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>[]
+        }
+        upsert: {
+          args: Prisma.GrantDecisionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$GrantDecisionPayload>
+        }
+        aggregate: {
+          args: Prisma.GrantDecisionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateGrantDecision>
+        }
+        groupBy: {
+          args: Prisma.GrantDecisionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.GrantDecisionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.GrantDecisionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.GrantDecisionCountAggregateOutputType> | number
+        }
+      }
+    }
     Notification: {
       payload: Prisma.$NotificationPayload<ExtArgs>
       fields: Prisma.NotificationFieldRefs
@@ -2518,6 +2820,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    JoinLink: {
+      payload: Prisma.$JoinLinkPayload<ExtArgs>
+      fields: Prisma.JoinLinkFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.JoinLinkFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.JoinLinkFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>
+        }
+        findFirst: {
+          args: Prisma.JoinLinkFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.JoinLinkFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>
+        }
+        findMany: {
+          args: Prisma.JoinLinkFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>[]
+        }
+        create: {
+          args: Prisma.JoinLinkCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>
+        }
+        createMany: {
+          args: Prisma.JoinLinkCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.JoinLinkCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>[]
+        }
+        delete: {
+          args: Prisma.JoinLinkDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>
+        }
+        update: {
+          args: Prisma.JoinLinkUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>
+        }
+        deleteMany: {
+          args: Prisma.JoinLinkDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.JoinLinkUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.JoinLinkUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>[]
+        }
+        upsert: {
+          args: Prisma.JoinLinkUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$JoinLinkPayload>
+        }
+        aggregate: {
+          args: Prisma.JoinLinkAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateJoinLink>
+        }
+        groupBy: {
+          args: Prisma.JoinLinkGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.JoinLinkGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.JoinLinkCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.JoinLinkCountAggregateOutputType> | number
+        }
+      }
+    }
+    Session: {
+      payload: Prisma.$SessionPayload<ExtArgs>
+      fields: Prisma.SessionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SessionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SessionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>
+        }
+        findFirst: {
+          args: Prisma.SessionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SessionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>
+        }
+        findMany: {
+          args: Prisma.SessionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>[]
+        }
+        create: {
+          args: Prisma.SessionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>
+        }
+        createMany: {
+          args: Prisma.SessionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.SessionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>[]
+        }
+        delete: {
+          args: Prisma.SessionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>
+        }
+        update: {
+          args: Prisma.SessionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>
+        }
+        deleteMany: {
+          args: Prisma.SessionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SessionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SessionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>[]
+        }
+        upsert: {
+          args: Prisma.SessionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SessionPayload>
+        }
+        aggregate: {
+          args: Prisma.SessionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSession>
+        }
+        groupBy: {
+          args: Prisma.SessionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SessionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SessionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SessionCountAggregateOutputType> | number
+        }
+      }
+    }
     Webhook: {
       payload: Prisma.$WebhookPayload<ExtArgs>
       fields: Prisma.WebhookFieldRefs
@@ -2740,7 +3190,8 @@ export const AgentScalarFieldEnum = {
   paused: 'paused',
   notifyUrl: 'notifyUrl',
   notifySecretSealed: 'notifySecretSealed',
-  addableBy: 'addableBy'
+  addableBy: 'addableBy',
+  plainText: 'plainText'
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
@@ -2757,11 +3208,13 @@ export const AgentToolScalarFieldEnum = {
   timeoutMs: 'timeoutMs',
   timeoutGiven: 'timeoutGiven',
   url: 'url',
+  method: 'method',
   headersSealed: 'headersSealed',
   headerNames: 'headerNames',
   approval: 'approval',
   resultSchema: 'resultSchema',
-  mayReceiveConfidential: 'mayReceiveConfidential'
+  mayReceiveConfidential: 'mayReceiveConfidential',
+  alwaysAsk: 'alwaysAsk'
 } as const
 
 export type AgentToolScalarFieldEnum = (typeof AgentToolScalarFieldEnum)[keyof typeof AgentToolScalarFieldEnum]
@@ -2778,10 +3231,14 @@ export const McpServerScalarFieldEnum = {
   restricted: 'restricted',
   fingerprints: 'fingerprints',
   listing: 'listing',
+  problems: 'problems',
   approval: 'approval',
   approvalTools: 'approvalTools',
   mayReceiveConfidential: 'mayReceiveConfidential',
-  confidentialTools: 'confidentialTools'
+  confidentialTools: 'confidentialTools',
+  alwaysAskTools: 'alwaysAskTools',
+  oauth: 'oauth',
+  oauthSealed: 'oauthSealed'
 } as const
 
 export type McpServerScalarFieldEnum = (typeof McpServerScalarFieldEnum)[keyof typeof McpServerScalarFieldEnum]
@@ -2858,6 +3315,7 @@ export const SpaceScalarFieldEnum = {
   firstSeq: 'firstSeq',
   version: 'version',
   confidential: 'confidential',
+  mentionNarrows: 'mentionNarrows',
   createdAt: 'createdAt',
   creatorId: 'creatorId',
   deletedAt: 'deletedAt'
@@ -2903,6 +3361,7 @@ export const MessageScalarFieldEnum = {
   runId: 'runId',
   runPostKey: 'runPostKey',
   composite: 'composite',
+  fromPlainText: 'fromPlainText',
   idempotencyKey: 'idempotencyKey',
   rootId: 'rootId',
   depth: 'depth',
@@ -2923,7 +3382,10 @@ export const OutcomeScalarFieldEnum = {
   kind: 'kind',
   reason: 'reason',
   error: 'error',
-  runId: 'runId'
+  runId: 'runId',
+  label: 'label',
+  readingSince: 'readingSince',
+  readAt: 'readAt'
 } as const
 
 export type OutcomeScalarFieldEnum = (typeof OutcomeScalarFieldEnum)[keyof typeof OutcomeScalarFieldEnum]
@@ -2960,6 +3422,7 @@ export const RunScalarFieldEnum = {
   usageModel: 'usageModel',
   summary: 'summary',
   error: 'error',
+  fault: 'fault',
   stopReason: 'stopReason',
   stoppedById: 'stoppedById',
   retryOfId: 'retryOfId',
@@ -2987,6 +3450,17 @@ export const RunScalarFieldEnum = {
 export type RunScalarFieldEnum = (typeof RunScalarFieldEnum)[keyof typeof RunScalarFieldEnum]
 
 
+export const ModelProviderScalarFieldEnum = {
+  name: 'name',
+  api: 'api',
+  baseUrl: 'baseUrl',
+  keySealed: 'keySealed',
+  createdAt: 'createdAt'
+} as const
+
+export type ModelProviderScalarFieldEnum = (typeof ModelProviderScalarFieldEnum)[keyof typeof ModelProviderScalarFieldEnum]
+
+
 export const ModelProviderHealthScalarFieldEnum = {
   provider: 'provider',
   failedAt: 'failedAt',
@@ -2994,6 +3468,14 @@ export const ModelProviderHealthScalarFieldEnum = {
 } as const
 
 export type ModelProviderHealthScalarFieldEnum = (typeof ModelProviderHealthScalarFieldEnum)[keyof typeof ModelProviderHealthScalarFieldEnum]
+
+
+export const ReadinessCheckScalarFieldEnum = {
+  id: 'id',
+  at: 'at'
+} as const
+
+export type ReadinessCheckScalarFieldEnum = (typeof ReadinessCheckScalarFieldEnum)[keyof typeof ReadinessCheckScalarFieldEnum]
 
 
 export const DailyUsageScalarFieldEnum = {
@@ -3090,6 +3572,7 @@ export const ToolCallScalarFieldEnum = {
   input: 'input',
   output: 'output',
   outputKeyOrders: 'outputKeyOrders',
+  files: 'files',
   error: 'error',
   messageId: 'messageId',
   spaceId: 'spaceId',
@@ -3112,7 +3595,8 @@ export const ToolCallScalarFieldEnum = {
   answeredById: 'answeredById',
   answeredByService: 'answeredByService',
   carryAt: 'carryAt',
-  carryAttempt: 'carryAttempt'
+  carryAttempt: 'carryAttempt',
+  grantId: 'grantId'
 } as const
 
 export type ToolCallScalarFieldEnum = (typeof ToolCallScalarFieldEnum)[keyof typeof ToolCallScalarFieldEnum]
@@ -3129,6 +3613,46 @@ export const DecisionScalarFieldEnum = {
 } as const
 
 export type DecisionScalarFieldEnum = (typeof DecisionScalarFieldEnum)[keyof typeof DecisionScalarFieldEnum]
+
+
+export const StandingGrantScalarFieldEnum = {
+  id: 'id',
+  agentId: 'agentId',
+  toolName: 'toolName',
+  toolDigest: 'toolDigest',
+  spaceId: 'spaceId',
+  quorum: 'quorum',
+  approverIds: 'approverIds',
+  inputSchema: 'inputSchema',
+  maxCalls: 'maxCalls',
+  usedCalls: 'usedCalls',
+  amountProperty: 'amountProperty',
+  maxAmount: 'maxAmount',
+  usedAmount: 'usedAmount',
+  proposedById: 'proposedById',
+  places: 'places',
+  label: 'label',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt',
+  activeSince: 'activeSince',
+  deniedAt: 'deniedAt',
+  toolChangedAt: 'toolChangedAt',
+  revokedAt: 'revokedAt',
+  revokedById: 'revokedById'
+} as const
+
+export type StandingGrantScalarFieldEnum = (typeof StandingGrantScalarFieldEnum)[keyof typeof StandingGrantScalarFieldEnum]
+
+
+export const GrantDecisionScalarFieldEnum = {
+  grantId: 'grantId',
+  humanId: 'humanId',
+  approve: 'approve',
+  reason: 'reason',
+  at: 'at'
+} as const
+
+export type GrantDecisionScalarFieldEnum = (typeof GrantDecisionScalarFieldEnum)[keyof typeof GrantDecisionScalarFieldEnum]
 
 
 export const NotificationScalarFieldEnum = {
@@ -3220,6 +3744,37 @@ export const AccessTokenScalarFieldEnum = {
 } as const
 
 export type AccessTokenScalarFieldEnum = (typeof AccessTokenScalarFieldEnum)[keyof typeof AccessTokenScalarFieldEnum]
+
+
+export const JoinLinkScalarFieldEnum = {
+  id: 'id',
+  spaceId: 'spaceId',
+  hash: 'hash',
+  codeSealed: 'codeSealed',
+  createdById: 'createdById',
+  maxUses: 'maxUses',
+  uses: 'uses',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt'
+} as const
+
+export type JoinLinkScalarFieldEnum = (typeof JoinLinkScalarFieldEnum)[keyof typeof JoinLinkScalarFieldEnum]
+
+
+export const SessionScalarFieldEnum = {
+  id: 'id',
+  hash: 'hash',
+  scope: 'scope',
+  viewerId: 'viewerId',
+  tokenId: 'tokenId',
+  device: 'device',
+  createdAt: 'createdAt',
+  lastUsedAt: 'lastUsedAt',
+  expiresAt: 'expiresAt',
+  endsBy: 'endsBy'
+} as const
+
+export type SessionScalarFieldEnum = (typeof SessionScalarFieldEnum)[keyof typeof SessionScalarFieldEnum]
 
 
 export const WebhookScalarFieldEnum = {
@@ -3416,6 +3971,20 @@ export type EnumAddableByFieldRefInput<$PrismaModel> = FieldRefInputType<$Prisma
  * Reference to a field of type 'AddableBy[]'
  */
 export type ListEnumAddableByFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'AddableBy[]'>
+    
+
+
+/**
+ * Reference to a field of type 'PlainText'
+ */
+export type EnumPlainTextFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'PlainText'>
+    
+
+
+/**
+ * Reference to a field of type 'PlainText[]'
+ */
+export type ListEnumPlainTextFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'PlainText[]'>
     
 
 
@@ -3794,7 +4363,9 @@ export type GlobalOmitConfig = {
   message?: Prisma.MessageOmit
   outcome?: Prisma.OutcomeOmit
   run?: Prisma.RunOmit
+  modelProvider?: Prisma.ModelProviderOmit
   modelProviderHealth?: Prisma.ModelProviderHealthOmit
+  readinessCheck?: Prisma.ReadinessCheckOmit
   dailyUsage?: Prisma.DailyUsageOmit
   rootUsage?: Prisma.RootUsageOmit
   auditEntry?: Prisma.AuditEntryOmit
@@ -3802,11 +4373,15 @@ export type GlobalOmitConfig = {
   step?: Prisma.StepOmit
   toolCall?: Prisma.ToolCallOmit
   decision?: Prisma.DecisionOmit
+  standingGrant?: Prisma.StandingGrantOmit
+  grantDecision?: Prisma.GrantDecisionOmit
   notification?: Prisma.NotificationOmit
   inboxEvent?: Prisma.InboxEventOmit
   cycle?: Prisma.CycleOmit
   chain?: Prisma.ChainOmit
   accessToken?: Prisma.AccessTokenOmit
+  joinLink?: Prisma.JoinLinkOmit
+  session?: Prisma.SessionOmit
   webhook?: Prisma.WebhookOmit
   invitation?: Prisma.InvitationOmit
 }

@@ -66,7 +66,9 @@ export const ModelName = {
   Message: 'Message',
   Outcome: 'Outcome',
   Run: 'Run',
+  ModelProvider: 'ModelProvider',
   ModelProviderHealth: 'ModelProviderHealth',
+  ReadinessCheck: 'ReadinessCheck',
   DailyUsage: 'DailyUsage',
   RootUsage: 'RootUsage',
   AuditEntry: 'AuditEntry',
@@ -74,11 +76,15 @@ export const ModelName = {
   Step: 'Step',
   ToolCall: 'ToolCall',
   Decision: 'Decision',
+  StandingGrant: 'StandingGrant',
+  GrantDecision: 'GrantDecision',
   Notification: 'Notification',
   InboxEvent: 'InboxEvent',
   Cycle: 'Cycle',
   Chain: 'Chain',
   AccessToken: 'AccessToken',
+  JoinLink: 'JoinLink',
+  Session: 'Session',
   Webhook: 'Webhook',
   Invitation: 'Invitation'
 } as const
@@ -134,7 +140,8 @@ export const AgentScalarFieldEnum = {
   paused: 'paused',
   notifyUrl: 'notifyUrl',
   notifySecretSealed: 'notifySecretSealed',
-  addableBy: 'addableBy'
+  addableBy: 'addableBy',
+  plainText: 'plainText'
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
@@ -151,11 +158,13 @@ export const AgentToolScalarFieldEnum = {
   timeoutMs: 'timeoutMs',
   timeoutGiven: 'timeoutGiven',
   url: 'url',
+  method: 'method',
   headersSealed: 'headersSealed',
   headerNames: 'headerNames',
   approval: 'approval',
   resultSchema: 'resultSchema',
-  mayReceiveConfidential: 'mayReceiveConfidential'
+  mayReceiveConfidential: 'mayReceiveConfidential',
+  alwaysAsk: 'alwaysAsk'
 } as const
 
 export type AgentToolScalarFieldEnum = (typeof AgentToolScalarFieldEnum)[keyof typeof AgentToolScalarFieldEnum]
@@ -172,10 +181,14 @@ export const McpServerScalarFieldEnum = {
   restricted: 'restricted',
   fingerprints: 'fingerprints',
   listing: 'listing',
+  problems: 'problems',
   approval: 'approval',
   approvalTools: 'approvalTools',
   mayReceiveConfidential: 'mayReceiveConfidential',
-  confidentialTools: 'confidentialTools'
+  confidentialTools: 'confidentialTools',
+  alwaysAskTools: 'alwaysAskTools',
+  oauth: 'oauth',
+  oauthSealed: 'oauthSealed'
 } as const
 
 export type McpServerScalarFieldEnum = (typeof McpServerScalarFieldEnum)[keyof typeof McpServerScalarFieldEnum]
@@ -252,6 +265,7 @@ export const SpaceScalarFieldEnum = {
   firstSeq: 'firstSeq',
   version: 'version',
   confidential: 'confidential',
+  mentionNarrows: 'mentionNarrows',
   createdAt: 'createdAt',
   creatorId: 'creatorId',
   deletedAt: 'deletedAt'
@@ -297,6 +311,7 @@ export const MessageScalarFieldEnum = {
   runId: 'runId',
   runPostKey: 'runPostKey',
   composite: 'composite',
+  fromPlainText: 'fromPlainText',
   idempotencyKey: 'idempotencyKey',
   rootId: 'rootId',
   depth: 'depth',
@@ -317,7 +332,10 @@ export const OutcomeScalarFieldEnum = {
   kind: 'kind',
   reason: 'reason',
   error: 'error',
-  runId: 'runId'
+  runId: 'runId',
+  label: 'label',
+  readingSince: 'readingSince',
+  readAt: 'readAt'
 } as const
 
 export type OutcomeScalarFieldEnum = (typeof OutcomeScalarFieldEnum)[keyof typeof OutcomeScalarFieldEnum]
@@ -354,6 +372,7 @@ export const RunScalarFieldEnum = {
   usageModel: 'usageModel',
   summary: 'summary',
   error: 'error',
+  fault: 'fault',
   stopReason: 'stopReason',
   stoppedById: 'stoppedById',
   retryOfId: 'retryOfId',
@@ -381,6 +400,17 @@ export const RunScalarFieldEnum = {
 export type RunScalarFieldEnum = (typeof RunScalarFieldEnum)[keyof typeof RunScalarFieldEnum]
 
 
+export const ModelProviderScalarFieldEnum = {
+  name: 'name',
+  api: 'api',
+  baseUrl: 'baseUrl',
+  keySealed: 'keySealed',
+  createdAt: 'createdAt'
+} as const
+
+export type ModelProviderScalarFieldEnum = (typeof ModelProviderScalarFieldEnum)[keyof typeof ModelProviderScalarFieldEnum]
+
+
 export const ModelProviderHealthScalarFieldEnum = {
   provider: 'provider',
   failedAt: 'failedAt',
@@ -388,6 +418,14 @@ export const ModelProviderHealthScalarFieldEnum = {
 } as const
 
 export type ModelProviderHealthScalarFieldEnum = (typeof ModelProviderHealthScalarFieldEnum)[keyof typeof ModelProviderHealthScalarFieldEnum]
+
+
+export const ReadinessCheckScalarFieldEnum = {
+  id: 'id',
+  at: 'at'
+} as const
+
+export type ReadinessCheckScalarFieldEnum = (typeof ReadinessCheckScalarFieldEnum)[keyof typeof ReadinessCheckScalarFieldEnum]
 
 
 export const DailyUsageScalarFieldEnum = {
@@ -484,6 +522,7 @@ export const ToolCallScalarFieldEnum = {
   input: 'input',
   output: 'output',
   outputKeyOrders: 'outputKeyOrders',
+  files: 'files',
   error: 'error',
   messageId: 'messageId',
   spaceId: 'spaceId',
@@ -506,7 +545,8 @@ export const ToolCallScalarFieldEnum = {
   answeredById: 'answeredById',
   answeredByService: 'answeredByService',
   carryAt: 'carryAt',
-  carryAttempt: 'carryAttempt'
+  carryAttempt: 'carryAttempt',
+  grantId: 'grantId'
 } as const
 
 export type ToolCallScalarFieldEnum = (typeof ToolCallScalarFieldEnum)[keyof typeof ToolCallScalarFieldEnum]
@@ -523,6 +563,46 @@ export const DecisionScalarFieldEnum = {
 } as const
 
 export type DecisionScalarFieldEnum = (typeof DecisionScalarFieldEnum)[keyof typeof DecisionScalarFieldEnum]
+
+
+export const StandingGrantScalarFieldEnum = {
+  id: 'id',
+  agentId: 'agentId',
+  toolName: 'toolName',
+  toolDigest: 'toolDigest',
+  spaceId: 'spaceId',
+  quorum: 'quorum',
+  approverIds: 'approverIds',
+  inputSchema: 'inputSchema',
+  maxCalls: 'maxCalls',
+  usedCalls: 'usedCalls',
+  amountProperty: 'amountProperty',
+  maxAmount: 'maxAmount',
+  usedAmount: 'usedAmount',
+  proposedById: 'proposedById',
+  places: 'places',
+  label: 'label',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt',
+  activeSince: 'activeSince',
+  deniedAt: 'deniedAt',
+  toolChangedAt: 'toolChangedAt',
+  revokedAt: 'revokedAt',
+  revokedById: 'revokedById'
+} as const
+
+export type StandingGrantScalarFieldEnum = (typeof StandingGrantScalarFieldEnum)[keyof typeof StandingGrantScalarFieldEnum]
+
+
+export const GrantDecisionScalarFieldEnum = {
+  grantId: 'grantId',
+  humanId: 'humanId',
+  approve: 'approve',
+  reason: 'reason',
+  at: 'at'
+} as const
+
+export type GrantDecisionScalarFieldEnum = (typeof GrantDecisionScalarFieldEnum)[keyof typeof GrantDecisionScalarFieldEnum]
 
 
 export const NotificationScalarFieldEnum = {
@@ -614,6 +694,37 @@ export const AccessTokenScalarFieldEnum = {
 } as const
 
 export type AccessTokenScalarFieldEnum = (typeof AccessTokenScalarFieldEnum)[keyof typeof AccessTokenScalarFieldEnum]
+
+
+export const JoinLinkScalarFieldEnum = {
+  id: 'id',
+  spaceId: 'spaceId',
+  hash: 'hash',
+  codeSealed: 'codeSealed',
+  createdById: 'createdById',
+  maxUses: 'maxUses',
+  uses: 'uses',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt'
+} as const
+
+export type JoinLinkScalarFieldEnum = (typeof JoinLinkScalarFieldEnum)[keyof typeof JoinLinkScalarFieldEnum]
+
+
+export const SessionScalarFieldEnum = {
+  id: 'id',
+  hash: 'hash',
+  scope: 'scope',
+  viewerId: 'viewerId',
+  tokenId: 'tokenId',
+  device: 'device',
+  createdAt: 'createdAt',
+  lastUsedAt: 'lastUsedAt',
+  expiresAt: 'expiresAt',
+  endsBy: 'endsBy'
+} as const
+
+export type SessionScalarFieldEnum = (typeof SessionScalarFieldEnum)[keyof typeof SessionScalarFieldEnum]
 
 
 export const WebhookScalarFieldEnum = {

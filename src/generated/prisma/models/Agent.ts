@@ -62,6 +62,7 @@ export type AgentMinAggregateOutputType = {
   notifyUrl: string | null
   notifySecretSealed: string | null
   addableBy: $Enums.AddableBy | null
+  plainText: $Enums.PlainText | null
 }
 
 export type AgentMaxAggregateOutputType = {
@@ -82,6 +83,7 @@ export type AgentMaxAggregateOutputType = {
   notifyUrl: string | null
   notifySecretSealed: string | null
   addableBy: $Enums.AddableBy | null
+  plainText: $Enums.PlainText | null
 }
 
 export type AgentCountAggregateOutputType = {
@@ -107,6 +109,7 @@ export type AgentCountAggregateOutputType = {
   notifyUrl: number
   notifySecretSealed: number
   addableBy: number
+  plainText: number
   _all: number
 }
 
@@ -147,6 +150,7 @@ export type AgentMinAggregateInputType = {
   notifyUrl?: true
   notifySecretSealed?: true
   addableBy?: true
+  plainText?: true
 }
 
 export type AgentMaxAggregateInputType = {
@@ -167,6 +171,7 @@ export type AgentMaxAggregateInputType = {
   notifyUrl?: true
   notifySecretSealed?: true
   addableBy?: true
+  plainText?: true
 }
 
 export type AgentCountAggregateInputType = {
@@ -192,6 +197,7 @@ export type AgentCountAggregateInputType = {
   notifyUrl?: true
   notifySecretSealed?: true
   addableBy?: true
+  plainText?: true
   _all?: true
 }
 
@@ -304,6 +310,7 @@ export type AgentGroupByOutputType = {
   notifyUrl: string | null
   notifySecretSealed: string | null
   addableBy: $Enums.AddableBy
+  plainText: $Enums.PlainText
   _count: AgentCountAggregateOutputType | null
   _avg: AgentAvgAggregateOutputType | null
   _sum: AgentSumAggregateOutputType | null
@@ -352,6 +359,7 @@ export type AgentWhereInput = {
   notifyUrl?: Prisma.StringNullableFilter<"Agent"> | string | null
   notifySecretSealed?: Prisma.StringNullableFilter<"Agent"> | string | null
   addableBy?: Prisma.EnumAddableByFilter<"Agent"> | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFilter<"Agent"> | $Enums.PlainText
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
@@ -383,6 +391,7 @@ export type AgentOrderByWithRelationInput = {
   notifyUrl?: Prisma.SortOrderInput | Prisma.SortOrder
   notifySecretSealed?: Prisma.SortOrderInput | Prisma.SortOrder
   addableBy?: Prisma.SortOrder
+  plainText?: Prisma.SortOrder
   entity?: Prisma.EntityOrderByWithRelationInput
   tools?: Prisma.AgentToolOrderByRelationAggregateInput
   mcpServers?: Prisma.McpServerOrderByRelationAggregateInput
@@ -417,6 +426,7 @@ export type AgentWhereUniqueInput = Prisma.AtLeast<{
   notifyUrl?: Prisma.StringNullableFilter<"Agent"> | string | null
   notifySecretSealed?: Prisma.StringNullableFilter<"Agent"> | string | null
   addableBy?: Prisma.EnumAddableByFilter<"Agent"> | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFilter<"Agent"> | $Enums.PlainText
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
@@ -448,6 +458,7 @@ export type AgentOrderByWithAggregationInput = {
   notifyUrl?: Prisma.SortOrderInput | Prisma.SortOrder
   notifySecretSealed?: Prisma.SortOrderInput | Prisma.SortOrder
   addableBy?: Prisma.SortOrder
+  plainText?: Prisma.SortOrder
   _count?: Prisma.AgentCountOrderByAggregateInput
   _avg?: Prisma.AgentAvgOrderByAggregateInput
   _max?: Prisma.AgentMaxOrderByAggregateInput
@@ -481,6 +492,7 @@ export type AgentScalarWhereWithAggregatesInput = {
   notifyUrl?: Prisma.StringNullableWithAggregatesFilter<"Agent"> | string | null
   notifySecretSealed?: Prisma.StringNullableWithAggregatesFilter<"Agent"> | string | null
   addableBy?: Prisma.EnumAddableByWithAggregatesFilter<"Agent"> | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextWithAggregatesFilter<"Agent"> | $Enums.PlainText
 }
 
 export type AgentCreateInput = {
@@ -505,6 +517,7 @@ export type AgentCreateInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -536,6 +549,7 @@ export type AgentUncheckedCreateInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -565,6 +579,7 @@ export type AgentUpdateInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -596,6 +611,7 @@ export type AgentUncheckedUpdateInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -626,6 +642,7 @@ export type AgentCreateManyInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
 }
 
 export type AgentUpdateManyMutationInput = {
@@ -650,6 +667,7 @@ export type AgentUpdateManyMutationInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
 }
 
 export type AgentUncheckedUpdateManyInput = {
@@ -675,6 +693,7 @@ export type AgentUncheckedUpdateManyInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
 }
 
 export type AgentNullableScalarRelationFilter = {
@@ -713,6 +732,7 @@ export type AgentCountOrderByAggregateInput = {
   notifyUrl?: Prisma.SortOrder
   notifySecretSealed?: Prisma.SortOrder
   addableBy?: Prisma.SortOrder
+  plainText?: Prisma.SortOrder
 }
 
 export type AgentAvgOrderByAggregateInput = {
@@ -742,6 +762,7 @@ export type AgentMaxOrderByAggregateInput = {
   notifyUrl?: Prisma.SortOrder
   notifySecretSealed?: Prisma.SortOrder
   addableBy?: Prisma.SortOrder
+  plainText?: Prisma.SortOrder
 }
 
 export type AgentMinOrderByAggregateInput = {
@@ -762,6 +783,7 @@ export type AgentMinOrderByAggregateInput = {
   notifyUrl?: Prisma.SortOrder
   notifySecretSealed?: Prisma.SortOrder
   addableBy?: Prisma.SortOrder
+  plainText?: Prisma.SortOrder
 }
 
 export type AgentSumOrderByAggregateInput = {
@@ -849,6 +871,10 @@ export type BoolFieldUpdateOperationsInput = {
 
 export type EnumAddableByFieldUpdateOperationsInput = {
   set?: $Enums.AddableBy
+}
+
+export type EnumPlainTextFieldUpdateOperationsInput = {
+  set?: $Enums.PlainText
 }
 
 export type AgentCreateNestedOneWithoutToolsInput = {
@@ -943,6 +969,7 @@ export type AgentCreateWithoutEntityInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -972,6 +999,7 @@ export type AgentUncheckedCreateWithoutEntityInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1017,6 +1045,7 @@ export type AgentUpdateWithoutEntityInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1046,6 +1075,7 @@ export type AgentUncheckedUpdateWithoutEntityInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1075,6 +1105,7 @@ export type AgentCreateWithoutToolsInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1105,6 +1136,7 @@ export type AgentUncheckedCreateWithoutToolsInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1149,6 +1181,7 @@ export type AgentUpdateWithoutToolsInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1179,6 +1212,7 @@ export type AgentUncheckedUpdateWithoutToolsInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1207,6 +1241,7 @@ export type AgentCreateWithoutMcpServersInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1237,6 +1272,7 @@ export type AgentUncheckedCreateWithoutMcpServersInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1281,6 +1317,7 @@ export type AgentUpdateWithoutMcpServersInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1311,6 +1348,7 @@ export type AgentUncheckedUpdateWithoutMcpServersInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1339,6 +1377,7 @@ export type AgentCreateWithoutMemoriesInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1369,6 +1408,7 @@ export type AgentUncheckedCreateWithoutMemoriesInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1413,6 +1453,7 @@ export type AgentUpdateWithoutMemoriesInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1443,6 +1484,7 @@ export type AgentUncheckedUpdateWithoutMemoriesInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1471,6 +1513,7 @@ export type AgentCreateWithoutGoalsInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1501,6 +1544,7 @@ export type AgentUncheckedCreateWithoutGoalsInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1545,6 +1589,7 @@ export type AgentUpdateWithoutGoalsInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1575,6 +1620,7 @@ export type AgentUncheckedUpdateWithoutGoalsInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1603,6 +1649,7 @@ export type AgentCreateWithoutPlansInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1633,6 +1680,7 @@ export type AgentUncheckedCreateWithoutPlansInput = {
   notifyUrl?: string | null
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1677,6 +1725,7 @@ export type AgentUpdateWithoutPlansInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1707,6 +1756,7 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
   notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1803,6 +1853,7 @@ export type AgentSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   notifyUrl?: boolean
   notifySecretSealed?: boolean
   addableBy?: boolean
+  plainText?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
@@ -1835,6 +1886,7 @@ export type AgentSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   notifyUrl?: boolean
   notifySecretSealed?: boolean
   addableBy?: boolean
+  plainText?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agent"]>
 
@@ -1861,6 +1913,7 @@ export type AgentSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   notifyUrl?: boolean
   notifySecretSealed?: boolean
   addableBy?: boolean
+  plainText?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agent"]>
 
@@ -1887,9 +1940,10 @@ export type AgentSelectScalar = {
   notifyUrl?: boolean
   notifySecretSealed?: boolean
   addableBy?: boolean
+  plainText?: boolean
 }
 
-export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "description" | "instructions" | "model" | "fallbackModels" | "modelSettings" | "mind" | "toolset" | "maxSteps" | "maxToolCalls" | "tokenBudget" | "maxConcurrentRuns" | "phases" | "cycle" | "cycleCount" | "firstCycle" | "restsUntil" | "budget" | "paused" | "notifyUrl" | "notifySecretSealed" | "addableBy", ExtArgs["result"]["agent"]>
+export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "description" | "instructions" | "model" | "fallbackModels" | "modelSettings" | "mind" | "toolset" | "maxSteps" | "maxToolCalls" | "tokenBudget" | "maxConcurrentRuns" | "phases" | "cycle" | "cycleCount" | "firstCycle" | "restsUntil" | "budget" | "paused" | "notifyUrl" | "notifySecretSealed" | "addableBy" | "plainText", ExtArgs["result"]["agent"]>
 export type AgentInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
@@ -1975,6 +2029,7 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      * Which humans may add it to a space of theirs.
      */
     addableBy: $Enums.AddableBy
+    plainText: $Enums.PlainText
   }, ExtArgs["result"]["agent"]>
   composites: {}
 }
@@ -2426,6 +2481,7 @@ export interface AgentFieldRefs {
   readonly notifyUrl: Prisma.FieldRef<"Agent", 'String'>
   readonly notifySecretSealed: Prisma.FieldRef<"Agent", 'String'>
   readonly addableBy: Prisma.FieldRef<"Agent", 'AddableBy'>
+  readonly plainText: Prisma.FieldRef<"Agent", 'PlainText'>
 }
     
 

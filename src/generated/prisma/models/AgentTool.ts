@@ -46,8 +46,10 @@ export type AgentToolMinAggregateOutputType = {
   timeoutMs: number | null
   timeoutGiven: boolean | null
   url: string | null
+  method: string | null
   headersSealed: string | null
   mayReceiveConfidential: boolean | null
+  alwaysAsk: boolean | null
 }
 
 export type AgentToolMaxAggregateOutputType = {
@@ -60,8 +62,10 @@ export type AgentToolMaxAggregateOutputType = {
   timeoutMs: number | null
   timeoutGiven: boolean | null
   url: string | null
+  method: string | null
   headersSealed: string | null
   mayReceiveConfidential: boolean | null
+  alwaysAsk: boolean | null
 }
 
 export type AgentToolCountAggregateOutputType = {
@@ -75,11 +79,13 @@ export type AgentToolCountAggregateOutputType = {
   timeoutMs: number
   timeoutGiven: number
   url: number
+  method: number
   headersSealed: number
   headerNames: number
   approval: number
   resultSchema: number
   mayReceiveConfidential: number
+  alwaysAsk: number
   _all: number
 }
 
@@ -104,8 +110,10 @@ export type AgentToolMinAggregateInputType = {
   timeoutMs?: true
   timeoutGiven?: true
   url?: true
+  method?: true
   headersSealed?: true
   mayReceiveConfidential?: true
+  alwaysAsk?: true
 }
 
 export type AgentToolMaxAggregateInputType = {
@@ -118,8 +126,10 @@ export type AgentToolMaxAggregateInputType = {
   timeoutMs?: true
   timeoutGiven?: true
   url?: true
+  method?: true
   headersSealed?: true
   mayReceiveConfidential?: true
+  alwaysAsk?: true
 }
 
 export type AgentToolCountAggregateInputType = {
@@ -133,11 +143,13 @@ export type AgentToolCountAggregateInputType = {
   timeoutMs?: true
   timeoutGiven?: true
   url?: true
+  method?: true
   headersSealed?: true
   headerNames?: true
   approval?: true
   resultSchema?: true
   mayReceiveConfidential?: true
+  alwaysAsk?: true
   _all?: true
 }
 
@@ -238,11 +250,13 @@ export type AgentToolGroupByOutputType = {
   timeoutMs: number
   timeoutGiven: boolean
   url: string | null
+  method: string | null
   headersSealed: string | null
   headerNames: string[]
   approval: runtime.JsonValue | null
   resultSchema: runtime.JsonValue | null
   mayReceiveConfidential: boolean
+  alwaysAsk: boolean
   _count: AgentToolCountAggregateOutputType | null
   _avg: AgentToolAvgAggregateOutputType | null
   _sum: AgentToolSumAggregateOutputType | null
@@ -279,11 +293,13 @@ export type AgentToolWhereInput = {
   timeoutMs?: Prisma.IntFilter<"AgentTool"> | number
   timeoutGiven?: Prisma.BoolFilter<"AgentTool"> | boolean
   url?: Prisma.StringNullableFilter<"AgentTool"> | string | null
+  method?: Prisma.StringNullableFilter<"AgentTool"> | string | null
   headersSealed?: Prisma.StringNullableFilter<"AgentTool"> | string | null
   headerNames?: Prisma.StringNullableListFilter<"AgentTool">
   approval?: Prisma.JsonNullableFilter<"AgentTool">
   resultSchema?: Prisma.JsonNullableFilter<"AgentTool">
   mayReceiveConfidential?: Prisma.BoolFilter<"AgentTool"> | boolean
+  alwaysAsk?: Prisma.BoolFilter<"AgentTool"> | boolean
   agent?: Prisma.XOR<Prisma.AgentScalarRelationFilter, Prisma.AgentWhereInput>
 }
 
@@ -298,11 +314,13 @@ export type AgentToolOrderByWithRelationInput = {
   timeoutMs?: Prisma.SortOrder
   timeoutGiven?: Prisma.SortOrder
   url?: Prisma.SortOrderInput | Prisma.SortOrder
+  method?: Prisma.SortOrderInput | Prisma.SortOrder
   headersSealed?: Prisma.SortOrderInput | Prisma.SortOrder
   headerNames?: Prisma.SortOrder
   approval?: Prisma.SortOrderInput | Prisma.SortOrder
   resultSchema?: Prisma.SortOrderInput | Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
+  alwaysAsk?: Prisma.SortOrder
   agent?: Prisma.AgentOrderByWithRelationInput
 }
 
@@ -321,11 +339,13 @@ export type AgentToolWhereUniqueInput = Prisma.AtLeast<{
   timeoutMs?: Prisma.IntFilter<"AgentTool"> | number
   timeoutGiven?: Prisma.BoolFilter<"AgentTool"> | boolean
   url?: Prisma.StringNullableFilter<"AgentTool"> | string | null
+  method?: Prisma.StringNullableFilter<"AgentTool"> | string | null
   headersSealed?: Prisma.StringNullableFilter<"AgentTool"> | string | null
   headerNames?: Prisma.StringNullableListFilter<"AgentTool">
   approval?: Prisma.JsonNullableFilter<"AgentTool">
   resultSchema?: Prisma.JsonNullableFilter<"AgentTool">
   mayReceiveConfidential?: Prisma.BoolFilter<"AgentTool"> | boolean
+  alwaysAsk?: Prisma.BoolFilter<"AgentTool"> | boolean
   agent?: Prisma.XOR<Prisma.AgentScalarRelationFilter, Prisma.AgentWhereInput>
 }, "agentId_name">
 
@@ -340,11 +360,13 @@ export type AgentToolOrderByWithAggregationInput = {
   timeoutMs?: Prisma.SortOrder
   timeoutGiven?: Prisma.SortOrder
   url?: Prisma.SortOrderInput | Prisma.SortOrder
+  method?: Prisma.SortOrderInput | Prisma.SortOrder
   headersSealed?: Prisma.SortOrderInput | Prisma.SortOrder
   headerNames?: Prisma.SortOrder
   approval?: Prisma.SortOrderInput | Prisma.SortOrder
   resultSchema?: Prisma.SortOrderInput | Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
+  alwaysAsk?: Prisma.SortOrder
   _count?: Prisma.AgentToolCountOrderByAggregateInput
   _avg?: Prisma.AgentToolAvgOrderByAggregateInput
   _max?: Prisma.AgentToolMaxOrderByAggregateInput
@@ -366,11 +388,13 @@ export type AgentToolScalarWhereWithAggregatesInput = {
   timeoutMs?: Prisma.IntWithAggregatesFilter<"AgentTool"> | number
   timeoutGiven?: Prisma.BoolWithAggregatesFilter<"AgentTool"> | boolean
   url?: Prisma.StringNullableWithAggregatesFilter<"AgentTool"> | string | null
+  method?: Prisma.StringNullableWithAggregatesFilter<"AgentTool"> | string | null
   headersSealed?: Prisma.StringNullableWithAggregatesFilter<"AgentTool"> | string | null
   headerNames?: Prisma.StringNullableListFilter<"AgentTool">
   approval?: Prisma.JsonNullableWithAggregatesFilter<"AgentTool">
   resultSchema?: Prisma.JsonNullableWithAggregatesFilter<"AgentTool">
   mayReceiveConfidential?: Prisma.BoolWithAggregatesFilter<"AgentTool"> | boolean
+  alwaysAsk?: Prisma.BoolWithAggregatesFilter<"AgentTool"> | boolean
 }
 
 export type AgentToolCreateInput = {
@@ -383,11 +407,13 @@ export type AgentToolCreateInput = {
   timeoutMs: number
   timeoutGiven?: boolean
   url?: string | null
+  method?: string | null
   headersSealed?: string | null
   headerNames?: Prisma.AgentToolCreateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
   agent: Prisma.AgentCreateNestedOneWithoutToolsInput
 }
 
@@ -402,11 +428,13 @@ export type AgentToolUncheckedCreateInput = {
   timeoutMs: number
   timeoutGiven?: boolean
   url?: string | null
+  method?: string | null
   headersSealed?: string | null
   headerNames?: Prisma.AgentToolCreateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
 }
 
 export type AgentToolUpdateInput = {
@@ -419,11 +447,13 @@ export type AgentToolUpdateInput = {
   timeoutMs?: Prisma.IntFieldUpdateOperationsInput | number
   timeoutGiven?: Prisma.BoolFieldUpdateOperationsInput | boolean
   url?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  method?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headerNames?: Prisma.AgentToolUpdateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  alwaysAsk?: Prisma.BoolFieldUpdateOperationsInput | boolean
   agent?: Prisma.AgentUpdateOneRequiredWithoutToolsNestedInput
 }
 
@@ -438,11 +468,13 @@ export type AgentToolUncheckedUpdateInput = {
   timeoutMs?: Prisma.IntFieldUpdateOperationsInput | number
   timeoutGiven?: Prisma.BoolFieldUpdateOperationsInput | boolean
   url?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  method?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headerNames?: Prisma.AgentToolUpdateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  alwaysAsk?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type AgentToolCreateManyInput = {
@@ -456,11 +488,13 @@ export type AgentToolCreateManyInput = {
   timeoutMs: number
   timeoutGiven?: boolean
   url?: string | null
+  method?: string | null
   headersSealed?: string | null
   headerNames?: Prisma.AgentToolCreateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
 }
 
 export type AgentToolUpdateManyMutationInput = {
@@ -473,11 +507,13 @@ export type AgentToolUpdateManyMutationInput = {
   timeoutMs?: Prisma.IntFieldUpdateOperationsInput | number
   timeoutGiven?: Prisma.BoolFieldUpdateOperationsInput | boolean
   url?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  method?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headerNames?: Prisma.AgentToolUpdateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  alwaysAsk?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type AgentToolUncheckedUpdateManyInput = {
@@ -491,11 +527,13 @@ export type AgentToolUncheckedUpdateManyInput = {
   timeoutMs?: Prisma.IntFieldUpdateOperationsInput | number
   timeoutGiven?: Prisma.BoolFieldUpdateOperationsInput | boolean
   url?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  method?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headerNames?: Prisma.AgentToolUpdateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  alwaysAsk?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type AgentToolListRelationFilter = {
@@ -524,11 +562,13 @@ export type AgentToolCountOrderByAggregateInput = {
   timeoutMs?: Prisma.SortOrder
   timeoutGiven?: Prisma.SortOrder
   url?: Prisma.SortOrder
+  method?: Prisma.SortOrder
   headersSealed?: Prisma.SortOrder
   headerNames?: Prisma.SortOrder
   approval?: Prisma.SortOrder
   resultSchema?: Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
+  alwaysAsk?: Prisma.SortOrder
 }
 
 export type AgentToolAvgOrderByAggregateInput = {
@@ -546,8 +586,10 @@ export type AgentToolMaxOrderByAggregateInput = {
   timeoutMs?: Prisma.SortOrder
   timeoutGiven?: Prisma.SortOrder
   url?: Prisma.SortOrder
+  method?: Prisma.SortOrder
   headersSealed?: Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
+  alwaysAsk?: Prisma.SortOrder
 }
 
 export type AgentToolMinOrderByAggregateInput = {
@@ -560,8 +602,10 @@ export type AgentToolMinOrderByAggregateInput = {
   timeoutMs?: Prisma.SortOrder
   timeoutGiven?: Prisma.SortOrder
   url?: Prisma.SortOrder
+  method?: Prisma.SortOrder
   headersSealed?: Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
+  alwaysAsk?: Prisma.SortOrder
 }
 
 export type AgentToolSumOrderByAggregateInput = {
@@ -634,11 +678,13 @@ export type AgentToolCreateWithoutAgentInput = {
   timeoutMs: number
   timeoutGiven?: boolean
   url?: string | null
+  method?: string | null
   headersSealed?: string | null
   headerNames?: Prisma.AgentToolCreateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
 }
 
 export type AgentToolUncheckedCreateWithoutAgentInput = {
@@ -651,11 +697,13 @@ export type AgentToolUncheckedCreateWithoutAgentInput = {
   timeoutMs: number
   timeoutGiven?: boolean
   url?: string | null
+  method?: string | null
   headersSealed?: string | null
   headerNames?: Prisma.AgentToolCreateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
 }
 
 export type AgentToolCreateOrConnectWithoutAgentInput = {
@@ -698,11 +746,13 @@ export type AgentToolScalarWhereInput = {
   timeoutMs?: Prisma.IntFilter<"AgentTool"> | number
   timeoutGiven?: Prisma.BoolFilter<"AgentTool"> | boolean
   url?: Prisma.StringNullableFilter<"AgentTool"> | string | null
+  method?: Prisma.StringNullableFilter<"AgentTool"> | string | null
   headersSealed?: Prisma.StringNullableFilter<"AgentTool"> | string | null
   headerNames?: Prisma.StringNullableListFilter<"AgentTool">
   approval?: Prisma.JsonNullableFilter<"AgentTool">
   resultSchema?: Prisma.JsonNullableFilter<"AgentTool">
   mayReceiveConfidential?: Prisma.BoolFilter<"AgentTool"> | boolean
+  alwaysAsk?: Prisma.BoolFilter<"AgentTool"> | boolean
 }
 
 export type AgentToolCreateManyAgentInput = {
@@ -715,11 +765,13 @@ export type AgentToolCreateManyAgentInput = {
   timeoutMs: number
   timeoutGiven?: boolean
   url?: string | null
+  method?: string | null
   headersSealed?: string | null
   headerNames?: Prisma.AgentToolCreateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
 }
 
 export type AgentToolUpdateWithoutAgentInput = {
@@ -732,11 +784,13 @@ export type AgentToolUpdateWithoutAgentInput = {
   timeoutMs?: Prisma.IntFieldUpdateOperationsInput | number
   timeoutGiven?: Prisma.BoolFieldUpdateOperationsInput | boolean
   url?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  method?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headerNames?: Prisma.AgentToolUpdateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  alwaysAsk?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type AgentToolUncheckedUpdateWithoutAgentInput = {
@@ -749,11 +803,13 @@ export type AgentToolUncheckedUpdateWithoutAgentInput = {
   timeoutMs?: Prisma.IntFieldUpdateOperationsInput | number
   timeoutGiven?: Prisma.BoolFieldUpdateOperationsInput | boolean
   url?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  method?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headerNames?: Prisma.AgentToolUpdateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  alwaysAsk?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type AgentToolUncheckedUpdateManyWithoutAgentInput = {
@@ -766,11 +822,13 @@ export type AgentToolUncheckedUpdateManyWithoutAgentInput = {
   timeoutMs?: Prisma.IntFieldUpdateOperationsInput | number
   timeoutGiven?: Prisma.BoolFieldUpdateOperationsInput | boolean
   url?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  method?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   headerNames?: Prisma.AgentToolUpdateheaderNamesInput | string[]
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   resultSchema?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  alwaysAsk?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 
@@ -786,11 +844,13 @@ export type AgentToolSelect<ExtArgs extends runtime.Types.Extensions.InternalArg
   timeoutMs?: boolean
   timeoutGiven?: boolean
   url?: boolean
+  method?: boolean
   headersSealed?: boolean
   headerNames?: boolean
   approval?: boolean
   resultSchema?: boolean
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agentTool"]>
 
@@ -805,11 +865,13 @@ export type AgentToolSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Ext
   timeoutMs?: boolean
   timeoutGiven?: boolean
   url?: boolean
+  method?: boolean
   headersSealed?: boolean
   headerNames?: boolean
   approval?: boolean
   resultSchema?: boolean
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agentTool"]>
 
@@ -824,11 +886,13 @@ export type AgentToolSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Ext
   timeoutMs?: boolean
   timeoutGiven?: boolean
   url?: boolean
+  method?: boolean
   headersSealed?: boolean
   headerNames?: boolean
   approval?: boolean
   resultSchema?: boolean
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agentTool"]>
 
@@ -843,14 +907,16 @@ export type AgentToolSelectScalar = {
   timeoutMs?: boolean
   timeoutGiven?: boolean
   url?: boolean
+  method?: boolean
   headersSealed?: boolean
   headerNames?: boolean
   approval?: boolean
   resultSchema?: boolean
   mayReceiveConfidential?: boolean
+  alwaysAsk?: boolean
 }
 
-export type AgentToolOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"agentId" | "name" | "position" | "description" | "inputSchema" | "execution" | "visible" | "timeoutMs" | "timeoutGiven" | "url" | "headersSealed" | "headerNames" | "approval" | "resultSchema" | "mayReceiveConfidential", ExtArgs["result"]["agentTool"]>
+export type AgentToolOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"agentId" | "name" | "position" | "description" | "inputSchema" | "execution" | "visible" | "timeoutMs" | "timeoutGiven" | "url" | "method" | "headersSealed" | "headerNames" | "approval" | "resultSchema" | "mayReceiveConfidential" | "alwaysAsk", ExtArgs["result"]["agentTool"]>
 export type AgentToolInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
 }
@@ -880,6 +946,10 @@ export type $AgentToolPayload<ExtArgs extends runtime.Types.Extensions.InternalA
      */
     timeoutGiven: boolean
     url: string | null
+    /**
+     * Null: POST of the whole input. Otherwise inputs that the URL names are part of the URL (src/rules/http-request.ts).
+     */
+    method: string | null
     headersSealed: string | null
     headerNames: string[]
     /**
@@ -894,6 +964,10 @@ export type $AgentToolPayload<ExtArgs extends runtime.Types.Extensions.InternalA
      * It may be given what comes from confidential spaces, though it leaves the server.
      */
     mayReceiveConfidential: boolean
+    /**
+     * No standing grant covers its calls.
+     */
+    alwaysAsk: boolean
   }, ExtArgs["result"]["agentTool"]>
   composites: {}
 }
@@ -1328,11 +1402,13 @@ export interface AgentToolFieldRefs {
   readonly timeoutMs: Prisma.FieldRef<"AgentTool", 'Int'>
   readonly timeoutGiven: Prisma.FieldRef<"AgentTool", 'Boolean'>
   readonly url: Prisma.FieldRef<"AgentTool", 'String'>
+  readonly method: Prisma.FieldRef<"AgentTool", 'String'>
   readonly headersSealed: Prisma.FieldRef<"AgentTool", 'String'>
   readonly headerNames: Prisma.FieldRef<"AgentTool", 'String[]'>
   readonly approval: Prisma.FieldRef<"AgentTool", 'Json'>
   readonly resultSchema: Prisma.FieldRef<"AgentTool", 'Json'>
   readonly mayReceiveConfidential: Prisma.FieldRef<"AgentTool", 'Boolean'>
+  readonly alwaysAsk: Prisma.FieldRef<"AgentTool", 'Boolean'>
 }
     
 

@@ -542,7 +542,7 @@ export type $CyclePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     summary: string
     tokenEstimate: number
     /**
-     * Marks (src/confidence/marks.ts) of all that it was shown.
+     * Marks (src/confidentiality/marks.ts) of all that it was shown.
      */
     places: string[]
     label: string[]

@@ -890,7 +890,7 @@ export type $InboxEventPayload<ExtArgs extends runtime.Types.Extensions.Internal
      */
     wokenBy: runtime.JsonValue | null
     /**
-     * Marks (src/confidence/marks.ts) of what it says, and the humans that whoever thinks about it works for.
+     * Marks (src/confidentiality/marks.ts) of what it says, and the humans that whoever thinks about it works for.
      */
     places: string[]
     label: string[]

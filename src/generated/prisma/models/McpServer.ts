@@ -42,6 +42,8 @@ export type McpServerMinAggregateOutputType = {
   headersSealed: string | null
   restricted: boolean | null
   mayReceiveConfidential: boolean | null
+  oauth: string | null
+  oauthSealed: string | null
 }
 
 export type McpServerMaxAggregateOutputType = {
@@ -52,6 +54,8 @@ export type McpServerMaxAggregateOutputType = {
   headersSealed: string | null
   restricted: boolean | null
   mayReceiveConfidential: boolean | null
+  oauth: string | null
+  oauthSealed: string | null
 }
 
 export type McpServerCountAggregateOutputType = {
@@ -65,10 +69,14 @@ export type McpServerCountAggregateOutputType = {
   restricted: number
   fingerprints: number
   listing: number
+  problems: number
   approval: number
   approvalTools: number
   mayReceiveConfidential: number
   confidentialTools: number
+  alwaysAskTools: number
+  oauth: number
+  oauthSealed: number
   _all: number
 }
 
@@ -89,6 +97,8 @@ export type McpServerMinAggregateInputType = {
   headersSealed?: true
   restricted?: true
   mayReceiveConfidential?: true
+  oauth?: true
+  oauthSealed?: true
 }
 
 export type McpServerMaxAggregateInputType = {
@@ -99,6 +109,8 @@ export type McpServerMaxAggregateInputType = {
   headersSealed?: true
   restricted?: true
   mayReceiveConfidential?: true
+  oauth?: true
+  oauthSealed?: true
 }
 
 export type McpServerCountAggregateInputType = {
@@ -112,10 +124,14 @@ export type McpServerCountAggregateInputType = {
   restricted?: true
   fingerprints?: true
   listing?: true
+  problems?: true
   approval?: true
   approvalTools?: true
   mayReceiveConfidential?: true
   confidentialTools?: true
+  alwaysAskTools?: true
+  oauth?: true
+  oauthSealed?: true
   _all?: true
 }
 
@@ -216,10 +232,14 @@ export type McpServerGroupByOutputType = {
   restricted: boolean
   fingerprints: runtime.JsonValue
   listing: runtime.JsonValue | null
+  problems: runtime.JsonValue
   approval: runtime.JsonValue | null
   approvalTools: runtime.JsonValue | null
   mayReceiveConfidential: boolean
   confidentialTools: runtime.JsonValue | null
+  alwaysAskTools: string[]
+  oauth: string
+  oauthSealed: string | null
   _count: McpServerCountAggregateOutputType | null
   _avg: McpServerAvgAggregateOutputType | null
   _sum: McpServerSumAggregateOutputType | null
@@ -256,10 +276,14 @@ export type McpServerWhereInput = {
   restricted?: Prisma.BoolFilter<"McpServer"> | boolean
   fingerprints?: Prisma.JsonFilter<"McpServer">
   listing?: Prisma.JsonNullableFilter<"McpServer">
+  problems?: Prisma.JsonFilter<"McpServer">
   approval?: Prisma.JsonNullableFilter<"McpServer">
   approvalTools?: Prisma.JsonNullableFilter<"McpServer">
   mayReceiveConfidential?: Prisma.BoolFilter<"McpServer"> | boolean
   confidentialTools?: Prisma.JsonNullableFilter<"McpServer">
+  alwaysAskTools?: Prisma.StringNullableListFilter<"McpServer">
+  oauth?: Prisma.StringFilter<"McpServer"> | string
+  oauthSealed?: Prisma.StringNullableFilter<"McpServer"> | string | null
   agent?: Prisma.XOR<Prisma.AgentScalarRelationFilter, Prisma.AgentWhereInput>
 }
 
@@ -274,10 +298,14 @@ export type McpServerOrderByWithRelationInput = {
   restricted?: Prisma.SortOrder
   fingerprints?: Prisma.SortOrder
   listing?: Prisma.SortOrderInput | Prisma.SortOrder
+  problems?: Prisma.SortOrder
   approval?: Prisma.SortOrderInput | Prisma.SortOrder
   approvalTools?: Prisma.SortOrderInput | Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
   confidentialTools?: Prisma.SortOrderInput | Prisma.SortOrder
+  alwaysAskTools?: Prisma.SortOrder
+  oauth?: Prisma.SortOrder
+  oauthSealed?: Prisma.SortOrderInput | Prisma.SortOrder
   agent?: Prisma.AgentOrderByWithRelationInput
 }
 
@@ -296,10 +324,14 @@ export type McpServerWhereUniqueInput = Prisma.AtLeast<{
   restricted?: Prisma.BoolFilter<"McpServer"> | boolean
   fingerprints?: Prisma.JsonFilter<"McpServer">
   listing?: Prisma.JsonNullableFilter<"McpServer">
+  problems?: Prisma.JsonFilter<"McpServer">
   approval?: Prisma.JsonNullableFilter<"McpServer">
   approvalTools?: Prisma.JsonNullableFilter<"McpServer">
   mayReceiveConfidential?: Prisma.BoolFilter<"McpServer"> | boolean
   confidentialTools?: Prisma.JsonNullableFilter<"McpServer">
+  alwaysAskTools?: Prisma.StringNullableListFilter<"McpServer">
+  oauth?: Prisma.StringFilter<"McpServer"> | string
+  oauthSealed?: Prisma.StringNullableFilter<"McpServer"> | string | null
   agent?: Prisma.XOR<Prisma.AgentScalarRelationFilter, Prisma.AgentWhereInput>
 }, "agentId_name">
 
@@ -314,10 +346,14 @@ export type McpServerOrderByWithAggregationInput = {
   restricted?: Prisma.SortOrder
   fingerprints?: Prisma.SortOrder
   listing?: Prisma.SortOrderInput | Prisma.SortOrder
+  problems?: Prisma.SortOrder
   approval?: Prisma.SortOrderInput | Prisma.SortOrder
   approvalTools?: Prisma.SortOrderInput | Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
   confidentialTools?: Prisma.SortOrderInput | Prisma.SortOrder
+  alwaysAskTools?: Prisma.SortOrder
+  oauth?: Prisma.SortOrder
+  oauthSealed?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.McpServerCountOrderByAggregateInput
   _avg?: Prisma.McpServerAvgOrderByAggregateInput
   _max?: Prisma.McpServerMaxOrderByAggregateInput
@@ -339,10 +375,14 @@ export type McpServerScalarWhereWithAggregatesInput = {
   restricted?: Prisma.BoolWithAggregatesFilter<"McpServer"> | boolean
   fingerprints?: Prisma.JsonWithAggregatesFilter<"McpServer">
   listing?: Prisma.JsonNullableWithAggregatesFilter<"McpServer">
+  problems?: Prisma.JsonWithAggregatesFilter<"McpServer">
   approval?: Prisma.JsonNullableWithAggregatesFilter<"McpServer">
   approvalTools?: Prisma.JsonNullableWithAggregatesFilter<"McpServer">
   mayReceiveConfidential?: Prisma.BoolWithAggregatesFilter<"McpServer"> | boolean
   confidentialTools?: Prisma.JsonNullableWithAggregatesFilter<"McpServer">
+  alwaysAskTools?: Prisma.StringNullableListFilter<"McpServer">
+  oauth?: Prisma.StringWithAggregatesFilter<"McpServer"> | string
+  oauthSealed?: Prisma.StringNullableWithAggregatesFilter<"McpServer"> | string | null
 }
 
 export type McpServerCreateInput = {
@@ -355,10 +395,14 @@ export type McpServerCreateInput = {
   restricted?: boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerCreatealwaysAskToolsInput | string[]
+  oauth?: string
+  oauthSealed?: string | null
   agent: Prisma.AgentCreateNestedOneWithoutMcpServersInput
 }
 
@@ -373,10 +417,14 @@ export type McpServerUncheckedCreateInput = {
   restricted?: boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerCreatealwaysAskToolsInput | string[]
+  oauth?: string
+  oauthSealed?: string | null
 }
 
 export type McpServerUpdateInput = {
@@ -389,10 +437,14 @@ export type McpServerUpdateInput = {
   restricted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerUpdatealwaysAskToolsInput | string[]
+  oauth?: Prisma.StringFieldUpdateOperationsInput | string
+  oauthSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   agent?: Prisma.AgentUpdateOneRequiredWithoutMcpServersNestedInput
 }
 
@@ -407,10 +459,14 @@ export type McpServerUncheckedUpdateInput = {
   restricted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerUpdatealwaysAskToolsInput | string[]
+  oauth?: Prisma.StringFieldUpdateOperationsInput | string
+  oauthSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type McpServerCreateManyInput = {
@@ -424,10 +480,14 @@ export type McpServerCreateManyInput = {
   restricted?: boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerCreatealwaysAskToolsInput | string[]
+  oauth?: string
+  oauthSealed?: string | null
 }
 
 export type McpServerUpdateManyMutationInput = {
@@ -440,10 +500,14 @@ export type McpServerUpdateManyMutationInput = {
   restricted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerUpdatealwaysAskToolsInput | string[]
+  oauth?: Prisma.StringFieldUpdateOperationsInput | string
+  oauthSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type McpServerUncheckedUpdateManyInput = {
@@ -457,10 +521,14 @@ export type McpServerUncheckedUpdateManyInput = {
   restricted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerUpdatealwaysAskToolsInput | string[]
+  oauth?: Prisma.StringFieldUpdateOperationsInput | string
+  oauthSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type McpServerListRelationFilter = {
@@ -489,10 +557,14 @@ export type McpServerCountOrderByAggregateInput = {
   restricted?: Prisma.SortOrder
   fingerprints?: Prisma.SortOrder
   listing?: Prisma.SortOrder
+  problems?: Prisma.SortOrder
   approval?: Prisma.SortOrder
   approvalTools?: Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
   confidentialTools?: Prisma.SortOrder
+  alwaysAskTools?: Prisma.SortOrder
+  oauth?: Prisma.SortOrder
+  oauthSealed?: Prisma.SortOrder
 }
 
 export type McpServerAvgOrderByAggregateInput = {
@@ -507,6 +579,8 @@ export type McpServerMaxOrderByAggregateInput = {
   headersSealed?: Prisma.SortOrder
   restricted?: Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
+  oauth?: Prisma.SortOrder
+  oauthSealed?: Prisma.SortOrder
 }
 
 export type McpServerMinOrderByAggregateInput = {
@@ -517,6 +591,8 @@ export type McpServerMinOrderByAggregateInput = {
   headersSealed?: Prisma.SortOrder
   restricted?: Prisma.SortOrder
   mayReceiveConfidential?: Prisma.SortOrder
+  oauth?: Prisma.SortOrder
+  oauthSealed?: Prisma.SortOrder
 }
 
 export type McpServerSumOrderByAggregateInput = {
@@ -573,12 +649,21 @@ export type McpServerCreateallowedToolsInput = {
   set: string[]
 }
 
+export type McpServerCreatealwaysAskToolsInput = {
+  set: string[]
+}
+
 export type McpServerUpdateheaderNamesInput = {
   set?: string[]
   push?: string | string[]
 }
 
 export type McpServerUpdateallowedToolsInput = {
+  set?: string[]
+  push?: string | string[]
+}
+
+export type McpServerUpdatealwaysAskToolsInput = {
   set?: string[]
   push?: string | string[]
 }
@@ -593,10 +678,14 @@ export type McpServerCreateWithoutAgentInput = {
   restricted?: boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerCreatealwaysAskToolsInput | string[]
+  oauth?: string
+  oauthSealed?: string | null
 }
 
 export type McpServerUncheckedCreateWithoutAgentInput = {
@@ -609,10 +698,14 @@ export type McpServerUncheckedCreateWithoutAgentInput = {
   restricted?: boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerCreatealwaysAskToolsInput | string[]
+  oauth?: string
+  oauthSealed?: string | null
 }
 
 export type McpServerCreateOrConnectWithoutAgentInput = {
@@ -655,10 +748,14 @@ export type McpServerScalarWhereInput = {
   restricted?: Prisma.BoolFilter<"McpServer"> | boolean
   fingerprints?: Prisma.JsonFilter<"McpServer">
   listing?: Prisma.JsonNullableFilter<"McpServer">
+  problems?: Prisma.JsonFilter<"McpServer">
   approval?: Prisma.JsonNullableFilter<"McpServer">
   approvalTools?: Prisma.JsonNullableFilter<"McpServer">
   mayReceiveConfidential?: Prisma.BoolFilter<"McpServer"> | boolean
   confidentialTools?: Prisma.JsonNullableFilter<"McpServer">
+  alwaysAskTools?: Prisma.StringNullableListFilter<"McpServer">
+  oauth?: Prisma.StringFilter<"McpServer"> | string
+  oauthSealed?: Prisma.StringNullableFilter<"McpServer"> | string | null
 }
 
 export type McpServerCreateManyAgentInput = {
@@ -671,10 +768,14 @@ export type McpServerCreateManyAgentInput = {
   restricted?: boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerCreatealwaysAskToolsInput | string[]
+  oauth?: string
+  oauthSealed?: string | null
 }
 
 export type McpServerUpdateWithoutAgentInput = {
@@ -687,10 +788,14 @@ export type McpServerUpdateWithoutAgentInput = {
   restricted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerUpdatealwaysAskToolsInput | string[]
+  oauth?: Prisma.StringFieldUpdateOperationsInput | string
+  oauthSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type McpServerUncheckedUpdateWithoutAgentInput = {
@@ -703,10 +808,14 @@ export type McpServerUncheckedUpdateWithoutAgentInput = {
   restricted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerUpdatealwaysAskToolsInput | string[]
+  oauth?: Prisma.StringFieldUpdateOperationsInput | string
+  oauthSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type McpServerUncheckedUpdateManyWithoutAgentInput = {
@@ -719,10 +828,14 @@ export type McpServerUncheckedUpdateManyWithoutAgentInput = {
   restricted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fingerprints?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   listing?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  problems?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   approvalTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
   confidentialTools?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  alwaysAskTools?: Prisma.McpServerUpdatealwaysAskToolsInput | string[]
+  oauth?: Prisma.StringFieldUpdateOperationsInput | string
+  oauthSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 
@@ -738,10 +851,14 @@ export type McpServerSelect<ExtArgs extends runtime.Types.Extensions.InternalArg
   restricted?: boolean
   fingerprints?: boolean
   listing?: boolean
+  problems?: boolean
   approval?: boolean
   approvalTools?: boolean
   mayReceiveConfidential?: boolean
   confidentialTools?: boolean
+  alwaysAskTools?: boolean
+  oauth?: boolean
+  oauthSealed?: boolean
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["mcpServer"]>
 
@@ -756,10 +873,14 @@ export type McpServerSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Ext
   restricted?: boolean
   fingerprints?: boolean
   listing?: boolean
+  problems?: boolean
   approval?: boolean
   approvalTools?: boolean
   mayReceiveConfidential?: boolean
   confidentialTools?: boolean
+  alwaysAskTools?: boolean
+  oauth?: boolean
+  oauthSealed?: boolean
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["mcpServer"]>
 
@@ -774,10 +895,14 @@ export type McpServerSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Ext
   restricted?: boolean
   fingerprints?: boolean
   listing?: boolean
+  problems?: boolean
   approval?: boolean
   approvalTools?: boolean
   mayReceiveConfidential?: boolean
   confidentialTools?: boolean
+  alwaysAskTools?: boolean
+  oauth?: boolean
+  oauthSealed?: boolean
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["mcpServer"]>
 
@@ -792,13 +917,17 @@ export type McpServerSelectScalar = {
   restricted?: boolean
   fingerprints?: boolean
   listing?: boolean
+  problems?: boolean
   approval?: boolean
   approvalTools?: boolean
   mayReceiveConfidential?: boolean
   confidentialTools?: boolean
+  alwaysAskTools?: boolean
+  oauth?: boolean
+  oauthSealed?: boolean
 }
 
-export type McpServerOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"agentId" | "name" | "position" | "url" | "headersSealed" | "headerNames" | "allowedTools" | "restricted" | "fingerprints" | "listing" | "approval" | "approvalTools" | "mayReceiveConfidential" | "confidentialTools", ExtArgs["result"]["mcpServer"]>
+export type McpServerOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"agentId" | "name" | "position" | "url" | "headersSealed" | "headerNames" | "allowedTools" | "restricted" | "fingerprints" | "listing" | "problems" | "approval" | "approvalTools" | "mayReceiveConfidential" | "confidentialTools" | "alwaysAskTools" | "oauth" | "oauthSealed", ExtArgs["result"]["mcpServer"]>
 export type McpServerInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   agent?: boolean | Prisma.AgentDefaultArgs<ExtArgs>
 }
@@ -835,6 +964,10 @@ export type $McpServerPayload<ExtArgs extends runtime.Types.Extensions.InternalA
      */
     listing: runtime.JsonValue | null
     /**
+     * McpProblem[]: what of the server could not be used when it was last asked, and why.
+     */
+    problems: runtime.JsonValue
+    /**
      * ApprovalPolicy, for all of its tools, or for those that `approvalTools` names: string[], null for all.
      */
     approval: runtime.JsonValue | null
@@ -844,6 +977,18 @@ export type $McpServerPayload<ExtArgs extends runtime.Types.Extensions.InternalA
      */
     mayReceiveConfidential: boolean
     confidentialTools: runtime.JsonValue | null
+    /**
+     * The tools whose calls no standing grant covers, as the server names them.
+     */
+    alwaysAskTools: string[]
+    /**
+     * NONE; SERVER: requests carry a token that an admin obtained by OAuth.
+     */
+    oauth: string
+    /**
+     * Registration and tokens (src/tools/mcp/oauth.ts), encrypted.
+     */
+    oauthSealed: string | null
   }, ExtArgs["result"]["mcpServer"]>
   composites: {}
 }
@@ -1278,10 +1423,14 @@ export interface McpServerFieldRefs {
   readonly restricted: Prisma.FieldRef<"McpServer", 'Boolean'>
   readonly fingerprints: Prisma.FieldRef<"McpServer", 'Json'>
   readonly listing: Prisma.FieldRef<"McpServer", 'Json'>
+  readonly problems: Prisma.FieldRef<"McpServer", 'Json'>
   readonly approval: Prisma.FieldRef<"McpServer", 'Json'>
   readonly approvalTools: Prisma.FieldRef<"McpServer", 'Json'>
   readonly mayReceiveConfidential: Prisma.FieldRef<"McpServer", 'Boolean'>
   readonly confidentialTools: Prisma.FieldRef<"McpServer", 'Json'>
+  readonly alwaysAskTools: Prisma.FieldRef<"McpServer", 'String[]'>
+  readonly oauth: Prisma.FieldRef<"McpServer", 'String'>
+  readonly oauthSealed: Prisma.FieldRef<"McpServer", 'String'>
 }
     
 

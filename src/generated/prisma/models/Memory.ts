@@ -569,7 +569,7 @@ export type $MemoryPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     key: string
     value: string
     /**
-     * Marks (src/confidence/marks.ts) of the run that wrote it; none of what an admin wrote.
+     * Marks (src/confidentiality/marks.ts) of the run that wrote it; none of what an admin wrote.
      */
     places: string[]
     label: string[]

@@ -46,6 +46,7 @@ export type MessageMinAggregateOutputType = {
   runId: string | null
   runPostKey: string | null
   composite: boolean | null
+  fromPlainText: boolean | null
   idempotencyKey: string | null
   rootId: string | null
   depth: number | null
@@ -63,6 +64,7 @@ export type MessageMaxAggregateOutputType = {
   runId: string | null
   runPostKey: string | null
   composite: boolean | null
+  fromPlainText: boolean | null
   idempotencyKey: string | null
   rootId: string | null
   depth: number | null
@@ -81,6 +83,7 @@ export type MessageCountAggregateOutputType = {
   runId: number
   runPostKey: number
   composite: number
+  fromPlainText: number
   idempotencyKey: number
   rootId: number
   depth: number
@@ -114,6 +117,7 @@ export type MessageMinAggregateInputType = {
   runId?: true
   runPostKey?: true
   composite?: true
+  fromPlainText?: true
   idempotencyKey?: true
   rootId?: true
   depth?: true
@@ -131,6 +135,7 @@ export type MessageMaxAggregateInputType = {
   runId?: true
   runPostKey?: true
   composite?: true
+  fromPlainText?: true
   idempotencyKey?: true
   rootId?: true
   depth?: true
@@ -149,6 +154,7 @@ export type MessageCountAggregateInputType = {
   runId?: true
   runPostKey?: true
   composite?: true
+  fromPlainText?: true
   idempotencyKey?: true
   rootId?: true
   depth?: true
@@ -258,6 +264,7 @@ export type MessageGroupByOutputType = {
   runId: string | null
   runPostKey: string | null
   composite: boolean
+  fromPlainText: boolean
   idempotencyKey: string | null
   rootId: string
   depth: number
@@ -303,6 +310,7 @@ export type MessageWhereInput = {
   runId?: Prisma.StringNullableFilter<"Message"> | string | null
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
+  fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
@@ -326,6 +334,7 @@ export type MessageOrderByWithRelationInput = {
   runId?: Prisma.SortOrderInput | Prisma.SortOrder
   runPostKey?: Prisma.SortOrderInput | Prisma.SortOrder
   composite?: Prisma.SortOrder
+  fromPlainText?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrderInput | Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -355,6 +364,7 @@ export type MessageWhereUniqueInput = Prisma.AtLeast<{
   runId?: Prisma.StringNullableFilter<"Message"> | string | null
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
+  fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
@@ -378,6 +388,7 @@ export type MessageOrderByWithAggregationInput = {
   runId?: Prisma.SortOrderInput | Prisma.SortOrder
   runPostKey?: Prisma.SortOrderInput | Prisma.SortOrder
   composite?: Prisma.SortOrder
+  fromPlainText?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrderInput | Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -408,6 +419,7 @@ export type MessageScalarWhereWithAggregatesInput = {
   runId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   runPostKey?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   composite?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
+  fromPlainText?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
   idempotencyKey?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   rootId?: Prisma.StringWithAggregatesFilter<"Message"> | string
   depth?: Prisma.IntWithAggregatesFilter<"Message"> | number
@@ -429,6 +441,7 @@ export type MessageCreateInput = {
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -452,6 +465,7 @@ export type MessageUncheckedCreateInput = {
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -473,6 +487,7 @@ export type MessageUpdateInput = {
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -496,6 +511,7 @@ export type MessageUncheckedUpdateInput = {
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -518,6 +534,7 @@ export type MessageCreateManyInput = {
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -539,6 +556,7 @@ export type MessageUpdateManyMutationInput = {
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -561,6 +579,7 @@ export type MessageUncheckedUpdateManyInput = {
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -609,6 +628,7 @@ export type MessageCountOrderByAggregateInput = {
   runId?: Prisma.SortOrder
   runPostKey?: Prisma.SortOrder
   composite?: Prisma.SortOrder
+  fromPlainText?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -635,6 +655,7 @@ export type MessageMaxOrderByAggregateInput = {
   runId?: Prisma.SortOrder
   runPostKey?: Prisma.SortOrder
   composite?: Prisma.SortOrder
+  fromPlainText?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -652,6 +673,7 @@ export type MessageMinOrderByAggregateInput = {
   runId?: Prisma.SortOrder
   runPostKey?: Prisma.SortOrder
   composite?: Prisma.SortOrder
+  fromPlainText?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -747,6 +769,7 @@ export type MessageCreateWithoutSpaceInput = {
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -768,6 +791,7 @@ export type MessageUncheckedCreateWithoutSpaceInput = {
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -819,6 +843,7 @@ export type MessageScalarWhereInput = {
   runId?: Prisma.StringNullableFilter<"Message"> | string | null
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
+  fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
@@ -840,6 +865,7 @@ export type MessageCreateManySpaceInput = {
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -861,6 +887,7 @@ export type MessageUpdateWithoutSpaceInput = {
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -882,6 +909,7 @@ export type MessageUncheckedUpdateWithoutSpaceInput = {
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -903,6 +931,7 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -927,6 +956,7 @@ export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   runId?: boolean
   runPostKey?: boolean
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: boolean
   rootId?: boolean
   depth?: boolean
@@ -950,6 +980,7 @@ export type MessageSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   runId?: boolean
   runPostKey?: boolean
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: boolean
   rootId?: boolean
   depth?: boolean
@@ -973,6 +1004,7 @@ export type MessageSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   runId?: boolean
   runPostKey?: boolean
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: boolean
   rootId?: boolean
   depth?: boolean
@@ -996,6 +1028,7 @@ export type MessageSelectScalar = {
   runId?: boolean
   runPostKey?: boolean
   composite?: boolean
+  fromPlainText?: boolean
   idempotencyKey?: boolean
   rootId?: boolean
   depth?: boolean
@@ -1007,7 +1040,7 @@ export type MessageSelectScalar = {
   createdAt?: boolean
 }
 
-export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "runId" | "runPostKey" | "composite" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt", ExtArgs["result"]["message"]>
+export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt", ExtArgs["result"]["message"]>
 export type MessageInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
 }
@@ -1043,6 +1076,10 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      * It grows by parts, and those that are whole have been said before it is whole itself.
      */
     composite: boolean
+    /**
+     * It is closing text of an agent with SPOKEN_IF_SILENT.
+     */
+    fromPlainText: boolean
     idempotencyKey: string | null
     /**
      * The human message, plan firing or service call that began the chain of triggers, and the hops since.
@@ -1054,7 +1091,7 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     origin: runtime.JsonValue | null
     /**
-     * Marks (src/confidence/marks.ts) of an agent's message, and the humans that its run works for; empty for a human's.
+     * Marks (src/confidentiality/marks.ts) of an agent's message, and the humans that its run works for; empty for a human's.
      */
     places: string[]
     label: string[]
@@ -1498,6 +1535,7 @@ export interface MessageFieldRefs {
   readonly runId: Prisma.FieldRef<"Message", 'String'>
   readonly runPostKey: Prisma.FieldRef<"Message", 'String'>
   readonly composite: Prisma.FieldRef<"Message", 'Boolean'>
+  readonly fromPlainText: Prisma.FieldRef<"Message", 'Boolean'>
   readonly idempotencyKey: Prisma.FieldRef<"Message", 'String'>
   readonly rootId: Prisma.FieldRef<"Message", 'String'>
   readonly depth: Prisma.FieldRef<"Message", 'Int'>

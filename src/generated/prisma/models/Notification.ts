@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Notification
- * What is to be told to an agent's `notifyUrl`: of one call in the order of `position`. Deleted once it is told.
+ * Notifications of versions before 0.3, in the order of `position` for each call. Workers turn the rows into jobs.
  */
 export type NotificationModel = runtime.Types.Result.DefaultSelection<Prisma.$NotificationPayload>
 

@@ -31,6 +31,8 @@ export type OutcomeMinAggregateOutputType = {
   reason: string | null
   error: string | null
   runId: string | null
+  readingSince: Date | null
+  readAt: Date | null
 }
 
 export type OutcomeMaxAggregateOutputType = {
@@ -40,6 +42,8 @@ export type OutcomeMaxAggregateOutputType = {
   reason: string | null
   error: string | null
   runId: string | null
+  readingSince: Date | null
+  readAt: Date | null
 }
 
 export type OutcomeCountAggregateOutputType = {
@@ -49,6 +53,9 @@ export type OutcomeCountAggregateOutputType = {
   reason: number
   error: number
   runId: number
+  label: number
+  readingSince: number
+  readAt: number
   _all: number
 }
 
@@ -60,6 +67,8 @@ export type OutcomeMinAggregateInputType = {
   reason?: true
   error?: true
   runId?: true
+  readingSince?: true
+  readAt?: true
 }
 
 export type OutcomeMaxAggregateInputType = {
@@ -69,6 +78,8 @@ export type OutcomeMaxAggregateInputType = {
   reason?: true
   error?: true
   runId?: true
+  readingSince?: true
+  readAt?: true
 }
 
 export type OutcomeCountAggregateInputType = {
@@ -78,6 +89,9 @@ export type OutcomeCountAggregateInputType = {
   reason?: true
   error?: true
   runId?: true
+  label?: true
+  readingSince?: true
+  readAt?: true
   _all?: true
 }
 
@@ -160,6 +174,9 @@ export type OutcomeGroupByOutputType = {
   reason: string | null
   error: string | null
   runId: string | null
+  label: string[]
+  readingSince: Date | null
+  readAt: Date | null
   _count: OutcomeCountAggregateOutputType | null
   _min: OutcomeMinAggregateOutputType | null
   _max: OutcomeMaxAggregateOutputType | null
@@ -190,6 +207,9 @@ export type OutcomeWhereInput = {
   reason?: Prisma.StringNullableFilter<"Outcome"> | string | null
   error?: Prisma.StringNullableFilter<"Outcome"> | string | null
   runId?: Prisma.StringNullableFilter<"Outcome"> | string | null
+  label?: Prisma.StringNullableListFilter<"Outcome">
+  readingSince?: Prisma.DateTimeNullableFilter<"Outcome"> | Date | string | null
+  readAt?: Prisma.DateTimeNullableFilter<"Outcome"> | Date | string | null
 }
 
 export type OutcomeOrderByWithRelationInput = {
@@ -199,6 +219,9 @@ export type OutcomeOrderByWithRelationInput = {
   reason?: Prisma.SortOrderInput | Prisma.SortOrder
   error?: Prisma.SortOrderInput | Prisma.SortOrder
   runId?: Prisma.SortOrderInput | Prisma.SortOrder
+  label?: Prisma.SortOrder
+  readingSince?: Prisma.SortOrderInput | Prisma.SortOrder
+  readAt?: Prisma.SortOrderInput | Prisma.SortOrder
 }
 
 export type OutcomeWhereUniqueInput = Prisma.AtLeast<{
@@ -212,6 +235,9 @@ export type OutcomeWhereUniqueInput = Prisma.AtLeast<{
   reason?: Prisma.StringNullableFilter<"Outcome"> | string | null
   error?: Prisma.StringNullableFilter<"Outcome"> | string | null
   runId?: Prisma.StringNullableFilter<"Outcome"> | string | null
+  label?: Prisma.StringNullableListFilter<"Outcome">
+  readingSince?: Prisma.DateTimeNullableFilter<"Outcome"> | Date | string | null
+  readAt?: Prisma.DateTimeNullableFilter<"Outcome"> | Date | string | null
 }, "messageId_agentId">
 
 export type OutcomeOrderByWithAggregationInput = {
@@ -221,6 +247,9 @@ export type OutcomeOrderByWithAggregationInput = {
   reason?: Prisma.SortOrderInput | Prisma.SortOrder
   error?: Prisma.SortOrderInput | Prisma.SortOrder
   runId?: Prisma.SortOrderInput | Prisma.SortOrder
+  label?: Prisma.SortOrder
+  readingSince?: Prisma.SortOrderInput | Prisma.SortOrder
+  readAt?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.OutcomeCountOrderByAggregateInput
   _max?: Prisma.OutcomeMaxOrderByAggregateInput
   _min?: Prisma.OutcomeMinOrderByAggregateInput
@@ -236,6 +265,9 @@ export type OutcomeScalarWhereWithAggregatesInput = {
   reason?: Prisma.StringNullableWithAggregatesFilter<"Outcome"> | string | null
   error?: Prisma.StringNullableWithAggregatesFilter<"Outcome"> | string | null
   runId?: Prisma.StringNullableWithAggregatesFilter<"Outcome"> | string | null
+  label?: Prisma.StringNullableListFilter<"Outcome">
+  readingSince?: Prisma.DateTimeNullableWithAggregatesFilter<"Outcome"> | Date | string | null
+  readAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Outcome"> | Date | string | null
 }
 
 export type OutcomeCreateInput = {
@@ -245,6 +277,9 @@ export type OutcomeCreateInput = {
   reason?: string | null
   error?: string | null
   runId?: string | null
+  label?: Prisma.OutcomeCreatelabelInput | string[]
+  readingSince?: Date | string | null
+  readAt?: Date | string | null
 }
 
 export type OutcomeUncheckedCreateInput = {
@@ -254,6 +289,9 @@ export type OutcomeUncheckedCreateInput = {
   reason?: string | null
   error?: string | null
   runId?: string | null
+  label?: Prisma.OutcomeCreatelabelInput | string[]
+  readingSince?: Date | string | null
+  readAt?: Date | string | null
 }
 
 export type OutcomeUpdateInput = {
@@ -263,6 +301,9 @@ export type OutcomeUpdateInput = {
   reason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  label?: Prisma.OutcomeUpdatelabelInput | string[]
+  readingSince?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  readAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
 export type OutcomeUncheckedUpdateInput = {
@@ -272,6 +313,9 @@ export type OutcomeUncheckedUpdateInput = {
   reason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  label?: Prisma.OutcomeUpdatelabelInput | string[]
+  readingSince?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  readAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
 export type OutcomeCreateManyInput = {
@@ -281,6 +325,9 @@ export type OutcomeCreateManyInput = {
   reason?: string | null
   error?: string | null
   runId?: string | null
+  label?: Prisma.OutcomeCreatelabelInput | string[]
+  readingSince?: Date | string | null
+  readAt?: Date | string | null
 }
 
 export type OutcomeUpdateManyMutationInput = {
@@ -290,6 +337,9 @@ export type OutcomeUpdateManyMutationInput = {
   reason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  label?: Prisma.OutcomeUpdatelabelInput | string[]
+  readingSince?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  readAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
 export type OutcomeUncheckedUpdateManyInput = {
@@ -299,6 +349,9 @@ export type OutcomeUncheckedUpdateManyInput = {
   reason?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  label?: Prisma.OutcomeUpdatelabelInput | string[]
+  readingSince?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  readAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
 }
 
 export type OutcomeMessageIdAgentIdCompoundUniqueInput = {
@@ -313,6 +366,9 @@ export type OutcomeCountOrderByAggregateInput = {
   reason?: Prisma.SortOrder
   error?: Prisma.SortOrder
   runId?: Prisma.SortOrder
+  label?: Prisma.SortOrder
+  readingSince?: Prisma.SortOrder
+  readAt?: Prisma.SortOrder
 }
 
 export type OutcomeMaxOrderByAggregateInput = {
@@ -322,6 +378,8 @@ export type OutcomeMaxOrderByAggregateInput = {
   reason?: Prisma.SortOrder
   error?: Prisma.SortOrder
   runId?: Prisma.SortOrder
+  readingSince?: Prisma.SortOrder
+  readAt?: Prisma.SortOrder
 }
 
 export type OutcomeMinOrderByAggregateInput = {
@@ -331,10 +389,21 @@ export type OutcomeMinOrderByAggregateInput = {
   reason?: Prisma.SortOrder
   error?: Prisma.SortOrder
   runId?: Prisma.SortOrder
+  readingSince?: Prisma.SortOrder
+  readAt?: Prisma.SortOrder
+}
+
+export type OutcomeCreatelabelInput = {
+  set: string[]
 }
 
 export type EnumOutcomeKindFieldUpdateOperationsInput = {
   set?: $Enums.OutcomeKind
+}
+
+export type OutcomeUpdatelabelInput = {
+  set?: string[]
+  push?: string | string[]
 }
 
 
@@ -346,6 +415,9 @@ export type OutcomeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   reason?: boolean
   error?: boolean
   runId?: boolean
+  label?: boolean
+  readingSince?: boolean
+  readAt?: boolean
 }, ExtArgs["result"]["outcome"]>
 
 export type OutcomeSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -355,6 +427,9 @@ export type OutcomeSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   reason?: boolean
   error?: boolean
   runId?: boolean
+  label?: boolean
+  readingSince?: boolean
+  readAt?: boolean
 }, ExtArgs["result"]["outcome"]>
 
 export type OutcomeSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -364,6 +439,9 @@ export type OutcomeSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   reason?: boolean
   error?: boolean
   runId?: boolean
+  label?: boolean
+  readingSince?: boolean
+  readAt?: boolean
 }, ExtArgs["result"]["outcome"]>
 
 export type OutcomeSelectScalar = {
@@ -373,9 +451,12 @@ export type OutcomeSelectScalar = {
   reason?: boolean
   error?: boolean
   runId?: boolean
+  label?: boolean
+  readingSince?: boolean
+  readAt?: boolean
 }
 
-export type OutcomeOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"messageId" | "agentId" | "kind" | "reason" | "error" | "runId", ExtArgs["result"]["outcome"]>
+export type OutcomeOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"messageId" | "agentId" | "kind" | "reason" | "error" | "runId" | "label" | "readingSince" | "readAt", ExtArgs["result"]["outcome"]>
 
 export type $OutcomePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Outcome"
@@ -390,6 +471,12 @@ export type $OutcomePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     error: string | null
     runId: string | null
+    /**
+     * For a think cycle that skipped and left no run: the marks of its reason, when it began and when it ended.
+     */
+    label: string[]
+    readingSince: Date | null
+    readAt: Date | null
   }, ExtArgs["result"]["outcome"]>
   composites: {}
 }
@@ -819,6 +906,9 @@ export interface OutcomeFieldRefs {
   readonly reason: Prisma.FieldRef<"Outcome", 'String'>
   readonly error: Prisma.FieldRef<"Outcome", 'String'>
   readonly runId: Prisma.FieldRef<"Outcome", 'String'>
+  readonly label: Prisma.FieldRef<"Outcome", 'String[]'>
+  readonly readingSince: Prisma.FieldRef<"Outcome", 'DateTime'>
+  readonly readAt: Prisma.FieldRef<"Outcome", 'DateTime'>
 }
     
 

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Run
- * One wake-up of an agent. `status` has one writer, src/runs/lifecycle.ts; every write of an executing run names its `attempt`.
+ * One wake-up of an agent. `status` has one writer, src/flows/lifecycle.ts; every write of an executing run names its `attempt`.
  */
 export type RunModel = runtime.Types.Result.DefaultSelection<Prisma.$RunPayload>
 
@@ -90,6 +90,7 @@ export type RunMinAggregateOutputType = {
   usageModel: string | null
   summary: string | null
   error: string | null
+  fault: string | null
   stopReason: $Enums.RunStopReason | null
   stoppedById: string | null
   retryOfId: string | null
@@ -138,6 +139,7 @@ export type RunMaxAggregateOutputType = {
   usageModel: string | null
   summary: string | null
   error: string | null
+  fault: string | null
   stopReason: $Enums.RunStopReason | null
   stoppedById: string | null
   retryOfId: string | null
@@ -187,6 +189,7 @@ export type RunCountAggregateOutputType = {
   usageModel: number
   summary: number
   error: number
+  fault: number
   stopReason: number
   stoppedById: number
   retryOfId: number
@@ -277,6 +280,7 @@ export type RunMinAggregateInputType = {
   usageModel?: true
   summary?: true
   error?: true
+  fault?: true
   stopReason?: true
   stoppedById?: true
   retryOfId?: true
@@ -325,6 +329,7 @@ export type RunMaxAggregateInputType = {
   usageModel?: true
   summary?: true
   error?: true
+  fault?: true
   stopReason?: true
   stoppedById?: true
   retryOfId?: true
@@ -374,6 +379,7 @@ export type RunCountAggregateInputType = {
   usageModel?: true
   summary?: true
   error?: true
+  fault?: true
   stopReason?: true
   stoppedById?: true
   retryOfId?: true
@@ -516,6 +522,7 @@ export type RunGroupByOutputType = {
   usageModel: string | null
   summary: string | null
   error: string | null
+  fault: string | null
   stopReason: $Enums.RunStopReason | null
   stoppedById: string | null
   retryOfId: string | null
@@ -594,6 +601,7 @@ export type RunWhereInput = {
   usageModel?: Prisma.StringNullableFilter<"Run"> | string | null
   summary?: Prisma.StringNullableFilter<"Run"> | string | null
   error?: Prisma.StringNullableFilter<"Run"> | string | null
+  fault?: Prisma.StringNullableFilter<"Run"> | string | null
   stopReason?: Prisma.EnumRunStopReasonNullableFilter<"Run"> | $Enums.RunStopReason | null
   stoppedById?: Prisma.StringNullableFilter<"Run"> | string | null
   retryOfId?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -650,6 +658,7 @@ export type RunOrderByWithRelationInput = {
   usageModel?: Prisma.SortOrderInput | Prisma.SortOrder
   summary?: Prisma.SortOrderInput | Prisma.SortOrder
   error?: Prisma.SortOrderInput | Prisma.SortOrder
+  fault?: Prisma.SortOrderInput | Prisma.SortOrder
   stopReason?: Prisma.SortOrderInput | Prisma.SortOrder
   stoppedById?: Prisma.SortOrderInput | Prisma.SortOrder
   retryOfId?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -710,6 +719,7 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   usageModel?: Prisma.StringNullableFilter<"Run"> | string | null
   summary?: Prisma.StringNullableFilter<"Run"> | string | null
   error?: Prisma.StringNullableFilter<"Run"> | string | null
+  fault?: Prisma.StringNullableFilter<"Run"> | string | null
   stopReason?: Prisma.EnumRunStopReasonNullableFilter<"Run"> | $Enums.RunStopReason | null
   stoppedById?: Prisma.StringNullableFilter<"Run"> | string | null
   depth?: Prisma.IntFilter<"Run"> | number
@@ -765,6 +775,7 @@ export type RunOrderByWithAggregationInput = {
   usageModel?: Prisma.SortOrderInput | Prisma.SortOrder
   summary?: Prisma.SortOrderInput | Prisma.SortOrder
   error?: Prisma.SortOrderInput | Prisma.SortOrder
+  fault?: Prisma.SortOrderInput | Prisma.SortOrder
   stopReason?: Prisma.SortOrderInput | Prisma.SortOrder
   stoppedById?: Prisma.SortOrderInput | Prisma.SortOrder
   retryOfId?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -828,6 +839,7 @@ export type RunScalarWhereWithAggregatesInput = {
   usageModel?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   summary?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   error?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
+  fault?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   stopReason?: Prisma.EnumRunStopReasonNullableWithAggregatesFilter<"Run"> | $Enums.RunStopReason | null
   stoppedById?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   retryOfId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
@@ -883,6 +895,7 @@ export type RunCreateInput = {
   usageModel?: string | null
   summary?: string | null
   error?: string | null
+  fault?: string | null
   stopReason?: $Enums.RunStopReason | null
   stoppedById?: string | null
   retryOfId?: string | null
@@ -939,6 +952,7 @@ export type RunUncheckedCreateInput = {
   usageModel?: string | null
   summary?: string | null
   error?: string | null
+  fault?: string | null
   stopReason?: $Enums.RunStopReason | null
   stoppedById?: string | null
   retryOfId?: string | null
@@ -995,6 +1009,7 @@ export type RunUpdateInput = {
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   stopReason?: Prisma.NullableEnumRunStopReasonFieldUpdateOperationsInput | $Enums.RunStopReason | null
   stoppedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   retryOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1051,6 +1066,7 @@ export type RunUncheckedUpdateInput = {
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   stopReason?: Prisma.NullableEnumRunStopReasonFieldUpdateOperationsInput | $Enums.RunStopReason | null
   stoppedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   retryOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1107,6 +1123,7 @@ export type RunCreateManyInput = {
   usageModel?: string | null
   summary?: string | null
   error?: string | null
+  fault?: string | null
   stopReason?: $Enums.RunStopReason | null
   stoppedById?: string | null
   retryOfId?: string | null
@@ -1162,6 +1179,7 @@ export type RunUpdateManyMutationInput = {
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   stopReason?: Prisma.NullableEnumRunStopReasonFieldUpdateOperationsInput | $Enums.RunStopReason | null
   stoppedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   retryOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1217,6 +1235,7 @@ export type RunUncheckedUpdateManyInput = {
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   stopReason?: Prisma.NullableEnumRunStopReasonFieldUpdateOperationsInput | $Enums.RunStopReason | null
   stoppedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   retryOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1272,6 +1291,7 @@ export type RunCountOrderByAggregateInput = {
   usageModel?: Prisma.SortOrder
   summary?: Prisma.SortOrder
   error?: Prisma.SortOrder
+  fault?: Prisma.SortOrder
   stopReason?: Prisma.SortOrder
   stoppedById?: Prisma.SortOrder
   retryOfId?: Prisma.SortOrder
@@ -1343,6 +1363,7 @@ export type RunMaxOrderByAggregateInput = {
   usageModel?: Prisma.SortOrder
   summary?: Prisma.SortOrder
   error?: Prisma.SortOrder
+  fault?: Prisma.SortOrder
   stopReason?: Prisma.SortOrder
   stoppedById?: Prisma.SortOrder
   retryOfId?: Prisma.SortOrder
@@ -1391,6 +1412,7 @@ export type RunMinOrderByAggregateInput = {
   usageModel?: Prisma.SortOrder
   summary?: Prisma.SortOrder
   error?: Prisma.SortOrder
+  fault?: Prisma.SortOrder
   stopReason?: Prisma.SortOrder
   stoppedById?: Prisma.SortOrder
   retryOfId?: Prisma.SortOrder
@@ -1540,6 +1562,7 @@ export type RunCreateWithoutStepsInput = {
   usageModel?: string | null
   summary?: string | null
   error?: string | null
+  fault?: string | null
   stopReason?: $Enums.RunStopReason | null
   stoppedById?: string | null
   retryOfId?: string | null
@@ -1595,6 +1618,7 @@ export type RunUncheckedCreateWithoutStepsInput = {
   usageModel?: string | null
   summary?: string | null
   error?: string | null
+  fault?: string | null
   stopReason?: $Enums.RunStopReason | null
   stoppedById?: string | null
   retryOfId?: string | null
@@ -1666,6 +1690,7 @@ export type RunUpdateWithoutStepsInput = {
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   stopReason?: Prisma.NullableEnumRunStopReasonFieldUpdateOperationsInput | $Enums.RunStopReason | null
   stoppedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   retryOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1721,6 +1746,7 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   stopReason?: Prisma.NullableEnumRunStopReasonFieldUpdateOperationsInput | $Enums.RunStopReason | null
   stoppedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   retryOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1807,6 +1833,7 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   usageModel?: boolean
   summary?: boolean
   error?: boolean
+  fault?: boolean
   stopReason?: boolean
   stoppedById?: boolean
   retryOfId?: boolean
@@ -1864,6 +1891,7 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   usageModel?: boolean
   summary?: boolean
   error?: boolean
+  fault?: boolean
   stopReason?: boolean
   stoppedById?: boolean
   retryOfId?: boolean
@@ -1919,6 +1947,7 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   usageModel?: boolean
   summary?: boolean
   error?: boolean
+  fault?: boolean
   stopReason?: boolean
   stoppedById?: boolean
   retryOfId?: boolean
@@ -1974,6 +2003,7 @@ export type RunSelectScalar = {
   usageModel?: boolean
   summary?: boolean
   error?: boolean
+  fault?: boolean
   stopReason?: boolean
   stoppedById?: boolean
   retryOfId?: boolean
@@ -1998,7 +2028,7 @@ export type RunSelectScalar = {
   finishedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "summary" | "error" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   steps?: boolean | Prisma.Run$stepsArgs<ExtArgs>
   _count?: boolean | Prisma.RunCountOutputTypeDefaultArgs<ExtArgs>
@@ -2079,6 +2109,10 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     summary: string | null
     error: string | null
     /**
+     * ModelFault, if the model's provider failed: members see this instead of the error.
+     */
+    fault: string | null
+    /**
      * Why it is over.
      */
     stopReason: $Enums.RunStopReason | null
@@ -2126,7 +2160,7 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      */
     timeLeftMs: number | null
     /**
-     * Marks (src/confidence/marks.ts) of all that it was shown so far, and the humans that it works for: none for an admin's plan and a service.
+     * Marks (src/confidentiality/marks.ts) of all that it was shown so far, and the humans that it works for: none for an admin's plan and a service.
      */
     places: string[]
     label: string[]
@@ -2596,6 +2630,7 @@ export interface RunFieldRefs {
   readonly usageModel: Prisma.FieldRef<"Run", 'String'>
   readonly summary: Prisma.FieldRef<"Run", 'String'>
   readonly error: Prisma.FieldRef<"Run", 'String'>
+  readonly fault: Prisma.FieldRef<"Run", 'String'>
   readonly stopReason: Prisma.FieldRef<"Run", 'RunStopReason'>
   readonly stoppedById: Prisma.FieldRef<"Run", 'String'>
   readonly retryOfId: Prisma.FieldRef<"Run", 'String'>

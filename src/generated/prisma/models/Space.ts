@@ -50,6 +50,7 @@ export type SpaceMinAggregateOutputType = {
   firstSeq: number | null
   version: number | null
   confidential: boolean | null
+  mentionNarrows: boolean | null
   createdAt: Date | null
   creatorId: string | null
   deletedAt: Date | null
@@ -67,6 +68,7 @@ export type SpaceMaxAggregateOutputType = {
   firstSeq: number | null
   version: number | null
   confidential: boolean | null
+  mentionNarrows: boolean | null
   createdAt: Date | null
   creatorId: string | null
   deletedAt: Date | null
@@ -85,6 +87,7 @@ export type SpaceCountAggregateOutputType = {
   firstSeq: number
   version: number
   confidential: number
+  mentionNarrows: number
   createdAt: number
   creatorId: number
   deletedAt: number
@@ -116,6 +119,7 @@ export type SpaceMinAggregateInputType = {
   firstSeq?: true
   version?: true
   confidential?: true
+  mentionNarrows?: true
   createdAt?: true
   creatorId?: true
   deletedAt?: true
@@ -133,6 +137,7 @@ export type SpaceMaxAggregateInputType = {
   firstSeq?: true
   version?: true
   confidential?: true
+  mentionNarrows?: true
   createdAt?: true
   creatorId?: true
   deletedAt?: true
@@ -151,6 +156,7 @@ export type SpaceCountAggregateInputType = {
   firstSeq?: true
   version?: true
   confidential?: true
+  mentionNarrows?: true
   createdAt?: true
   creatorId?: true
   deletedAt?: true
@@ -256,6 +262,7 @@ export type SpaceGroupByOutputType = {
   firstSeq: number
   version: number
   confidential: boolean
+  mentionNarrows: boolean
   createdAt: Date
   creatorId: string | null
   deletedAt: Date | null
@@ -297,6 +304,7 @@ export type SpaceWhereInput = {
   firstSeq?: Prisma.IntFilter<"Space"> | number
   version?: Prisma.IntFilter<"Space"> | number
   confidential?: Prisma.BoolFilter<"Space"> | boolean
+  mentionNarrows?: Prisma.BoolFilter<"Space"> | boolean
   createdAt?: Prisma.DateTimeFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Space"> | Date | string | null
@@ -318,6 +326,7 @@ export type SpaceOrderByWithRelationInput = {
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
   confidential?: Prisma.SortOrder
+  mentionNarrows?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrderInput | Prisma.SortOrder
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -342,6 +351,7 @@ export type SpaceWhereUniqueInput = Prisma.AtLeast<{
   firstSeq?: Prisma.IntFilter<"Space"> | number
   version?: Prisma.IntFilter<"Space"> | number
   confidential?: Prisma.BoolFilter<"Space"> | boolean
+  mentionNarrows?: Prisma.BoolFilter<"Space"> | boolean
   createdAt?: Prisma.DateTimeFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Space"> | Date | string | null
@@ -363,6 +373,7 @@ export type SpaceOrderByWithAggregationInput = {
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
   confidential?: Prisma.SortOrder
+  mentionNarrows?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrderInput | Prisma.SortOrder
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -389,6 +400,7 @@ export type SpaceScalarWhereWithAggregatesInput = {
   firstSeq?: Prisma.IntWithAggregatesFilter<"Space"> | number
   version?: Prisma.IntWithAggregatesFilter<"Space"> | number
   confidential?: Prisma.BoolWithAggregatesFilter<"Space"> | boolean
+  mentionNarrows?: Prisma.BoolWithAggregatesFilter<"Space"> | boolean
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableWithAggregatesFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Space"> | Date | string | null
@@ -407,6 +419,7 @@ export type SpaceCreateInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -428,6 +441,7 @@ export type SpaceUncheckedCreateInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -449,6 +463,7 @@ export type SpaceUpdateInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -470,6 +485,7 @@ export type SpaceUncheckedUpdateInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -491,6 +507,7 @@ export type SpaceCreateManyInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -509,6 +526,7 @@ export type SpaceUpdateManyMutationInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -527,6 +545,7 @@ export type SpaceUncheckedUpdateManyInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -545,6 +564,7 @@ export type SpaceCountOrderByAggregateInput = {
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
   confidential?: Prisma.SortOrder
+  mentionNarrows?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
@@ -568,6 +588,7 @@ export type SpaceMaxOrderByAggregateInput = {
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
   confidential?: Prisma.SortOrder
+  mentionNarrows?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
@@ -585,6 +606,7 @@ export type SpaceMinOrderByAggregateInput = {
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
   confidential?: Prisma.SortOrder
+  mentionNarrows?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
@@ -660,6 +682,7 @@ export type SpaceCreateWithoutMembershipsInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -680,6 +703,7 @@ export type SpaceUncheckedCreateWithoutMembershipsInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -716,6 +740,7 @@ export type SpaceUpdateWithoutMembershipsInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -736,6 +761,7 @@ export type SpaceUncheckedUpdateWithoutMembershipsInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -756,6 +782,7 @@ export type SpaceCreateWithoutFormerMembersInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -776,6 +803,7 @@ export type SpaceUncheckedCreateWithoutFormerMembersInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -812,6 +840,7 @@ export type SpaceUpdateWithoutFormerMembersInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -832,6 +861,7 @@ export type SpaceUncheckedUpdateWithoutFormerMembersInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -852,6 +882,7 @@ export type SpaceCreateWithoutMessagesInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -872,6 +903,7 @@ export type SpaceUncheckedCreateWithoutMessagesInput = {
   firstSeq?: number
   version?: number
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
@@ -908,6 +940,7 @@ export type SpaceUpdateWithoutMessagesInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -928,6 +961,7 @@ export type SpaceUncheckedUpdateWithoutMessagesInput = {
   firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
   version?: Prisma.IntFieldUpdateOperationsInput | number
   confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -997,6 +1031,7 @@ export type SpaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   firstSeq?: boolean
   version?: boolean
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
@@ -1019,6 +1054,7 @@ export type SpaceSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   firstSeq?: boolean
   version?: boolean
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
@@ -1037,6 +1073,7 @@ export type SpaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   firstSeq?: boolean
   version?: boolean
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
@@ -1055,12 +1092,13 @@ export type SpaceSelectScalar = {
   firstSeq?: boolean
   version?: boolean
   confidential?: boolean
+  mentionNarrows?: boolean
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
 }
 
-export type SpaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "name" | "description" | "routing" | "adminAgentId" | "lastSeq" | "lastPickedId" | "lastPickedJoinedAt" | "budget" | "firstSeq" | "version" | "confidential" | "createdAt" | "creatorId" | "deletedAt", ExtArgs["result"]["space"]>
+export type SpaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "name" | "description" | "routing" | "adminAgentId" | "lastSeq" | "lastPickedId" | "lastPickedJoinedAt" | "budget" | "firstSeq" | "version" | "confidential" | "mentionNarrows" | "createdAt" | "creatorId" | "deletedAt", ExtArgs["result"]["space"]>
 export type SpaceInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
@@ -1105,6 +1143,10 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      * What is said here is carried only to where every human who hears it belongs here too.
      */
     confidential: boolean
+    /**
+     * BROADCAST: a message that mentions an agent wakes only that agent.
+     */
+    mentionNarrows: boolean
     createdAt: Date
     /**
      * The human who created it; null where an admin did.
@@ -1552,6 +1594,7 @@ export interface SpaceFieldRefs {
   readonly firstSeq: Prisma.FieldRef<"Space", 'Int'>
   readonly version: Prisma.FieldRef<"Space", 'Int'>
   readonly confidential: Prisma.FieldRef<"Space", 'Boolean'>
+  readonly mentionNarrows: Prisma.FieldRef<"Space", 'Boolean'>
   readonly createdAt: Prisma.FieldRef<"Space", 'DateTime'>
   readonly creatorId: Prisma.FieldRef<"Space", 'String'>
   readonly deletedAt: Prisma.FieldRef<"Space", 'DateTime'>

@@ -64,6 +64,7 @@ export type ToolCallMinAggregateOutputType = {
   answeredByService: string | null
   carryAt: Date | null
   carryAttempt: number | null
+  grantId: string | null
 }
 
 export type ToolCallMaxAggregateOutputType = {
@@ -92,6 +93,7 @@ export type ToolCallMaxAggregateOutputType = {
   answeredByService: string | null
   carryAt: Date | null
   carryAttempt: number | null
+  grantId: string | null
 }
 
 export type ToolCallCountAggregateOutputType = {
@@ -106,6 +108,7 @@ export type ToolCallCountAggregateOutputType = {
   input: number
   output: number
   outputKeyOrders: number
+  files: number
   error: number
   messageId: number
   spaceId: number
@@ -129,6 +132,7 @@ export type ToolCallCountAggregateOutputType = {
   answeredByService: number
   carryAt: number
   carryAttempt: number
+  grantId: number
   _all: number
 }
 
@@ -171,6 +175,7 @@ export type ToolCallMinAggregateInputType = {
   answeredByService?: true
   carryAt?: true
   carryAttempt?: true
+  grantId?: true
 }
 
 export type ToolCallMaxAggregateInputType = {
@@ -199,6 +204,7 @@ export type ToolCallMaxAggregateInputType = {
   answeredByService?: true
   carryAt?: true
   carryAttempt?: true
+  grantId?: true
 }
 
 export type ToolCallCountAggregateInputType = {
@@ -213,6 +219,7 @@ export type ToolCallCountAggregateInputType = {
   input?: true
   output?: true
   outputKeyOrders?: true
+  files?: true
   error?: true
   messageId?: true
   spaceId?: true
@@ -236,6 +243,7 @@ export type ToolCallCountAggregateInputType = {
   answeredByService?: true
   carryAt?: true
   carryAttempt?: true
+  grantId?: true
   _all?: true
 }
 
@@ -337,6 +345,7 @@ export type ToolCallGroupByOutputType = {
   input: runtime.JsonValue | null
   output: runtime.JsonValue | null
   outputKeyOrders: runtime.JsonValue | null
+  files: runtime.JsonValue | null
   error: string | null
   messageId: string | null
   spaceId: string | null
@@ -360,6 +369,7 @@ export type ToolCallGroupByOutputType = {
   answeredByService: string | null
   carryAt: Date | null
   carryAttempt: number
+  grantId: string | null
   _count: ToolCallCountAggregateOutputType | null
   _avg: ToolCallAvgAggregateOutputType | null
   _sum: ToolCallSumAggregateOutputType | null
@@ -397,6 +407,7 @@ export type ToolCallWhereInput = {
   input?: Prisma.JsonNullableFilter<"ToolCall">
   output?: Prisma.JsonNullableFilter<"ToolCall">
   outputKeyOrders?: Prisma.JsonNullableFilter<"ToolCall">
+  files?: Prisma.JsonNullableFilter<"ToolCall">
   error?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   messageId?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   spaceId?: Prisma.StringNullableFilter<"ToolCall"> | string | null
@@ -420,6 +431,7 @@ export type ToolCallWhereInput = {
   answeredByService?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   carryAt?: Prisma.DateTimeNullableFilter<"ToolCall"> | Date | string | null
   carryAttempt?: Prisma.IntFilter<"ToolCall"> | number
+  grantId?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   decisions?: Prisma.DecisionListRelationFilter
 }
 
@@ -435,6 +447,7 @@ export type ToolCallOrderByWithRelationInput = {
   input?: Prisma.SortOrderInput | Prisma.SortOrder
   output?: Prisma.SortOrderInput | Prisma.SortOrder
   outputKeyOrders?: Prisma.SortOrderInput | Prisma.SortOrder
+  files?: Prisma.SortOrderInput | Prisma.SortOrder
   error?: Prisma.SortOrderInput | Prisma.SortOrder
   messageId?: Prisma.SortOrderInput | Prisma.SortOrder
   spaceId?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -458,6 +471,7 @@ export type ToolCallOrderByWithRelationInput = {
   answeredByService?: Prisma.SortOrderInput | Prisma.SortOrder
   carryAt?: Prisma.SortOrderInput | Prisma.SortOrder
   carryAttempt?: Prisma.SortOrder
+  grantId?: Prisma.SortOrderInput | Prisma.SortOrder
   decisions?: Prisma.DecisionOrderByRelationAggregateInput
 }
 
@@ -477,6 +491,7 @@ export type ToolCallWhereUniqueInput = Prisma.AtLeast<{
   input?: Prisma.JsonNullableFilter<"ToolCall">
   output?: Prisma.JsonNullableFilter<"ToolCall">
   outputKeyOrders?: Prisma.JsonNullableFilter<"ToolCall">
+  files?: Prisma.JsonNullableFilter<"ToolCall">
   error?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   messageId?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   spaceId?: Prisma.StringNullableFilter<"ToolCall"> | string | null
@@ -500,6 +515,7 @@ export type ToolCallWhereUniqueInput = Prisma.AtLeast<{
   answeredByService?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   carryAt?: Prisma.DateTimeNullableFilter<"ToolCall"> | Date | string | null
   carryAttempt?: Prisma.IntFilter<"ToolCall"> | number
+  grantId?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   decisions?: Prisma.DecisionListRelationFilter
 }, "id" | "runId_stepIndex_modelCallId">
 
@@ -515,6 +531,7 @@ export type ToolCallOrderByWithAggregationInput = {
   input?: Prisma.SortOrderInput | Prisma.SortOrder
   output?: Prisma.SortOrderInput | Prisma.SortOrder
   outputKeyOrders?: Prisma.SortOrderInput | Prisma.SortOrder
+  files?: Prisma.SortOrderInput | Prisma.SortOrder
   error?: Prisma.SortOrderInput | Prisma.SortOrder
   messageId?: Prisma.SortOrderInput | Prisma.SortOrder
   spaceId?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -538,6 +555,7 @@ export type ToolCallOrderByWithAggregationInput = {
   answeredByService?: Prisma.SortOrderInput | Prisma.SortOrder
   carryAt?: Prisma.SortOrderInput | Prisma.SortOrder
   carryAttempt?: Prisma.SortOrder
+  grantId?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.ToolCallCountOrderByAggregateInput
   _avg?: Prisma.ToolCallAvgOrderByAggregateInput
   _max?: Prisma.ToolCallMaxOrderByAggregateInput
@@ -560,6 +578,7 @@ export type ToolCallScalarWhereWithAggregatesInput = {
   input?: Prisma.JsonNullableWithAggregatesFilter<"ToolCall">
   output?: Prisma.JsonNullableWithAggregatesFilter<"ToolCall">
   outputKeyOrders?: Prisma.JsonNullableWithAggregatesFilter<"ToolCall">
+  files?: Prisma.JsonNullableWithAggregatesFilter<"ToolCall">
   error?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
   messageId?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
   spaceId?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
@@ -583,6 +602,7 @@ export type ToolCallScalarWhereWithAggregatesInput = {
   answeredByService?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
   carryAt?: Prisma.DateTimeNullableWithAggregatesFilter<"ToolCall"> | Date | string | null
   carryAttempt?: Prisma.IntWithAggregatesFilter<"ToolCall"> | number
+  grantId?: Prisma.StringNullableWithAggregatesFilter<"ToolCall"> | string | null
 }
 
 export type ToolCallCreateInput = {
@@ -597,6 +617,7 @@ export type ToolCallCreateInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: string | null
   messageId?: string | null
   spaceId?: string | null
@@ -620,6 +641,7 @@ export type ToolCallCreateInput = {
   answeredByService?: string | null
   carryAt?: Date | string | null
   carryAttempt?: number
+  grantId?: string | null
   decisions?: Prisma.DecisionCreateNestedManyWithoutToolCallInput
 }
 
@@ -635,6 +657,7 @@ export type ToolCallUncheckedCreateInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: string | null
   messageId?: string | null
   spaceId?: string | null
@@ -658,6 +681,7 @@ export type ToolCallUncheckedCreateInput = {
   answeredByService?: string | null
   carryAt?: Date | string | null
   carryAttempt?: number
+  grantId?: string | null
   decisions?: Prisma.DecisionUncheckedCreateNestedManyWithoutToolCallInput
 }
 
@@ -673,6 +697,7 @@ export type ToolCallUpdateInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -696,6 +721,7 @@ export type ToolCallUpdateInput = {
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
+  grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   decisions?: Prisma.DecisionUpdateManyWithoutToolCallNestedInput
 }
 
@@ -711,6 +737,7 @@ export type ToolCallUncheckedUpdateInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -734,6 +761,7 @@ export type ToolCallUncheckedUpdateInput = {
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
+  grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   decisions?: Prisma.DecisionUncheckedUpdateManyWithoutToolCallNestedInput
 }
 
@@ -749,6 +777,7 @@ export type ToolCallCreateManyInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: string | null
   messageId?: string | null
   spaceId?: string | null
@@ -772,6 +801,7 @@ export type ToolCallCreateManyInput = {
   answeredByService?: string | null
   carryAt?: Date | string | null
   carryAttempt?: number
+  grantId?: string | null
 }
 
 export type ToolCallUpdateManyMutationInput = {
@@ -786,6 +816,7 @@ export type ToolCallUpdateManyMutationInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -809,6 +840,7 @@ export type ToolCallUpdateManyMutationInput = {
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
+  grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type ToolCallUncheckedUpdateManyInput = {
@@ -823,6 +855,7 @@ export type ToolCallUncheckedUpdateManyInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -846,6 +879,7 @@ export type ToolCallUncheckedUpdateManyInput = {
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
+  grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type ToolCallRunIdStepIndexModelCallIdCompoundUniqueInput = {
@@ -866,6 +900,7 @@ export type ToolCallCountOrderByAggregateInput = {
   input?: Prisma.SortOrder
   output?: Prisma.SortOrder
   outputKeyOrders?: Prisma.SortOrder
+  files?: Prisma.SortOrder
   error?: Prisma.SortOrder
   messageId?: Prisma.SortOrder
   spaceId?: Prisma.SortOrder
@@ -889,6 +924,7 @@ export type ToolCallCountOrderByAggregateInput = {
   answeredByService?: Prisma.SortOrder
   carryAt?: Prisma.SortOrder
   carryAttempt?: Prisma.SortOrder
+  grantId?: Prisma.SortOrder
 }
 
 export type ToolCallAvgOrderByAggregateInput = {
@@ -923,6 +959,7 @@ export type ToolCallMaxOrderByAggregateInput = {
   answeredByService?: Prisma.SortOrder
   carryAt?: Prisma.SortOrder
   carryAttempt?: Prisma.SortOrder
+  grantId?: Prisma.SortOrder
 }
 
 export type ToolCallMinOrderByAggregateInput = {
@@ -951,6 +988,7 @@ export type ToolCallMinOrderByAggregateInput = {
   answeredByService?: Prisma.SortOrder
   carryAt?: Prisma.SortOrder
   carryAttempt?: Prisma.SortOrder
+  grantId?: Prisma.SortOrder
 }
 
 export type ToolCallSumOrderByAggregateInput = {
@@ -1038,6 +1076,7 @@ export type ToolCallCreateWithoutDecisionsInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: string | null
   messageId?: string | null
   spaceId?: string | null
@@ -1061,6 +1100,7 @@ export type ToolCallCreateWithoutDecisionsInput = {
   answeredByService?: string | null
   carryAt?: Date | string | null
   carryAttempt?: number
+  grantId?: string | null
 }
 
 export type ToolCallUncheckedCreateWithoutDecisionsInput = {
@@ -1075,6 +1115,7 @@ export type ToolCallUncheckedCreateWithoutDecisionsInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: string | null
   messageId?: string | null
   spaceId?: string | null
@@ -1098,6 +1139,7 @@ export type ToolCallUncheckedCreateWithoutDecisionsInput = {
   answeredByService?: string | null
   carryAt?: Date | string | null
   carryAttempt?: number
+  grantId?: string | null
 }
 
 export type ToolCallCreateOrConnectWithoutDecisionsInput = {
@@ -1128,6 +1170,7 @@ export type ToolCallUpdateWithoutDecisionsInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1151,6 +1194,7 @@ export type ToolCallUpdateWithoutDecisionsInput = {
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
+  grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type ToolCallUncheckedUpdateWithoutDecisionsInput = {
@@ -1165,6 +1209,7 @@ export type ToolCallUncheckedUpdateWithoutDecisionsInput = {
   input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1188,6 +1233,7 @@ export type ToolCallUncheckedUpdateWithoutDecisionsInput = {
   answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
+  grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 
@@ -1233,6 +1279,7 @@ export type ToolCallSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs
   input?: boolean
   output?: boolean
   outputKeyOrders?: boolean
+  files?: boolean
   error?: boolean
   messageId?: boolean
   spaceId?: boolean
@@ -1256,6 +1303,7 @@ export type ToolCallSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs
   answeredByService?: boolean
   carryAt?: boolean
   carryAttempt?: boolean
+  grantId?: boolean
   decisions?: boolean | Prisma.ToolCall$decisionsArgs<ExtArgs>
   _count?: boolean | Prisma.ToolCallCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["toolCall"]>
@@ -1272,6 +1320,7 @@ export type ToolCallSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exte
   input?: boolean
   output?: boolean
   outputKeyOrders?: boolean
+  files?: boolean
   error?: boolean
   messageId?: boolean
   spaceId?: boolean
@@ -1295,6 +1344,7 @@ export type ToolCallSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exte
   answeredByService?: boolean
   carryAt?: boolean
   carryAttempt?: boolean
+  grantId?: boolean
 }, ExtArgs["result"]["toolCall"]>
 
 export type ToolCallSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -1309,6 +1359,7 @@ export type ToolCallSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exte
   input?: boolean
   output?: boolean
   outputKeyOrders?: boolean
+  files?: boolean
   error?: boolean
   messageId?: boolean
   spaceId?: boolean
@@ -1332,6 +1383,7 @@ export type ToolCallSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exte
   answeredByService?: boolean
   carryAt?: boolean
   carryAttempt?: boolean
+  grantId?: boolean
 }, ExtArgs["result"]["toolCall"]>
 
 export type ToolCallSelectScalar = {
@@ -1346,6 +1398,7 @@ export type ToolCallSelectScalar = {
   input?: boolean
   output?: boolean
   outputKeyOrders?: boolean
+  files?: boolean
   error?: boolean
   messageId?: boolean
   spaceId?: boolean
@@ -1369,9 +1422,10 @@ export type ToolCallSelectScalar = {
   answeredByService?: boolean
   carryAt?: boolean
   carryAttempt?: boolean
+  grantId?: boolean
 }
 
-export type ToolCallOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "runId" | "agentId" | "stepIndex" | "modelCallId" | "toolName" | "execution" | "status" | "input" | "output" | "outputKeyOrders" | "error" | "messageId" | "spaceId" | "expiresAt" | "state" | "places" | "label" | "createdAt" | "settledAt" | "approval" | "approvalState" | "approvalExpiresAt" | "approverIds" | "escalateToIds" | "escalatesAt" | "escalatedAt" | "inputDigest" | "claimedById" | "claimChanges" | "answeredById" | "answeredByService" | "carryAt" | "carryAttempt", ExtArgs["result"]["toolCall"]>
+export type ToolCallOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "runId" | "agentId" | "stepIndex" | "modelCallId" | "toolName" | "execution" | "status" | "input" | "output" | "outputKeyOrders" | "files" | "error" | "messageId" | "spaceId" | "expiresAt" | "state" | "places" | "label" | "createdAt" | "settledAt" | "approval" | "approvalState" | "approvalExpiresAt" | "approverIds" | "escalateToIds" | "escalatesAt" | "escalatedAt" | "inputDigest" | "claimedById" | "claimChanges" | "answeredById" | "answeredByService" | "carryAt" | "carryAttempt" | "grantId", ExtArgs["result"]["toolCall"]>
 export type ToolCallInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   decisions?: boolean | Prisma.ToolCall$decisionsArgs<ExtArgs>
   _count?: boolean | Prisma.ToolCallCountOutputTypeDefaultArgs<ExtArgs>
@@ -1405,6 +1459,10 @@ export type $ToolCallPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      * The same beside `output`; the orders of `input` are its step's.
      */
     outputKeyOrders: runtime.JsonValue | null
+    /**
+     * ToolFile[]: { mediaType, bytes, data } of what its tool returned, for models; null for none.
+     */
+    files: runtime.JsonValue | null
     error: string | null
     /**
      * Where it shows.
@@ -1417,7 +1475,7 @@ export type $ToolCallPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      */
     state: runtime.JsonValue | null
     /**
-     * Marks (src/confidence/marks.ts) of its run when it made it.
+     * Marks (src/confidentiality/marks.ts) of its run when it made it.
      */
     places: string[]
     label: string[]
@@ -1467,6 +1525,10 @@ export type $ToolCallPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      * How often it was taken in hand; the number in force fences off earlier ones.
      */
     carryAttempt: number
+    /**
+     * The standing grant that let it through without asking.
+     */
+    grantId: string | null
   }, ExtArgs["result"]["toolCall"]>
   composites: {}
 }
@@ -1902,6 +1964,7 @@ export interface ToolCallFieldRefs {
   readonly input: Prisma.FieldRef<"ToolCall", 'Json'>
   readonly output: Prisma.FieldRef<"ToolCall", 'Json'>
   readonly outputKeyOrders: Prisma.FieldRef<"ToolCall", 'Json'>
+  readonly files: Prisma.FieldRef<"ToolCall", 'Json'>
   readonly error: Prisma.FieldRef<"ToolCall", 'String'>
   readonly messageId: Prisma.FieldRef<"ToolCall", 'String'>
   readonly spaceId: Prisma.FieldRef<"ToolCall", 'String'>
@@ -1925,6 +1988,7 @@ export interface ToolCallFieldRefs {
   readonly answeredByService: Prisma.FieldRef<"ToolCall", 'String'>
   readonly carryAt: Prisma.FieldRef<"ToolCall", 'DateTime'>
   readonly carryAttempt: Prisma.FieldRef<"ToolCall", 'Int'>
+  readonly grantId: Prisma.FieldRef<"ToolCall", 'String'>
 }
     
 

@@ -1,0 +1,142 @@
+import { type Client, createClient } from 'graphql-ws/client'
+import { isUnauthenticatedClose, ParleyError } from './errors.ts'
+
+/**
+ * `idle` until the first subscription; `lost` while the socket reconnects; `refused` if the server rejected the
+ * token and the renewed one, for good.
+ */
+export type ConnectionState = 'idle' | 'connecting' | 'live' | 'lost' | 'refused'
+
+export interface RenewedSocketOptions {
+  url: string
+  /** Called for each opening of the socket. Null: the session cookie signs in. */
+  authorization(): Promise<string | null>
+  /** Whether `authorization` may return another token than before. */
+  canRenew: boolean
+  webSocketImpl: unknown
+  tell(state: ConnectionState): void
+}
+
+/** The socket of all subscriptions. Another one with a new token replaces it when its token ends. */
+export interface RenewedSocket {
+  /** Returns the client of the current socket, which opens with its first subscription. @throws ParleyError */
+  client(): Client
+  /** Call it for each result. */
+  accept(client: Client): void
+  /**
+   * Replaces the socket after the server rejected the client's token.
+   * @returns false if that was a new token already: the token is refused for good
+   */
+  renew(client: Client): boolean
+  /** Whether the client has been replaced, and its subscriptions continue with the current one. */
+  isReplaced(client: Client): boolean
+  close(): void
+}
+
+const KEEP_ALIVE_MS = 12_000
+const LONGEST_RETRY_WAIT_MS = 8000
+/**
+ * How long a socket without subscriptions stays open, so that a page that changes from one space to another
+ * keeps it.
+ */
+const LINGER_MS = 5000
+/** A socket that has been open for this long has an accepted token, even without a result. */
+const ACCEPTED_AFTER_MS = 2000
+
+export function createRenewedSocket(options: RenewedSocketOptions): RenewedSocket {
+  const { canRenew, tell } = options
+  let current: Client | null = null
+  const replaced = new WeakSet<Client>()
+  /** Whether the current socket has replaced another one, and the server has not accepted its token yet. */
+  let isOnTrial = false
+  let connectedAt = Number.POSITIVE_INFINITY
+
+  const mayRenew = () => canRenew && (!isOnTrial || Date.now() - connectedAt > ACCEPTED_AFTER_MS)
+
+  function open(): Client {
+    connectedAt = Number.POSITIVE_INFINITY
+    const isFirst = !isOnTrial
+    const client = openSocket(options, {
+      connecting(isRetry) {
+        if (client === current) tell(isRetry || !isFirst ? 'lost' : 'connecting')
+      },
+      connected() {
+        if (client !== current) return
+        connectedAt = Date.now()
+        tell('live')
+      },
+      closed(event) {
+        if (client === current) tell(isUnauthenticatedClose(event) && !mayRenew() ? 'refused' : 'lost')
+      },
+    })
+    return client
+  }
+
+  return {
+    client() {
+      current ??= open()
+      return current
+    },
+    accept(client) {
+      if (client === current) isOnTrial = false
+    },
+    renew(client) {
+      if (replaced.has(client)) return true
+      if (client !== current) return false
+      if (!mayRenew()) {
+        tell('refused')
+        return false
+      }
+      replaced.add(client)
+      isOnTrial = true
+      current = open()
+      tell('lost')
+      dispose(client)
+      return true
+    },
+    isReplaced: (client) => replaced.has(client),
+    close() {
+      if (current !== null) dispose(current)
+      current = null
+    },
+  }
+}
+
+/** The rejection of a socket that could not be opened concerns its subscriptions only. */
+function dispose(client: Client): void {
+  Promise.resolve(client.dispose()).catch(() => {})
+}
+
+/** Exponential backoff with jitter, in milliseconds. */
+export function waitMsAfter(failures: number): number {
+  return Math.min(500 * 2 ** failures, LONGEST_RETRY_WAIT_MS) * (0.75 + Math.random() / 2)
+}
+
+interface SocketListeners {
+  connecting(isRetry: boolean): void
+  connected(): void
+  closed(event: unknown): void
+}
+
+/** @throws ParleyError in a runtime without WebSocket */
+function openSocket({ url, authorization, webSocketImpl }: RenewedSocketOptions, on: SocketListeners): Client {
+  if (webSocketImpl === undefined && typeof WebSocket === 'undefined') throw new ParleyError(NO_WEB_SOCKET, 'BAD_INPUT')
+  return createClient({
+    url,
+    webSocketImpl,
+    connectionParams: async () => {
+      const bearer = await authorization()
+      return bearer === null ? {} : { authorization: bearer }
+    },
+    keepAlive: KEEP_ALIVE_MS,
+    lazyCloseTimeout: LINGER_MS,
+    retryAttempts: Number.POSITIVE_INFINITY,
+    retryWait: (retries) => new Promise((resolve) => setTimeout(resolve, waitMsAfter(retries))),
+    shouldRetry: (failure) => !isUnauthenticatedClose(failure),
+    on,
+  })
+}
+
+const NO_WEB_SOCKET =
+  'This runtime has no WebSocket, which live updates need. Use Node 22 or newer, or install the package ws and pass it: ' +
+  'createConnection({ url, token, webSocketImpl: WebSocket }).'

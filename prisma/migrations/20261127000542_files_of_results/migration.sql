@@ -1,0 +1,5 @@
+-- AlterTable
+ALTER TABLE "McpServer" ADD COLUMN     "problems" JSONB NOT NULL DEFAULT '[]';
+
+-- AlterTable
+ALTER TABLE "ToolCall" ADD COLUMN     "files" JSONB;

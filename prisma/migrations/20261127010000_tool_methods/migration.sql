@@ -1,0 +1,2 @@
+-- AlterTable
+ALTER TABLE "AgentTool" ADD COLUMN     "method" TEXT;

@@ -1,0 +1,260 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { SESSIONS_CHANNEL, tokenChannel } from '../broker/topics.ts'
+import type { Prisma, Session as Row } from '../generated/prisma/client.ts'
+import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { deleteSessions, insertSession, useSessionSql } from '../stores/session-store.ts'
+import { deviceOf } from './device.ts'
+import { type AdminViewer, type HumanViewer, OPERATOR_ID, type Viewer } from './viewer.ts'
+
+/** A session without the hash of its secret. */
+export type Session = Omit<Row, 'hash'>
+
+/** The cookie of a browser. */
+export interface SessionCookie {
+  secret: string
+  /** How long the browser keeps it; null: until it is closed. */
+  maxAgeSeconds: number | null
+}
+
+export interface OpenSessionInput {
+  userAgent: string | undefined
+  /** The secret of the session that this browser had before, which ends. */
+  replaced: string | null
+}
+
+/** Sign-ins of browsers: cookies instead of bearer tokens. */
+export interface Sessions {
+  /**
+   * Returns the viewer of a cookie, and the cookie if the browser should keep it for longer; null if the session is
+   * unknown, or has ended. Costs one statement, and none for 30 s after that.
+   */
+  authenticate(secret: string): Promise<{ viewer: Viewer; renewed: SessionCookie | null } | null>
+  /**
+   * Opens a session for the viewer of a bearer token. It ends with that token. @throws ForbiddenError for a service
+   */
+  open(viewer: Viewer, input: OpenSessionInput): Promise<SessionCookie>
+  /** Ends the session of a cookie. */
+  signOut(secret: string): Promise<void>
+  /**
+   * Ends one session of the viewer, or all but the one of this request; admins may end any.
+   * @returns the ended ids
+   * @throws ForbiddenError for a service, NotFoundError
+   */
+  end(viewer: Viewer, input: { id: string | null }): Promise<string[]>
+  /** The viewer's own, last used first. */
+  list(viewer: Viewer): Promise<Session[]>
+  /** The viewer's own, or any for an admin, in the order of the ids. */
+  getMany(viewer: Viewer, ids: string[]): Promise<(Session | null)[]>
+}
+
+const DAY_MS = 86_400_000
+const HUMAN_LIFETIME_MS = 30 * DAY_MS
+/** A browser keeps the cookie of the operator, or of an admin's token, until it is closed. */
+const ADMIN_LIFETIME_MS = DAY_MS
+/** `lastUsedAt` has a resolution of one minute, to limit writes. */
+const USE_NOTED_MS = 60_000
+const KNOWN_FOR_MS = 30_000
+const MOST_KNOWN = 10_000
+const SECRET_BYTES = 32
+const IS_SECRET = /^[\w-]{43}$/
+const MOST_OF_VIEWER = 50
+const OMIT_HASH = { hash: true } as const
+
+const hashOf = (secret: string) => createHash('sha256').update(secret).digest('hex')
+
+const lifetimeOf = (scope: Row['scope']) => (scope === 'ADMIN' ? ADMIN_LIFETIME_MS : HUMAN_LIFETIME_MS)
+
+export function createSessions(
+  { db, clock, signals }: Pick<Platform, 'db' | 'clock' | 'signals'>,
+  adminToken: string,
+): Sessions {
+  const operatorKey = operatorKeyOf(adminToken)
+  const known = createKnownSessions(signals)
+
+  async function announce(ids: readonly string[]): Promise<void> {
+    known.forget(ids)
+    await announceEndedSessions(signals, ids)
+  }
+
+  /** Reads a session, and notes its use. */
+  async function use(hash: string): Promise<(Row & { renewedUntil: Date | null }) | undefined> {
+    const now = clock.now()
+    const times = {
+      now: new Date(now),
+      operatorKey,
+      notedBefore: new Date(now - USE_NOTED_MS),
+      adminUntil: new Date(now + ADMIN_LIFETIME_MS),
+      until: new Date(now + HUMAN_LIFETIME_MS),
+    }
+    const [row] = await db.query<Row & { renewedUntil: Date | null }>(useSessionSql(hash, times))
+    return row
+  }
+
+  async function endWhere(where: Prisma.SessionWhereInput): Promise<string[]> {
+    const ids = await db.transaction((tx) => deleteSessions(tx, where))
+    await announce(ids)
+    return ids
+  }
+
+  return {
+    async authenticate(secret) {
+      if (!IS_SECRET.test(secret)) return null
+      const hash = hashOf(secret)
+      const already = known.get(hash)
+      if (already !== undefined && already.expiresAt.getTime() > clock.now())
+        return { viewer: viewerOf(already), renewed: null }
+      const isCurrent = known.mark()
+      const row = await use(hash)
+      if (row === undefined) return null
+      const { renewedUntil, ...session } = row
+      if (renewedUntil !== null) session.expiresAt = renewedUntil
+      // A session that ended meanwhile must not be known.
+      if (isCurrent()) known.add(hash, session)
+      return {
+        viewer: viewerOf(session),
+        renewed: renewedUntil && cookieOf(session, secret, clock.now()),
+      }
+    },
+    async open(viewer, { userAgent, replaced }) {
+      if (viewer.scope === 'SERVICE')
+        throw new ForbiddenError('A service has no session: send its token with each request.')
+      const secret = randomBytes(SECRET_BYTES).toString('base64url')
+      const now = clock.now()
+      const { scope, id: viewerId, expiresAt: endsBy } = viewer
+      const until = now + lifetimeOf(scope)
+      const row: Row = {
+        id: newId('ses'),
+        hash: hashOf(secret),
+        ...{ scope, viewerId, endsBy },
+        tokenId: viewer.id === OPERATOR_ID ? operatorKey : viewer.tokenId,
+        device: deviceOf(userAgent),
+        createdAt: new Date(now),
+        lastUsedAt: new Date(now),
+        expiresAt: new Date(endsBy === null ? until : Math.min(until, endsBy.getTime())),
+      }
+      const ended = await db.transaction(async (tx) => {
+        await lockCredential(tx, viewer)
+        await insertSession(tx, row)
+        const last = { viewerId, scope }
+        const surplus = await tx.session.findMany({
+          where: last,
+          orderBy: [{ lastUsedAt: 'desc' }, { id: 'desc' }],
+          skip: MOST_OF_VIEWER,
+          select: { id: true },
+        })
+        return deleteSessions(tx, {
+          OR: [
+            { expiresAt: { lte: new Date(now) } },
+            { id: { in: surplus.map(({ id }) => id) } },
+            ...(replaced === null ? [] : [{ hash: hashOf(replaced) }]),
+          ],
+        })
+      })
+      await announce(ended)
+      return cookieOf(row, secret, now)
+    },
+    async signOut(secret) {
+      await endWhere({ hash: hashOf(secret) })
+    },
+    async end(viewer, { id }) {
+      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service has no sessions.')
+      const own = ownedBy(viewer)
+      if (id === null) return endWhere({ ...own, ...(viewer.tokenId === null ? {} : { id: { not: viewer.tokenId } }) })
+      const ids = prefixOf(id) === 'ses' ? await endWhere(viewer.scope === 'ADMIN' ? { id } : { ...own, id }) : []
+      if (ids.length === 0) throw new NotFoundError('There is no such session, or it has ended.')
+      return ids
+    },
+    async list(viewer) {
+      if (viewer.scope === 'SERVICE') return []
+      const where = { ...ownedBy(viewer), expiresAt: { gt: new Date(clock.now()) } }
+      return db.prisma.session.findMany({ where, orderBy: [{ lastUsedAt: 'desc' }, { id: 'desc' }], omit: OMIT_HASH })
+    },
+    async getMany(viewer, ids) {
+      if (viewer.scope === 'SERVICE') return ids.map(() => null)
+      const where = viewer.scope === 'ADMIN' ? {} : ownedBy(viewer)
+      const own = ids.filter((id) => prefixOf(id) === 'ses')
+      return inOrderOf(ids, await db.prisma.session.findMany({ where: { ...where, id: { in: own } }, omit: OMIT_HASH }))
+    },
+  }
+}
+
+/** Publishes that sessions have ended. Call it after the commit. */
+export async function announceEndedSessions(signals: Platform['signals'], ids: readonly string[]): Promise<void> {
+  if (ids.length === 0) return
+  const all = signals.publish(SESSIONS_CHANNEL, { type: 'ended', ids: [...ids] })
+  await Promise.all([all, ...ids.map((id) => signals.publish(tokenChannel(id), { type: 'revoked' }))])
+}
+
+/** Stands for the admin token in its sessions: with another token, they have ended. */
+export const operatorKeyOf = (adminToken: string) => `operator:${hashOf(adminToken).slice(0, 32)}`
+
+/** Keeps the token and the human until the transaction ends. @throws ForbiddenError if they were revoked or erased */
+async function lockCredential(tx: Tx, viewer: Viewer): Promise<void> {
+  const found = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "AccessToken" WHERE id = ${viewer.tokenId} AND "revokedAt" IS NULL FOR SHARE`
+  const humans = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "Entity" WHERE id = ${viewer.id} AND "goneAt" IS NULL FOR SHARE`
+  const isRevoked = viewer.tokenId !== null && found.length === 0
+  if (isRevoked || (viewer.scope === 'HUMAN' && humans.length === 0))
+    throw new ForbiddenError('The token was revoked. Sign in with another one.')
+}
+
+const ownedBy = ({ scope, id }: AdminViewer | HumanViewer) => ({ scope, viewerId: id })
+
+function viewerOf({ id: tokenId, scope, viewerId: id, endsBy: expiresAt }: Row): Viewer {
+  return scope === 'ADMIN' ? { scope, id, tokenId, expiresAt } : { scope: 'HUMAN', id, tokenId, expiresAt }
+}
+
+function cookieOf({ scope, expiresAt }: Pick<Row, 'scope' | 'expiresAt'>, secret: string, now: number): SessionCookie {
+  const leftSeconds = Math.max(0, Math.floor((expiresAt.getTime() - now) / 1000))
+  return { secret, maxAgeSeconds: scope === 'ADMIN' ? null : leftSeconds }
+}
+
+/** Sessions that this process has read, for half a minute, or until a signal says that they have ended. */
+function createKnownSessions(signals: Platform['signals']) {
+  const hashes = new Map<string, string>()
+  const rows = new LRUCache<string, Row>({
+    max: MOST_KNOWN,
+    ttl: KNOWN_FOR_MS,
+    dispose: ({ id }) => hashes.delete(id),
+  })
+  /** How often sessions were forgotten. */
+  let changes = 0
+  const forget = (ids: readonly string[]) => {
+    changes += 1
+    for (const id of ids) rows.delete(hashes.get(id) ?? '')
+  }
+  // Without the channel, nothing is kept.
+  let isListening = false
+  signals
+    .subscribe(SESSIONS_CHANNEL, (payload) => {
+      if (payload.type === 'ended') forget(payload.ids)
+    })
+    .then(() => {
+      isListening = true
+    })
+    .catch(() => {})
+  signals.onReconnect(() => {
+    changes += 1
+    rows.clear()
+  })
+  return {
+    get: (hash: string) => rows.get(hash),
+    /** Returns a function that says whether nothing was forgotten since. */
+    mark() {
+      const before = changes
+      return () => changes === before
+    },
+    add(hash: string, row: Row) {
+      if (!isListening) return
+      rows.set(hash, row)
+      hashes.set(row.id, hash)
+    },
+    forget,
+  }
+}

@@ -1,0 +1,66 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { isLoopback } from '../lib/loopback.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { noteDeed } from '../platform/record.ts'
+import { issue } from './tokens.ts'
+
+/**
+ * A link that a start prints on a server without people, with which the operator signs in once instead of copying the
+ * admin token. The process keeps only the hash of its code, in memory.
+ */
+export interface StartLink {
+  /**
+   * Returns the path of a new link, which replaces an earlier one; null unless the server listens on a loopback address
+   * only and no human was ever created.
+   */
+  create(): Promise<string | null>
+  /**
+   * Returns an admin token that expires after 12 hours; null if the code is unknown, used, older than 15 minutes, or a
+   * human has been created.
+   */
+  redeem(code: string): Promise<string | null>
+}
+
+const CODE_BYTES = 32
+const VALID_MS = 15 * 60_000
+const SESSION_MS = 12 * 3_600_000
+const LABEL = 'start link'
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest()
+
+export function createStartLink({ db, clock, config }: Pick<Platform, 'db' | 'clock' | 'config'>): StartLink {
+  let open: { hash: Buffer; expiresAtMs: number } | null = null
+
+  return {
+    async create() {
+      open = null
+      if (config.role === 'worker' || !isLoopback(config.host) || (await hasHumans(db.prisma))) return null
+      const code = randomBytes(CODE_BYTES).toString('base64url')
+      open = { hash: sha256(code), expiresAtMs: clock.now() + VALID_MS }
+      return `/sign-in/${code}`
+    },
+    async redeem(code) {
+      const link = open
+      if (link === null || !timingSafeEqual(sha256(code), link.hash)) return null
+      // Before anything asynchronous, so that two requests cannot both succeed.
+      open = null
+      const now = clock.now()
+      if (now >= link.expiresAtMs) return null
+      return db.transaction(async (tx) => {
+        if (await hasHumans(tx)) return null
+        const expiresAt = new Date(now + SESSION_MS)
+        const granted = { scope: 'ADMIN' as const, label: LABEL, expiresAt, createdAt: new Date(now) }
+        const { accessToken, secret } = await issue(tx, granted)
+        const deed = { actorId: null, serviceName: null, action: 'redeemStartLink', detail: {} }
+        await noteDeed(tx, { ...deed, targetId: accessToken.id })
+        return secret
+      })
+    },
+  }
+}
+
+/** Whether a human was ever created: erased ones count. */
+async function hasHumans(tx: Tx): Promise<boolean> {
+  return (await tx.entity.count({ where: { kind: 'HUMAN' } })) > 0
+}

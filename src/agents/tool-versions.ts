@@ -1,0 +1,74 @@
+import type { AgentTool, McpServer } from '../generated/prisma/client.ts'
+import type { JsonObject } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import { digestOf } from '../rules/approvals.ts'
+import { endGrantsOfOtherVersions, type PublishedGrant } from '../stores/grant-store.ts'
+import type { ApprovalPolicy } from './approval-policy.ts'
+import type { ListedMcpTool } from './mcp-servers.ts'
+import { mcpToolName } from './tool-names.ts'
+
+/** The digests of a tool to which decisions of people are bound. */
+export interface ToolVersion {
+  /** Covers the tool's definition, its execution and its address, as an approval does. */
+  versionDigest: string
+  /** Covers the approval policy as well, as a standing grant does. Null: no grant is possible. */
+  grantDigest: string | null
+}
+
+/** Whether calls of a tool need approval, and whether a standing grant may give it. */
+interface Asking {
+  approval: ApprovalPolicy | null
+  alwaysAsk: boolean
+}
+
+function versionOf(versionDigest: string, { approval, alwaysAsk }: Asking): ToolVersion {
+  const isGrantable = approval !== null && !alwaysAsk
+  return { versionDigest, grantDigest: isGrantable ? digestOf({ version: versionDigest, approval }) : null }
+}
+
+/** Returns the version of an agent's own tool. */
+export function versionOfTool(tool: AgentTool): ToolVersion {
+  const { name, description, execution, url, method, alwaysAsk } = tool
+  const inputSchema = tool.inputSchema as JsonObject
+  const approval = tool.approval as ApprovalPolicy | null
+  // Tools without a method keep the digest that they had before tools had methods.
+  const definition = { name, description, inputSchema, execution, url }
+  const digest = digestOf(method === null ? definition : { ...definition, method })
+  return versionOf(digest, { approval, alwaysAsk })
+}
+
+/** Returns the version of a tool of an MCP server. `toolName` is the server's own name of it. */
+export function versionOfMcpTool(server: McpServer, tool: { toolName: string; fingerprint: string }): ToolVersion {
+  const { name: serverName, url, alwaysAskTools } = server
+  const alwaysAsk = alwaysAskTools.includes(tool.toolName)
+  const { toolName, fingerprint } = tool
+  const approval = policyOfMcpTool(server, toolName)
+  return versionOf(digestOf({ serverName, url, toolName, fingerprint }), { approval, alwaysAsk })
+}
+
+/** Returns the approval policy of a tool of an MCP server; null if its calls need no approval. */
+export function policyOfMcpTool(
+  { approval, approvalTools }: Pick<McpServer, 'approval' | 'approvalTools'>,
+  toolName: string,
+): ApprovalPolicy | null {
+  const named = approvalTools as string[] | null
+  return named === null || named.includes(toolName) ? (approval as ApprovalPolicy | null) : null
+}
+
+/** Returns the versions of an agent's tools by their names, those of MCP servers as listed last. */
+export async function readToolVersions(tx: Tx, agentId: string): Promise<Map<string, ToolVersion>> {
+  const tools = await tx.agentTool.findMany({ where: { agentId } })
+  const servers = await tx.mcpServer.findMany({ where: { agentId } })
+  const ofServers = servers.flatMap((server) =>
+    ((server.listing ?? []) as unknown as ListedMcpTool[]).map(
+      ({ name: toolName, fingerprint }) =>
+        [mcpToolName(server.name, toolName), versionOfMcpTool(server, { toolName, fingerprint })] as const,
+    ),
+  )
+  return new Map([...tools.map((tool) => [tool.name, versionOfTool(tool)] as const), ...ofServers])
+}
+
+/** Ends the standing grants of tools that were changed or removed. @returns the grants, to be published */
+export async function endGrantsOfChangedTools(tx: Tx, agentId: string): Promise<PublishedGrant[]> {
+  return endGrantsOfOtherVersions(tx, agentId, await readToolVersions(tx, agentId))
+}

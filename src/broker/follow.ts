@@ -1,0 +1,195 @@
+// Follows a topic for one subscriber: from the log until it is caught up, then from the shared window.
+import type { StreamPosition } from './cursor.ts'
+import type { FollowOptions, LogBatch } from './log.ts'
+import { type AttachedPosition, DELIVERY_ENTRIES, type Page, type PublicationWindow, toLogBatch } from './window.ts'
+
+/** A topic as its subscribers see it: the window over the newest publications, and the log behind it. */
+export interface TopicSource {
+  /** Available once `ready` resolves. */
+  readonly window: PublicationWindow
+  /** Resolves when the window receives new publications, or when the signal aborts. */
+  ready(signal: AbortSignal): Promise<void>
+  /**
+   * Reads at most `limit` publications from the log. Waits while the log is unreachable; returns null when the
+   * signal aborts.
+   */
+  read(after: StreamPosition, limit: number, signal: AbortSignal): Promise<Page | null>
+  /** Brings the window up to date with the log, after a read showed that it is not. */
+  refresh(signal: AbortSignal): Promise<void>
+}
+
+/**
+ * Delivers the publications after a position until the signal aborts; without a position, it starts with a gap at
+ * the end of the topic. It reads from the log until the window covers its position, and from the window after
+ * that.
+ */
+export async function* batches(
+  source: TopicSource,
+  after: StreamPosition | null,
+  signal: AbortSignal,
+  { onSlow, onCaughtUp }: Pick<FollowOptions, 'onSlow' | 'onCaughtUp'> = {},
+): AsyncGenerator<LogBatch, void, void> {
+  await source.ready(signal)
+  if (signal.aborted) return
+  const { window } = source
+  let position = after ?? window.end
+  let attached = window.attach(position, onSlow)
+  try {
+    if (after === null) yield toLogBatch({ type: 'gap', end: position })
+    while (!signal.aborted) {
+      attached ??= yield* catchUp(source, position, signal, onSlow)
+      if (attached === null) return
+      yield* caughtUpBatches(window, attached, signal, onCaughtUp)
+      position = { epoch: window.end.epoch, offset: attached.offset }
+      window.detach(attached)
+      attached = null
+    }
+  } finally {
+    if (attached) window.detach(attached)
+  }
+}
+
+/** Delivers from the window until the window no longer covers the position. */
+async function* caughtUpBatches(
+  window: PublicationWindow,
+  attached: AttachedPosition,
+  signal: AbortSignal,
+  onCaughtUp: FollowOptions['onCaughtUp'],
+): AsyncGenerator<LogBatch, void> {
+  const stop = () => attached.wake?.()
+  signal.addEventListener('abort', stop)
+  try {
+    while (!signal.aborted) {
+      const batch = window.take(attached)
+      if (batch === 'behind') return
+      if (batch !== null) yield batch
+      else if (onCaughtUp !== undefined) await onCaughtUp(window, attached, signal)
+      else await new Promise<void>((resolve) => (attached.wake = resolve))
+    }
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+/**
+ * Delivers from the log until the window covers the position, and returns the attached position; null when
+ * the signal aborts. Before it reads a page that may be the last one, it reserves a position at the end of
+ * the window, so that a busy topic cannot outrun it.
+ */
+async function* catchUp(
+  source: TopicSource,
+  from: StreamPosition,
+  signal: AbortSignal,
+  onSlow?: () => void,
+): AsyncGenerator<LogBatch, AttachedPosition | null> {
+  const { window } = source
+  let position = from
+  while (!signal.aborted) {
+    let reserved = reserveNear(window, position, onSlow)
+    try {
+      const page = await source.read(position, DELIVERY_ENTRIES, signal)
+      if (page === null) return null
+      window.prepend(position, page)
+      position =
+        page.type === 'gap'
+          ? page.end
+          : { epoch: position.epoch, offset: page.publications.at(-1)?.offset ?? position.offset }
+      if (page.type === 'gap' || page.publications.length > 0) yield toLogBatch(page)
+      if (page.type === 'publications' && reserved && !reserved.gap && position.offset >= reserved.offset) {
+        const attached = reserved
+        reserved = null
+        window.advance(attached, position.offset)
+        return attached
+      }
+    } finally {
+      if (reserved) window.detach(reserved)
+    }
+    const attached = window.attach(position, onSlow)
+    if (attached) return attached
+    if (window.end.epoch !== position.epoch) await source.refresh(signal)
+  }
+  return null
+}
+
+/** Returns a position at the end of the window if one page reaches that far, else null. */
+function reserveNear(
+  window: PublicationWindow,
+  position: StreamPosition,
+  onSlow?: () => void,
+): AttachedPosition | null {
+  const { epoch, offset } = window.end
+  return epoch === position.epoch && offset - position.offset <= DELIVERY_ENTRIES
+    ? window.attach(window.end, onSlow)
+    : null
+}
+
+/** The open iterations of one log, so that `close` can end all of them. */
+export interface Iterations {
+  /**
+   * Wraps a generator. The generator must pass the signal it is given to everything it awaits. That signal
+   * aborts with `outer`, when the consumer returns (also during a pending `next()`), and on `endAll`. The
+   * generator starts at the first `next()`, and no listener remains after its end.
+   */
+  open<T>(outer: AbortSignal, begin: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterableIterator<T>
+  /** The number of iterations that have started and not ended. */
+  count(): number
+  /** Ends all iterations. An iteration that is opened later ends at its first `next()`. */
+  endAll(): void
+}
+
+export function createIterations(): Iterations {
+  const running = new Set<AbortController>()
+  let ended = false
+
+  function open<T>(outer: AbortSignal, begin: (signal: AbortSignal) => AsyncGenerator<T, void>) {
+    const controller = new AbortController()
+    const abort = () => controller.abort()
+    let generator: AsyncGenerator<T, void> | null = null
+
+    function start(): AsyncGenerator<T, void> {
+      if (ended || outer.aborted) controller.abort()
+      outer.addEventListener('abort', abort, { once: true })
+      running.add(controller)
+      return begin(controller.signal)
+    }
+
+    function settle(): void {
+      outer.removeEventListener('abort', abort)
+      running.delete(controller)
+    }
+
+    async function finish(): Promise<IteratorReturnResult<undefined>> {
+      controller.abort()
+      await generator?.return()
+      settle()
+      return { done: true, value: undefined }
+    }
+
+    const iterator: AsyncIterableIterator<T> = {
+      [Symbol.asyncIterator]: () => iterator,
+      async next() {
+        if (controller.signal.aborted) return finish()
+        generator ??= start()
+        try {
+          const result = await generator.next()
+          if (!result.done && !controller.signal.aborted) return result
+          return await finish()
+        } catch (error) {
+          settle()
+          throw error
+        }
+      },
+      return: finish,
+    }
+    return iterator
+  }
+
+  return {
+    open,
+    count: () => running.size,
+    endAll() {
+      ended = true
+      for (const controller of running) controller.abort()
+    },
+  }
+}

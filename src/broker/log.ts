@@ -1,0 +1,218 @@
+// The event log as the rest of the server sees it. memory/log.ts and redis/log.ts implement it; test/contracts tests both.
+/** An event as JSON. topics.ts defines the shapes of each topic. */
+export type LogEvent = { type: string; [field: string]: unknown }
+
+/** An event with its position in a topic. All subscribers of the topic share the object: never mutate it. */
+export interface Publication<E extends LogEvent = LogEvent> {
+  /** Opaque. Reading `after` this cursor returns the next publication of the same topic. */
+  cursor: string
+  /** When the publication was appended, in ms since 1970, by the clock of the appending process. */
+  at: number
+  event: E
+}
+
+/**
+ * `publications`: the next publications in order, at least one. `gap`: the log no longer holds the publications between the
+ * last cursor and this one, or there was no last cursor. The subscriber must then read the current state;
+ * every publication after `cursor` will be delivered.
+ */
+export type LogBatch = { type: 'publications'; publications: Publication[] } | { type: 'gap'; cursor: string }
+
+/** Text appended to a part of a message. `offset` is the position of `delta` in the part, in UTF-16 units. */
+export interface TextDelta {
+  messageId: string
+  partIndex: number
+  offset: number
+  delta: string
+}
+
+/** The text of a part from `offset` on, which replaces what was there. */
+export interface TextReplacement {
+  messageId: string
+  partIndex: number
+  offset: number
+  text: string
+}
+
+export interface AppendOptions {
+  /**
+   * Idempotency key: the topic appends at most one event per key, among its last 50,000 keys. A repeat
+   * returns `duplicate`.
+   */
+  once?: string
+  /**
+   * A sequence number that is appended without holes and never twice. The topic accepts any first ordinal;
+   * each later one must be the previous one plus 1. A lower one returns `duplicate`, a higher one `missing`.
+   */
+  ordinal?: number
+  /** If this seal is set on the topic, nothing is appended and the result is `sealed`. */
+  unlessSealed?: string
+}
+
+/**
+ * Only `appended` means that the publication was written. `missing`: the ordinals from `after` + 1 on must be
+ * appended first. `deferred`: the log is unreachable; this process buffers the event and appends it in order
+ * when the log is back.
+ */
+export type AppendResult =
+  | { type: 'appended'; cursor: string }
+  | { type: 'duplicate' }
+  | { type: 'missing'; after: number }
+  | { type: 'sealed' }
+  | { type: 'deferred' }
+
+/** The unfinished text of each part of a message, by part index. */
+export type Draft = Map<number, string>
+
+/** A publication with its offset and the size of its event's JSON in bytes. */
+export interface SizedPublication {
+  offset: number
+  bytes: number
+  publication: Publication
+}
+
+/** The position of a subscriber: it has received all publications up to offset `offset`. */
+export interface SubscriberPosition {
+  readonly offset: number
+}
+
+/** The newest publications of a topic, shared by all its subscribers in this process. */
+export interface SharedWindow {
+  /**
+   * The publications after a position, at most 250, perhaps none; null if only the iteration can deliver what
+   * follows.
+   */
+  publicationsAfter(position: Pick<SubscriberPosition, 'offset'>): readonly SizedPublication[] | null
+  /**
+   * Whether only the iteration can deliver what follows: a gap, publications that the window dropped, or the error
+   * of a slow subscriber.
+   */
+  isLost(position: SubscriberPosition): boolean
+  /** Advances a position to offset `offset`. */
+  advance(position: SubscriberPosition, offset: number): void
+  /**
+   * Records that the subscriber was offered all publications up to offset `offset` and takes later ones only when they
+   * are offered. Null: it can take all publications at any time. Publications that were not offered do not count
+   * towards its lag, within the limit in bytes.
+   */
+  offer(position: SubscriberPosition, offset: number | null): void
+  /**
+   * Calls `listener` with `publications` when publications arrive, and with `elsewhere` when only the iteration can
+   * continue. Returns a function that stops it.
+   */
+  listen(listener: (change: 'publications' | 'elsewhere') => void): () => void
+}
+
+export interface FollowOptions {
+  /** Deliver the publications after this cursor. Without it, delivery starts with a gap at the end of the topic. */
+  after?: string | undefined
+  /** Ends the iteration at once and frees what it holds. */
+  signal: AbortSignal
+  /**
+   * Called once, as soon as this subscriber is found to be too slow. The iteration throws SlowConsumerError
+   * at its next step; this callback also reaches a consumer that is blocked before that step.
+   */
+  onSlow?: (() => void) | undefined
+  /**
+   * Takes over delivery when the subscriber is caught up: it delivers from the shared window, synchronously,
+   * together with the other caught-up subscribers. It must resolve when the signal aborts, and when `isLost`
+   * is true; the iteration then delivers until the subscriber is caught up again. Without this option, the
+   * iteration delivers everything.
+   */
+  onCaughtUp?: ((window: SharedWindow, position: SubscriberPosition, signal: AbortSignal) => Promise<void>) | undefined
+}
+
+/**
+ * An ordered event log per topic. It keeps the last 10,000 publications of a topic until 24 hours after the last
+ * append. The log is not the source of truth: all of it may be lost at any time, and subscribers then receive
+ * a gap.
+ *
+ * Appends of one process to one topic keep the order of the calls. No write fails a caller whose change is
+ * already committed: if the log does not respond within 150 ms (at once while it is known to be unreachable),
+ * `append` returns `deferred`, and `seal`, `finishDraft` and `expire` resolve while the process buffers the
+ * write. If the buffer is full, the oldest writes are dropped and subscribers of the topic receive a gap.
+ * Deltas and reads are not buffered: they reject with LogUnavailableError after about 5 s, and may or may not
+ * have been executed.
+ */
+export interface EventLog {
+  append(topic: string, event: LogEvent, options?: AppendOptions): Promise<AppendResult>
+  /**
+   * Appends a MessageTextDelta and adds the delta to the message's draft in one step. Returns the cursor. A
+   * delta that the draft already contains is not appended again. `whole` returns the part's text including
+   * this delta: if the log has lost the draft, that text is appended at offset 0 instead. Returns null,
+   * without any effect, if `unlessSealed` is sealed.
+   */
+  appendDelta(
+    topic: string,
+    delta: TextDelta,
+    whole: () => string,
+    options?: Pick<AppendOptions, 'unlessSealed'>,
+  ): Promise<string | null>
+  /**
+   * Appends a MessageTextReplaced, and makes `whole` the text of the part in the message's draft, in one step. Returns
+   * the cursor; null, without any effect, if `unlessSealed` is sealed.
+   */
+  replaceText(
+    topic: string,
+    replacement: TextReplacement,
+    whole: string,
+    options?: Pick<AppendOptions, 'unlessSealed'>,
+  ): Promise<string | null>
+  /**
+   * Returns the drafts of messages in a topic, without messages that have none. A draft that is read after
+   * `heads` contains every delta up to that head. The log keeps a draft until 60 s after `finishDraft`, or 24
+   * h after the last delta.
+   */
+  drafts(topic: string, messageIds: readonly string[]): Promise<Map<string, Draft>>
+  finishDraft(topic: string, messageId: string): Promise<void>
+  /** Returns the cursor of the newest publication of each topic, also for a topic that has no publications yet. */
+  heads(topics: readonly string[]): Promise<string[]>
+  /**
+   * Returns the publications after a cursor, at most `limit`, perhaps none; or a gap. Does not wait for new
+   * publications.
+   * @throws BadInputError for an invalid cursor
+   */
+  read(topic: string, after: string, limit: number): Promise<LogBatch>
+  /**
+   * Delivers the publications after a cursor for as long as the consumer iterates. It begins at the first `next()`
+   * and ends when the signal aborts or the log closes. It survives every failure of the log and continues at
+   * its position, or with a gap. Throws SlowConsumerError when the consumer lags by more than 1,000 publications
+   * or 4 MiB.
+   * @throws BadInputError, at the call, for an invalid cursor
+   */
+  follow(topic: string, options: FollowOptions): AsyncIterableIterator<LogBatch>
+  /**
+   * Once this resolves, no process can append to these topics with this seal as `unlessSealed`. While the log
+   * is unreachable, that holds from its recovery on. A seal is kept for 24 hours.
+   */
+  seal(seal: string, topics: readonly string[]): Promise<void>
+  /** Marks the topic as ended, so that it expires after `seconds`. Later appends do not prolong it. */
+  expire(topic: string, seconds: number): Promise<void>
+  /** Returns the highest ordinal appended to each topic; null if there is none in the current epoch. */
+  lastOrdinals(topics: readonly string[]): Promise<(number | null)[]>
+  /** The number of topics and subscribers of this process. */
+  stats(): { topics: number; followers: number }
+  /** Whether the log can be written and followed now. Resolves within 1 s. */
+  healthy(): Promise<boolean>
+  /** Ends every iteration and releases all resources. Appends in progress fail. */
+  close(): Promise<void>
+}
+
+/** The minimum number of publications kept per topic. */
+export const KEPT_ENTRIES = 10_000
+/** The number of idempotency keys kept per topic. */
+export const KEPT_ONCE_KEYS = 50_000
+/** How long a topic or draft is kept after the last write. */
+export const KEPT_MS = 24 * 60 * 60 * 1000
+/** How long a topic without publications is kept after it was first read. */
+export const KEPT_EMPTY_MS = 60 * 60 * 1000
+/** How long a draft is kept after `finishDraft`. */
+export const KEPT_FINISHED_DRAFT_MS = 60_000
+
+/** The log is unreachable, or refused the call. The call may or may not have been executed. */
+export class LogUnavailableError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'LogUnavailableError'
+  }
+}

@@ -1,0 +1,229 @@
+import { decodeCursor, encodeCursor, newEpoch } from '../cursor.ts'
+import { batches, createIterations, type TopicSource } from '../follow.ts'
+import {
+  type AppendOptions,
+  type AppendResult,
+  type EventLog,
+  type FollowOptions,
+  KEPT_EMPTY_MS,
+  KEPT_ENTRIES,
+  KEPT_MS,
+  KEPT_ONCE_KEYS,
+  type LogEvent,
+  LogUnavailableError,
+} from '../log.ts'
+import { PublicationWindow, toLogBatch } from '../window.ts'
+import { MemoryDrafts } from './drafts.ts'
+
+/** An event log in the memory of this process. Other processes do not see it, and it ends with the process. */
+export function createMemoryLog({ now = Date.now }: { now?: () => number } = {}): EventLog {
+  const topics = new MemoryTopics(now)
+  const drafts = new MemoryDrafts(now)
+  const seals = new Map<string, number>()
+  const iterations = createIterations()
+  let closed = false
+
+  /** Every call starts here. Expired data is deleted on the way, so that no timers are needed. */
+  function enter(): void {
+    if (closed) throw new LogUnavailableError('The event log is closed.')
+    if (!topics.sweepIfDue()) return
+    drafts.sweep()
+    for (const [seal, until] of seals) if (until <= now()) seals.delete(seal)
+  }
+
+  const isSealed = (topic: string, seal: string | undefined) =>
+    seal !== undefined && (seals.get(sealOf(topic, seal)) ?? 0) > now()
+
+  async function* followTopic(name: string, { after, ...hooks }: FollowOptions, signal: AbortSignal) {
+    const topic = topics.at(name)
+    topic.followers += 1
+    const source: TopicSource = {
+      window: topic.window,
+      ready: async () => {},
+      read: async (position, limit) => topic.window.read(position, limit),
+      refresh: async () => {},
+    }
+    try {
+      yield* batches(source, after === undefined ? null : decodeCursor(after), signal, hooks)
+    } finally {
+      topic.followers -= 1
+    }
+  }
+
+  return {
+    async append(topic, event, options) {
+      enter()
+      return isSealed(topic, options?.unlessSealed) ? { type: 'sealed' } : topics.append(topic, event, options)
+    },
+    async appendDelta(topic, delta, whole, options) {
+      enter()
+      if (isSealed(topic, options?.unlessSealed)) return null
+      const outcome = drafts.grow(delta, whole)
+      if (outcome.type === 'held') return encodeCursor(topics.at(topic).window.end)
+      const { messageId, partIndex } = delta
+      const event = { type: 'MessageTextDelta', messageId, partIndex, ...outcome.appended }
+      const result = topics.append(topic, event)
+      return result.type === 'appended' ? result.cursor : null
+    },
+    async replaceText(topic, replacement, whole, options) {
+      enter()
+      if (isSealed(topic, options?.unlessSealed)) return null
+      drafts.set(replacement, whole)
+      const result = topics.append(topic, { type: 'MessageTextReplaced', ...replacement })
+      return result.type === 'appended' ? result.cursor : null
+    },
+    async drafts(_topic, messageIds) {
+      enter()
+      return drafts.read(messageIds)
+    },
+    async finishDraft(_topic, messageId) {
+      enter()
+      drafts.finish(messageId)
+    },
+    async heads(names) {
+      enter()
+      return names.map((name) => encodeCursor(topics.at(name).window.end))
+    },
+    async read(topic, after, limit) {
+      const position = decodeCursor(after)
+      enter()
+      const page = topics.at(topic).window.read(position, limit)
+      return toLogBatch(page)
+    },
+    follow(topic, options) {
+      if (options.after !== undefined) decodeCursor(options.after)
+      return iterations.open(options.signal, (signal) => followTopic(topic, options, signal))
+    },
+    async expire(topic, seconds) {
+      enter()
+      topics.expire(topic, seconds)
+    },
+    async seal(seal, names) {
+      enter()
+      for (const topic of names) seals.set(sealOf(topic, seal), now() + KEPT_MS)
+    },
+    async lastOrdinals(names) {
+      enter()
+      return names.map((name) => topics.find(name)?.ordinal ?? null)
+    },
+    stats: () => ({ topics: topics.followed(), followers: iterations.count() }),
+    healthy: async () => !closed,
+    async close() {
+      closed = true
+      iterations.endAll()
+      topics.clear()
+    },
+  }
+}
+
+const sealOf = (topic: string, seal: string) => `${topic} ${seal}`
+
+const SWEEP_INTERVAL_MS = 60_000
+
+/** A topic in this process. */
+interface Topic {
+  readonly window: PublicationWindow
+  readonly onceKeys: Set<string>
+  ordinal: number | null
+  expiresAt: number
+  /** `expire` was called: appends no longer prolong the topic. */
+  ended: boolean
+  /** A topic with subscribers is not deleted when it expires, but emptied. */
+  followers: number
+}
+
+/** The topics of one process. Expired topics are deleted on access, and by a sweep at most once a minute. */
+export class MemoryTopics {
+  readonly #topics = new Map<string, Topic>()
+  readonly #now: () => number
+  #sweptAt: number
+
+  constructor(now: () => number) {
+    this.#now = now
+    this.#sweptAt = now()
+  }
+
+  /** Returns the topic; creates it if it does not exist. */
+  at(name: string): Topic {
+    const existing = this.find(name)
+    if (existing) return existing
+    const topic: Topic = {
+      window: new PublicationWindow({ epoch: newEpoch(), offset: 0 }, KEPT_ENTRIES),
+      onceKeys: new Set(),
+      ordinal: null,
+      expiresAt: this.#now() + KEPT_EMPTY_MS,
+      ended: false,
+      followers: 0,
+    }
+    this.#topics.set(name, topic)
+    return topic
+  }
+
+  find(name: string): Topic | undefined {
+    const topic = this.#topics.get(name)
+    if (!topic || topic.expiresAt > this.#now()) return topic
+    this.#expire(name, topic)
+    return this.#topics.get(name)
+  }
+
+  append(name: string, event: LogEvent, { once, ordinal }: AppendOptions = {}): AppendResult {
+    const topic = this.at(name)
+    if (ordinal !== undefined && topic.ordinal !== null && ordinal !== topic.ordinal + 1) {
+      return ordinal <= topic.ordinal ? { type: 'duplicate' } : { type: 'missing', after: topic.ordinal }
+    }
+    if (once !== undefined && !addKey(topic.onceKeys, once)) return { type: 'duplicate' }
+    if (ordinal !== undefined) topic.ordinal = ordinal
+    const at = this.#now()
+    if (!topic.ended) topic.expiresAt = at + KEPT_MS
+    const { epoch, offset } = topic.window.end
+    const cursor = encodeCursor({ epoch, offset: offset + 1 })
+    const json = JSON.stringify(event)
+    const publication = { cursor, at, event: JSON.parse(json) as LogEvent }
+    topic.window.push([{ offset: offset + 1, bytes: Buffer.byteLength(json), publication }])
+    return { type: 'appended', cursor }
+  }
+
+  expire(name: string, seconds: number): void {
+    const topic = this.find(name)
+    if (!topic) return
+    topic.ended = true
+    topic.expiresAt = this.#now() + seconds * 1000
+  }
+
+  /** Deletes expired topics, at most once a minute. Returns whether it did. */
+  sweepIfDue(): boolean {
+    if (this.#now() - this.#sweptAt < SWEEP_INTERVAL_MS) return false
+    this.#sweptAt = this.#now()
+    for (const [name, topic] of this.#topics) if (topic.expiresAt <= this.#now()) this.#expire(name, topic)
+    return true
+  }
+
+  /** The number of topics with subscribers. */
+  followed(): number {
+    return [...this.#topics.values()].filter(({ followers }) => followers > 0).length
+  }
+
+  clear(): void {
+    this.#topics.clear()
+  }
+
+  #expire(name: string, topic: Topic): void {
+    if (topic.followers === 0) {
+      this.#topics.delete(name)
+      return
+    }
+    topic.onceKeys.clear()
+    topic.ordinal = null
+    topic.ended = false
+    topic.expiresAt = this.#now() + KEPT_MS
+    if (topic.window.end.offset > 0) topic.window.restart({ epoch: newEpoch(), offset: 0 })
+  }
+}
+
+/** Adds a key, dropping the oldest over the limit. Returns false if the key is already there. */
+function addKey(keys: Set<string>, key: string): boolean {
+  if (keys.has(key)) return false
+  keys.add(key)
+  if (keys.size > KEPT_ONCE_KEYS) keys.delete(keys.values().next().value!)
+  return true
+}

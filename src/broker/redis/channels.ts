@@ -1,0 +1,59 @@
+import { messageOf } from '../../lib/errors.ts'
+import type { BrokerLogger } from '../logger.ts'
+import { createSafePubSub } from './pub-sub-workarounds.ts'
+import type { ChannelRoutes } from './routes.ts'
+import type { PublishCommand } from './scripts.ts'
+
+/**
+ * The channels to which this process is subscribed. While the connection lasts, each published message
+ * arrives at most once; in a cluster whose slots move, perhaps twice. Payloads are JSON.
+ */
+export interface RedisChannels {
+  /** The command by which scripts publish. */
+  readonly command: PublishCommand
+  publish(channel: string, payload: object): Promise<void>
+  /**
+   * Returns a message that a script can publish; null in a cluster, where a script reaches the channels of
+   * one node only.
+   */
+  textFor(channel: string, payload: object): { channel: string; text: string } | null
+  /**
+   * Resolves when the subscription is active, however long Redis is unreachable. @throws LogUnavailableError
+   * if closed before
+   */
+  subscribe(channel: string, listener: (payload: unknown) => void): Promise<() => void>
+  /** Called when the subscriptions of a lost connection are restored. */
+  onReconnect(listener: () => void): () => void
+  /** Whether published messages arrive in this process. */
+  answers(timeoutMs: number): Promise<boolean>
+  close(): void
+}
+
+export function createRedisChannels(routes: ChannelRoutes, prefix: string, logger: BrokerLogger): RedisChannels {
+  const reconnectListeners = new Set<() => void>()
+  const pubSub = createSafePubSub(routes, logger, () => {
+    for (const listener of reconnectListeners) {
+      try {
+        listener()
+      } catch (error) {
+        logger.warn({ error: messageOf(error) }, 'a listener on the reconnect to Redis failed')
+      }
+    }
+  })
+  return {
+    command: routes.isSharded ? 'SPUBLISH' : 'PUBLISH',
+    publish: (channel, payload) => pubSub.publish(prefix + channel, payload),
+    textFor: (channel, payload) =>
+      routes.isSharded ? null : { channel: prefix + channel, text: JSON.stringify(payload) },
+    subscribe: (channel, listener) => pubSub.subscribe(prefix + channel, listener),
+    onReconnect(listener) {
+      reconnectListeners.add(listener)
+      return () => reconnectListeners.delete(listener)
+    },
+    answers: (timeoutMs) => routes.answers(timeoutMs),
+    close() {
+      pubSub.close()
+      routes.close()
+    },
+  }
+}

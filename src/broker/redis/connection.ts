@@ -1,0 +1,235 @@
+// Connections to Redis that reconnect without end, and calls over them with retries.
+import { type Cluster, Redis, type RedisOptions } from 'ioredis'
+import { sleep } from '../../lib/async.ts'
+import { messageOf } from '../../lib/errors.ts'
+import type { RedisTarget } from '../../lib/redis-url.ts'
+import { LogUnavailableError } from '../log.ts'
+import type { BrokerLogger } from '../logger.ts'
+import { createOutageLog, type RedisRole } from './outages.ts'
+import { isRefusal, unusable } from './refusals.ts'
+import { sentinelOptionsOf } from './sentinel.ts'
+
+/** The start must fail within 5 s. */
+export const START_TIMEOUT_MS = 4000
+const CONNECT_TIMEOUT_MS = 2000
+const WATCH_INTERVAL_MS = 5000
+
+/**
+ * A connection that reconnects without end: to one server, or to all masters of a cluster. It queues nothing
+ * while it is down and resends nothing: a command whose response was lost rejects, and `call` decides whether
+ * to retry.
+ */
+export interface RedisConnection extends RedisCalls {
+  readonly redis: Redis | Cluster
+  /**
+   * Resolves once Redis has responded. @throws 4 s after it was opened, with one line that names REDIS_URL
+   * and contains no secret
+   */
+  ready(): Promise<void>
+  /** Whether every server responds within `timeoutMs`. */
+  answers(timeoutMs: number): Promise<boolean>
+  close(): void
+}
+
+/** The options of every connection to a target's servers. Its name in CLIENT LIST is `parley-<role>`. */
+export function optionsOf({ username, password, isTls, family }: RedisTarget, role: RedisRole): RedisOptions {
+  return {
+    ...(username === null ? {} : { username }),
+    ...(password === null ? {} : { password }),
+    ...(isTls ? { tls: {} } : {}),
+    family,
+    connectionName: `parley-${role}`,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    disconnectTimeout: 500,
+    retryStrategy: (attempt) => Math.min(25 * attempt, 500),
+    reconnectOnError: (error) => error.message.includes('READONLY'),
+    // We queue, resend and resubscribe ourselves: ioredis loses some of it if a connection breaks twice.
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+  }
+}
+
+/** Opens a connection to one server: the one that a target names, or the master that its Sentinels name. */
+export function openRedis(
+  target: RedisTarget,
+  role: RedisRole,
+  logger: BrokerLogger,
+  options: RedisOptions = {},
+): RedisConnection & { readonly redis: Redis } {
+  const stop = new AbortController()
+  const outages = createOutageLog(role, logger, stop.signal)
+  const [first] = target.nodes
+  const redis = new Redis({
+    ...optionsOf(target, role),
+    ...(target.type === 'sentinel' ? sentinelOptionsOf(target) : first),
+    db: target.database,
+    reconnectOnError: outages.reconnectsOn,
+    ...options,
+  })
+  redis.setMaxListeners(0)
+  const startsUntil = Date.now() + START_TIMEOUT_MS
+  outages.watch(redis)
+  void breakWhatHangs(() => [redis], stop.signal)
+  return {
+    redis,
+    ...createRedisCalls(redis, logger, stop.signal),
+    async ready() {
+      while (redis.status !== 'ready' && Date.now() < startsUntil && !isRefusal(outages.lastFault())) {
+        await becomesReady(redis, startsUntil, stop.signal)
+      }
+      if (redis.status !== 'ready') throw unusable(target, outages.lastFault())
+    },
+    answers: (timeoutMs) => answersWithin(redis, timeoutMs),
+    close() {
+      stop.abort()
+      redis.disconnect()
+    },
+  }
+}
+
+/**
+ * Destroys connections that are open and do not respond: the peer vanished or hangs. ioredis would wait
+ * without end, together with every later command.
+ */
+export async function breakWhatHangs(connections: () => Redis[], signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const all = connections().map((redis) => ({ redis, status: redis.status, stream: redis.stream }))
+    await Promise.all(
+      all.map(async ({ redis, status, stream }) => {
+        if (status !== 'ready') return
+        await withTimeout(redis.ping(), WATCH_INTERVAL_MS).catch(() => {
+          if (redis.stream === stream && redis.status === 'ready') stream.destroy()
+        })
+      }),
+    )
+    await sleep(WATCH_INTERVAL_MS, signal)
+    for (const { redis, status, stream } of all)
+      if (status === 'connect' && redis.status === 'connect' && redis.stream === stream) stream.destroy()
+  }
+}
+
+/** How long a call waits for a response, including a reconnect. */
+export const CALL_TIMEOUT_MS = 5000
+const RETRY_INTERVAL_MS = 50
+const REFUSED_PAUSE_MS = 500
+
+/** Calls to Redis, with retries. */
+export interface RedisCalls {
+  /**
+   * Retries until Redis responds, across reconnects, for 5 s or until `deadline` (in ms of `Date.now`). The
+   * attempt must be idempotent.
+   * @throws LogUnavailableError
+   */
+  call<T>(attempt: () => Promise<T>, deadline?: number): Promise<T>
+  /**
+   * Retries without a limit of time, also if Redis refuses the call, as long as `isWanted` returns true.
+   * @throws LogUnavailableError once `isWanted` returns false, or the connection is closed
+   */
+  callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T>
+}
+
+export function createRedisCalls(redis: Redis | Cluster, logger: BrokerLogger, closed: AbortSignal): RedisCalls {
+  async function call<T>(attempt: () => Promise<T>, deadline = Date.now() + CALL_TIMEOUT_MS): Promise<T> {
+    for (;;) {
+      if (closed.aborted) throw new LogUnavailableError('The connection to Redis is closed.')
+      try {
+        if (redis.status === 'ready')
+          return await withTimeout(attempt(), Math.max(deadline - Date.now(), RETRY_INTERVAL_MS))
+      } catch (error) {
+        await pauseAfter(error)
+      }
+      if (Date.now() + RETRY_INTERVAL_MS > deadline) throw new LogUnavailableError('Redis did not respond in time.')
+      await becomesReady(redis, deadline, closed)
+    }
+  }
+
+  /** @throws RedisRefusesError for an error that a retry does not resolve */
+  async function pauseAfter(error: unknown): Promise<void> {
+    if (!isPassing(error)) throw new RedisRefusesError(error)
+    if (messageOf(error).includes('READONLY')) await sleep(REFUSED_PAUSE_MS, closed)
+  }
+
+  async function callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T> {
+    let hasWarned = false
+    for (;;) {
+      try {
+        return await call(attempt)
+      } catch (error) {
+        if (closed.aborted || !isWanted()) throw error
+        if (!(error instanceof RedisRefusesError)) continue
+        if (!hasWarned) logger.warn({ error: error.message }, 'a Redis call failed; buffering events in memory')
+        hasWarned = true
+        await sleep(REFUSED_PAUSE_MS, closed)
+      }
+    }
+  }
+
+  return { call, callUntilAnswered }
+}
+
+/**
+ * Resolves when the connection becomes ready, at the deadline, or when it is closed. If it already seems
+ * ready, it resolves after a short pause.
+ */
+export function becomesReady(redis: Redis | Cluster, deadline: number, closed: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer)
+      redis.off('ready', done)
+      redis.off('error', done)
+      closed.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, redis.status === 'ready' ? RETRY_INTERVAL_MS : Math.max(deadline - Date.now(), 0))
+    redis.on('ready', done)
+    redis.on('error', done)
+    closed.addEventListener('abort', done)
+  })
+}
+
+/** Settles like the promise, but rejects after `timeoutMs`, with `words`. A later result is ignored. */
+export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, words = 'it does not respond'): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new TimeoutError(words)), timeoutMs)
+    promise.then(
+      (value) => {
+        clearTimeout(timer)
+        resolve(value)
+      },
+      (error) => {
+        clearTimeout(timer)
+        reject(error)
+      },
+    )
+  })
+}
+
+/** Whether the connection responds to a ping within `timeoutMs`. */
+export async function answersWithin(redis: Redis, timeoutMs: number): Promise<boolean> {
+  if (redis.status !== 'ready') return false
+  return withTimeout(redis.ping(), timeoutMs).then(
+    () => true,
+    () => false,
+  )
+}
+
+class TimeoutError extends Error {}
+
+/** Redis returned an error that a retry does not resolve. */
+export class RedisRefusesError extends LogUnavailableError {
+  constructor(cause: unknown) {
+    super(`Redis refuses: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/**
+ * Whether an error is transient: all connection errors, and errors of a server that starts, fails over or is
+ * busy.
+ */
+function isPassing(error: unknown): boolean {
+  if (!(error instanceof Error) || error instanceof TypeError) return false
+  if (error.name !== 'ReplyError') return true
+  return /LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|ASK|BUSY|TRYAGAIN|NOREPLICAS/.test(error.message)
+}

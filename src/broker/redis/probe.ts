@@ -1,0 +1,135 @@
+import { randomBytes } from 'node:crypto'
+import { createDeferred } from '../../lib/async.ts'
+import { newEpoch } from '../cursor.ts'
+import type { RedisChannels } from './channels.ts'
+import { type RedisConnection, withTimeout } from './connection.ts'
+import { readDrafts } from './drafts.ts'
+import type { ChannelRoutes } from './routes.ts'
+import { encodeBatch, type Keys, type Operation, parseResults, type ScriptedRedis } from './scripts.ts'
+
+/** Sends events through Redis to this process itself, on topics of its own: one on each master of a cluster. */
+export interface Probe {
+  /** Tries every command that the event log and the signals use. @throws the first error of Redis */
+  tryAll(timeoutMs: number): Promise<void>
+  /** Whether an event is written, received and read within `timeoutMs`. Needs one `tryAll` before. */
+  passes(timeoutMs: number): Promise<boolean>
+}
+
+export interface ProbeParts {
+  connection: RedisConnection
+  redis: ScriptedRedis
+  keys: Keys
+  channels: RedisChannels
+  routes: ChannelRoutes
+  prefix: string
+  /** The name of a topic's wake-up channel, without the prefix. */
+  wakeUpNameOf(topic: string): string
+}
+
+/** Enough to find one for each master of a usual cluster. */
+const NAMES = Array.from({ length: 200 }, (_, index) => `probe:${index}`)
+const MESSAGE_ID = 'probe'
+/** If this process dies, its keys expire. */
+const KEPT_MS = 60_000
+
+const EVENT: Operation = {
+  type: 'event',
+  json: JSON.stringify({ type: 'Probe' }),
+  unlessSealed: undefined,
+  once: undefined,
+  ordinal: undefined,
+}
+const EXPIRE: Operation = { type: 'expire', ms: KEPT_MS }
+const DELTA = { messageId: MESSAGE_ID, partIndex: 0, offset: 0, delta: 'probe' }
+const ALL_OPERATIONS: readonly Operation[] = [
+  { ...EVENT, unlessSealed: 'probe', once: 'probe', ordinal: 1 },
+  { type: 'text', delta: DELTA, whole: () => DELTA.delta, unlessSealed: undefined, replaces: false },
+  { type: 'finish', messageId: MESSAGE_ID },
+  { type: 'seal', seal: 'probe' },
+  EXPIRE,
+]
+
+export function createProbe(parts: ProbeParts): Probe {
+  const { connection, redis, keys, channels, routes, prefix, wakeUpNameOf } = parts
+  const writer = randomBytes(6).toString('hex')
+  /** The batches whose wake-up message has not arrived. */
+  const awaited = new Map<string, () => void>()
+  let topics: string[] = []
+  let count = 0
+  /** Callers at the same time share one. */
+  let current: Promise<boolean> | null = null
+
+  /** Topics whose channels use different connections. */
+  function chooseTopics(): string[] {
+    const names = NAMES.map((name) => `${name}.${writer}.${count}`)
+    const byConnection = new Map(names.map((name) => [routes.connectionOf(prefix + wakeUpNameOf(name)), name]))
+    byConnection.delete(null)
+    return [...byConnection.values()]
+  }
+
+  async function subscribe(topic: string): Promise<void> {
+    const name = wakeUpNameOf(topic)
+    const subscriber = routes.connectionOf(prefix + name)
+    // `channels.subscribe` repeats what Redis refuses, and never fails.
+    await (routes.isSharded ? subscriber?.ssubscribe(prefix + name) : subscriber?.subscribe(prefix + name))
+    await channels.subscribe(name, (message) => {
+      const { batch = '' } = message as { batch?: string }
+      awaited.get(batch)?.()
+    })
+  }
+
+  /** Returns the keys that were used. @throws if the operations are not executed, or not read and received again */
+  async function pass(topic: string, operations: readonly Operation[], timeoutMs: number): Promise<string[]> {
+    count += 1
+    const batch = `${writer}.${count}`
+    const { promise: received, resolve } = createDeferred<void>()
+    awaited.set(batch, resolve)
+    const wakeUpChannel = prefix + wakeUpNameOf(topic)
+    const head = { topic, writer, number: count, wakeUpChannel, known: null, startsAnew: false }
+    const encoded = encodeBatch({ ...head, operations }, keys)
+    try {
+      const answer = await redis.logWrite(encoded.keys.length, ...encoded.keys, ...encoded.args)
+      const { epoch, last } = parseResults(answer)
+      const [, , lastBatch] = await redis.logRead(...keys.topic(topic), newEpoch(), epoch, last ?? 0, 1, batch)
+      if (lastBatch !== batch) throw new Error('it does not return what was written')
+      await withTimeout(received, timeoutMs, NOT_RECEIVED)
+      return encoded.keys
+    } finally {
+      awaited.delete(batch)
+    }
+  }
+
+  async function tryAllOn(topic: string, timeoutMs: number): Promise<void> {
+    await subscribe(topic)
+    await channels.publish(wakeUpNameOf(topic), {})
+    const text = channels.textFor(wakeUpNameOf(topic), {})
+    const signal: Operation[] = text === null ? [] : [{ type: 'signal', ...text }]
+    const used = await pass(topic, [...ALL_OPERATIONS, ...signal], timeoutMs)
+    await readDrafts({ connection, redis, keys }, topic, [MESSAGE_ID])
+    // Without free memory, Redis refuses to write only where something is written already.
+    await pass(topic, [EVENT, EXPIRE], timeoutMs)
+    await redis.del(used)
+  }
+
+  async function passOnAll(timeoutMs: number): Promise<boolean> {
+    const passing = topics.map((topic) => pass(topic, [EVENT, EXPIRE], timeoutMs))
+    return (await Promise.allSettled(passing)).every(({ status }) => status === 'fulfilled')
+  }
+
+  return {
+    async tryAll(timeoutMs) {
+      // A node of a cluster that is named as a single server refuses the keys of other nodes.
+      if (!routes.isSharded) await Promise.all(NAMES.map((name) => redis.exists(keys.topic(name)[0])))
+      topics = chooseTopics()
+      for (const topic of topics) await withTimeout(tryAllOn(topic, timeoutMs), timeoutMs)
+    },
+    async passes(timeoutMs) {
+      current ??= passOnAll(timeoutMs).finally(() => {
+        current = null
+      })
+      return withTimeout(current, timeoutMs).catch(() => false)
+    },
+  }
+}
+
+const NOT_RECEIVED = 'published messages do not arrive'

@@ -1,0 +1,61 @@
+import { describeRedis, type RedisTarget } from '../../lib/redis-url.ts'
+
+const NO_TLS = 'if it does not expect TLS, write redis:// instead of rediss://'
+
+/** Faults, and what an operator can do about each. The first that matches counts. */
+const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
+  [/sentinel.*(WRONGPASS|NOAUTH)/, 'set sentinel_password (and sentinel_username) in the URL'],
+  [/sentinel.*(invalid reply: null|No such master)/, 'set ?name= to the name that the Sentinels have for the master'],
+  [
+    /connect to sentinel/,
+    'check the hosts and ports of the Sentinels, and whether they expect TLS (rediss+sentinel://)',
+  ],
+  [/WRONGPASS|invalid password/, 'check the user and password in the URL, with special characters as escapes'],
+  [/NOAUTH/, 'write the password into the URL: redis://:password@host'],
+  [/NOPERM.*channel|access.*channel/i, 'allow the user the channels: ACL SETUSER <user> &parley:*'],
+  [
+    /NOPERM|ACL failure|no permissions|can't run this command/i,
+    'allow the user all commands on its keys and channels: ACL SETUSER <user> ~parley:* &parley:* +@all',
+  ],
+  [/READONLY/, 'this is a read-only replica: use the address of the master, or redis+sentinel://, which follows it'],
+  [/MASTERDOWN/, 'this is a replica without its master: use the address of the master'],
+  [/DB index is out of range|invalid DB index/i, 'use a smaller database number, or raise `databases` in redis.conf'],
+  [/SELECT is not allowed/i, 'a cluster has only database 0: leave the database out of the URL'],
+  [/cluster support disabled/, 'these are no nodes of a cluster: name one address'],
+  [/MOVED|CROSSSLOT/, 'this is a node of a cluster: list its nodes, redis://a:7000,b:7001'],
+  [/evicts keys/, 'set maxmemory-policy to noeviction: events would be lost'],
+  [/OOM/, 'give it more memory (maxmemory)'],
+  [/MISCONF|NOREPLICAS/, 'it accepts no writes: see the log of Redis'],
+  [/unknown command|unknown subcommand/i, 'Parley needs Redis 7 or newer, or Valkey, with all commands'],
+  [/wrong version number|packet length too long/i, NO_TLS],
+  [/self.signed|unable to (get|verify)|certificate/i, 'name the certificate of its authority in NODE_EXTRA_CA_CERTS'],
+]
+
+/** The message of ioredis when the server ended the connection instead of answering, as one does that expects TLS. */
+const ENDED_EARLY = /Stream isn't writeable|Connection is closed|Protocol error, got "\\u0015"|ECONNRESET/
+const ENDED_EARLY_WORDS =
+  'it ends the connection before it answers; if it expects TLS, write rediss:// instead of redis://'
+
+/** The error of a start that cannot use Redis: one line that names REDIS_URL and what to do, without a secret. */
+export function unusable(target: RedisTarget, fault: string | null): Error {
+  return new Error(`REDIS_URL: ${describeRedis(target)} cannot be used: ${reasonOf(target, fault)}`)
+}
+
+function reasonOf({ isTls, type }: RedisTarget, fault: string | null): string {
+  if (fault === null) return 'it does not respond'
+  if (!isTls && type !== 'sentinel' && ENDED_EARLY.test(fault)) return ENDED_EARLY_WORDS
+  if (isTls && /ETIMEDOUT/.test(fault)) return `${fault}; ${NO_TLS}`
+  const remedy = REMEDIES.find(([pattern]) => pattern.test(fault))?.[1]
+  const line = fault.replaceAll(/\s+/g, ' ').replace(/\.$/, '')
+  return remedy === undefined ? line : `${line}; ${remedy}`
+}
+
+/** Whether an error is a configuration error that no retry resolves. */
+export function isRefusal(fault: string | null): boolean {
+  return (
+    fault !== null &&
+    /WRONGPASS|NOAUTH|NOPERM|invalid password|cluster support disabled|invalid reply: null|No such master|certificate/.test(
+      fault,
+    )
+  )
+}

@@ -1,0 +1,63 @@
+import { randomUUID } from 'node:crypto'
+import type { SignalPayload } from './topics.ts'
+
+/**
+ * Ephemeral messages to the current listeners in all processes. A signal is delivered at most once and never
+ * stored, so a listener must be able to check the database for what it missed.
+ */
+export interface Signals {
+  /**
+   * Resolves at once and never throws. A signal that cannot be sent within about 5 s is lost, and the log
+   * says so. Signals of one process to one channel keep their order while the connection lasts. `beside`: an
+   * event log topic to which the caller appends in the same tick; the signal is sent in the same batch if
+   * possible, and is then buffered with that batch while Redis is unreachable.
+   */
+  publish(channel: string, payload: SignalPayload, beside?: string): Promise<void>
+  /**
+   * Resolves when the subscription is active: every signal published later arrives. Returns a function that
+   * ends the subscription; the listener is not called after that. While Redis is unreachable, the promise
+   * stays pending; it rejects only if the connection is closed.
+   */
+  subscribe(channel: string, listener: (payload: SignalPayload) => void): Promise<() => void>
+  /**
+   * Called when a lost connection and all its subscriptions are restored. Signals may have been lost: check
+   * the database.
+   */
+  onReconnect(listener: () => void): () => void
+  close(): Promise<void>
+}
+
+/**
+ * Wraps signals so that listeners in this process receive one channel directly, without the way through
+ * Redis, and do not receive the signal again when Redis returns it. Other processes receive it as usual. `by`
+ * identifies the publishing process.
+ */
+export function deliverLocally(signals: Signals, channel: string): Signals {
+  const by = randomUUID()
+  const listeners = new Set<(payload: SignalPayload) => void>()
+  const isOurs = (payload: SignalPayload) => payload.type === undefined && payload.by === by
+
+  return {
+    ...signals,
+    async publish(to, payload, beside) {
+      if (to !== channel) return signals.publish(to, payload, beside)
+      const listening = [...listeners]
+      queueMicrotask(() => {
+        for (const listener of listening) listener(payload)
+      })
+      await signals.publish(to, { by, ...payload } as SignalPayload, beside)
+    },
+    async subscribe(to, listener) {
+      if (to !== channel) return signals.subscribe(to, listener)
+      const stop = await signals.subscribe(to, (payload) => {
+        if (!isOurs(payload)) listener(payload)
+      })
+      const own = (payload: SignalPayload) => listener(payload)
+      listeners.add(own)
+      return () => {
+        listeners.delete(own)
+        stop()
+      }
+    },
+  }
+}

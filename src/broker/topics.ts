@@ -1,0 +1,173 @@
+import type { RunStatus, TriggerType } from '../generated/prisma/enums.ts'
+/**
+ * The list of everything that is published: the topics of the event log, the channels of the signals, and
+ * their payloads. Events name entities by id; the delivering process loads the current entity.
+ */
+
+/** The events of a space, in order: topic `space:<id>`. */
+export type SpaceLogEvent =
+  | { type: 'MessagePosted'; messageId: string }
+  | MessageTextDeltaEvent
+  | MessageTextReplacedEvent
+  | { type: 'MessagePartChanged'; messageId: string; partIndex: number }
+  | { type: 'MessageUpdated'; messageId: string }
+  | { type: 'MessageFinished'; messageId: string }
+  | { type: 'MemberJoined'; entityId: string }
+  | { type: 'MemberLeft'; entityId: string }
+  | { type: 'SpaceUpdated' }
+  /** Many messages changed: subscribers must read the space again. */
+  | { type: 'SpaceSnapshot' }
+  /** Always the last event. */
+  | { type: 'SpaceDeleted' }
+
+/**
+ * `offset` is the position of `delta` in the part, in UTF-16 units. If it is lower than the length of the
+ * known text, the overlap is ignored.
+ */
+export type MessageTextDeltaEvent = {
+  type: 'MessageTextDelta'
+  messageId: string
+  partIndex: number
+  offset: number
+  delta: string
+}
+
+/** The text of a streaming part from `offset` on is replaced by `text`: a repeated generation differs from there. */
+export type MessageTextReplacedEvent = {
+  type: 'MessageTextReplaced'
+  messageId: string
+  partIndex: number
+  offset: number
+  text: string
+}
+
+/** The events of a run, in order: topic `run:<id>`. The last one is RunCompleted, RunFailed or RunCanceled. */
+export type RunLogEvent =
+  | { type: 'RunStarted' }
+  | { type: 'RunWaitingTool'; toolCallIds: string[] }
+  | { type: 'RunResumed' }
+  | { type: 'RunCompleted' }
+  | { type: 'RunFailed'; error: string }
+  | { type: 'RunCanceled' }
+  | { type: 'RunStepFinished'; step: number; usage: LoggedUsage }
+  | { type: 'RunTextDelta'; step: number; delta: string; confidential?: true }
+  | { type: 'RunReasoningDelta'; step: number; delta: string; confidential?: true }
+  | {
+      type: 'RunToolInputDelta'
+      step: number
+      toolCallId: string
+      toolName: string
+      delta: string
+      confidential?: true
+    }
+  | { type: 'RunToolCalled'; toolCallId: string }
+  | { type: 'RunToolReturned'; toolCallId: string }
+  | { type: 'RunToolCallChanged'; toolCallId: string }
+  | { type: 'RunSpaceEntered'; spaceId: string }
+
+/** The tokens of one step. `estimated`: the provider reported none. */
+export type LoggedUsage = {
+  estimated: boolean
+  inputTokens: number
+  /** Absent in events that older versions wrote. */
+  cachedInputTokens?: number
+  outputTokens: number
+  totalTokens: number
+  /** Null: the model has no known price. Absent in events that older versions wrote. */
+  costUsd?: number | null
+}
+
+export const spaceTopic = (spaceId: string): string => `space:${spaceId}`
+export const runTopic = (runId: string): string => `run:${runId}`
+
+/**
+ * Channel `jobs`: there may be a run or job to claim. `by`: the process that has already received the signal
+ * (signals.ts).
+ */
+export type JobsSignal = { type?: undefined; by?: string }
+/**
+ * A tool call began to wait, stopped waiting or changed. `audience`: those who can answer the call, or those
+ * who can approve it. (Signals of versions without approvals have no audience.)
+ */
+export type ToolSignal = {
+  type: 'tool-waiting' | 'tool-changed' | 'tool-settled'
+  toolCallId: string
+  audience?: 'answerers' | 'deciders'
+}
+/** A standing grant was proposed, decided on or used, or has ended. */
+export type GrantSignal = { type: 'grant-changed'; grantId: string }
+/**
+ * A run whose status changed, with everything that `agentActivity` needs, so that receivers do not query the
+ * database. Its fields change only together with the status, except that the summary changes when a person it
+ * names is erased. Times are ISO strings.
+ */
+export type ChangedRun = {
+  id: string
+  agentId: string
+  status: RunStatus
+  /** The number of claims. It orders signals about one run, which several processes send in any order. */
+  attempt: number
+  triggerType: TriggerType
+  triggerName: string | null
+  triggerSpaceId: string | null
+  triggerSenderId: string | null
+  triggerServiceId: string | null
+  triggerSummary: string
+  queuedAt: string
+  startedAt: string | null
+}
+/**
+ * Channel `agent:<id>`: the status of one of its runs changed (`run`), its activity changed otherwise (no
+ * `run`), or one of its EXTERNAL calls began or stopped waiting for a service.
+ */
+export type AgentSignal = { type: 'run-changed'; run?: ChangedRun } | ToolSignal
+/**
+ * Channel `entity:<id>`: this human or agent joined or left a space, moved its read marker, was asked to
+ * decide on a tool call or a standing grant, or was deleted.
+ */
+export type EntitySignal =
+  | { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
+  | { type: 'gone' }
+  | ToolSignal
+  | GrantSignal
+/** Channel `token:<id>`: the access token was revoked, or the session has ended. */
+export type TokenSignal = { type: 'revoked' }
+/** Channel `sessions`: these have ended. */
+export type SessionsSignal = { type: 'ended'; ids: string[] }
+/**
+ * Channel `runs`: `stop` tells the worker to stop a run that is CANCELED; `stopped` is the worker's
+ * acknowledgement.
+ */
+export type RunSignal = { type: 'stop' | 'stopped'; runId: string }
+/**
+ * Channel `space:<id>`: its settings or members changed, a message was posted or finished, a tool call that
+ * it shows began to wait or was settled, or the space was deleted.
+ */
+export type SpaceSignal =
+  | { type: 'changed' | 'message' | 'member-joined' | 'member-left' | 'deleted'; entityId?: string }
+  | ToolSignal
+  | GrantSignal
+
+/** Channel `models`: an admin added, changed or deleted a model provider. */
+export type ModelsSignal = { type: 'providers-changed' }
+
+export type SignalPayload =
+  | JobsSignal
+  | AgentSignal
+  | EntitySignal
+  | TokenSignal
+  | SessionsSignal
+  | RunSignal
+  | SpaceSignal
+  | ModelsSignal
+
+export const JOBS_CHANNEL = 'jobs'
+export const RUNS_CHANNEL = 'runs'
+export const MODELS_CHANNEL = 'models'
+/** For admins, from all spaces: tool calls that begin or stop waiting, and standing grants that change. */
+export const ADMIN_CHANNEL = 'admins'
+export const agentChannel = (agentId: string): string => `agent:${agentId}`
+export const entityChannel = (entityId: string): string => `entity:${entityId}`
+export const SESSIONS_CHANNEL = 'sessions'
+export const tokenChannel = (tokenId: string): string => `token:${tokenId}`
+export const spaceChannel = (spaceId: string): string => `space:${spaceId}`

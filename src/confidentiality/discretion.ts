@@ -1,0 +1,99 @@
+import type { Run } from '../generated/prisma/client.ts'
+import { oneLine } from '../lib/json.ts'
+import type { Database } from '../platform/db.ts'
+import { isKnownTo, type Marks, marksOf, type Provenance } from './marks.ts'
+import { type Obstacle, RULES, type Rules } from './rules.ts'
+import { type Cleared, type KnownWorld, readWorld } from './world.ts'
+
+/** Why an operation was refused, for the model to act on. */
+export interface Refusal {
+  code: 'CONFIDENTIAL'
+  message: string
+}
+
+/** A run that is being executed, with its marks and requesters. */
+export type Carrier = Readonly<Pick<Run, 'agentId'>> & Provenance
+
+export type Clearance =
+  | { type: 'cleared'; cleared: Cleared }
+  | { type: 'refused'; refusal: Refusal }
+  /** The agent is not a member; the error must not describe the space. */
+  | { type: 'foreign' }
+
+/**
+ * The confidentiality guard: decides what a run may do with its content, by the current state of the spaces. Each
+ * method executes one statement.
+ */
+export interface Discretion {
+  /** Whether the run may post its content in the space, or delegate it there. */
+  toSpeak(carrier: Carrier, spaceId: string): Promise<Clearance>
+  /** Returns why the run may not enter or read a confidential space; null if it may. */
+  toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
+  /**
+   * Returns those of the other runs whose details the run may see, by their current marks. Call it after reading these
+   * details.
+   */
+  toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>
+  /** Returns why the run may not send its content to a tool outside of the server; null if it may. */
+  toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
+}
+
+export function createDiscretion({ prisma }: Database, rules: Rules = RULES): Discretion {
+  return {
+    async toSpeak(carrier, spaceId) {
+      const marks = marksOf(carrier)
+      const world = await readWorld(prisma, { marks, spaceIds: [spaceId], memberId: carrier.agentId })
+      const space = world.spaces.get(spaceId)
+      if (space?.isOwn !== true) return { type: 'foreign' }
+      const label = rules.labelOf(marks, world)
+      const obstacle = rules.obstacle(label, spaceId, world)
+      if (!rules.mayEnter(carrier.askers, spaceId, world)) return { type: 'refused', refusal: NOT_FOR_ASKERS }
+      if (obstacle !== null) return { type: 'refused', refusal: notHeard(obstacle, spaceId, world) }
+      return { type: 'cleared', cleared: { version: space.version, from: label } }
+    },
+    async toEnter({ askers }, spaceId) {
+      const world = await readWorld(prisma, { marks: [], spaceIds: [spaceId] })
+      return rules.mayEnter(askers, spaceId, world) ? null : NOT_FOR_ASKERS
+    },
+    async toCompare(carrier, runIds) {
+      if (runIds.length === 0) return new Set()
+      const told = await prisma.$queryRaw<{ id: string }[]>`
+        SELECT id FROM "Run" WHERE id = ANY(${[...runIds]}::text[]) AND ${isKnownTo(carrier)}`
+      return new Set(told.map(({ id }) => id))
+    },
+    async toLeave(carrier, tool) {
+      if (carrier.label.length === 0 || rules.mayLeave(carrier.label, tool)) return null
+      const world = await readWorld(prisma, { marks: marksOf(carrier) })
+      const label = rules.labelOf(marksOf(carrier), world)
+      return rules.mayLeave(label, tool) ? null : notOutside(label, world)
+    },
+  }
+}
+
+const NOT_FOR_ASKERS: Refusal = {
+  code: 'CONFIDENTIAL',
+  message:
+    'That space is confidential, and not all for whom you work in this run belong there: you can neither read nor write in it now. Go on without it.',
+}
+
+/** A deleted space has no name. */
+const quoted = (name = '') => JSON.stringify(oneLine(name === '' ? 'a space that is gone' : name))
+
+function notHeard({ fromId, humanIds }: Obstacle, spaceId: string, { spaces }: KnownWorld): Refusal {
+  const [first, ...others] = humanIds
+  const space = spaces.get(spaceId)
+  const name = oneLine(space?.humans.find(({ id }) => id === first)?.name ?? 'somebody')
+  const who = others.length === 0 ? name : `${name} and ${others.length} more`
+  return {
+    code: 'CONFIDENTIAL',
+    message: `what you know comes from ${quoted(spaces.get(fromId)?.name)}; ${who}, who is in ${quoted(space?.name)}, may not hear it. Nothing was said. Say it where all who hear it belong there, or end.`,
+  }
+}
+
+function notOutside(label: readonly string[], { spaces }: KnownWorld): Refusal {
+  const from = label.map((id) => quoted(spaces.get(id)?.name)).join(', ')
+  return {
+    code: 'CONFIDENTIAL',
+    message: `what you know comes from ${from}, and this tool is outside the server: it was not called. Go on without it.`,
+  }
+}

@@ -1,0 +1,72 @@
+import { Prisma } from '../generated/prisma/client.ts'
+
+/**
+ * The sources of a row: `places` are the spaces whose messages were direct input; `label` are the spaces of all input
+ * that were confidential at that time. Only spaces that are confidential now count.
+ */
+export interface Marks {
+  readonly places: readonly string[]
+  readonly label: readonly string[]
+}
+
+/**
+ * Marks, and the requesters: the humans on whose behalf the work is done. There are none for an admin's plan and for a
+ * service.
+ */
+export interface Provenance extends Marks {
+  readonly askers: readonly string[]
+}
+
+export const UNMARKED: Provenance = { places: [], label: [], askers: [] }
+
+/** Returns all spaces that the content may be confidential to. */
+export function marksOf({ places, label }: Marks): string[] {
+  return union(places, label)
+}
+
+/** Returns the union in order, without duplicates. */
+export function union(...lists: readonly (readonly string[])[]): string[] {
+  return [...new Set(lists.flat())].sort()
+}
+
+/** Combines the provenance of several sources. */
+export function together(all: readonly Provenance[]) {
+  return { ...marksTogether(all), askers: union(...all.map(({ askers }) => askers)) }
+}
+
+/** Combines marks without requesters. */
+export function marksTogether(all: readonly Marks[]) {
+  return { places: union(...all.map(({ places }) => places)), label: union(...all.map(({ label }) => label)) }
+}
+
+/** The assignments that write the marks in an UPDATE of their row. */
+export function setsOf({ places, label }: Marks): Prisma.Sql {
+  return Prisma.sql`places = ${places}::text[], label = ${label}::text[]`
+}
+
+/** Like `setsOf`, and adds to the label those places that have become confidential since. */
+export function setsNow({ places, label }: Marks): Prisma.Sql {
+  return Prisma.sql`places = ${places}::text[], label = ${labelNow(Prisma.sql`${places}::text[]`, Prisma.sql`${label}::text[]`)}`
+}
+
+/** Adds to the row's label those of its places that have become confidential since. */
+export const LABEL_NOW = Prisma.sql`label = ${labelNow(Prisma.sql`places`, Prisma.sql`label`)}`
+
+function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`ARRAY(SELECT DISTINCT unnest(${label} || ${confidentialAmong(places)}) ORDER BY 1)`
+}
+
+/** The current label of a row, and of a run with the given marks. Both are sorted, so that they can be compared. */
+const LABEL_OF_ROW = confidentialAmong(Prisma.sql`places || label`)
+const labelOfCarrier = (marks: Marks) => confidentialAmong(Prisma.sql`${marksOf(marks)}::text[]`)
+
+/** A condition on a row: a run with these marks may read it. For the run, other rows do not exist. */
+export const isKnownTo = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) <@ (${labelOfCarrier(marks)})`
+/** A condition on a row: a run with these marks would write it with the same label. */
+export const isOfLabel = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) = (${labelOfCarrier(marks)})`
+
+/** The spaces of an array that are confidential now. The expression is free of cost if no space is confidential. */
+export function confidentialAmong(spaceIds: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential)
+    THEN ARRAY(SELECT s.id FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds}) ORDER BY s.id) ELSE '{}'::text[] END`
+}

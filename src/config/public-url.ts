@@ -1,0 +1,22 @@
+import { z } from 'zod'
+
+/** PARLEY_PUBLIC_URL: scheme, host and optional path prefix, without a slash at its end. */
+export const publicUrl = z
+  .string()
+  .refine(
+    isPublicUrl,
+    'must be a URL like https://chat.example.com or https://example.com/parley, without user or query',
+  )
+  .transform(hrefOf)
+  .optional()
+
+function isPublicUrl(value: string): boolean {
+  const url = URL.parse(value)
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) return false
+  return [url.username, url.password, url.search, url.hash].every((part) => part === '') && !url.pathname.includes('//')
+}
+
+function hrefOf(value: string): string {
+  const { origin, pathname } = new URL(value)
+  return origin + pathname.replace(/\/$/, '')
+}

@@ -1,0 +1,170 @@
+import type { CycleSettings } from '../agents/cycle-settings.ts'
+import { spaceTopic } from '../broker/topics.ts'
+import { together } from '../confidentiality/marks.ts'
+import { loseTurns } from '../flows/chain.ts'
+import { type InboxEvent, Prisma, type Run } from '../generated/prisma/client.ts'
+import { WHY_OVER_BUDGET } from '../lib/budget.ts'
+import { newId } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
+import { type Claim, claimNew, MAY_THINK } from '../runs/claiming.ts'
+import { takeEvents } from '../stores/inbox-store.ts'
+import { linkCycle, markOverBudget } from '../stores/outcome-store.ts'
+import { insertCycleRun } from '../stores/run-store.ts'
+import type { Lineage } from '../tools/run-context.ts'
+import type { CycleState } from './cycle-state.ts'
+import { inboxMessage } from './inbox-message.ts'
+
+/** The think cycles of persistent agents. Each is a run with an INBOX trigger. */
+export interface Cycles {
+  /**
+   * Claims events for the agent's next cycle, creates its run and claims the run. Returns null while a cycle is active
+   * (its end checks for new events), if the inbox is empty, if the agent pauses, or if another process holds the lock
+   * of the agent's row and will check.
+   */
+  claim(agentId: string): Promise<Claim | null>
+}
+
+/**
+ * Characters of inbox per cycle for each token of the consciousness budget: about half of the budget, at four
+ * characters a token.
+ */
+export const INBOX_CHARACTERS_A_TOKEN = 2
+
+export function createCycles(platform: Platform): Cycles {
+  const { db, clock } = platform
+  return {
+    async claim(agentId) {
+      const begun = await db.transaction(async (tx) => {
+        const cycle = await writeCycle(tx, platform, agentId, clock.now())
+        if (cycle === null) return null
+        const { runId, ...begun } = cycle
+        return { claim: runId === null ? null : await claimNew(tx, platform, runId), ...begun }
+      })
+      if (begun === null) return null
+      await announceTaken(platform, begun.changed)
+      await begun.lost.afterCommit()
+      return begun.claim
+    },
+  }
+}
+
+interface BegunCycle {
+  /** Null: no waiting event may be processed now. */
+  runId: string | null
+  /** The events that were claimed, and those that were postponed. */
+  changed: InboxEvent[]
+  /** The turns of dropped events. */
+  lost: { afterCommit(): Promise<void> }
+}
+
+interface AgentRow {
+  id: string
+  cycle: CycleSettings
+  cycleCount: number
+}
+
+/**
+ * Runs under the lock of the agent's row. The end of a cycle takes the same lock after the run's lock, so one of the
+ * two sees each new event. This lock is taken without waiting, so the different order cannot deadlock.
+ */
+async function writeCycle(tx: Tx, platform: Platform, agentId: string, now: number): Promise<BegunCycle | null> {
+  const [agent] = await tx.$queryRaw<AgentRow[]>`
+    SELECT id, cycle, "cycleCount" FROM "Agent" a WHERE id = ${agentId} AND mind = 'PERSISTENT' AND ${MAY_THINK}
+    FOR NO KEY UPDATE SKIP LOCKED`
+  if (agent === undefined) return null
+  const living = await tx.run.findFirst({
+    where: { agentId, triggerType: 'INBOX', status: { in: [...ACTIVE_RUN_STATUSES] } },
+    select: { id: true },
+  })
+  return living === null ? beginCycle(tx, platform, agent, now) : null
+}
+
+async function beginCycle(tx: Tx, platform: Platform, agent: AgentRow, now: number): Promise<BegunCycle | null> {
+  const id = newId('run')
+  const mostCharacters = agent.cycle.maxConsciousnessTokens * INBOX_CHARACTERS_A_TOKEN
+  const { events, alone, put } = await takeEvents(tx, agent.id, id, mostCharacters)
+  for (const [over, events] of Map.groupBy(put, ({ over }) => over)) {
+    const messageIds = events.flatMap(({ event: { messageId } }) => messageId ?? [])
+    await markOverBudget(tx, agent.id, messageIds, WHY_OVER_BUDGET[over])
+  }
+  const lost = await loseTurns(
+    tx,
+    platform,
+    put.flatMap(({ event, over }) => (over === 'ROOT' ? [event] : [])),
+  )
+  const changed = [...events, ...put.map(({ event }) => event)]
+  if (events.length === 0) return changed.length === 0 ? null : { runId: null, changed, lost }
+  const state: CycleState = {
+    cycle: agent.cycleCount,
+    inbox: inboxMessage(events, new Date(now)),
+    inboxSize: events.length,
+    spaceMessages: events.filter(({ type }) => type === 'SPACE_MESSAGE').length,
+    alone,
+    recall: null,
+    consciousnessTokens: 0,
+    injections: [],
+  }
+  await insertCycleRun(tx, { ...runOf(events, id, agent.id), state: state as unknown as Prisma.InputJsonValue })
+  await showInOutcomes(tx, events, agent.id, id)
+  return { runId: id, changed, lost }
+}
+
+/** Root and depth are those of the deepest event; the trigger is what the events have in common. */
+function runOf(events: InboxEvent[], id: string, agentId: string) {
+  const lineage = deepest(events.map(lineageOf))
+  const wokenBy = agreed(events, ({ wokenBy }) => (wokenBy === null ? null : JSON.stringify(wokenBy)))
+  return {
+    id,
+    agentId,
+    status: 'QUEUED' as const,
+    triggerType: 'INBOX' as const,
+    triggerName: agreed(events, ({ payload }) => textIn(payload, 'name')),
+    triggerSummary: events.length === 1 ? '1 inbox event' : `${events.length} inbox events`,
+    triggerSpaceId: agreed(events, ({ spaceId }) => spaceId),
+    triggerMessageId: agreed(events, ({ messageId }) => messageId),
+    triggerSenderId: agreed(events, ({ payload }) => textIn(payload, 'senderId')),
+    triggerServiceId: agreed(events, ({ payload }) => textIn(payload, 'serviceId')),
+    parentRunId: agreed(events, ({ parentRunId }) => parentRunId),
+    chainId: agreed(events, ({ chainId }) => chainId),
+    wokenBy: wokenBy === null ? Prisma.DbNull : (JSON.parse(wokenBy) as Prisma.InputJsonValue),
+    ...lineage,
+  } satisfies Partial<Record<keyof Run, unknown>>
+}
+
+export function lineageOf({ rootId, depth, spaceId: deepestSpaceId, places, label, askers }: InboxEvent): Lineage {
+  return { rootId, depth, deepestSpaceId, places, label, askers }
+}
+
+export function deepest(lineages: Lineage[]) {
+  const { rootId, depth, deepestSpaceId } = lineages.reduce((most, one) => (one.depth > most.depth ? one : most))
+  return { rootId, depth, deepestSpaceId, ...together(lineages) }
+}
+
+/** Returns the value on which all events agree; null if they differ. */
+function agreed(events: InboxEvent[], said: (event: InboxEvent) => string | null): string | null {
+  const [value = null, ...others] = new Set(events.map(said))
+  return others.length === 0 ? value : null
+}
+
+function textIn(payload: Prisma.JsonValue, field: string): string | null {
+  const value = (payload as Record<string, unknown> | null)?.[field]
+  return typeof value === 'string' ? value : null
+}
+
+/** Links the outcomes of the messages to the run of the cycle that reads them. */
+export async function showInOutcomes(tx: Tx, events: InboxEvent[], agentId: string, runId: string): Promise<void> {
+  const messageIds = events.flatMap(({ messageId }) => messageId ?? [])
+  await linkCycle(tx, agentId, messageIds, runId)
+}
+
+/** Called after the commit: publishes the changed outcomes. */
+export async function announceTaken({ log }: Pick<Platform, 'log'>, events: InboxEvent[]): Promise<void> {
+  await Promise.all(
+    events.map(async ({ spaceId, messageId }) => {
+      if (spaceId !== null && messageId !== null)
+        await log.append(spaceTopic(spaceId), { type: 'MessageUpdated', messageId })
+    }),
+  )
+}

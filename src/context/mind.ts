@@ -1,0 +1,68 @@
+import type { ModelMessage } from 'ai'
+import type { ModelSettings } from '../agents/model-settings.ts'
+import type { ToolPhase } from '../agents/tool-phases.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Blame } from '../rules/run-end.ts'
+import type { DecisionText } from '../runs/decision-texts.ts'
+import type { Journal, JournaledCall, JournaledStep } from '../runs/journal.ts'
+import type { Withheld } from '../runs/withheld.ts'
+import type { RunExecution } from '../tools/run-context.ts'
+import type { Tool } from '../tools/tool.ts'
+import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
+
+/** The input of a generation, decided right before it. */
+export interface StepPlan {
+  instructions: string
+  /** The complete list for the model: the messages of the previous step, its response, and new messages. */
+  messages: ModelMessage[]
+  /** How many messages at the end of the list are new in this step. */
+  added: number
+  /**
+   * Whether the new messages include the response of the previous step, because something before it is new or changed.
+   */
+  holdsResponse?: boolean
+  /** The names of the model to call and of its fallbacks, in order. */
+  models: readonly [string, ...string[]]
+  modelSettings: ModelSettings
+  activeTools: string[]
+  toolChoice: 'auto' | 'required' | 'none'
+  /** Numbers of the agent's notes that are withheld, by space. */
+  withheld: Withheld[]
+}
+
+/** An agent memory mode: prepares the model's input, and applies what the run learns from it to the run. */
+export interface Mind {
+  /** Returns the input of the step after these steps. */
+  plan(steps: JournaledStep[]): Promise<StepPlan>
+  /** Whether the run has done what it was started for. */
+  isDone(steps: readonly JournaledStep[]): boolean
+  /** Called when the model fails and the run fails with it. */
+  onFailed(blame: Blame): Promise<void>
+}
+
+export interface MindInput {
+  run: RunExecution
+  scene: Scene
+  tools: Map<string, Tool>
+  scenes: Pick<SceneLoader, 'refresh' | 'meanwhile'>
+  journal: Pick<Journal, 'entered'>
+  clock: Clock
+  /** Returns the decisions on those of the calls that needed approval. */
+  decisionsOn(calls: JournaledCall[]): Promise<DecisionText[]>
+}
+
+/** Returns the models and tools of a step by the agent's phases. `skip` is always available to agents that have it. */
+export function phaseOf(
+  { phases, model, fallbackModels, modelSettings }: SceneAgent,
+  step: number,
+  { tools }: Pick<MindInput, 'tools'>,
+): Pick<StepPlan, 'models' | 'modelSettings' | 'activeTools' | 'toolChoice'> {
+  const phase = (phases as unknown as ToolPhase[]).findLast(({ fromStep }) => fromStep <= step)
+  const first = phase?.model ?? model
+  return {
+    models: [first, ...fallbackModels.filter((name) => name !== first)],
+    modelSettings: { ...(modelSettings as ModelSettings | null), ...phase?.modelSettings },
+    activeTools: [...tools.keys()].filter((tool) => tool === 'skip' || (phase?.activeTools?.includes(tool) ?? true)),
+    toolChoice: (phase?.toolChoice ?? 'AUTO').toLowerCase() as StepPlan['toolChoice'],
+  }
+}

@@ -1,0 +1,182 @@
+import { union } from '../confidentiality/marks.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Json } from '../lib/json.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type MessageOrigin, messageOfRow } from '../rules/message.ts'
+import type { Claim, ClaimedRun } from '../runs/claiming.ts'
+import { loadReadableText } from '../runs/readable-calls.ts'
+import type { Withheld } from '../runs/withheld.ts'
+import { type History, type HistoryLine, labelOf } from '../spaces/history.ts'
+import { readOnFrom } from '../tools/space/read-messages.ts'
+import { type ChainScene, loadChain } from './chain-section.ts'
+import { loadTasks, taskToTell } from './chain-task.ts'
+import { type EventSource, originOfEvents } from './cycle-origin.ts'
+import { discreet } from './discreet-scene.ts'
+import { createSceneReading, type SceneAgent, type SceneRun, type SceneSpace } from './scene-reading.ts'
+
+export type { SceneAgent, SceneRun, SceneSpace } from './scene-reading.ts'
+
+/** Everything from which a run's prompt and tools are built, as of the claim of the run. */
+export interface Scene {
+  agent: SceneAgent
+  /** The spaces that the run may know of. */
+  spaces: SceneSpace[]
+  /** The agent's other queued, running or waiting runs, oldest first. */
+  otherRuns: SceneRun[]
+  /**
+   * The latest messages of the trigger's space up to the trigger, oldest first. Empty without a space, after the first
+   * step (the journal then holds what was shown), and if the agent has left the space.
+   */
+  history: HistoryLine[]
+  /** The message that triggered the run. */
+  triggerMessage: HistoryLine | null
+  /** The origin of the run's trigger. */
+  origin: MessageOrigin
+  /** For a think cycle: the events that it has claimed so far. */
+  sources: EventSource[]
+  /** The chain of the run, if it has a turn in one. */
+  chain: ChainScene | null
+  /** For a run called back in a chain: the chain's original task, if the history does not show it. */
+  task: Json
+  worksIn: string | null
+  /** The spaces, confidential at the time of the claim, that any cycle of the agent comes from. */
+  cycleMarks: string[]
+  /** Notes of the agent that are withheld from the run. */
+  withheld: Withheld[]
+}
+
+/** Whether the agent is a member of the space; false for null. */
+export function belongsTo({ spaces }: Pick<Scene, 'spaces'>, spaceId: string | null): boolean {
+  return spaceId === null || spaces.some(({ id }) => id === spaceId)
+}
+
+export interface SceneLoader {
+  /** Also returns the run's label, with the labels of the scene. */
+  load(claim: Claim): Promise<{ scene: Scene; label: string[] }>
+  /**
+   * Reads again what may have changed since: the agent's spaces, its notes and its other runs. Updates `scene`; returns
+   * the run's label, with the labels of the scene.
+   */
+  refresh(claim: Claim, scene: Scene): Promise<{ label: string[] }>
+  /**
+   * Returns the messages of others in a space since a call of the run was made; null if the agent has left the space.
+   */
+  meanwhile(claim: Claim, since: { spaceId: string; callId: string }): Promise<Meanwhile | null>
+}
+
+/** Messages that were posted in a space during a wait. */
+export interface Meanwhile {
+  spaceName: string
+  /** The number of the latest message. */
+  seq: number
+  /** Oldest first. */
+  lines: HistoryLine[]
+}
+
+/** The limit of a prompt's initial history, as JSON. */
+const HISTORY_CHARACTERS = 60_000
+
+export function createSceneLoader(platform: Platform, { history }: { history: History }): SceneLoader {
+  const { db, config } = platform
+  const { historyLimit } = config.limits
+  const reading = createSceneReading(platform, {
+    history: history.rowsOf({
+      spaceId: Prisma.sql`r."triggerSpaceId"`,
+      readerId: Prisma.sql`r."agentId"`,
+      upToSeq: Prisma.sql`r."enteredSeq"`,
+      // `load` shows these in full: the trigger, and the task of a chain, of which the run may be called back.
+      isWhole: Prisma.sql`m.id IS NOT DISTINCT FROM r."triggerMessageId" OR r."chainId" IS NOT NULL`,
+      limit: historyLimit,
+      characters: HISTORY_CHARACTERS,
+    }),
+  })
+
+  return {
+    async load({ run }) {
+      const [{ lines, ...rows }, chain, tasks] = await Promise.all([
+        reading.whole(run.id),
+        loadChain(db.prisma, run),
+        loadTasks(db.prisma, run),
+      ])
+      const discreetScene = await discreet(db, reading, run, { ...rows, ...rows.agent })
+      const { spaces, otherRuns, notes, withheld } = discreetScene
+      const agent = { ...rows.agent, ...notes }
+      // A cycle may have started the chain for many messages; one of them is shown in full, whatever its size.
+      const whole = [run.triggerMessageId, tasks[0]?.messageId ?? null]
+      const shown = { limit: historyLimit, characters: HISTORY_CHARACTERS, whole }
+      const told = belongsTo({ spaces }, run.triggerSpaceId)
+        ? history.linesOf(lines, { ...shown, readOn: readOnFrom })
+        : []
+      const triggerMessage = told.find(({ id }) => id === run.triggerMessageId) ?? null
+      const origin = originSeen(run, spaces, triggerMessage) ?? (await loadOrigin(db.prisma, run))
+      const { sources, worksIn, cycleMarks } = rows
+      const task = taskToTell(tasks, { history: told, spaces })
+      const seen = { agent, spaces, otherRuns, sources, worksIn, cycleMarks, withheld }
+      const scene = { ...seen, history: told, triggerMessage, origin, chain, task }
+      return { scene, label: union(discreetScene.label, labelOf(told)) }
+    },
+    async refresh({ run }, scene) {
+      const rows = await reading.changing(run.id)
+      const { spaces, otherRuns, notes, withheld, label } = await discreet(db, reading, run, rows)
+      Object.assign(scene.agent, { budgetState: rows.budgetState }, notes)
+      Object.assign(scene, { spaces, otherRuns, withheld, worksIn: rows.worksIn })
+      return { label }
+    },
+    meanwhile: (claim, since) => loadMeanwhile(db.prisma, { history, historyLimit }, claim, since),
+  }
+}
+
+async function loadMeanwhile(
+  db: Prisma.TransactionClient,
+  { history, historyLimit: limit }: { history: History; historyLimit: number },
+  { run }: Claim,
+  { spaceId, callId }: { spaceId: string; callId: string },
+): Promise<Meanwhile | null> {
+  const [space, call] = await Promise.all([
+    history.enter(spaceId, run.agentId),
+    db.toolCall.findUnique({ where: { id: callId }, select: { createdAt: true } }),
+  ])
+  if (space === null || call === null) return null
+  const lines = await history.read({
+    ...{ spaceId, readerId: run.agentId, upToSeq: space.lastSeq, since: { at: call.createdAt, butOfRun: run.id } },
+    ...{ limit, characters: HISTORY_CHARACTERS, readOn: readOnFrom },
+  })
+  return { spaceName: space.name, seq: space.lastSeq, lines }
+}
+
+/** Returns the origin for a message that the run posts in a space: null if the trigger is from that space. */
+export function originIn({ origin, sources }: Scene, { run }: Claim, spaceId: string): MessageOrigin | null {
+  if (sources.length > 0) return originOfEvents(sources, spaceId)
+  return run.triggerSpaceId === spaceId ? null : origin
+}
+
+function originOf({ triggerType, triggerName, triggerSpaceId }: ClaimedRun): MessageOrigin {
+  const unknown = { triggerSpaceName: null, triggerSenderName: null, triggerMessage: null }
+  return { triggerType, triggerName, triggerSpaceId, ...unknown }
+}
+
+/** Returns the origin if the scene already contains it, which is nearly always. */
+function originSeen(run: ClaimedRun, spaces: SceneSpace[], message: HistoryLine | null): MessageOrigin | null {
+  if (run.triggerSpaceId === null) return originOf(run)
+  const space = spaces.find(({ id }) => id === run.triggerSpaceId)
+  if (space === undefined || message === null || message.senderId !== run.triggerSenderId) return null
+  const { sender: triggerSenderName, text: triggerMessage } = message
+  return { ...originOf(run), triggerSpaceName: space.name, triggerSenderName, triggerMessage }
+}
+
+async function loadOrigin(db: Prisma.TransactionClient, run: ClaimedRun): Promise<MessageOrigin> {
+  const origin = originOf(run)
+  const [row] = await db.$queryRaw<
+    { spaceName: string; senderName: string | null; message: Parameters<typeof messageOfRow>[0] | null }[]
+  >`
+    SELECT s.name AS "spaceName", e.name AS "senderName", to_jsonb(m) AS message
+    FROM "Space" s LEFT JOIN "Message" m ON m.id = ${run.triggerMessageId} LEFT JOIN "Entity" e ON e.id = ${run.triggerSenderId}
+    WHERE s.id = ${run.triggerSpaceId}`
+  if (row === undefined) return origin
+  return {
+    ...origin,
+    triggerSpaceName: row.spaceName,
+    triggerSenderName: row.senderName,
+    triggerMessage: row.message === null ? null : await loadReadableText(db, messageOfRow(row.message).parts),
+  }
+}

@@ -1,0 +1,30 @@
+import type { LanguageModelUsage } from 'ai'
+import { estimateTokens } from '../lib/token-estimate.ts'
+import type { Usage } from '../stores/run-store.ts'
+
+/** Returns the provider's usage, or else an estimate from input and output that is marked as such. */
+export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], received: () => unknown): Usage {
+  const { inputTokens, outputTokens, inputTokenDetails } = reported
+  if (!isFigure(inputTokens) || !isFigure(outputTokens)) return estimatedUsage(sent(), received())
+  const cached = inputTokenDetails.cacheReadTokens
+  const cachedInputTokens = isFigure(cached) ? Math.min(cached, inputTokens) : 0
+  return { inputTokens, cachedInputTokens, outputTokens, estimated: false }
+}
+
+/** Larger numbers than any model can process are treated as missing. */
+const MOST_TOKENS = 100_000_000
+
+function isFigure(tokens: number | undefined): tokens is number {
+  return Number.isInteger(tokens) && (tokens as number) >= 0 && (tokens as number) <= MOST_TOKENS
+}
+
+export function estimatedUsage(sent: unknown[], received: unknown): Usage {
+  const inputTokens = sent.reduce((sum: number, part) => sum + estimateTokens(part), 0)
+  return { inputTokens, cachedInputTokens: 0, outputTokens: estimateTokens(received), estimated: true }
+}
+
+/** Returns the tokens that a run spends: the output of every step, and the input that exceeds the first step's. */
+export function spentTokens(steps: { inputTokens: number; outputTokens: number }[]): number {
+  const carried = steps[0]?.inputTokens ?? 0
+  return steps.reduce((sum, step) => sum + step.outputTokens + Math.max(0, step.inputTokens - carried), 0)
+}

@@ -1,0 +1,95 @@
+// Caches the answers to publications for all subscribers of one operation, and batches viewers that need the same event
+// executed.
+import { LRUCache } from 'lru-cache'
+import type { Viewer } from '../access/viewer.ts'
+import { type Answer, type EventAnswer, isPersonal } from './answer.ts'
+import type { Delivery } from './feed.ts'
+
+export type MaybePromise<T> = T | Promise<T>
+
+/** The size of the cache of answers in this process, in characters. */
+const MOST_CACHED_CHARACTERS = 16 * 1024 * 1024
+
+interface CachedAnswer {
+  /** Undefined once the cache has evicted it. */
+  answer: Answer | undefined
+}
+
+const TOO_LARGE: CachedAnswer = { answer: undefined }
+
+/** Subscribers that resume later are few: their events are executed again, and the memory of a burst is freed. */
+const KEPT_FOR_MS = 30_000
+const PURGED_EVERY_MS = 15_000
+
+const cachedAnswers = new LRUCache<CachedAnswer, true>({
+  maxSize: MOST_CACHED_CHARACTERS,
+  ttl: KEPT_FOR_MS,
+  ttlResolution: 1000,
+  dispose(_, kept) {
+    kept.answer = undefined
+  },
+})
+
+setInterval(() => cachedAnswers.purgeStale(), PURGED_EVERY_MS).unref()
+
+/** Caches an answer for `KEPT_FOR_MS`, or until `MOST_CACHED_CHARACTERS` evicts it; all operations share the limit. */
+function cacheAnswer(answer: Answer): CachedAnswer {
+  const kept = { answer }
+  cachedAnswers.set(kept, true, { size: answer.text.length + 1 })
+  return cachedAnswers.has(kept) ? kept : TOO_LARGE
+}
+
+/**
+ * Caches the answers of one operation: for a publication, as long as the publication is held and until the cache evicts the answer; for a
+ * snapshot, while it is being executed. Per-viewer answers are not cached.
+ */
+export function createAnswerCache() {
+  const ofPublications = new WeakMap<object, CachedAnswer | Promise<EventAnswer>>()
+  const ofSnapshots = new Map<string, Promise<EventAnswer>>()
+
+  function keepWhilePending(key: object | string, answer: Promise<EventAnswer>): void {
+    const answers = (typeof key === 'string' ? ofSnapshots : ofPublications) as Map<unknown, unknown>
+    answers.set(key, answer)
+    const forget = () => {
+      if (answers.get(key) === answer) answers.delete(key)
+    }
+    answer.then((settled) => {
+      forget()
+      keep(key, settled)
+    }, forget)
+  }
+
+  function keep(key: object | string, answer: MaybePromise<EventAnswer>): void {
+    if (answer instanceof Promise) keepWhilePending(key, answer)
+    else if (typeof key !== 'string' && !isPersonal(answer)) ofPublications.set(key, cacheAnswer(answer))
+  }
+
+  function get(key: object | string): Answer | Promise<EventAnswer> | undefined {
+    if (typeof key === 'string') return ofSnapshots.get(key)
+    const cached = ofPublications.get(key)
+    return cached instanceof Promise ? cached : cached?.answer
+  }
+
+  return { keep, get }
+}
+
+/** Batches the requests for one event in one tick into a single execution. */
+export function createBatching(
+  execute: (delivery: Delivery<object>, viewers: Iterable<Viewer>) => MaybePromise<EventAnswer>,
+) {
+  const batches = new Map<Delivery<object>['shareKey'], { viewers: Viewer[]; answer: Promise<EventAnswer> }>()
+  return (delivery: Delivery<object>, viewers: Iterable<Viewer>): Promise<EventAnswer> => {
+    const waiting = batches.get(delivery.shareKey)
+    if (waiting !== undefined) {
+      waiting.viewers.push(...viewers)
+      return waiting.answer
+    }
+    const all = [...viewers]
+    const answer = Promise.resolve().then(() => {
+      batches.delete(delivery.shareKey)
+      return execute(delivery, all)
+    })
+    batches.set(delivery.shareKey, { viewers: all, answer })
+    return answer
+  }
+}

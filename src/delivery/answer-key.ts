@@ -1,0 +1,70 @@
+// Stage for speed: lets subscribers that began at different cursors share answers. To remove it, use all variables as the key.
+// No benchmark subscribes with cursors; without it, each client that has reconnected is executed for alone
+// (docs/decisions/delivery-stages.md).
+import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
+import type { Viewer } from '../access/viewer.ts'
+
+/** The argument that may differ between subscribers that share answers. */
+const OWN_ARGUMENT = 'after'
+
+interface Shape {
+  number: number
+  /** The variable that provides `after` and nothing else; null if there is none. */
+  ownVariable: string | null
+}
+
+let lastNumber = 0
+/** By parsed document: a cached document is analysed once. */
+const shapes = new WeakMap<DocumentNode, Map<string, Shape>>()
+
+/**
+ * Returns the key that two subscriptions must share so that their events have the same answers, unless an
+ * answer depends on the viewer: the operation of a valid document, its variables without the one for `after`,
+ * and the scope.
+ */
+export function answerKey(
+  document: DocumentNode,
+  operationName: string | null | undefined,
+  { scope }: Pick<Viewer, 'scope'>,
+  variables: Readonly<Record<string, unknown>> | null | undefined,
+): string {
+  const { number, ownVariable } = shapeOf(document, operationName ?? '')
+  const common = { ...variables }
+  if (ownVariable !== null) delete common[ownVariable]
+  return JSON.stringify([number, scope, common])
+}
+
+function shapeOf(document: DocumentNode, name: string): Shape {
+  const ofDocument = shapes.get(document) ?? new Map<string, Shape>()
+  shapes.set(document, ofDocument)
+  const cached = ofDocument.get(name)
+  if (cached !== undefined) return cached
+  lastNumber += 1
+  const operation = getOperationAST(document, name === '' ? null : name)
+  const shape = { number: lastNumber, ownVariable: operation ? ownVariableOf(document, operation) : null }
+  ofDocument.set(name, shape)
+  return shape
+}
+
+/**
+ * Only if the root field is selected directly. A subscription whose root field is in a fragment shares its
+ * key only with those that begin at the same cursor.
+ */
+function ownVariableOf(
+  document: DocumentNode,
+  { selectionSet: { selections } }: OperationDefinitionNode,
+): string | null {
+  const [root] = selections
+  if (selections.length !== 1 || root?.kind !== Kind.FIELD) return null
+  const value = root.arguments?.find(({ name }) => name.value === OWN_ARGUMENT)?.value
+  if (value?.kind !== Kind.VARIABLE) return null
+  const name = value.name.value
+  let uses = 0
+  visit(document, {
+    VariableDefinition: () => false,
+    Variable(node) {
+      if (node.name.value === name) uses += 1
+    },
+  })
+  return uses === 1 ? name : null
+}

@@ -1,0 +1,59 @@
+// The answer to an event, shared by its subscribers or made for each viewer, and the sink to which a subscriber's answers go.
+import type { GraphQLError } from 'graphql'
+import type { Viewer } from '../access/viewer.ts'
+
+/**
+ * The result of executing an event, as it is sent to clients: the serialized selection, without the event
+ * itself.
+ */
+export interface Answer {
+  text: string
+  /** Masked, as clients receive them. */
+  errors: readonly GraphQLError[]
+  hasData: boolean
+  versions: VersionSpan
+  /**
+   * Bytes that were serialized in vain, since the event was too large at first. They count towards the
+   * subscriber's pace.
+   */
+  discardedBytes?: number
+}
+
+/**
+ * The versions, by a logical clock, between which the data of an answer was read. An answer that read nothing
+ * is valid at any version.
+ */
+export interface VersionSpan {
+  from: number
+  to: number
+}
+
+/** The answers to an event that differ per viewer, by identity. An error ends that viewer's subscription. */
+export type PersonalAnswers = ReadonlyMap<string, Answer | Error>
+
+/** One answer for all viewers, or one for each. */
+export type EventAnswer = Answer | PersonalAnswers
+
+/** Viewers of one scope with the same identity get the same answers. */
+export const identityOf = ({ id, tokenId }: Viewer): string => `${id} ${tokenId}`
+
+export function isPersonal(answer: EventAnswer): answer is PersonalAnswers {
+  return answer instanceof Map
+}
+
+/** The output of one subscription. */
+export interface Sink {
+  send(answers: readonly Answer[]): void
+  /**
+   * Whether the client must read before the sink should get more; `whenReady` announces that. The sink
+   * buffers what it is sent nevertheless.
+   */
+  isBusy(): boolean
+  /** Calls the listener each time the sink can take more. Returns a function that stops it. */
+  whenReady(listener: () => void): () => void
+  /**
+   * Closes the whole connection in such a way that clients reconnect and resume. Absent: only the
+   * subscription ends, with an error.
+   */
+  giveUp?(): void
+}

@@ -1,0 +1,237 @@
+import { type ExecutionArgs, execute, type GraphQLError } from 'graphql'
+import type { Viewer } from '../access/viewer.ts'
+import { type BoundedResult, executeBounded } from '../graphql/bounded-execution.ts'
+import { createContext } from '../graphql/context.ts'
+import type { Domain } from '../graphql/domain.ts'
+import { type CommonLoaders, createCommonLoaders } from '../graphql/loaders.ts'
+import { formatError, type MaskError } from '../graphql/masking.ts'
+import type { Streams } from '../graphql/streams.ts'
+import { sleep } from '../lib/async.ts'
+import { GoneError, HiddenError } from '../lib/errors.ts'
+import {
+  type Answer,
+  type EventAnswer,
+  identityOf,
+  isPersonal,
+  type PersonalAnswers,
+  type VersionSpan,
+} from './answer.ts'
+import { createAnswerCache, createBatching, type MaybePromise } from './answer-cache.ts'
+import type { Delivery } from './feed.ts'
+import { createPlainAnswer } from './plain-answers.ts'
+import { probeOf } from './viewer-probe.ts'
+
+/** Answers the events of one operation for all subscribers with the same scope and variables. */
+export interface Answers {
+  /**
+   * Executes an event once and caches its answer as long as its publication is held. An event whose own fields suffice is
+   * not even executed (plain-answers.ts). If the answer depends on the viewer, the event is executed for each of
+   * `viewers`, with batched lookups. Data read before version `minVersion` is read again, so that no subscriber receives
+   * data older than what it has.
+   * @throws the error that ends every subscription, after some retries: an event is never skipped
+   */
+  answer(delivery: Delivery<object>, viewers: () => Iterable<Viewer>, minVersion: number): MaybePromise<EventAnswer>
+}
+
+export interface AnswersParts {
+  /** Shared by all subscribers. */
+  operation: Pick<ExecutionArgs, 'schema' | 'document' | 'operationName' | 'variableValues'>
+  /** Any viewer who subscribed with this operation. */
+  anyViewer: Viewer
+  domain: Domain
+  streams: Streams
+  takesCursors: boolean
+  /** See Feed. */
+  shownIn: string | null
+  maskError: MaskError
+  /** The maximum size of the answer to one event. */
+  maxResponseBytes: number
+}
+
+/** Pauses before an event that failed is executed again: the database may be unreachable for a moment. */
+const RETRIES_AFTER_MS = [100, 500]
+/** The maximum number of concurrent executions of one event. */
+const VIEWERS_AT_ONCE = 512
+/** Over this size of the answers to one event, in characters, the remaining viewers are answered one by one. */
+const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
+const NO_ERRORS: readonly GraphQLError[] = []
+/** The length of a path to the subscription field, or to the entity that its event names. */
+const PATH_TO_SUBJECT = 2
+const ANY_VERSION: VersionSpan = { from: Number.POSITIVE_INFINITY, to: 0 }
+
+let version = 0
+
+/** Returns the next version of the logical clock. */
+export function nextVersion(): number {
+  version += 1
+  return version
+}
+
+export function createAnswers(parts: AnswersParts): Answers {
+  const { anyViewer, maskError } = parts
+  const cache = createAnswerCache()
+  const plainAnswer = createPlainAnswer(parts.operation, parts.maxResponseBytes)
+
+  async function answerEach(
+    event: object,
+    viewers: Iterable<Viewer>,
+    common: () => CommonLoaders,
+  ): Promise<PersonalAnswers> {
+    const answers = new Map<string, Answer | Error>()
+    const distinct = [...new Map(Array.from(viewers, (viewer) => [identityOf(viewer), viewer]))]
+    let characters = 0
+    for (let from = 0; from < distinct.length && characters < MOST_PERSONAL_CHARACTERS; from += VIEWERS_AT_ONCE) {
+      const some = distinct.slice(from, from + VIEWERS_AT_ONCE)
+      const began = nextVersion()
+      const results = await Promise.all(some.map(([, viewer]) => run(parts, event, viewer, common)))
+      for (const [index, [identity]] of some.entries()) {
+        if (characters >= MOST_PERSONAL_CHARACTERS) break
+        const answer = answerOf(results[index]!, { from: began, to: nextVersion() }, maskError)
+        answers.set(identity, hasFailed(answer) ? failureOf(answer) : answer)
+        characters += answer.text.length
+      }
+    }
+    return answers
+  }
+
+  function executeForAll(event: object, viewers: readonly Viewer[]): MaybePromise<EventAnswer> {
+    let loaders: CommonLoaders | null = null
+    const common = () => (loaders ??= createCommonLoaders(parts))
+    let personal: Promise<PersonalAnswers> | null = null
+    // The probe calls back at its first read, so that the lookups of all viewers join its batch.
+    const probe = probeOf(anyViewer, () => {
+      personal = answerEach(event, viewers, common)
+    })
+    const began = nextVersion()
+    const result = run(parts, event, probe, common)
+    if (!(result instanceof Promise)) return personal ?? answerOf(result, ANY_VERSION, maskError)
+    return result.then<EventAnswer>(
+      (settled) => personal ?? answerOf(settled, { from: began, to: nextVersion() }, maskError),
+    )
+  }
+
+  async function retry(event: object, viewers: readonly Viewer[], first: EventAnswer): Promise<EventAnswer> {
+    let result = first
+    for (const afterMs of RETRIES_AFTER_MS) {
+      if (!isTransient(result)) break
+      await sleep(afterMs)
+      result = await executeForAll(event, viewers)
+    }
+    if (!isPersonal(result) && hasFailed(result)) throw failureOf(result)
+    return result
+  }
+
+  /** A viewer who subscribes meanwhile may hold newer data, and is answered separately. */
+  function executeAndCache(
+    { event, shareKey }: Delivery<object>,
+    requesters: Iterable<Viewer>,
+  ): MaybePromise<EventAnswer> {
+    const viewers = [...requesters]
+    const checked = (result: EventAnswer) =>
+      isComplete(result) ? result : (successesOf(result) ?? retry(event, viewers, result))
+    const first = executeForAll(event, viewers)
+    const result = first instanceof Promise ? first.then(checked) : checked(first)
+    if (shareKey !== null) cache.keep(shareKey, result)
+    return result
+  }
+
+  const executeTogether = createBatching(executeAndCache)
+
+  /**
+   * Waits for an execution in progress and uses its answer if it began late enough for this subscriber. If answers
+   * differ per viewer, all waiting viewers are executed together next, and later ones wait for that; so many
+   * subscribers that reconnect cost a few statements.
+   */
+  async function answerAfter(
+    other: Promise<EventAnswer>,
+    ...request: Parameters<Answers['answer']>
+  ): Promise<EventAnswer> {
+    const [delivery, viewers, minVersion] = request
+    const result = await other
+    if (isPersonal(result)) return executeTogether(delivery, viewers())
+    return result.versions.from >= minVersion ? result : answer(...request)
+  }
+
+  const answer: Answers['answer'] = (delivery, viewers, minVersion) => {
+    const text = plainAnswer(delivery.event)
+    // Composing a plain answer again is cheaper than caching it.
+    if (text !== null) return { text, errors: NO_ERRORS, hasData: true, versions: ANY_VERSION }
+    const cached = delivery.shareKey === null ? undefined : cache.get(delivery.shareKey)
+    if (cached instanceof Promise) return answerAfter(cached, delivery, viewers, minVersion)
+    return cached !== undefined && cached.versions.from >= minVersion ? cached : executeAndCache(delivery, viewers())
+  }
+
+  return { answer }
+}
+
+const onSlow = () => {}
+
+function run(
+  parts: AnswersParts,
+  rootValue: object,
+  viewer: Viewer,
+  common: () => CommonLoaders,
+): MaybePromise<BoundedResult> {
+  const { operation, domain, streams, takesCursors, shownIn, maxResponseBytes } = parts
+  const context = createContext({ domain, streams, viewer, takesCursors, onSlow, common, shownIn })
+  return executeBounded(
+    (contextValue, fieldResolver) => execute({ ...operation, rootValue, contextValue, fieldResolver }),
+    context,
+    maxResponseBytes,
+  )
+}
+
+function answerOf({ result, discardedBytes }: BoundedResult, versions: VersionSpan, maskError: MaskError): Answer {
+  const hasData = result.data != null
+  if (result.errors === undefined)
+    return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, versions, discardedBytes }
+  // Not a fault to be logged: the event's subject was deleted, or is hidden from this viewer.
+  if (result.errors.every(isUndeliverable)) return { text: EMPTY, errors: NO_ERRORS, hasData, versions, discardedBytes }
+  const errors = result.errors.map(maskError)
+  const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
+  // An event that is too large is delivered as its error, and does not end the subscription.
+  return { text, errors, hasData: hasData || errors.some(isTooComplex), versions, discardedBytes }
+}
+
+const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'
+
+/** Whether the event's own subject is deleted or hidden, and not something nested in what is selected of it. */
+const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
+  (originalError instanceof GoneError || originalError instanceof HiddenError) && path.length <= PATH_TO_SUBJECT
+
+/** The text of an event that is not delivered, because what it is about was deleted or is hidden. */
+const EMPTY = ''
+
+/** Whether the answer is delivered. */
+export const isDeliverable = ({ text }: Answer) => text !== EMPTY
+
+/** Whether the answer has no data although it should be delivered. */
+const hasFailed = (answer: Answer) => !answer.hasData && isDeliverable(answer)
+
+/** The error that ends the subscription of a recipient of this answer. */
+function failureOf({ errors }: Answer): Error {
+  return errors[0] ?? new Error('the execution of an event returned neither data nor errors')
+}
+
+const isComplete = (result: EventAnswer) => !isTransient(result) && (isPersonal(result) || !hasFailed(result))
+
+/** Returns the per-viewer answers that did not fail; null if there are none. The others are answered again, alone. */
+function successesOf(result: EventAnswer): PersonalAnswers | null {
+  if (!isPersonal(result)) return null
+  const whole = new Map(
+    [...result].filter(([, one]) => !(one instanceof Error ? isTransientError(one) : isTransient(one))),
+  )
+  return whole.size > 0 ? whole : null
+}
+
+/** Whether the result has an error that a retry may resolve: an internal one, or a deletion between two lookups. */
+function isTransient(result: EventAnswer): boolean {
+  if (isPersonal(result))
+    return [...result.values()].some((one) => (one instanceof Error ? isTransientError(one) : isTransient(one)))
+  return isDeliverable(result) && result.errors.some(isTransientError)
+}
+
+const TRANSIENT_CODES: ReadonlySet<unknown> = new Set(['INTERNAL_SERVER_ERROR', 'NOT_FOUND'])
+
+const isTransientError = (error: Error) =>
+  TRANSIENT_CODES.has((error as { extensions?: { code?: unknown } }).extensions?.code)

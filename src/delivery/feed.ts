@@ -1,0 +1,118 @@
+// The port between the source of a subscription's events (a feed) and the subscriber that receives them, with the
+// subscription's lifetime.
+import type { Publication, SharedWindow, SubscriberPosition } from '../broker/log.ts'
+
+/** An event on its way to a subscriber. */
+export interface Delivery<E> {
+  event: E
+  /**
+   * Identifies the same event for other subscribers, so that its answer is shared: the publication, the list of
+   * an agent's runs, or the cursor of a snapshot. Null if the event belongs to this subscriber alone.
+   */
+  shareKey: object | string | null
+}
+
+/** How the publications of a topic are delivered to caught-up subscribers. */
+export interface HubRules<E> {
+  /**
+   * The event of a publication; null if it is not delivered. It must be the same for all subscribers of one answer
+   * key (answer-key.ts).
+   */
+  eventOf(publication: Publication): E | null | Promise<E | null>
+  /** Whether a publication may need handling beyond its event for some viewer, which `needsFeed` then decides. */
+  mayNeedFeed(publication: Publication): boolean
+  /** Whether the feed itself must deliver the publication to this viewer. */
+  needsFeed(publication: Publication, viewerId: string): boolean
+}
+
+/** Receives the events of a subscription. */
+export interface Subscriber<E> {
+  /** Delivers events in order. Resolves when it can take more. @throws the error that ends the subscription */
+  deliver(deliveries: readonly Delivery<E>[]): Promise<void>
+  /**
+   * Whether the subscriber was caught up once and is past its pace now, so that a snapshot may replace the
+   * waiting events.
+   */
+  isPastPace(): boolean
+  /** Continues from here together with the other caught-up subscribers of the window: see FollowOptions.onCaughtUp. */
+  attach(window: SharedWindow, position: SubscriberPosition, signal: AbortSignal, rules: HubRules<E>): Promise<void>
+}
+
+/**
+ * The events of one subscription, already authorised. It is typed as AsyncIterable only because graphql-js
+ * requires that of a source; call `deliverTo` instead (see subscribe.ts).
+ */
+export interface Feed<E> extends AsyncIterable<E> {
+  lifeline: OwnLifeline
+  /** The space whose members all its viewers are while it is delivered; null if there is none. */
+  shownIn: string | null
+  /**
+   * Resolves when there are no more events, or the lifeline has ended. @throws the error that ends the
+   * subscription
+   */
+  deliverTo(to: Subscriber<E>): Promise<void>
+}
+
+/** Opens a feed once its guards are active. If that fails, everything is released. */
+export async function openFeed<E>(
+  prepare: (lifeline: Lifeline) => Promise<(to: Subscriber<E>) => Promise<void>>,
+  shownIn: string | null = null,
+): Promise<Feed<E>> {
+  const lifeline = createLifeline()
+  try {
+    const deliver = await prepare(lifeline)
+    return { lifeline, shownIn, deliverTo: deliver, [Symbol.asyncIterator]: unused }
+  } catch (error) {
+    lifeline.end()
+    throw error
+  }
+}
+
+function unused(): never {
+  throw new Error('a feed cannot be iterated; use its deliverTo method')
+}
+
+/** The lifetime of a subscription, as its event source sees it: the source learns of the end, and can cause it. */
+export interface Lifeline {
+  /** Aborts when the subscription has ended for any reason. */
+  signal: AbortSignal
+  /** Ends the subscription with this error, at once, also during a wait. */
+  fail(error: Error): void
+  /** Calls `cleanUp` when the subscription ends; at once if it has ended. */
+  onEnd(cleanUp: () => void): void
+}
+
+/** The lifetime of a subscription, for the code that opened it. */
+export interface OwnLifeline extends Lifeline {
+  end(): void
+  /** The error that ended the subscription; null if there was none. */
+  failure(): Error | null
+}
+
+export function createLifeline(): OwnLifeline {
+  const controller = new AbortController()
+  const { signal } = controller
+  const cleanUps: (() => void)[] = []
+  let failure: Error | null = null
+
+  function end(): void {
+    if (signal.aborted) return
+    controller.abort()
+    for (const cleanUp of cleanUps.splice(0)) cleanUp()
+  }
+
+  return {
+    signal,
+    end,
+    fail(error) {
+      if (signal.aborted) return
+      failure = error
+      end()
+    },
+    failure: () => failure,
+    onEnd(cleanUp) {
+      if (signal.aborted) cleanUp()
+      else cleanUps.push(cleanUp)
+    },
+  }
+}

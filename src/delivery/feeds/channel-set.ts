@@ -1,0 +1,58 @@
+import { createSerial } from '../../lib/async.ts'
+import type { Lifeline } from '../feed.ts'
+
+/**
+ * The set of channels (or other named sources) to which a subscriber listens during its lifeline. `listen`
+ * starts listening to one and returns a function that stops it.
+ */
+export interface ChannelSet {
+  /**
+   * Listens to exactly the channels that `channelsNow` returns, before this resolves. Refreshes run one at a
+   * time: `onChange` is called with the difference before the next one starts.
+   */
+  refresh(onChange?: (change: { came: string[]; went: string[] }) => void): Promise<void>
+}
+
+export function createChannelSet(
+  lifeline: Lifeline,
+  channelsNow: () => Promise<readonly string[]>,
+  listen: (channel: string) => Promise<() => void>,
+): ChannelSet {
+  const joined = new Map<string, () => void>()
+  const serial = createSerial()
+
+  function leave(channel: string): void {
+    joined.get(channel)?.()
+    joined.delete(channel)
+  }
+
+  function leaveAll(): void {
+    for (const channel of [...joined.keys()]) leave(channel)
+  }
+
+  async function join(channel: string): Promise<void> {
+    const stop = await listen(channel)
+    // If another channel failed meanwhile, nothing else would stop this one.
+    if (lifeline.signal.aborted) stop()
+    else joined.set(channel, stop)
+  }
+
+  async function refresh(): Promise<{ came: string[]; went: string[] }> {
+    const now = new Set(await channelsNow())
+    const went = [...joined.keys()].filter((channel) => !now.has(channel))
+    const came = [...now].filter((channel) => !joined.has(channel))
+    for (const channel of went) leave(channel)
+    await Promise.all(came.map(join))
+    if (lifeline.signal.aborted) leaveAll()
+    return { came, went }
+  }
+
+  lifeline.onEnd(leaveAll)
+  return {
+    refresh: (onChange = () => {}) =>
+      serial.run(async () => {
+        if (lifeline.signal.aborted) return
+        onChange(await refresh())
+      }),
+  }
+}

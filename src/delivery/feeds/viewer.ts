@@ -1,0 +1,351 @@
+// The feed of `viewerEvents`: what changed in the viewer's spaces, tool calls and standing grants, merged, and the channels from which it is
+// detected.
+import type { Viewer } from '../../access/viewer.ts'
+import {
+  ADMIN_CHANNEL,
+  agentChannel,
+  entityChannel,
+  type SignalPayload,
+  spaceChannel,
+  type ToolSignal,
+} from '../../broker/topics.ts'
+import type { Domain } from '../../graphql/domain.ts'
+import type { ToolCall } from '../../graphql/shapes.ts'
+import type { ViewerEvent, Watcher } from '../../graphql/streams.ts'
+import { createBell, createSerial, sleep } from '../../lib/async.ts'
+import { messageOf } from '../../lib/errors.ts'
+import type { Platform } from '../../platform/platform.ts'
+import { isAnsweredBy } from '../../rules/call-answers.ts'
+import { type Feed, type Lifeline, openFeed } from '../feed.ts'
+import type { EntityChange, Guards } from '../guards.ts'
+import { createChannelSet } from './channel-set.ts'
+
+const FOREVER_MS = 2 ** 31 - 1
+/** The maximum number of waiting events of one subscriber, after merging. */
+const MOST_WAITING = 1000
+
+/**
+ * The waiting changes of a subscriber, merged: a snapshot replaces all changes before it, and a change of the
+ * same type as the last waiting one of its space or call is not added, since the entity is read at delivery.
+ */
+export function createWaitingChanges() {
+  const waiting: ViewerChange[] = []
+  /** The type of the last waiting change of each space and call. */
+  const lastTypes = new Map<string, ViewerChange['type']>()
+
+  return {
+    add(change: ViewerChange): void {
+      if (change.type === 'ViewerSnapshot') {
+        waiting.length = 0
+        lastTypes.clear()
+      }
+      const subject = subjectOf(change)
+      if (lastTypes.get(subject) === change.type) return
+      lastTypes.set(subject, change.type)
+      waiting.push(change)
+    },
+    next(): ViewerChange | undefined {
+      const change = waiting.shift()
+      if (change === undefined) return undefined
+      const subject = subjectOf(change)
+      if (!waiting.some((other) => subjectOf(other) === subject)) lastTypes.delete(subject)
+      return change
+    },
+    count: () => waiting.length,
+  }
+}
+
+function subjectOf(change: ViewerChange): string {
+  if ('spaceId' in change) return change.spaceId
+  if ('grantId' in change) return change.grantId
+  return 'toolCallId' in change ? change.toolCallId : ''
+}
+
+/**
+ * The events that a side bar needs, merged as far as possible: see createWaitingChanges. A space is delivered
+ * at most twice a second.
+ */
+export function createViewerEvents(
+  platform: Pick<Platform, 'signals' | 'clock' | 'logger'>,
+  { guards, domain }: { guards: Guards; domain: SourcesDomain },
+) {
+  const { clock, logger } = platform
+  const sources = createViewerSources(platform, { guards, domain })
+
+  return ({ viewer, onSlow }: Watcher): Promise<Feed<ViewerEvent>> =>
+    openFeed(async (lifeline) => {
+      const { signal } = lifeline
+      const waiting = createWaitingChanges()
+      waiting.add({ type: 'ViewerSnapshot' })
+      const wakeUp = createBell()
+
+      function push(change: ViewerChange): void {
+        waiting.add(change)
+        wakeUp.ring()
+        if (waiting.count() > MOST_WAITING) onSlow()
+      }
+
+      const pace = createSpacePace((spaceId) => push({ type: 'ViewerSpaceChanged', spaceId }))
+
+      function onChange(change: ViewerChange): void {
+        if (change.type === 'ViewerSpaceRemoved') pace.forget(change.spaceId)
+        if (change.type === 'ViewerSpaceChanged') pace.changed(change.spaceId)
+        else push(change)
+      }
+
+      lifeline.onEnd(pace.close)
+      await guards.viewer(viewer, lifeline)
+      await sources.listen(viewer, lifeline, onChange, (error) =>
+        logger.warn({ error: messageOf(error) }, 'could not update the topics of a viewer subscription'),
+      )
+      return async (to) => {
+        while (!signal.aborted) {
+          for (let change = waiting.next(); change !== undefined && !signal.aborted; change = waiting.next()) {
+            await to.deliver([{ shareKey: null, event: { ...change, at: new Date(clock.now()) } }])
+          }
+          await wakeUp.wait(FOREVER_MS, signal)
+        }
+      }
+    })
+}
+
+/** An event without its time. */
+export type ViewerChange = ViewerEvent extends infer Event
+  ? Event extends { at: Date }
+    ? Omit<Event, 'at'>
+    : never
+  : never
+
+/** The sources of a viewer's changes: its own channel, and those of its spaces and agents. */
+export interface ViewerSources {
+  /** Resolves when all channels are subscribed. Errors of later lookups go to `onError`. */
+  listen(viewer: Viewer, lifeline: Lifeline, onChange: OnChange, onError: (error: unknown) => void): Promise<void>
+}
+
+export type SourcesDomain = Pick<
+  Domain,
+  'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility' | 'control' | 'grantReading'
+>
+
+/** The maximum number of spaces and agents to which a viewer that may read all of them listens: the newest. */
+const MOST_WATCHED = 1000
+const PAGE = 100
+/** How often admins look up new spaces and services new agents, since no signal announces these. */
+const LOOKUP_INTERVAL_MS = 2000
+
+const CHANGE_BY_SIGNAL = {
+  'tool-waiting': 'ViewerToolCallWaiting',
+  'tool-changed': 'ViewerToolCallChanged',
+  'tool-settled': 'ViewerToolCallSettled',
+} as const
+
+export function createViewerSources(
+  { signals }: Pick<Platform, 'signals'>,
+  { guards, domain }: { guards: Guards; domain: SourcesDomain },
+): ViewerSources {
+  /**
+   * Returns the channels to which a viewer should listen. For viewers that may read everything, it adds new
+   * ones to `previous`.
+   */
+  async function channelsOf(viewer: Viewer, previous: readonly string[]): Promise<string[]> {
+    if (viewer.scope === 'HUMAN') return (await domain.members.spacesOf(viewer.id)).map(spaceChannel)
+    if (viewer.scope === 'SERVICE' && viewer.agentIds !== null) return viewer.agentIds.map(agentChannel)
+    const most = previous.length === 0 ? MOST_WATCHED : PAGE
+    const found =
+      viewer.scope === 'ADMIN'
+        ? (await newest((request) => domain.spaces.page(viewer, request), most)).map(spaceChannel)
+        : (await newest((request) => domain.agents.page(viewer, request), most)).map(agentChannel)
+    const newestFirst = [...new Set([...found, ...previous])].slice(0, MOST_WATCHED)
+    return viewer.scope === 'ADMIN' ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
+  }
+
+  /**
+   * Keeps the channels from lookup to lookup. It omits channels of `deleted` spaces, which a lookup in
+   * progress may still contain.
+   */
+  function createChannelLookup(viewer: Viewer) {
+    let previous: string[] = []
+    const deleted = new Set<string>()
+    const channelsNow = async () => {
+      previous = (await channelsOf(viewer, previous)).filter((channel) => !deleted.has(channel))
+      return previous
+    }
+    return { deleted, channelsNow }
+  }
+
+  async function concerns(viewer: Viewer, channel: string, { toolCallId, audience }: ToolSignal): Promise<boolean> {
+    if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
+    // A decider in the space is identified by the channel; a decider asked by name may not be allowed to read
+    // the space.
+    if (audience === 'deciders' && channel !== entityChannel(viewer.id)) return true
+    const [call] = await domain.toolCalls.getMany([toolCallId])
+    if (call == null) return false
+    // The decision of others is the last event about a call that a decider asked by name receives.
+    if (audience === 'deciders') return (await domain.visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
+    return isForViewer(viewer, call)
+  }
+
+  /** Delivers the waiting calls of spaces that a human has joined. */
+  async function addWaitingCalls(viewer: Viewer, came: string[], onChange: OnChange): Promise<void> {
+    for (const { id, spaceId } of await domain.control.pendingToolCalls(viewer)) {
+      const isThere = spaceId !== null && came.includes(spaceChannel(spaceId))
+      if (isThere) onChange({ type: 'ViewerToolCallWaiting', toolCallId: id })
+    }
+  }
+
+  return {
+    async listen(viewer, lifeline, onChange, onError) {
+      const serial = createSerial()
+
+      function onToolSignal(channel: string, payload: SignalPayload): void {
+        // Admins receive each call once, by their own channel.
+        if (!('toolCallId' in payload) || (viewer.scope === 'ADMIN' && channel !== ADMIN_CHANNEL)) return
+        const signal = payload as ToolSignal
+        const addIfConcerned = async () => {
+          if (await concerns(viewer, channel, signal))
+            onChange({ type: CHANGE_BY_SIGNAL[signal.type], toolCallId: signal.toolCallId })
+        }
+        void serial.run(addIfConcerned).catch(onError)
+      }
+
+      function onGrantSignal(channel: string, payload: SignalPayload): void {
+        if (payload.type !== 'grant-changed' || (viewer.scope === 'ADMIN') !== (channel === ADMIN_CHANNEL)) return
+        const { grantId } = payload
+        const addIfSeen = async () => {
+          if ((await domain.grantReading.visible(viewer, [grantId])).has(grantId))
+            onChange({ type: 'ViewerStandingGrantChanged', grantId })
+        }
+        void serial.run(addIfSeen).catch(onError)
+      }
+
+      function onSignal(channel: string, payload: SignalPayload): void {
+        const spaceId = spaceOf(channel)
+        if (spaceId !== null && (payload.type === 'message' || payload.type === 'changed')) {
+          onChange({ type: 'ViewerSpaceChanged', spaceId })
+        }
+        if (payload.type === 'deleted') {
+          deleted.add(channel)
+          channels.refresh(onChannelChange).catch(onError)
+        }
+        onToolSignal(channel, payload)
+        onGrantSignal(channel, payload)
+      }
+
+      function onChannelChange(change: ChannelChange): void {
+        addSpaceChanges(change, onChange)
+        if (viewer.scope !== 'HUMAN' || change.came.length === 0) return
+        void serial.run(() => addWaitingCalls(viewer, change.came, onChange)).catch(onError)
+      }
+
+      const { deleted, channelsNow } = createChannelLookup(viewer)
+      const channels = createChannelSet(lifeline, channelsNow, (channel) =>
+        signals.subscribe(channel, (payload) => onSignal(channel, payload)),
+      )
+      const addSnapshot = () => onChange({ type: 'ViewerSnapshot' })
+      lifeline.onEnd(signals.onReconnect(() => void channels.refresh(onChannelChange).then(addSnapshot, onError)))
+      if (viewer.scope === 'HUMAN') {
+        const onEntityChange = (change: EntityChange) => {
+          if (CHANGES_SPACES.includes(change.type)) channels.refresh(onChannelChange).catch(onError)
+          if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
+          if (change.type === 'grant-changed') onGrantSignal(entityChannel(viewer.id), change)
+          if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
+        }
+        lifeline.onEnd(await guards.entityChanges(viewer.id, onEntityChange))
+      } else if (viewer.scope === 'ADMIN' || viewer.agentIds === null) {
+        void keepRefreshing(lifeline.signal, () => channels.refresh(onChannelChange), onError)
+      }
+      await channels.refresh()
+    },
+  }
+}
+
+type OnChange = (change: ViewerChange) => void
+type ChannelChange = { came: string[]; went: string[] }
+
+function addSpaceChanges({ came, went }: ChannelChange, onChange: OnChange): void {
+  for (const spaceId of went.map(spaceOf)) if (spaceId !== null) onChange({ type: 'ViewerSpaceRemoved', spaceId })
+  for (const spaceId of came.map(spaceOf)) if (spaceId !== null) onChange({ type: 'ViewerSpaceAdded', spaceId })
+}
+
+const CHANGES_SPACES: EntityChange['type'][] = ['member-joined', 'member-left', 'missed']
+
+async function keepRefreshing(signal: AbortSignal, refresh: () => Promise<void>, onError: (error: unknown) => void) {
+  while (!signal.aborted) {
+    await sleep(LOOKUP_INTERVAL_MS, signal)
+    if (!signal.aborted) await refresh().catch(onError)
+  }
+}
+
+function spaceOf(channel: string): string | null {
+  return channel.startsWith('space:') ? channel.slice('space:'.length) : null
+}
+
+/** Whether the viewer may answer a call in a space or of an agent it may access. */
+function isForViewer({ scope }: Viewer, call: ToolCall): boolean {
+  // A built-in call with a deadline waits for a message.
+  if (call.execution === null) return scope === 'HUMAN' && call.expiresAt !== null
+  return isAnsweredBy(call, scope)
+}
+
+type NewestPage = Awaited<ReturnType<Domain['spaces']['page']>> | Awaited<ReturnType<Domain['agents']['page']>>
+type NewestRequest = Parameters<Domain['spaces']['page']>[1]
+
+/** Returns the ids of the newest entities, page by page. */
+async function newest(page: (request: NewestRequest) => Promise<NewestPage>, most: number): Promise<string[]> {
+  const ids: string[] = []
+  for (;;) {
+    const { items, hasNextPage } = await page({ size: PAGE, fromEnd: false, after: ids.at(-1) ?? null, before: null })
+    ids.push(...items.map(({ id }) => id))
+    if (!hasNextPage || ids.length >= most || items.length === 0) return ids
+  }
+}
+
+const INTERVAL_MS = 500
+
+/**
+ * Debounces the changes of each space: the first passes at once, later ones at most every half second, and
+ * the last one is never lost.
+ */
+export interface SpacePace {
+  changed(spaceId: string): void
+  /** Drops the pending change of a space that the viewer has left. */
+  forget(spaceId: string): void
+  close(): void
+}
+
+export function createSpacePace(notify: (spaceId: string) => void, intervalMs = INTERVAL_MS): SpacePace {
+  /** Spaces that were delivered within the last interval, and whether they have changed since. */
+  const resting = new Map<string, { timer: NodeJS.Timeout; changed: boolean }>()
+
+  function rest(spaceId: string): void {
+    const wake = () => {
+      const { changed } = resting.get(spaceId) ?? {}
+      resting.delete(spaceId)
+      if (!changed) return
+      notify(spaceId)
+      rest(spaceId)
+    }
+    resting.set(spaceId, { timer: setTimeout(wake, intervalMs).unref(), changed: false })
+  }
+
+  function forget(spaceId: string): void {
+    clearTimeout(resting.get(spaceId)?.timer)
+    resting.delete(spaceId)
+  }
+
+  return {
+    changed(spaceId) {
+      const rested = resting.get(spaceId)
+      if (rested !== undefined) {
+        rested.changed = true
+        return
+      }
+      notify(spaceId)
+      rest(spaceId)
+    },
+    forget,
+    close() {
+      for (const spaceId of [...resting.keys()]) forget(spaceId)
+    },
+  }
+}

@@ -1,0 +1,453 @@
+// The hub: delivers new publications to all caught-up subscribers, in groups that share answers.
+//
+// Stage for speed: one loop delivers to all caught-up subscribers of a topic. To remove it, omit `onCaughtUp` in feeds/space.ts
+// and feeds/run.ts: each subscriber then reads its own iterator. Gain: 2.1 to 4.1 × less CPU for a message
+// (docs/decisions/delivery-stages.md). All bounds of `bench/fanout` and `bench/crowd` on CPU need it.
+import type { Registry } from 'prom-client'
+import type { Viewer } from '../access/viewer.ts'
+import type { Publication, SharedWindow, SizedPublication, SubscriberPosition } from '../broker/log.ts'
+import { histogram } from '../lib/metrics.ts'
+import { type Answer, identityOf, isPersonal, type PersonalAnswers, type Sink } from './answer.ts'
+import { type Answers, isDeliverable } from './answers.ts'
+import { largeCharactersOf, type Pace } from './backpressure.ts'
+import type { HubRules } from './feed.ts'
+import { createWriteSchedule, type WriteSchedule } from './write-schedule.ts'
+
+/** A caught-up subscriber at its position. */
+export interface CaughtUpSubscriber {
+  answers: Answers
+  viewer: Viewer
+  sink: Sink
+  pace: Pace
+  window: SharedWindow
+  position: SubscriberPosition
+  rules: HubRules<object>
+  /** Data read before this version must not be delivered to it. */
+  readVersion: number
+}
+
+/**
+ * Delivers to caught-up subscribers: each publication is answered once per group of subscribers with the same
+ * answer key, and then sent to one after another without awaiting in between.
+ */
+export interface Hub {
+  /**
+   * Attaches a subscriber. Resolves with its data version when it must continue alone or at its own pace, or
+   * when the signal aborts.
+   * @throws the error that ends its subscription
+   */
+  attach(subscriber: CaughtUpSubscriber, until: AbortSignal): Promise<number>
+}
+
+interface Member extends CaughtUpSubscriber {
+  /** Faster to check, for each of many members, than membership in the set. */
+  isGone: boolean
+  leave(error?: Error): void
+}
+
+/** How often, in publications, members are checked for lag. */
+const PUBLICATIONS_A_CHECK = 64
+/** The number of batches sent to one member before the next member's turn. */
+const MOST_BATCHES = 4
+
+const LAG_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
+
+export function createHub(metrics: Registry): Hub {
+  const schedule = createWriteSchedule()
+  const lag = histogram(
+    metrics,
+    'parley_fanout_lag_seconds',
+    'Time from the append of an event, by the clock of the appending process, until all subscribers of a group in this process were sent it.',
+    { buckets: LAG_SECONDS },
+  )
+  const groups = new WeakMap<Answers, Map<SharedWindow, HubGroup>>()
+
+  function groupOf(subscriber: CaughtUpSubscriber): HubGroup {
+    const { answers, window } = subscriber
+    const ofAnswers = groups.get(answers) ?? new Map<SharedWindow, HubGroup>()
+    groups.set(answers, ofAnswers)
+    const existing = ofAnswers.get(window)
+    if (existing !== undefined) return existing
+    const onRound = (at: number) => lag.observe(Math.max(0, Date.now() - at) / 1000)
+    const group = new HubGroup(subscriber, { schedule, onRound }, () => ofAnswers.delete(window))
+    ofAnswers.set(window, group)
+    return group
+  }
+
+  return {
+    attach(subscriber, until) {
+      if (until.aborted) return Promise.resolve(subscriber.readVersion)
+      const group = groupOf(subscriber)
+      return new Promise((resolve, reject) => {
+        const leave = (error?: Error) => {
+          until.removeEventListener('abort', onAbort)
+          stopListening()
+          group.remove(member)
+          if (error === undefined) resolve(group.publications.readVersion)
+          else reject(error)
+        }
+        const member: Member = { ...subscriber, isGone: false, leave }
+        const onAbort = () => leave()
+        const stopListening = subscriber.sink.whenReady(() => group.serveLater(member))
+        until.addEventListener('abort', onAbort)
+        group.add(member)
+      })
+    },
+  }
+}
+
+/** The subscribers of one window with the same answer key. */
+class HubGroup {
+  readonly publications: AnsweredPublications
+  readonly #window: SharedWindow
+  readonly #rules: HubRules<object>
+  readonly #schedule: WriteSchedule
+  readonly #onRound: (at: number) => void
+  readonly #stop: () => void
+  readonly #members = new Set<Member>()
+  #round: Iterator<Member> | null = null
+  /** The lowest offset at which this round has left a member. */
+  #first = Number.POSITIVE_INFINITY
+  #isScheduled = false
+  /** When the first publication of this round was appended; null for a round that serves lagging members. */
+  #roundOf: number | null = null
+
+  constructor(
+    { answers, window, rules, position }: CaughtUpSubscriber,
+    { schedule, onRound }: { schedule: WriteSchedule; onRound: (at: number) => void },
+    onEmpty: () => void,
+  ) {
+    this.#window = window
+    this.#rules = rules
+    this.#schedule = schedule
+    this.#onRound = onRound
+    this.publications = new AnsweredPublications({
+      answers,
+      window,
+      rules,
+      after: position.offset,
+      viewers: () => this.#viewers(),
+      isNeeded: () => this.#members.size > 0,
+      onLost: () => this.#removeAll(),
+      onAnswered: ({ offset, publication }) => this.#onAnswered(offset, publication.at),
+    })
+    const stopListening = window.listen((change) => {
+      if (change === 'publications') void this.publications.catchUp()
+      else this.#removeAll()
+    })
+    this.#stop = () => {
+      stopListening()
+      onEmpty()
+    }
+  }
+
+  add(member: Member): void {
+    this.#members.add(member)
+    this.#window.offer(member.position, member.position.offset)
+    this.publications.readVersion = Math.max(this.publications.readVersion, member.readVersion)
+    void this.publications.catchUp()
+  }
+
+  remove(member: Member): void {
+    if (!this.#members.delete(member)) return
+    member.isGone = true
+    this.#window.offer(member.position, null)
+    if (this.#members.size === 0) this.#stop()
+  }
+
+  /** Serves a member that could not take everything during its round. */
+  serveLater(member: Member): void {
+    if (member.position.offset >= this.publications.last) return
+    this.#schedule.next(() => {
+      this.#serve(member)
+      return 0
+    })
+  }
+
+  #onAnswered(offset: number, at: number | null): void {
+    if (offset % PUBLICATIONS_A_CHECK === 0) this.#removeLost()
+    if (this.#isScheduled || this.#members.size === 0) return
+    this.#isScheduled = true
+    this.#roundOf = at
+    this.#schedule.next((most) => this.#serveSome(most))
+  }
+
+  *#viewers(): Generator<Viewer> {
+    for (const { viewer } of this.#members) yield viewer
+  }
+
+  #serveSome(most: number): number {
+    this.#round ??= this.#members.values()
+    for (let count = 0; count < most; count++) {
+      const { done, value } = this.#round.next()
+      if (done) {
+        this.#endRound()
+        return count
+      }
+      this.#serve(value)
+      if (!value.isGone && value.position.offset < this.#first) this.#first = value.position.offset
+    }
+    return most
+  }
+
+  #endRound(): void {
+    this.#round = null
+    this.#isScheduled = false
+    if (this.#roundOf !== null) this.#onRound(this.#roundOf)
+    const { last } = this.publications
+    let first = last
+    let firstOfReady = last
+    // Nearly always every member is caught up, and this loop is skipped.
+    if (this.#first < last) {
+      for (const { position, sink } of this.#members) {
+        if (position.offset < first) first = position.offset
+        if (position.offset < firstOfReady && !sink.isBusy()) firstOfReady = position.offset
+      }
+    }
+    this.#first = Number.POSITIVE_INFINITY
+    this.publications.forget(first, firstOfReady)
+    if (firstOfReady < last) this.#onAnswered(firstOfReady, null)
+  }
+
+  /** Sends a member the waiting batches, as far as its sink takes them. */
+  #serve(member: Member): void {
+    const { position, sink } = member
+    for (let given = 0; given < MOST_BATCHES; given++) {
+      if (position.offset >= this.publications.last || member.isGone) return
+      if (sink.isBusy()) {
+        // Record what this sink refused; publications it was never offered do not count towards lag.
+        if (given === 0) this.#window.offer(position, this.publications.last)
+        return
+      }
+      const batch = this.publications.batchAt(position)
+      const own =
+        batch?.type !== 'needsFeed'
+          ? batch
+          : this.#rules.needsFeed(batch.publication, member.viewer.id)
+            ? null
+            : batch.forOthers
+      if (own === null || own.type === 'needsFeed') member.leave()
+      else this.#sendBatch(own, member)
+    }
+  }
+
+  #sendBatch(batch: Exclude<Batch, { type: 'needsFeed' }>, member: Member): void {
+    if (batch.type === 'shared') {
+      if (batch.large > 0 && !this.#isInPace(member, batch.large)) return
+      if (batch.answers.length > 0) member.sink.send(batch.answers)
+    } else {
+      const { answer } = batch
+      const own = answer instanceof Error ? answer : answer.get(identityOf(member.viewer))
+      // The member attached after the publication was answered, or must not receive it.
+      if (own === undefined || own instanceof Error) {
+        member.leave(own)
+        return
+      }
+      const large = largeCharactersOf(own)
+      if (large > 0 && !this.#isInPace(member, large)) return
+      if (isDeliverable(own)) member.sink.send([own])
+    }
+    this.#window.advance(member.position, batch.to)
+  }
+
+  /**
+   * Whether the member's pace allows this many characters. If not, the member leaves the group, so that
+   * nobody waits for it.
+   */
+  #isInPace(member: Member, largeCharacters: number): boolean {
+    if (member.pace.take(largeCharacters)) return true
+    member.leave()
+    return false
+  }
+
+  /** Removes members that lag too far behind and that no round reaches, so that their publications are not kept. */
+  #removeLost(): void {
+    for (const member of [...this.#members]) if (this.#window.isLost(member.position)) member.leave()
+    const first = Math.min(this.publications.last, ...Array.from(this.#members, ({ position }) => position.offset))
+    this.publications.forget(first, first)
+  }
+
+  #removeAll(): void {
+    for (const member of [...this.#members]) member.leave()
+  }
+}
+
+/**
+ * The result of answering a publication: null if it is not delivered, an Error if it ends the
+ * subscription of a recipient.
+ */
+type PublicationAnswer = Answer | PersonalAnswers | Error | null
+
+/**
+ * A batch of answered publications after a position: `shared` has the same answers for all; `personal` is one publication
+ * with per-viewer answers. `needsFeed` is a publication that the feed itself must deliver to some viewers; `forOthers` is
+ * its batch for the others. `large`: characters that count towards the subscriber's pace.
+ */
+export type Batch =
+  | { type: 'shared'; to: number; answers: readonly Answer[]; large: number }
+  | { type: 'personal'; to: number; answer: PersonalAnswers | Error }
+  | { type: 'needsFeed'; publication: Publication; forOthers: Batch | null }
+
+export interface AnsweredPublicationsParts {
+  answers: Answers
+  window: SharedWindow
+  rules: HubRules<object>
+  /** Answers the publications after this offset. */
+  after: number
+  viewers(): Iterable<Viewer>
+  /** Whether there is any subscriber to answer for. */
+  isNeeded(): boolean
+  /** The window no longer covers the position. */
+  onLost(): void
+  /** Called after each answered publication. */
+  onAnswered(publication: SizedPublication): void
+}
+
+/**
+ * The size of the answers kept for lagging subscribers, in characters. A subscriber that lags further is
+ * answered separately.
+ */
+const MOST_KEPT_CHARACTERS = 4 * 1024 * 1024
+/** The size of one batch: the most that a client that does not read holds in this process, besides one event. */
+const MOST_BATCH_CHARACTERS = 256 * 1024
+
+/** The publications of a window after a position, answered one after another as they arrive. */
+export class AnsweredPublications {
+  readonly #parts: AnsweredPublicationsParts
+  /** The offset of the last answered publication. */
+  last: number
+  /** Data read before this version must not be used in an answer here. */
+  readVersion = 0
+  /** By offset, from the first publication that some subscriber has not taken. */
+  readonly #answers = new Map<number, PublicationAnswer>()
+  /** The size of all answers. */
+  #characters = 0
+  /** By the offset before the batch; cleared when another publication is answered. */
+  readonly #batches = new Map<number, Batch | null>()
+  #isAnswering = false
+
+  constructor(parts: AnsweredPublicationsParts) {
+    this.#parts = parts
+    this.last = parts.after
+  }
+
+  /** Answers all publications that have arrived. */
+  async catchUp(): Promise<void> {
+    if (this.#isAnswering) return
+    this.#isAnswering = true
+    const { window, isNeeded, onLost, onAnswered } = this.#parts
+    while (isNeeded()) {
+      const publications = window.publicationsAfter({ offset: this.last })
+      if (publications === null) onLost()
+      if (publications === null || publications.length === 0) break
+      for (const sized of publications) {
+        if (!isNeeded()) break
+        const answered = this.#answerOf(sized)
+        const answer = answered instanceof Promise ? await answered : answered
+        this.#record(sized.offset, answer)
+        onAnswered(sized)
+      }
+    }
+    this.#isAnswering = false
+  }
+
+  /** Returns null if the subscriber at this position must be answered separately. */
+  batchAt(position: SubscriberPosition): Batch | null {
+    const cached = this.#batches.get(position.offset)
+    if (cached !== undefined) return cached
+    const batch = this.#readBatch(position)
+    this.#batches.set(position.offset, batch)
+    return batch
+  }
+
+  /**
+   * Drops the answers that every subscriber has taken: up to `first`. Per-viewer answers are not kept for
+   * lagging subscribers, which are answered separately.
+   */
+  forget(first: number, firstOfReady: number): void {
+    for (const [offset, answer] of this.#answers) {
+      if (offset <= (answer instanceof Map ? firstOfReady : first)) this.#drop(offset, answer)
+    }
+    this.#batches.clear()
+  }
+
+  #record(offset: number, answer: PublicationAnswer): void {
+    this.#answers.set(offset, answer)
+    this.#characters += charactersOf(answer)
+    for (const [oldest, its] of this.#answers) {
+      if (this.#characters <= MOST_KEPT_CHARACTERS || oldest === offset) break
+      this.#drop(oldest, its)
+    }
+    this.last = offset
+    this.#batches.clear()
+    if (answer === null || answer instanceof Error) return
+    for (const one of isPersonal(answer) ? answer.values() : [answer]) {
+      if (!(one instanceof Error)) this.readVersion = Math.max(this.readVersion, one.versions.to)
+    }
+  }
+
+  #drop(offset: number, answer: PublicationAnswer): void {
+    this.#answers.delete(offset)
+    this.#characters -= charactersOf(answer)
+  }
+
+  #answerOf({ publication }: SizedPublication): PublicationAnswer | Promise<PublicationAnswer> {
+    const { answers, rules, viewers } = this.#parts
+    const answerEvent = (event: object | null) =>
+      event === null ? null : answers.answer({ event, shareKey: publication }, viewers, this.readVersion)
+    try {
+      const event = rules.eventOf(publication)
+      const answer = event instanceof Promise ? event.then(answerEvent) : answerEvent(event)
+      return answer instanceof Promise ? answer.catch((error) => error as Error) : answer
+    } catch (error) {
+      return error as Error
+    }
+  }
+
+  #readBatch(position: SubscriberPosition): Batch | null {
+    const { window, rules } = this.#parts
+    const publications = window.publicationsAfter(position)
+    const first = publications?.[0]
+    if (publications === null || first === undefined) return null
+    const single = this.#batchOfOne(first)
+    if (rules.mayNeedFeed(first.publication))
+      return { type: 'needsFeed', publication: first.publication, forOthers: single }
+    if (single?.type !== 'shared') return single
+    const answers: Answer[] = []
+    let to = first.offset
+    let large = 0
+    let characters = 0
+    for (const { offset, publication } of publications) {
+      const answer = this.#answers.get(offset)
+      if (answer === undefined || rules.mayNeedFeed(publication)) break
+      if (answer instanceof Error || (answer !== null && isPersonal(answer))) break
+      if (answer !== null && !isPersonal(answer) && isDeliverable(answer)) {
+        characters += answer.text.length
+        if (characters > MOST_BATCH_CHARACTERS && answers.length > 0) break
+        large += largeCharactersOf(answer)
+        answers.push(answer)
+      }
+      to = offset
+    }
+    return { type: 'shared', to, answers, large }
+  }
+
+  #batchOfOne({ offset }: SizedPublication): Batch | null {
+    const answer = this.#answers.get(offset)
+    if (answer === undefined) return null
+    if (answer === null) return { type: 'shared', to: offset, answers: [], large: 0 }
+    if (answer instanceof Error || isPersonal(answer)) return { type: 'personal', to: offset, answer }
+    return {
+      type: 'shared',
+      to: offset,
+      answers: isDeliverable(answer) ? [answer] : [],
+      large: largeCharactersOf(answer),
+    }
+  }
+}
+
+function charactersOf(answer: PublicationAnswer): number {
+  if (answer === null || answer instanceof Error) return 0
+  if (!isPersonal(answer)) return answer.text.length
+  return Array.from(answer.values(), charactersOf).reduce((sum, characters) => sum + characters, 0)
+}

@@ -1,0 +1,92 @@
+import {
+  AISDKError,
+  APICallError,
+  InvalidResponseDataError,
+  JSONParseError,
+  RetryError,
+  StreamProviderError,
+  TypeValidationError,
+} from 'ai'
+import { cut, storableText } from '../lib/json.ts'
+import type { ModelFault } from '../lib/model-fault.ts'
+import { type ProviderError, readProviderError } from '../models/provider-error.ts'
+import type { Blame } from '../rules/run-end.ts'
+
+/** The model could not be called, or failed. The message becomes the run's `error`: the provider's words, without secrets. */
+export class ModelFailure extends Error {
+  readonly blame: Blame
+  readonly fault: ModelFault
+  /** Whether the same request may succeed if it is repeated. */
+  readonly isRetryable: boolean
+
+  /** @param offered the names of the tools that the model was offered, in order */
+  constructor(
+    cause: unknown,
+    {
+      blame,
+      redact = (text) => text,
+      offered = [],
+    }: { blame?: Blame; redact?: Redact; offered?: readonly string[] } = {},
+  ) {
+    const read = readProviderError(cause)
+    const words = cut(redact(storableText(cut(read.words, LONGEST_READ))), LONGEST_ERROR)
+    const { statusCode = 0 } = responseTo(cause) ?? {}
+    const status = statusCode < 400 ? '' : ` (HTTP ${statusCode})`
+    const tool = read.fault === 'REFUSED' ? refusedTool(read.words, offered) : null
+    super(`${words}${status}${tool === null ? '' : ` The provider refused the definition of the tool ${tool}.`}`, {
+      cause,
+    })
+    this.name = 'ModelFailure'
+    this.blame = blame ?? blameFor(cause, read)
+    this.fault = read.fault
+    this.isRetryable = read.isRetryable
+  }
+}
+
+type Redact = (text: string) => string
+
+const LONGEST_ERROR = 1000
+/** Redaction reads no further than this. */
+const LONGEST_READ = 20_000
+
+const QUOTES = ['"', "'", '`']
+
+/** Returns the failed HTTP request; null if the error is another one. */
+function responseTo(error: unknown): APICallError | null {
+  const cause = RetryError.isInstance(error) ? error.lastError : error
+  return APICallError.isInstance(cause) ? cause : null
+}
+
+const FROM_THE_PROVIDER = [
+  APICallError,
+  InvalidResponseDataError,
+  JSONParseError,
+  RetryError,
+  StreamProviderError,
+  TypeValidationError,
+]
+
+function blameFor(cause: unknown, { fault }: ProviderError): Blame {
+  // The SDK refused the prompt before it sent anything.
+  if (AISDKError.isInstance(cause) && !FROM_THE_PROVIDER.some((kind) => kind.isInstance(cause))) return 'prompt'
+  if (['KEY', 'QUOTA', 'MODEL', 'RATE'].includes(fault)) return 'provider'
+  if (['REFUSED', 'TOO_LONG', 'FILTERED'].includes(fault)) return 'prompt'
+  const request = responseTo(cause)
+  return request !== null && request.statusCode === undefined ? 'provider' : 'unclear'
+}
+
+/**
+ * Returns the tool whose definition a provider refused: OpenAI names the function, Anthropic and Google give its index.
+ * Null if the message is about something else.
+ */
+function refusedTool(words: string, offered: readonly string[]): string | null {
+  if (!/tool|function/i.test(words)) return null
+  const named = offered.filter((name) => QUOTES.some((quote) => words.includes(`${quote}${name}${quote}`)))
+  if (named.length === 1) return named[0] ?? null
+  const index =
+    /\b(?:tools\.(\d+)|function_declarations\[(\d+)\]|tools\[(\d+)\]\.(?:function|custom|input_schema|name|type|parameters))/.exec(
+      words,
+    )
+  const at = index?.slice(1).find((one) => one !== undefined)
+  return at === undefined ? null : (offered[Number(at)] ?? null)
+}

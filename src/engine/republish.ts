@@ -1,0 +1,26 @@
+import type { RunLogEvent } from '../broker/topics.ts'
+import { usdOf } from '../lib/model-cost.ts'
+import type { JournaledStep } from '../runs/journal.ts'
+import type { RunEvents } from '../runs/run-events.ts'
+
+/**
+ * Publishes the events of the journaled steps of a resumed run again, because the previous worker
+ * may have died before publishing them. `appending` drops duplicates. Leaves the end of the last
+ * step to the caller.
+ */
+export function republishSteps(events: Pick<RunEvents, 'emit'>, steps: JournaledStep[]): void {
+  for (const step of steps) {
+    for (const { id, settledAt } of step.calls) {
+      events.emit({ type: 'RunToolCalled', toolCallId: id })
+      if (settledAt !== null) events.emit({ type: 'RunToolReturned', toolCallId: id })
+    }
+    if (step !== steps.at(-1)) events.emit(stepFinished(step))
+  }
+}
+
+/** The event to publish once the calls of a step are executed or wait. */
+export function stepFinished({ step }: JournaledStep): RunLogEvent {
+  const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, costNanos } = step
+  const tokens = { inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }
+  return { type: 'RunStepFinished', step: index, usage: { estimated, ...tokens, costUsd: usdOf(costNanos) } }
+}

@@ -1,0 +1,297 @@
+import { marksOf, type Provenance, union } from '../confidentiality/marks.ts'
+import { type InboxEvent, Prisma, type Run } from '../generated/prisma/client.ts'
+import { newId } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import {
+  afterTurn,
+  agentOf,
+  type Chain,
+  callBack,
+  cutShort,
+  type Mention,
+  NEW_CHAIN,
+  type NextTurn,
+  refuseMention,
+  type Step,
+  type TurnEnd,
+  type TurnOutcome,
+  type Waiter,
+  type WokenBy,
+} from '../rules/chain.ts'
+import { wayToWake } from '../rules/wake.ts'
+import { insertChain, lockChain, saveChain } from '../stores/chain-store.ts'
+import { addMention } from '../stores/message-store.ts'
+import { setChain } from '../stores/run-store.ts'
+import { delegate, type Woke } from './delegate.ts'
+import { allowance } from './loop-limits.ts'
+import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
+import { agentMember, isOverBudget, loadMessageTrigger, publishWoken, wake } from './wake.ts'
+
+// Passes the turn of a chain from run to run.
+
+type ChainPlatform = Pick<Platform, 'config' | 'log' | 'signals'>
+
+interface AfterCommit {
+  afterCommit(): Promise<void>
+}
+
+/** The run of a turn, or the inbox event that was to become one. */
+type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth' | keyof Provenance>
+
+/** A turn that ended. */
+interface EndedTurn extends TurnEnd {
+  run: Run
+}
+
+/**
+ * In the transaction that ends a run, under the chain's row lock: wakes the next agent, or ends the chain. Null if the
+ * run has no turn in a chain.
+ */
+export async function passTurn(
+  tx: Tx,
+  platform: ChainPlatform,
+  end: EndedTurn,
+  outcomes: OutcomeChanges,
+): Promise<AfterCommit | null> {
+  const chain = await chainOf(tx, end)
+  return chain === null ? null : pass(tx, platform, chain, end, outcomes)
+}
+
+/** In the transaction that removes inbox events that no cycle will process: ends their turns in chains. */
+export async function loseTurns(tx: Tx, platform: ChainPlatform, events: InboxEvent[]): Promise<AfterCommit> {
+  const outcomes = collectOutcomeChanges(tx, platform.log)
+  const follow: AfterCommit[] = []
+  for (const event of events) {
+    // A turn without a run passes nothing on, so only the fields of ChainTurn are read.
+    const run = turnOf(event) as Run
+    const end: EndedTurn = { run, handingOn: null, silent: 'stopped', reason: null }
+    const followed = event.chainId === null ? null : await passTurn(tx, platform, end, outcomes)
+    if (followed !== null) follow.push(followed)
+  }
+  return {
+    async afterCommit() {
+      await outcomes.announce()
+      for (const { afterCommit } of follow) await afterCommit()
+    },
+  }
+}
+
+/** The turn of an event in its chain, in the form of the cycle that would have processed it. */
+function turnOf({ id, agentId, chainId, rootId, depth, parentRunId, spaceId, places, label, askers }: InboxEvent) {
+  const turn = { id: parentRunId ?? id, agentId, chainId, rootId, depth, places, label, askers } satisfies ChainTurn
+  return { ...turn, triggerSpaceId: spaceId }
+}
+
+/** Condition on a row of "Run": it belongs to no chain, and its end does not begin one. */
+export const HAS_NO_TURN_SQL = Prisma.sql`(
+  "Run"."chainId" IS NULL
+  AND NOT EXISTS (SELECT 1 FROM "ToolCall" c
+    WHERE c."runId" = "Run".id AND c."toolName" = 'mentionAgent' AND c.execution IS NULL AND c.status = 'DONE')
+  AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m."runId" = "Run".id AND m."mentionedAgentId" IS NOT NULL))`
+
+/** Expression: the request that mentionAgent left in the journal; else the last mention in a message of the run. */
+export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
+    SELECT output FROM "ToolCall" WHERE "runId" = ${runId} AND "toolName" = 'mentionAgent' AND execution IS NULL AND status = 'DONE'
+    ORDER BY id LIMIT 1
+  ), (
+    SELECT jsonb_build_object('spaceId', m."spaceId", 'targetAgentEntityId', m."mentionedAgentId")
+    FROM "Message" m JOIN "Space" s ON s.id = m."spaceId"
+    WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN' ORDER BY m.id DESC LIMIT 1
+  ))`
+
+/** What an agent that is called back learns about the previous turn. */
+interface Before {
+  agentId: string
+  /** Null: no message was posted in the space where it waits. */
+  messageId: string | null
+  ended: TurnOutcome
+  reason: string | null
+}
+
+/** A turn to give: the chain at this point, and the previous turn as the called-back agent sees it. */
+interface Giving {
+  chain: Chain
+  end: EndedTurn
+  before: Before
+  outcomes: OutcomeChanges
+}
+
+/** A mention or call-back: wakes an agent in a space by the last message there, or by none. */
+interface Call {
+  type: 'mention' | 'callback'
+  agentId: string
+  spaceId: string
+  messageId: string | null
+  senderId: string
+  /** Takes the name of the agent that passes the turn. */
+  wokenBy(agentName: string): WokenBy
+}
+
+const WHY = {
+  mention: 'This agent was mentioned.',
+  callback: 'This agent was called back with the reply that it waited for.',
+}
+
+async function call(
+  tx: Tx,
+  platform: ChainPlatform,
+  { chain, end: { run }, outcomes }: Giving,
+  given: Call,
+): Promise<Woke> {
+  const { agentId, spaceId, messageId, senderId } = given
+  const agent = await agentMember(tx, { spaceId, agentId, rootId: run.rootId })
+  if (agent === null || (await isOverBudget(outcomes, agent, messageId))) return { type: 'gone' }
+  const lineage = { rootId: run.rootId, depth: run.depth + 1, parentRunId: run.id, chainId: chain.id }
+  const allowed = await allowance(tx, lineage, platform.config.limits)
+  if (allowed.count === 0) return { type: 'limit', reason: allowed.reason }
+  const trigger = await loadMessageTrigger(tx, { spaceId, messageId, senderId, seq: null })
+  const step = { once: `chain:${chain.id}:${chain.depth + 1}` }
+  const woken = await wake(tx, agent, {
+    trigger,
+    key: given.type === 'mention' && messageId !== null ? { messageId } : step,
+    lineage: { ...lineage, wokenBy: given.wokenBy(trigger.sender.name) },
+    by: { ...run, label: union(run.label, chain.label) },
+  })
+  if (woken === null) return { type: 'gone' }
+  if (messageId === null) return { type: 'woken', woken }
+  const runId = woken.runs[0]?.id ?? null
+  await outcomes.set({ messageId, agentId, kind: wayToWake(agent), reason: WHY[given.type], runId })
+  if (given.type === 'mention') await addMention(tx, messageId, agentId)
+  return { type: 'woken', woken }
+}
+
+async function give(tx: Tx, platform: ChainPlatform, giving: Giving, turn: NextTurn): Promise<Woke> {
+  const { chain, end, before, outcomes } = giving
+  if (turn.type === 'delegation') return delegate(tx, platform, end.run, { ...turn, chainId: chain.id }, outcomes)
+  return call(
+    tx,
+    platform,
+    giving,
+    turn.type === 'mention' ? await mentionCall(tx, end, turn) : callBackCall(turn.waiter, before),
+  )
+}
+
+/** Gives the turn to the first agent that can take it; an agent that cannot counts as skipped. */
+async function pass(
+  tx: Tx,
+  platform: ChainPlatform,
+  begun: Chain,
+  end: EndedTurn,
+  outcomes: OutcomeChanges,
+): Promise<AfterCommit> {
+  const { limits } = platform.config
+  await noteRefusal(tx, platform, begun, end, outcomes)
+  let step = afterTurn(begun, end.run.agentId, end.handingOn, limits)
+  let unreachable: Before | null = null
+  while (step.next !== null) {
+    const { next } = step
+    const chain = { ...begun, ...step.state }
+    const before = unreachable ?? (await turnBefore(tx, end, next))
+    const woke = await give(tx, platform, { chain, end, before, outcomes }, next)
+    if (woke.type === 'woken') {
+      const holderRunId = woke.woken.runs[0]?.id ?? null
+      const label = union(chain.label, marksOf(end.run))
+      await saveChain(tx, { ...chain, label, depth: chain.depth + 1, holderId: agentOf(next), holderRunId })
+      return { afterCommit: () => publishWoken(platform, woke.woken) }
+    }
+    unreachable ??=
+      next.type === 'callback' ? null : { agentId: next.targetId, messageId: null, ended: 'unreachable', reason: null }
+    step = woke.type === 'limit' ? cutShort(step) : callBack(step.state, limits)
+  }
+  if (step.forbidden !== undefined) await noteLimit(tx, end, step.forbidden, outcomes)
+  await saveChain(tx, { ...begun, ...step.state, holderId: null, holderRunId: null })
+  return { async afterCommit() {} }
+}
+
+/** A mention in a message was not checked when it was posted: records with the message why it wakes nobody. */
+async function noteRefusal(
+  tx: Tx,
+  { config }: ChainPlatform,
+  chain: Chain,
+  { run, handingOn }: EndedTurn,
+  outcomes: OutcomeChanges,
+): Promise<void> {
+  if (handingOn?.type !== 'mention') return
+  const refusal = refuseMention(chain, run.agentId, handingOn, config.limits)
+  const messageId = refusal === null ? null : await lastWordOf(tx, run.id, handingOn.spaceId)
+  if (refusal === null || messageId === null || handingOn.targetId === run.agentId) return
+  const kind = refusal.code === 'LOOP_LIMIT' ? 'LOOP_LIMIT' : 'NOT_ROUTED'
+  await outcomes.set({ messageId, agentId: handingOn.targetId, kind, reason: refusal.message, runId: null })
+}
+
+async function turnBefore(tx: Tx, { run, silent, reason }: EndedTurn, next: NextTurn): Promise<Before> {
+  const spoke = next.type === 'callback' && silent === 'skipped'
+  const messageId = spoke ? await lastWordOf(tx, run.id, next.waiter.spaceId) : null
+  if (messageId !== null) return { agentId: run.agentId, messageId, ended: 'responded', reason: null }
+  return { agentId: run.agentId, messageId, ended: silent, reason }
+}
+
+async function mentionCall(
+  tx: Tx,
+  { run }: EndedTurn,
+  { targetId, spaceId, reason, expectReply }: Mention,
+): Promise<Call> {
+  const messageId = await lastWordOf(tx, run.id, spaceId)
+  const { agentId } = run
+  const wokenBy = (agentName: string) => ({ type: 'mention' as const, agentId, agentName, reason, expectReply })
+  return { type: 'mention', agentId: targetId, spaceId, messageId, senderId: agentId, wokenBy }
+}
+
+function callBackCall({ entityId, spaceId, reason: askedFor }: Waiter, before: Before): Call {
+  const { agentId, messageId, ended, reason } = before
+  const wokenBy = (agentName: string) => ({ type: 'callback' as const, agentId, agentName, askedFor, ended, reason })
+  return { type: 'callback', agentId: entityId, spaceId, messageId, senderId: agentId, wokenBy }
+}
+
+/** Records with the run's last message that a limit prevented the next turn. */
+async function noteLimit(
+  tx: Tx,
+  { run }: EndedTurn,
+  turn: Step['forbidden'] & object,
+  outcomes: OutcomeChanges,
+): Promise<void> {
+  if (turn.type === 'delegation') return
+  const messageId = await lastWordOf(tx, run.id, turn.type === 'callback' ? turn.waiter.spaceId : turn.spaceId)
+  if (messageId === null) return
+  const reason = 'The chain has reached its limit of runs, so no further agent is woken.'
+  await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
+}
+
+/** The text of the last finished message of a run in a space. */
+async function lastWordOf(tx: Tx, runId: string, spaceId: string): Promise<string | null> {
+  const message = await tx.message.findFirst({
+    where: { runId, spaceId, status: { in: ['COMPLETE', 'REQUIRES_ACTION'] } },
+    orderBy: { seq: 'desc' },
+    select: { id: true },
+  })
+  return message?.id ?? null
+}
+
+/**
+ * The chain in which a run holds the turn, with its row locked; null if another run holds the turn,
+ * or the run is in no chain and begins none. Outside a chain, a mention begins one; a delegation
+ * does so only in a MENTION_CHAIN space.
+ */
+async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | null> {
+  if (run.chainId !== null) {
+    const chain = await lockChain(tx, run.chainId)
+    const isItsTurn = chain !== null && chain.holderId === run.agentId && (chain.holderRunId ?? run.id) === run.id
+    return isItsTurn ? chain : null
+  }
+  if (handingOn === null) return null
+  const space = await tx.space.findUnique({ where: { id: handingOn.spaceId } })
+  if (space?.routing !== 'MENTION_CHAIN') return null
+  const chain = {
+    id: newId('chn'),
+    spaceId: space.id,
+    ...NEW_CHAIN,
+    label: [],
+    holderId: run.agentId,
+    holderRunId: run.id,
+  }
+  const { replyStack, mentionedPairs, ...row } = chain
+  await insertChain(tx, row)
+  await setChain(tx, run.id, chain.id)
+  return chain
+}

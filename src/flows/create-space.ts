@@ -1,0 +1,162 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { Prisma, type Routing, type Space } from '../generated/prisma/client.ts'
+import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
+import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { checkName, checkText } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { confidentialAtFirst } from '../rules/space-confidentiality.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { insertMembers } from '../stores/membership-store.ts'
+import { countCreation, insertSpace } from '../stores/space-store.ts'
+import { checkAgentsMayJoin, holdEntities, MOST_MEMBERS, NO_SUCH_ENTITY } from './join-space.ts'
+
+export interface CreateSpaceInput {
+  name: string
+  description?: string | null
+  routing: Routing
+  adminAgentId?: string | null
+  memberIds?: readonly string[] | null
+  mentionNarrows?: boolean | null
+  /** Absent: by PARLEY_CONFIDENTIAL_SPACES. */
+  confidential?: boolean | null
+  /** Admins only. */
+  budget?: BudgetInput | null
+}
+
+/** Creates spaces. */
+export interface SpaceCreation {
+  /**
+   * Creates a space; for humans and admins. A human becomes its first member. Members join in the
+   * given order; repeats count once.
+   * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError if
+   * ADMIN routing lacks an admin agent, or it is not an agent member; ForbiddenError by an agent's
+   * `addableBy`; LimitExceededError over 500 members, over 1,000 spaces of an agent, or over the
+   * allowed number of new spaces of a human within a day
+   */
+  create(viewer: Viewer, input: CreateSpaceInput): Promise<Space>
+}
+
+interface CreationParts {
+  visibility: Pick<Visibility, 'entities'>
+  publisher: Pick<SpacePublisher, 'created'>
+}
+
+export function createSpaceCreation(platform: Platform, { visibility, publisher }: CreationParts): SpaceCreation {
+  const { db, clock, config } = platform
+
+  return {
+    async create(viewer, input) {
+      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot create spaces.')
+      checkMayBudget(viewer, input)
+      const data = {
+        name: checkName(input.name, 'input.name'),
+        description:
+          input.description == null ? null : checkText(input.description, LONGEST_DESCRIPTION, 'input.description'),
+        routing: input.routing,
+        adminAgentId: input.adminAgentId ?? null,
+        mentionNarrows: input.mentionNarrows ?? false,
+        ...(input.budget == null ? {} : { budget: columnOf(changedBudget(null, input.budget)) }),
+      }
+      const memberIds = [...new Set([...(viewer.scope === 'HUMAN' ? [viewer.id] : []), ...(input.memberIds ?? [])])]
+      if (memberIds.length > MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
+      await checkVisible(viewer, visibility, [...memberIds, ...(data.adminAgentId === null ? [] : [data.adminAgentId])])
+      const creatorId = viewer.scope === 'HUMAN' ? viewer.id : null
+      const space = await db.transaction(async (tx) => {
+        await countNewSpace(tx, viewer, clock.now(), config.limits.maxNewSpacesPerDay)
+        await checkAgentsMayJoin(tx, viewer, memberIds)
+        const asked = { asked: input.confidential, isDefault: config.confidentialSpaces }
+        return createSpace(tx, { ...data, creatorId }, memberIds, { now: clock.now(), ...asked })
+      })
+      await publisher.created(space.id, memberIds)
+      return space
+    },
+  }
+}
+
+/**
+ * Counts a space that a human creates, in the transaction that creates it. Spaces created by an
+ * admin do not count.
+ * @throws LimitExceededError for a human who has created `most` within a day; 0: no limit
+ */
+async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: number): Promise<void> {
+  if (viewer.scope !== 'HUMAN' || most === 0) return
+  if (await countCreation(tx, viewer.id, { now, most })) return
+  throw new LimitExceededError(
+    `You have created ${most} spaces within a day (PARLEY_MAX_NEW_SPACES_PER_DAY): try again later, or ask an admin to create one.`,
+  )
+}
+
+/** Maximum characters of a space's description. */
+export const LONGEST_DESCRIPTION = 4000
+
+/** Only admins may set the budget of a space. @throws ForbiddenError */
+export function checkMayBudget(viewer: Viewer, { budget }: { budget?: BudgetInput | null }): void {
+  if (budget !== undefined) requireAdmin(viewer, 'set the budget of a space')
+}
+
+export function columnOf(budget: BudgetLimits | null) {
+  return budget === null ? Prisma.DbNull : { ...budget }
+}
+
+/** @throws NotFoundError if the viewer cannot see one of the entities */
+export async function checkVisible(
+  viewer: Viewer,
+  visibility: Pick<Visibility, 'entities'>,
+  entityIds: string[],
+): Promise<void> {
+  const visible = await visibility.entities(viewer, entityIds)
+  if (entityIds.some((id) => !visible.has(id))) throw new NotFoundError(NO_SUCH_ENTITY)
+}
+
+/** The settings of a space. */
+export interface SpaceSettings {
+  name: string
+  description: string | null
+  routing: Routing
+  adminAgentId: string | null
+  mentionNarrows: boolean
+  budget?: ReturnType<typeof columnOf>
+}
+
+async function createSpace(
+  tx: Tx,
+  data: SpaceSettings & { creatorId: string | null },
+  memberIds: string[],
+  { now, asked, isDefault }: { now: number; asked: boolean | null | undefined; isDefault: boolean },
+): Promise<Space> {
+  const ids = [...memberIds, ...(data.adminAgentId === null ? [] : [data.adminAgentId])]
+  const entities = await holdEntities(tx, ids)
+  const kinds = new Map(entities.map(({ id, kind }) => [id, kind]))
+  const agentIds = memberIds.filter((id) => kinds.get(id) === 'AGENT')
+  checkAdminAgent(data, agentIds)
+  const humans = memberIds.length - agentIds.length
+  const confidential = confidentialAtFirst(asked, { humans, isDefault })
+  const space = await insertSpace(tx, { id: newId('spc'), createdAt: new Date(now), confidential, ...data })
+  // Join times are a millisecond apart, in the given order; the last one is now.
+  const joinedAt = (index: number) => new Date(now - memberIds.length + 1 + index)
+  await insertMembers(
+    tx,
+    memberIds.map((entityId, index) => ({ spaceId: space.id, entityId, joinedAt: joinedAt(index) })),
+  )
+  return space
+}
+
+/** Under ADMIN routing, the agent that a human's message wakes must be determined and be a member. */
+export function checkAdminAgent(
+  { routing, adminAgentId }: Pick<SpaceSettings, 'routing' | 'adminAgentId'>,
+  agentIds: string[],
+): void {
+  if (adminAgentId !== null && !agentIds.includes(adminAgentId)) {
+    throw new BadInputError('The admin agent must be an agent that is a member of the space.', 'input.adminAgentId')
+  }
+  if (routing === 'ADMIN' && adminAgentId === null && agentIds.length > 1) {
+    throw new BadInputError(
+      'ADMIN routing with several agents needs an admin agent: set adminAgentId.',
+      'input.adminAgentId',
+    )
+  }
+}

@@ -1,0 +1,436 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import type { ToolCall } from '../generated/prisma/client.ts'
+import { DUE_JOBS_CHANNEL } from '../jobs/queues.ts'
+import { createLines } from '../lib/async.ts'
+import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { toJson } from '../lib/json.ts'
+import { checkInput } from '../lib/schema-checks.ts'
+import { checkJsonSize, checkText } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import {
+  denialOf,
+  digestOf,
+  expiryOf,
+  type GivenDecision,
+  isApproved,
+  nextOf,
+  type Refusal,
+  requireCurrentInput,
+  requireEditsLeft,
+  requireFirstDecision,
+  requirePending,
+  settlementOf,
+  termsOf,
+} from '../rules/approvals.ts'
+import { isAnsweredBy, mayAnswer, waitsFor } from '../rules/call-answers.ts'
+import { type Audience, audienceOf, createCallPublisher } from '../runs/call-publisher.ts'
+import { forEach, type Timed } from '../runs/due.ts'
+import type { ToolCalls } from '../runs/tool-call-reading.ts'
+import { enqueueNotice } from '../stores/call-notices.ts'
+import {
+  approveCall,
+  CALL_DEADLINES_SQL,
+  CALL_ESCALATIONS_SQL,
+  editInput,
+  escalateCall,
+  type LockedCall,
+  lockCall,
+  setClaimer,
+  settleWaitingCall,
+} from '../stores/call-store.ts'
+import {
+  closeDecisions,
+  countApprovals,
+  invalidateDecisions,
+  type PendingCalls,
+  readApproverNames,
+  readDecidable,
+  readDecidedCalls,
+  readDeciders,
+  readEarlierDecisions,
+  recordDecision,
+} from '../stores/decision-store.ts'
+import { type LockedRun, lockRunOfCall } from '../stores/run-store.ts'
+import { deliverApproval, type SettleCall, type Settled } from './settle-call.ts'
+
+export interface DecideInput {
+  toolCallId: string
+  approve: boolean
+  reason?: string | null
+  input?: unknown
+  inputDigest?: string | null
+}
+
+/** Approval of calls by people, and their claims of calls. */
+export interface DecideCall {
+  /**
+   * Records a decision. Only one decision takes the call out of PENDING; later ones get ConflictError.
+   *
+   * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, LimitExceededError; RateLimitedError if too many
+   * edits of this human wait to be validated
+   */
+  decideToolCall(viewer: Viewer, input: DecideInput): Promise<ToolCall>
+  /**
+   * Returns a pending call to a human who may decide on it now.
+   *
+   * @throws NotFoundError, ForbiddenError, ConflictError
+   */
+  decidable(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }>
+  /**
+   * Runs `also` in a transaction that has locked a pending call, of which `humanId` is an approver, and approves the
+   * call in the same transaction if `approveCall` is set.
+   *
+   * @throws ForbiddenError, ConflictError, LimitExceededError, and what `also` throws
+   */
+  decideAnd<T>(
+    decision: { call: ToolCall; humanId: string; approveCall: boolean },
+    also: (tx: Tx) => Promise<T>,
+  ): Promise<{ call: ToolCall; also: T }>
+  /**
+   * Claims a call, or releases it.
+   *
+   * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
+   */
+  claimToolCall(viewer: Viewer, input: { toolCallId: string; release: boolean }): Promise<ToolCall>
+  /** Returns by call the human who has claimed it, while it waits and that human may answer it. */
+  claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
+  /**
+   * Takes the next step of pending calls (all, or those of `among`) after a member joined or left or approval was
+   * requested: `nextOf` of rules/approvals.ts.
+   */
+  recheck(among?: PendingCalls): Promise<void>
+  /** Calls past their deadline, and calls that are due for escalation, by the clock of the database. */
+  timed: Timed[]
+}
+
+export interface DecideCallParts {
+  visibility: Pick<Visibility, 'toolCallsAskedAbout'>
+  toolCalls: Pick<ToolCalls, 'getMany'>
+  settleCall: Pick<SettleCall, 'applySettled' | 'publishSettled' | 'publishChanged' | 'expireResult'>
+}
+
+/** A decision on a call that is applied, or its end. */
+interface Decided {
+  call: ToolCall
+  /** Null: the call is not settled by it. */
+  settled: Settled | null
+  delivered?: { afterCommit(): Promise<void> } | null
+}
+
+interface Deciding {
+  callId: string
+  humanId: string
+  given: GivenDecision
+}
+
+/** The maximum of claims and releases of one call, because each is in the audit log. */
+const MOST_CLAIM_CHANGES = 100
+const LONGEST_REASON = 2000
+const NO_SUCH_CALL = 'There is no such tool call.'
+const HUMANS_ONLY = 'Only a human decides and sees to calls: an admin or a service does so as nobody.'
+const RUN_DELETED = 'The run of this call has ended and was deleted.'
+const NO_APPROVER = 'You are not an approver of this call.'
+const NO_ANSWERER = 'Only a person who may answer this call can claim it.'
+const AWAITS_RESULT = 'This call waits for its result: submit it (submitToolResult).'
+const AWAITS_MESSAGE = 'This call waits for a message: post one in its space (sendMessage).'
+
+export function createDecideCall(
+  platform: Platform,
+  { visibility, toolCalls, settleCall }: DecideCallParts,
+): DecideCall {
+  const { db, signals } = platform
+  const callPublisher = createCallPublisher(platform)
+  const inLine = createLines()
+
+  /** Returns a call to a human who may see it. */
+  async function callFor(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }> {
+    const [call] = await toolCalls.getMany([toolCallId])
+    // A human who is too late gets a ConflictError, not NotFoundError.
+    if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
+      throw new NotFoundError(NO_SUCH_CALL)
+    if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
+    return { call, humanId: viewer.id }
+  }
+
+  /**
+   * Checks that a human may decide, before anything is validated or locked. Checked again under the lock.
+   *
+   * @throws ConflictError with the state of the call; ForbiddenError
+   */
+  async function requireDecider(callId: string, humanId: string): Promise<void> {
+    const call = await readDecidable(db.prisma, callId, humanId)
+    if (call === null) throw new ConflictError(RUN_DELETED)
+    requirePending(call)
+    if (!call.mayDecide) throw new ForbiddenError(NO_APPROVER)
+  }
+
+  /** Locks the run's row and the call, and checks that the human may decide. */
+  async function lockPending(tx: Tx, callId: string, humanId: string) {
+    const run = await lockRunOfCall(tx, callId, { unlessLocked: false })
+    const call = await lockCall(tx, callId)
+    if (run === null || call === null) throw new ConflictError(RUN_DELETED)
+    requirePending(call)
+    const deciderIds = await readDeciders(tx, callId)
+    if (!deciderIds.includes(humanId)) throw new ForbiddenError(NO_APPROVER)
+    return { run, call, deciderIds }
+  }
+
+  /** Locks the call, checks the human and the input, records the decision, and applies it. */
+  async function decideIn(tx: Tx, { callId, humanId, given }: Deciding): Promise<Decided> {
+    const { run, call, deciderIds } = await lockPending(tx, callId, humanId)
+    const current = requireCurrentInput(call, given)
+    const earlier = await readEarlierDecisions(tx, { toolCallId: callId, humanId, inputDigest: current })
+    requireFirstDecision(earlier, given.approve)
+    const inputDigest = await writeEdit(tx, call, given, current)
+    await recordDecision(tx, { toolCallId: callId, humanId, inputDigest }, given)
+    const decided = given.approve
+      ? await approveIn(tx, { ...call, inputDigest }, deciderIds)
+      : await refuseIn(tx, { run, call, deciderIds }, denialOf(await nameOf(tx, humanId), given.reason))
+    return decided ?? { call: (await lockCall(tx, callId)) ?? call, settled: null }
+  }
+
+  /** Under a lock on a pending call: approves it if enough of the deciders have approved its input. */
+  async function approveIn(
+    tx: Tx,
+    call: Pick<ToolCall, 'id' | 'inputDigest' | 'approval'>,
+    deciderIds: string[],
+  ): Promise<Decided | null> {
+    const key = { toolCallId: call.id, inputDigest: call.inputDigest ?? '' }
+    if (!isApproved(call, await countApprovals(tx, key, deciderIds))) return null
+    const approved = await approveCall(tx, call.id, termsOf(call)?.answerMs ?? null)
+    if (approved === null) return null
+    await closeDecisions(tx, approved, deciderIds)
+    await enqueueNotice(tx, approved.id, 'tool_call.decided')
+    if (approved.status === 'WAITING') await enqueueNotice(tx, approved.id, 'tool_call.waiting')
+    return { call: approved, settled: null, delivered: await deliverApproval(tx, platform, approved) }
+  }
+
+  /** Under a lock on a pending call: settles it without executing it. */
+  async function refuseIn(
+    tx: Tx,
+    { run, call, deciderIds }: { run: LockedRun; call: ToolCall; deciderIds?: string[] },
+    refusal: Refusal,
+  ): Promise<Decided | null> {
+    const refused = await settleWaitingCall(tx, call.id, settlementOf(refusal), { decided: refusal.state })
+    if (refused === null) return null
+    await closeDecisions(tx, refused, deciderIds ?? (await readDeciders(tx, refused.id)))
+    await enqueueNotice(tx, refused.id, 'tool_call.decided')
+    return { call: refused, settled: await settleCall.applySettled(tx, run, refused, 'deciders') }
+  }
+
+  /**
+   * Runs `work` on a pending call under its run's lock; skips a call that is not pending or, if `isDue`, whose run is
+   * locked.
+   */
+  async function whilePending(
+    { id, isDue }: { id: string; isDue: boolean },
+    work: (tx: Tx, run: LockedRun, call: LockedCall) => Promise<Decided | null>,
+  ): Promise<Decided | null> {
+    return db.transaction(async (tx) => {
+      const run = await lockRunOfCall(tx, id, { unlessLocked: isDue })
+      const call = run && (await lockCall(tx, id))
+      return run && call?.approvalState === 'PENDING' ? work(tx, run, call) : null
+    })
+  }
+
+  async function publish({ call, settled, delivered }: Decided): Promise<ToolCall> {
+    if (settled !== null) await settleCall.publishSettled(settled)
+    else await settleCall.publishChanged(call, 'deciders')
+    await delivered?.afterCommit()
+    if (call.approvalState === 'APPROVED') {
+      await callPublisher.settled(call, 'deciders')
+      if (call.status === 'WAITING') await callPublisher.waits(call, 'answerers')
+      else await signals.publish(DUE_JOBS_CHANNEL, {})
+    }
+    return call
+  }
+
+  async function escalate(id: string, isDue: boolean): Promise<void> {
+    const done = await whilePending({ id, isDue }, async (tx) => {
+      const call = await escalateCall(tx, id, { isDue })
+      if (call !== null) await enqueueNotice(tx, id, 'tool_call.escalated')
+      return call && { call, settled: null }
+    })
+    if (done === null) return
+    await publish(done)
+    await callPublisher.escalated(done.call)
+    await recheckOne(id)
+  }
+
+  async function recheckOne(id: string): Promise<void> {
+    const [found] = await readDecidedCalls(db.prisma, { toolCallId: id })
+    if (found === undefined) return
+    if (nextOf(found).type === 'escalate') return escalate(id, false)
+    const done = await whilePending({ id, isDue: false }, async (tx, run, call) => {
+      const [facts] = await readDecidedCalls(tx, { toolCallId: id })
+      const next = facts && nextOf(facts)
+      if (next?.type === 'approve') return approveIn(tx, call, await readDeciders(tx, id))
+      return next?.type === 'refuse' ? refuseIn(tx, { run, call }, next.refusal) : null
+    })
+    if (done !== null) await publish(done)
+  }
+
+  /** Expires a pending call whose time is up. */
+  async function expireApproval(id: string): Promise<void> {
+    const done = await whilePending({ id, isDue: true }, async (tx, run, call) => {
+      if (!call.isLate) return null
+      const { inputDigest } = call
+      return refuseIn(tx, { run, call }, expiryOf(call, await readApproverNames(tx, { toolCallId: id, inputDigest })))
+    })
+    if (done !== null) await publish(done)
+  }
+
+  async function expire(id: string): Promise<void> {
+    const select = { id: true, toolName: true, approvalState: true }
+    const call = await db.prisma.toolCall.findUnique({ where: { id }, select })
+    if (call?.approvalState === 'PENDING') await expireApproval(id)
+    else if (call !== null) await settleCall.expireResult(call)
+  }
+
+  async function decidable(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }> {
+    const { call, humanId } = await callFor(viewer, toolCallId)
+    const waits = waitsFor(call)
+    if (waits === 'RESULT' && call.approvalState === null) throw new ConflictError(AWAITS_RESULT)
+    if (waits === 'MESSAGE') throw new ConflictError(AWAITS_MESSAGE)
+    await requireDecider(call.id, humanId)
+    return { call, humanId }
+  }
+
+  return {
+    decidable,
+    async decideAnd({ call: { id: callId, runId, inputDigest }, humanId, approveCall }, also) {
+      const given = { approve: true, reason: null, input: undefined, inputDigest }
+      const { decided, done } = await inLine(runId, () =>
+        db.transaction(async (tx) => {
+          const { call } = await lockPending(tx, callId, humanId)
+          const done = await also(tx)
+          const decided = approveCall ? await decideIn(tx, { callId, humanId, given }) : { call, settled: null }
+          return { decided, done }
+        }),
+      )
+      return { call: approveCall ? await publish(decided) : decided.call, also: done }
+    },
+    async decideToolCall(viewer, { toolCallId, approve, reason, input, inputDigest }) {
+      const { call, humanId } = await decidable(viewer, toolCallId)
+      const checkedReason = reason ? checkText(reason, LONGEST_REASON, 'input.reason') : (reason ?? null)
+      // Clients send null for an omitted input. Tools accept only objects, so null cannot be meant as one.
+      const edit = input ?? undefined
+      const given = { approve, reason: checkedReason, input: edit, inputDigest: inputDigest ?? null }
+      if (edit !== undefined) await checkEdit(call, { humanId, given })
+      // Serialize decisions of a run here, so that waiters for its row lock do not each occupy a connection.
+      const decided = await inLine(call.runId, async () => {
+        await requireDecider(call.id, humanId)
+        return db.transaction((tx) => decideIn(tx, { callId: call.id, humanId, given }))
+      })
+      return publish(decided)
+    },
+    async claimToolCall(viewer, { toolCallId, release }) {
+      const { call: seen, humanId } = await callFor(viewer, toolCallId)
+      requireClaimable(seen)
+      if (!(await mayClaim(db.prisma, seen, humanId))) throw new ForbiddenError(NO_ANSWERER)
+      const { call, audience } = await db.transaction((tx) => claimIn(tx, seen.id, humanId, release))
+      if (audience !== null) await settleCall.publishChanged(call, audience)
+      return call
+    },
+    async claimersOf(calls) {
+      const claimed = calls.filter((call) => call.claimedById !== null && isClaimable(call))
+      const mayStill = await Promise.all(claimed.map((call) => mayClaim(db.prisma, call, call.claimedById ?? '')))
+      return new Map(
+        claimed.flatMap((call, index) => (mayStill[index] === true ? [[call.id, call.claimedById ?? '']] : [])),
+      )
+    },
+    async recheck(among = {}) {
+      const found = await readDecidedCalls(db.prisma, among)
+      await forEach(
+        found.map(({ id }) => id),
+        recheckOne,
+      )
+    },
+    timed: [
+      { what: 'a tool call past its deadline', rows: CALL_DEADLINES_SQL, handle: (ids) => forEach(ids, expire) },
+      {
+        what: 'a tool call whose approval is due for escalation',
+        rows: CALL_ESCALATIONS_SQL,
+        handle: (ids) => forEach(ids, (id) => escalate(id, true)),
+      },
+    ],
+  }
+}
+
+/** Validates an edit before anything is locked, because users' schemas may be slow. */
+async function checkEdit(
+  call: ToolCall,
+  { humanId, given: { approve, input } }: Pick<Deciding, 'humanId' | 'given'>,
+): Promise<void> {
+  const terms = termsOf(call)
+  if (terms === null) return
+  if (!approve) throw new BadInputError('A denial cannot change the input: omit it.', 'input.input')
+  checkJsonSize(input, 'input.input')
+  const tool = { inputSchema: terms.inputSchema, isForeign: true }
+  const fault = await checkInput(tool, input, { id: humanId, isPatient: false })
+  if (fault !== null) throw new BadInputError(`The input does not match the tool's schema: ${fault}`, 'input.input')
+}
+
+/** Writes an edited input. @returns the digest of the input that is decided on */
+async function writeEdit(tx: Tx, call: ToolCall, { input }: GivenDecision, current: string): Promise<string> {
+  if (input === undefined) return current
+  const json = toJson(input)
+  const digest = digestOf(json)
+  if (digest === current) return current
+  requireEditsLeft(call)
+  await editInput(tx, call.id, json, digest)
+  await invalidateDecisions(tx, call.id)
+  return digest
+}
+
+async function nameOf(tx: Tx, humanId: string): Promise<string | null> {
+  const human = await tx.entity.findUnique({ where: { id: humanId }, select: { name: true } })
+  return human?.name ?? null
+}
+
+function isClaimable(call: ToolCall): boolean {
+  const waits = waitsFor(call)
+  return waits === 'RESULT' || waits === 'DECISION'
+}
+
+/** @throws ConflictError */
+function requireClaimable(call: ToolCall): void {
+  if (isClaimable(call)) return
+  throw new ConflictError(waitsFor(call) === 'MESSAGE' ? AWAITS_MESSAGE : NOTHING_TO_ANSWER)
+}
+
+const NOTHING_TO_ANSWER = 'This call no longer waits for an answer.'
+
+/** Claims a call for somebody who may answer it. Ignores an earlier claim of a human who no longer may. */
+async function claimIn(
+  tx: Tx,
+  id: string,
+  humanId: string,
+  release: boolean,
+): Promise<{ call: ToolCall; audience: Audience | null }> {
+  const call = await lockCall(tx, id)
+  if (call === null) throw new ConflictError(NOTHING_TO_ANSWER)
+  requireClaimable(call)
+  const { claimedById } = call
+  const isAnothers = claimedById !== null && claimedById !== humanId && (await mayClaim(tx, call, claimedById))
+  if (isAnothers)
+    throw new ConflictError('Another person has claimed this call (see claimedBy). You may still answer it.')
+  if (claimedById === (release ? null : humanId)) return { call, audience: null }
+  if (call.claimChanges >= MOST_CLAIM_CHANGES)
+    throw new LimitExceededError(
+      `This call has been claimed and released ${MOST_CLAIM_CHANGES} times, the maximum: answer it without claiming it.`,
+    )
+  const changed = await setClaimer(tx, id, release ? null : humanId)
+  if (!release) await enqueueNotice(tx, id, 'tool_call.claimed')
+  return { call: changed, audience: audienceOf(call) }
+}
+
+/** Whether a human may submit the result of a call, or decide on it. */
+async function mayClaim(tx: Tx, call: ToolCall, humanId: string): Promise<boolean> {
+  if (waitsFor(call) === 'DECISION') return (await readDeciders(tx, call.id)).includes(humanId)
+  if (!isAnsweredBy(call, 'HUMAN') || call.spaceId === null) return false
+  const memberships = await tx.membership.count({ where: { spaceId: call.spaceId, entityId: humanId } })
+  return mayAnswer(call, { scope: 'HUMAN', isMember: memberships > 0 })
+}

@@ -1,0 +1,79 @@
+import type { Viewer } from '../access/viewer.ts'
+import { NO_SUCH_AGENT } from '../agents/existing-agent.ts'
+import { createGrantPublisher } from '../agents/grant-publisher.ts'
+import type { SettleCall } from '../flows/settle-call.ts'
+import type { Prisma } from '../generated/prisma/client.ts'
+import { NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { cancelCallsOfAgent } from '../stores/call-store.ts'
+import { deleteCyclesOfAgent } from '../stores/cycle-store.ts'
+import { endGrantsOfOtherVersions } from '../stores/grant-store.ts'
+import { deleteEventsOfAgent } from '../stores/inbox-store.ts'
+import { lockSpacesOf } from '../stores/space-store.ts'
+import type { Leaving } from './leave-space.ts'
+import type { Lifecycle } from './lifecycle.ts'
+
+/** Deletion of agents. */
+export interface AgentDeletion {
+  /**
+   * Admins only. One transaction removes the agent from its spaces and deletes its consciousness, notes, tools,
+   * webhooks and plans; its name and former settings remain for readers of its messages and runs. Then its active runs
+   * end as CANCELED, GONE; if this process dies before, a worker ends them. @throws ForbiddenError, NotFoundError
+   */
+  deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
+}
+
+interface DeletionParts {
+  leaving: Pick<Leaving, 'leaveAll'>
+  lifecycle: Pick<Lifecycle, 'endGone'>
+  settleCall: Pick<SettleCall, 'applyAbandoned' | 'publishSettled'>
+}
+
+export function createAgentDeletion(platform: Platform, parts: DeletionParts): AgentDeletion {
+  const { db, clock } = platform
+  const { leaving, lifecycle, settleCall } = parts
+  const grantPublisher = createGrantPublisher(platform)
+
+  return {
+    async deleteAgent(viewer, { id }) {
+      requireAdmin(viewer, 'delete agents')
+      if (prefixOf(id) !== 'agt') throw new NotFoundError(NO_SUCH_AGENT)
+      const { left, settled, endedGrants } = await db.transaction(async (tx) => {
+        await lockSpacesOf(tx, id)
+        await markGone(tx, id, new Date(clock.now()))
+        const left = await leaving.leaveAll(tx, id)
+        // Canceling the pending approvals of ended runs completes messages that wait for nothing else.
+        const settled = await settleCall.applyAbandoned(tx, await cancelCallsOfAgent(tx, id))
+        await eraseMind(tx, id)
+        const endedGrants = await endGrantsOfOtherVersions(tx, id, new Map())
+        await tx.agent.delete({ where: { id } })
+        return { left, settled, endedGrants }
+      })
+      await left.afterCommit()
+      for (const one of settled) await settleCall.publishSettled(one)
+      for (const grant of endedGrants) await grantPublisher.changed(grant)
+      await lifecycle.endGone()
+      return { deletedAgentId: id }
+    },
+  }
+}
+
+/** Marks the agent as deleted, under its row lock, which every write of the agent's rows takes. */
+async function markGone(tx: Tx, id: string, goneAt: Date): Promise<void> {
+  const [agent] = await tx.$queryRaw<Prisma.JsonObject[]>`
+    SELECT model, mind::text, toolset::text FROM "Agent" WHERE id = ${id} FOR UPDATE`
+  if (agent === undefined) throw new NotFoundError(NO_SUCH_AGENT)
+  await tx.entity.update({ where: { id }, data: { goneAt, formerly: agent as Prisma.InputJsonObject } })
+}
+
+/** Deletes rows that refer to the agent without a foreign key. */
+async function eraseMind(tx: Tx, agentId: string): Promise<void> {
+  await deleteEventsOfAgent(tx, agentId)
+  await deleteCyclesOfAgent(tx, agentId)
+  await tx.webhook.deleteMany({ where: { agentId } })
+  await tx.$executeRaw`
+    DELETE FROM "PlanFiring" f USING "Plan" p WHERE p."agentId" = ${agentId} AND f."planId" = p.id`
+}

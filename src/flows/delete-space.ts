@@ -1,0 +1,125 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
+import type { Database, Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { expireCallsOfSpace } from '../stores/call-store.ts'
+import { deleteChainsOfSpace } from '../stores/chain-store.ts'
+import { deleteGrantsOfSpace } from '../stores/grant-store.ts'
+import { deleteJoinLinks } from '../stores/join-link-store.ts'
+import { deleteMembersIn } from '../stores/membership-store.ts'
+import { deleteMessagesSql, lockOldestMessagesSql } from '../stores/message-store.ts'
+import { deleteOutcomesSql } from '../stores/outcome-store.ts'
+import { deleteRunSpaces } from '../stores/run-store.ts'
+import { hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace } from '../stores/space-store.ts'
+import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
+import { forgetSpace } from './forget.ts'
+import type { Lifecycle } from './lifecycle.ts'
+
+/** Deletion of spaces. */
+export interface SpaceDeletion {
+  /**
+   * For admins, and for the last human member. One transaction hides the space from everybody, makes agents forget it
+   * and ends everything that waits in it; then its active runs end as CANCELED, GONE, and its rows are removed in
+   * batches, a large rest by a worker.
+   * @throws ForbiddenError, NotFoundError
+   */
+  deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
+  /** Removes the rows of deleted spaces, also after an interruption. A failure does not stop the others. */
+  sweep(): Promise<void>
+}
+
+interface DeletionParts {
+  visibility: Pick<Visibility, 'spaces'>
+  lifecycle: Pick<Lifecycle, 'endGone'>
+  publisher: Pick<SpacePublisher, 'deleted'>
+}
+
+const MESSAGES_AT_ONCE = 500
+/** The number of batches that a deletion removes before it returns; the workers do the rest. */
+const MOST_BATCHES = 20
+
+export function createSpaceDeletion(
+  platform: Platform,
+  { visibility, lifecycle, publisher }: DeletionParts,
+): SpaceDeletion {
+  const { db, clock, logger } = platform
+
+  return {
+    async deleteSpace(viewer, { id }) {
+      if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
+      if (viewer.scope === 'HUMAN') await checkIsLastHuman(db.prisma, id)
+      const memberIds = await db.transaction((tx) => hide(tx, viewer, id, new Date(clock.now())))
+      await publisher.deleted(id, memberIds)
+      await lifecycle.endGone()
+      await remove(db, id, MOST_BATCHES)
+      return { deletedSpaceId: id }
+    },
+    async sweep() {
+      const where = { deletedAt: { not: null }, NOT: REMAINS }
+      const left = await db.prisma.space.findMany({ where, select: { id: true } })
+      if (left.length > 0) await lifecycle.endGone()
+      for (const { id } of left) {
+        try {
+          await remove(db, id)
+        } catch (error) {
+          logger.warn(
+            { spaceId: id, error: messageOf(error) },
+            'could not remove a deleted space; the next sweep continues',
+          )
+        }
+      }
+    },
+  }
+}
+
+const NOT_THE_LAST = 'Only an admin or the last human member can delete a space; to leave the space, use removeMember.'
+
+/** Checked before the space is locked, and again under the lock. @throws ForbiddenError */
+async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
+  const humans = await tx.membership.count({ where: { spaceId, entity: { kind: 'HUMAN' } } })
+  if (humans > 1) throw new ForbiddenError(NOT_THE_LAST)
+}
+
+/** @returns the ids of the members */
+async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<string[]> {
+  await lockSpace(tx, spaceId)
+  const known = await tx.$queryRaw<{ id: string; kind: string; isMember: boolean }[]>`
+    SELECT e.id, e.kind::text, m."entityId" IS NOT NULL AS "isMember" FROM "Entity" e
+    LEFT JOIN "Membership" m ON m."entityId" = e.id AND m."spaceId" = ${spaceId}
+    LEFT JOIN "FormerMember" f ON f."entityId" = e.id AND f."spaceId" = ${spaceId}
+    WHERE m."entityId" IS NOT NULL OR f."entityId" IS NOT NULL`
+  const members = known.filter(({ isMember }) => isMember)
+  const humans = members.filter(({ kind }) => kind === 'HUMAN').map(({ id }) => id)
+  if (viewer.scope === 'HUMAN' && !humans.includes(viewer.id)) throw new NotFoundError(NO_SUCH_SPACE)
+  if (viewer.scope === 'HUMAN' && humans.length > 1) throw new ForbiddenError(NOT_THE_LAST)
+  await deleteMembersIn(tx, spaceId)
+  await deleteJoinLinks(tx, { spaceId })
+  await deleteChainsOfSpace(tx, spaceId)
+  await expireCallsOfSpace(tx, spaceId)
+  await deleteGrantsOfSpace(tx, spaceId)
+  await forgetSpace(tx, { spaceId, agentIds: known.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id) })
+  await hideSpace(tx, spaceId, deletedAt)
+  return members.map(({ id }) => id)
+}
+
+/**
+ * Removes the rows of a space that nobody can see any more, in small statements, so that nobody waits for them.
+ */
+async function remove({ prisma }: Database, spaceId: string, mostBatches = Number.POSITIVE_INFINITY): Promise<void> {
+  for (let batch = 0; ; batch++) {
+    if (batch === mostBatches) return
+    const removed = await prisma.$executeRaw`
+      WITH few AS (${lockOldestMessagesSql(spaceId, MESSAGES_AT_ONCE)}), outcomes AS (
+        ${deleteOutcomesSql(Prisma.sql`SELECT id FROM few`)}
+      ), roots AS (
+        DELETE FROM "RootUsage" u WHERE u."rootId" IN (SELECT id FROM few) AND NOT EXISTS (
+          SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId" AND r.status IN ${ACTIVE_RUNS_SQL})
+      ) ${deleteMessagesSql(Prisma.sql`SELECT id FROM few`)}`
+    if (removed === 0) break
+  }
+  await deleteRunSpaces(prisma, spaceId)
+  await removeSpace(prisma, spaceId)
+}

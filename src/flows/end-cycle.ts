@@ -1,0 +1,112 @@
+import type { ModelMessage } from 'ai'
+import { sourceNameOf } from '../agents/inbox-source.ts'
+import type { Run } from '../generated/prisma/client.ts'
+import { estimateTokens } from '../lib/token-estimate.ts'
+import type { Tx } from '../platform/db.ts'
+import { type EndFacts, type EndPlan, isRefused, type RunEnding } from '../rules/run-end.ts'
+import {
+  acceptedMessages,
+  type CycleInput,
+  cycleInputOf,
+  lastingMessages,
+  outlineOf,
+} from '../runs/cycle-transcript.ts'
+import { type JournaledStep, journaledSteps } from '../runs/journal.ts'
+import { rollBackCycleSql } from '../runs/ledger.ts'
+import { deleteCallsOfRun } from '../stores/call-store.ts'
+import { insertCycle } from '../stores/cycle-store.ts'
+import { deleteGoneEvents, IS_GONE_SQL, retryNowSql } from '../stores/inbox-store.ts'
+
+// The effects of the end of a think cycle on its agent, in the transaction that ends the cycle. The cost does not depend on
+// the number of earlier cycles.
+
+/**
+ * Sets the pause between two cycles. After a successful cycle the provider evidently responds, so postponed events
+ * become due. Locks the agent's row until the transaction ends: a cycle is claimed under the same lock, so one of the
+ * two sees each new event.
+ */
+export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number): Promise<void> {
+  await tx.$executeRaw`
+    WITH back AS (
+      ${retryNowSql(agentId, status === 'COMPLETED')}
+    )
+    UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${agentId}`
+}
+
+/** Deletes the events of a cycle from deleted sources, and from those that it is to forget. */
+export async function forgetEvents(tx: Tx, { id, forgets }: Run): Promise<void> {
+  await deleteGoneEvents(tx, id, forgets)
+}
+
+/** Deletes a skipped cycle except for the outcomes of its messages and its usage. */
+export async function eraseCycle(tx: Tx, { id: runId }: Run): Promise<void> {
+  await deleteCallsOfRun(tx, runId)
+  await tx.$executeRaw(rollBackCycleSql(runId))
+}
+
+/**
+ * Adds a cycle to the consciousness. Writes nothing if the cycle is to be forgotten, or if a source was deleted just
+ * before the end.
+ */
+export async function rememberCycle(
+  tx: Tx,
+  run: Run,
+  { ending, endsTurn }: Pick<EndPlan, 'ending' | 'endsTurn'>,
+  facts: Pick<EndFacts, 'failure'>,
+): Promise<void> {
+  if (run.forgets.length > 0) return forgetEvents(tx, run)
+  const input = cycleInputOf(run)
+  const steps = await readSteps(tx, run.id)
+  const accepted = isRefused(ending, facts) ? acceptedMessages(input, steps) : lastingMessages(input, steps)
+  const messages = [...(accepted ?? [await leftOut(tx, run)]), ...said(noteOf(ending, !endsTurn))]
+  const [agent] = await tx.$queryRaw<{ cycleCount: number }[]>`
+    UPDATE "Agent" SET "cycleCount" = "cycleCount" + 1
+    WHERE id = ${run.agentId} AND NOT EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = ${run.id} AND ${IS_GONE_SQL})
+    RETURNING "cycleCount"`
+  if (agent === undefined) return forgetEvents(tx, run)
+  await insertCycle(tx, {
+    agentId: run.agentId,
+    index: agent.cycleCount - 1,
+    runId: run.id,
+    places: run.places,
+    label: run.label,
+    messages,
+    summary: summaryOf(ending, input, steps),
+    tokenEstimate: estimateTokens(messages),
+  })
+}
+
+/** Returns the note in the consciousness for a cycle that failed or was stopped. */
+function noteOf(ending: RunEnding, isTriedAgain: boolean): string | null {
+  if (ending.status === 'FAILED')
+    return `[This cycle failed: ${ending.error}${isTriedAgain ? ' What it had read comes again.' : ''}]`
+  return ending.stopReason === 'STOPPED' ? '[This cycle was stopped.]' : null
+}
+
+const said = (content: string | null): ModelMessage[] => (content === null ? [] : [{ role: 'user', content }])
+
+/** Replaces a cycle that a provider refused: names the sources of its events without their content. */
+async function leftOut(tx: Tx, { id: runId }: Run): Promise<ModelMessage> {
+  const events = await tx.inboxEvent.findMany({ where: { runId }, orderBy: { id: 'asc' }, take: MOST_NAMED })
+  const names = events.map((event) => `- ${sourceNameOf(event)}`)
+  return { role: 'user', content: ['INBOX (left out, because the provider refused it):', ...names].join('\n') }
+}
+
+const MOST_NAMED = 10
+
+function summaryOf(ending: RunEnding, input: CycleInput, steps: JournaledStep[]): string {
+  const outline = outlineOf(input, steps)
+  if (ending.status === 'COMPLETED') return ending.summary ?? outline
+  if (ending.status === 'FAILED') return `${outline} Then the cycle failed: ${ending.error}`
+  return ending.stopReason === 'STOPPED' ? `${outline} Then the cycle was stopped.` : outline
+}
+
+/** Reads the journal within the transaction. */
+async function readSteps(tx: Tx, runId: string): Promise<JournaledStep[]> {
+  const steps = await tx.step.findMany({ where: { runId }, orderBy: { index: 'asc' }, omit: { messagesAdded: true } })
+  const calls = await tx.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } })
+  return journaledSteps(
+    steps.map((step) => ({ ...step, messagesAdded: [] })),
+    calls,
+  )
+}

@@ -1,0 +1,204 @@
+import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
+import { JOBS_CHANNEL } from '../broker/topics.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type Mention, mentionIn, turnEndOf } from '../rules/chain.ts'
+import { type Completion, type EndFacts, type EndPlan, planEnd, type RunEnding } from '../rules/run-end.ts'
+import type { Claim, ClaimedRun } from '../runs/claiming.ts'
+import { cycleInputOf } from '../runs/cycle-transcript.ts'
+import { changeOf } from '../runs/run-changes.ts'
+import { createEndCounter } from '../runs/run-metrics.ts'
+import { cancelCallsOfRun } from '../stores/call-store.ts'
+import { claimedEventsSql, hasWaiting, settleEvents } from '../stores/inbox-store.ts'
+import { completeIfSql, type EndFrom, endRunRow, setSummary } from '../stores/run-store.ts'
+import { HANDED_OUT_CALLS_SQL } from '../stores/status-sql.ts'
+import { HAS_NO_TURN_SQL, mentionSql, passTurn } from './chain.ts'
+import { delegate } from './delegate.ts'
+import { eraseCycle, forgetEvents, rememberCycle, restAgent } from './end-cycle.ts'
+import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
+import { endEventOf, type MessageRecovery } from './recover-messages.ts'
+import { publishWoken } from './wake.ts'
+
+/** A run that has ended. `isErased`: it was rolled back, so that only its usage and its outcome remain. */
+export type EndedRun = Run & { isErased: boolean }
+
+/** Ends runs, by their workers, people, limits and deletions. */
+export interface RunEnds {
+  /**
+   * Ends a run that is in one of the states, with all effects on its chain, its outcomes and its agent's inbox.
+   * @param alongside further writes in the same transaction
+   * @returns null if the run is in none of the states
+   */
+  end(from: EndFrom, ending: RunEnding, alongside?: (tx: Tx) => Promise<void>): Promise<EndedRun | null>
+  /**
+   * Optimistic form: the assignments of the hold that writes a run's last step, which also complete the run if its end
+   * has no other effects. Otherwise the run stays RUNNING, and `end` must end it. Saves the four round trips of the
+   * transaction of `end` (BEGIN, the end, the facts, COMMIT) for each run that answers without tools.
+   */
+  completeIfAloneSql(ending: Completion): Prisma.Sql
+  /** Publishes the end of a run that was written with its last step. */
+  publishCompleted(claim: Claim): Promise<void>
+}
+
+export interface RunEndParts {
+  recovery: Pick<MessageRecovery, 'settle'>
+  /** The built-in tools that only read, or only control the cycle. */
+  toolsWithoutEffect: readonly string[]
+}
+
+export function createRunEnds(platform: Platform, { recovery, toolsWithoutEffect }: RunEndParts): RunEnds {
+  const { db, signals } = platform
+  const countEnd = createEndCounter(platform)
+  const changed = (run: ClaimedRun) => signals.publish(...changeOf(run))
+
+  return {
+    async end(from, ending, alongside) {
+      const ended = await db.transaction(async (tx) => {
+        const run = await endRunRow(tx, from, ending)
+        if (run === null) return null
+        if (ending.status !== 'COMPLETED') await cancelCallsOfRun(tx, run)
+        const applied = await applyEffects(tx, platform, run, ending, toolsWithoutEffect)
+        await alongside?.(tx)
+        return { run, ...applied }
+      })
+      if (ended === null) return null
+      const { run, isErased } = ended
+      countEnd(run)
+      await recovery.settle(run, isErased ? { type: 'RunCanceled' } : endEventOf(run))
+      await ended.afterCommit()
+      await changed(run)
+      return { ...run, isErased }
+    },
+    // The end of a think cycle always has effects on its agent.
+    completeIfAloneSql: (ending) =>
+      completeIfSql(ending, Prisma.sql`("Run"."triggerType" <> 'INBOX' AND ${HAS_NO_TURN_SQL} AND ${HAS_POSTED_SQL})`),
+    async publishCompleted(claim) {
+      const run: ClaimedRun = { ...claim.run, status: 'COMPLETED' }
+      countEnd(run)
+      await Promise.all([recovery.settle(run, { type: 'RunCompleted' }), changed(run)])
+    },
+  }
+}
+
+interface Applied {
+  isErased: boolean
+  afterCommit(): Promise<void>
+}
+
+/**
+ * Reads the facts, plans and applies the effects of a run's end. Locks in the order of every transaction that needs
+ * both: the run's row, then the agent's.
+ */
+async function applyEffects(
+  tx: Tx,
+  platform: Platform,
+  run: Run,
+  ending: RunEnding,
+  toolsWithoutEffect: readonly string[],
+): Promise<Applied> {
+  const { cycleRestMs } = platform.config.limits
+  const isCycle = run.triggerType === 'INBOX'
+  if (isCycle && ending.stopReason !== 'GONE') await restAgent(tx, run, cycleRestMs)
+  const { mention, ...facts } = await readEndFacts(tx, run, ending, toolsWithoutEffect)
+  const plan = planEnd(run, ending, facts)
+  const outcomes = collectOutcomeChanges(tx, platform.log)
+  await outcomes.set(...plan.outcomes.map((outcome) => ({ ...outcome, agentId: run.agentId })))
+  const next = plan.endsTurn ? await passOn(tx, platform, run, { ...plan, mention }, outcomes) : null
+  await settleEvents(
+    tx,
+    plan.events.map(({ event: { id }, fate }) => ({ id, fate })),
+  )
+  await applyToCycle(tx, run, plan, facts)
+  if (plan.summary !== undefined) await setSummary(tx, run.id, plan.summary)
+  const goesOn = plan.rests && (await hasWaiting(tx, run.agentId))
+  const ring = () => platform.signals.publish(JOBS_CHANNEL, {})
+  return {
+    isErased: plan.cycle === 'erase',
+    async afterCommit() {
+      if (plan.cycle === 'erase') {
+        const reason = ending.status === 'COMPLETED' ? (ending.skipped?.reason ?? null) : null
+        platform.logger.info({ runId: run.id, agentId: run.agentId, reason }, 'skipped a think cycle')
+      }
+      await outcomes.announce()
+      await next?.afterCommit()
+      if (goesOn) await ring()
+      // For events that arrive during the pause. If this signal is lost, the poll for due inboxes finds them later.
+      if (plan.rests) setTimeout(() => ring().catch(() => {}), cycleRestMs + 1).unref()
+    },
+  }
+}
+
+/** Gives the turn of a chain to the next agent, or applies a delegation outside of a chain. */
+async function passOn(
+  tx: Tx,
+  platform: Platform,
+  run: Run,
+  { ending, mention }: { ending: RunEnding; mention: Mention | null },
+  outcomes: OutcomeChanges,
+): Promise<{ afterCommit(): Promise<void> } | null> {
+  const passed = await passTurn(tx, platform, { run, ...turnEndOf(ending, mention) }, outcomes)
+  if (passed !== null || ending.stopReason !== 'HANDED_ON') return passed
+  // The target does not learn of the delegator.
+  const { targetAgentId: targetId, ...delegated } = ending.delegated
+  const woke = await delegate(tx, platform, run, { ...delegated, targetId, chainId: null }, outcomes)
+  return woke.type === 'woken' ? { afterCommit: () => publishWoken(platform, woke.woken) } : null
+}
+
+async function applyToCycle(tx: Tx, run: Run, plan: EndPlan, facts: EndFacts): Promise<void> {
+  if (plan.cycle === 'remember') await rememberCycle(tx, run, plan, facts)
+  else if (plan.cycle === 'erase') await eraseCycle(tx, run)
+  else if (plan.cycle === 'forget') await forgetEvents(tx, run)
+}
+
+type ReadFacts = EndFacts & { mention: Mention | null }
+
+/** Reads the facts in one statement, whose snapshot is younger than the lock of the run's row. */
+async function readEndFacts(
+  tx: Tx,
+  run: Run,
+  { status }: RunEnding,
+  toolsWithoutEffect: readonly string[],
+): Promise<ReadFacts> {
+  const isCycle = run.triggerType === 'INBOX'
+  const failure = isCycle ? (cycleInputOf(run).failure ?? null) : null
+  if (!isCycle && status !== 'COMPLETED') {
+    return { hasPosted: false, hasActed: false, hasDoneNothing: false, failure, events: [], mention: null }
+  }
+  const [row] = await tx.$queryRaw<(Omit<EndFacts, 'failure'> & { mention: Record<string, unknown> | null })[]>`
+    SELECT EXISTS (SELECT 1 FROM "Message" WHERE "runId" = ${run.id}) AS "hasPosted", ${mentionSql(run.id)} AS mention,
+      ${isCycle ? Prisma.sql`true` : hasCalledSql(run.id, ACTS_OUTSIDE)} AS "hasActed",
+      ${isCycle ? hasDoneNothingSql(run.id, toolsWithoutEffect) : Prisma.sql`false`} AS "hasDoneNothing",
+      ${isCycle ? claimedEventsSql(run.id, run.forgets) : Prisma.sql`'[]'::jsonb`} AS events`
+  if (row === undefined) throw new Error(`There are no facts of run ${run.id}.`)
+  const mention = row.mention === null ? null : mentionIn(row.mention)
+  return { ...row, failure, mention, hasActed: row.hasActed || row.hasPosted || mention !== null }
+}
+
+/** Errors that are raised before anything outside is reached. */
+const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
+
+/**
+ * Expression: the cycle posted nothing and called nothing that may have an effect outside: no other server, no person
+ * or service, no change to notes or plans. A call that failed while being sent may have had an effect.
+ */
+const hasDoneNothingSql = (runId: string, toolsWithoutEffect: readonly string[]): Prisma.Sql => Prisma.sql`(
+  NOT EXISTS (SELECT 1 FROM "RunSpace" WHERE "runId" = ${runId}) AND NOT ${hasCalledSql(
+    runId,
+    Prisma.sql`CASE WHEN c.execution IS NULL THEN c."toolName" <> ALL(${[...toolsWithoutEffect]}::text[]) ELSE c.execution <> 'INTERNAL' END`,
+  )})`
+
+/** A call `c` of a tool of somebody else: of a server, of a service, or of people. */
+const ACTS_OUTSIDE = Prisma.sql`(c.execution <> 'INTERNAL' OR c.execution IS NULL AND strpos(c."toolName", ${MCP_NAME_SEPARATOR}) > 0)`
+
+/** Expression: the run has made a call `c` that needed approval, or that counts and may have had an effect. */
+function hasCalledSql(runId: string, counts: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`EXISTS (
+    SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId} AND (c."approvalState" IS NOT NULL OR ${counts}
+      AND (c.status IN ${HANDED_OUT_CALLS_SQL} OR (c.status = 'FAILED'
+        AND (c.execution = 'HTTP' OR strpos(c."toolName", ${MCP_NAME_SEPARATOR}) > 0)
+        AND coalesce(c.output->'error'->>'code', '') <> ALL(${REFUSED_BEFORE}::text[])))))`
+}
+
+/** Condition on a held run: it has written in a space, or no message triggered it. */
+const HAS_POSTED_SQL = Prisma.sql`("Run"."triggerMessageId" IS NULL OR EXISTS (SELECT 1 FROM "RunSpace" s WHERE s."runId" = "Run".id))`

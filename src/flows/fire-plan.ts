@@ -1,0 +1,213 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Provenance } from '../confidentiality/marks.ts'
+import { type Mind, type PlanFiring, Prisma } from '../generated/prisma/client.ts'
+import type { JobContext } from '../jobs/job.ts'
+import type { OverBudget } from '../lib/budget.ts'
+import { ConflictError, NotFoundError } from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import { NO_SUCH_PLAN } from '../plans/plans.ts'
+import { nextSlot } from '../plans/schedule.ts'
+import { enqueueSlots, firingKey, plansWithoutJob } from '../plans/slots.ts'
+import { overBudget } from '../platform/budget-state.ts'
+import type { Database, Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { overBudgetOf, wayToWake } from '../rules/wake.ts'
+import { publishWoken, wake } from './wake.ts'
+
+/** Fires plans: each slot once over all processes, however often its job runs. */
+export interface Firing {
+  /**
+   * Handles a job of FIRE_PLAN: fires the slot of the plan if the slot is due by the database's clock. The plan's row
+   * decides, so that jobs that are early, late, repeated or of a former schedule have no effect.
+   */
+  fire(planId: string, job?: Pick<JobContext, 'complete'>): Promise<void>
+  /**
+   * Admins only: fires the plan in addition to its slots. Adds no event while one still waits.
+   * @throws ForbiddenError, NotFoundError, ConflictError if the agent is paused
+   */
+  runNow(viewer: Viewer, input: { id: string }): Promise<PlanFiring>
+  /**
+   * Enqueues the jobs of slots that are due within a minute and have none, which an earlier version has left, and
+   * restores slots that a clock running ahead has postponed. A slot whose job has failed for good is left to the admin.
+   */
+  restore(): Promise<void>
+}
+
+/** A firing this far in the future was written by a clock that ran ahead. */
+const AHEAD_MS = 5000
+/** How long firings are kept. */
+const REMEMBERED_MS = 30 * 86_400_000
+const MOST_AT_ONCE = 500
+const HOUR_MS = 3_600_000
+
+interface PlanRow extends Provenance {
+  id: string
+  agentId: string
+  name: string
+  instruction: string
+  cron: string | null
+  enabled: boolean
+  nextRunAt: Date | null
+  timeZone: string
+  originId: string | null
+  mind: Mind
+  /** The agent is paused. */
+  paused: boolean
+  /** The exhausted budget, if any. */
+  over: OverBudget | null
+  /** The last event of the plan still waits in the inbox, so no other is added. */
+  waits: boolean
+  /** By the database's clock. */
+  now: Date
+}
+
+/** @param now SQL for the database's time, by which slots are due; tests replace it */
+export function createPlanFiring(platform: Platform, now = () => Prisma.sql`clock_timestamp()`): Firing {
+  const { db, jobs } = platform
+
+  return {
+    async fire(planId, job) {
+      const woken = await db.transaction(async (tx) => {
+        const fired = await fireDue(tx, platform, now(), planId)
+        await job?.complete(tx)
+        return fired
+      })
+      await woken?.afterCommit()
+    },
+    async runNow(viewer, { id: planId }) {
+      requireAdmin(viewer, 'run plans')
+      if (prefixOf(planId) !== 'pln') throw new NotFoundError(NO_SUCH_PLAN)
+      const { firing, afterCommit } = await db.transaction((tx) => fireNow(tx, platform, now(), planId))
+      await afterCommit()
+      return firing
+    },
+    async restore() {
+      for (const { id } of await plansPutOff(db, now())) {
+        await db.transaction((tx) => takeBack(tx, platform, now(), id))
+      }
+      const plans = await plansWithoutJob(db.prisma, now(), MOST_AT_ONCE)
+      if (plans.length > 0) await db.transaction((tx) => enqueueSlots(tx, jobs, plans))
+    },
+  }
+}
+
+/**
+ * Reads the plan and locks its row until the transaction ends, so that concurrent firings see the result of the first.
+ */
+async function lockPlan(tx: Tx, now: Prisma.Sql, planId: string): Promise<PlanRow | null> {
+  const [plan] = await tx.$queryRaw<PlanRow[]>`
+    SELECT p.id, p."agentId", p.name, p.instruction, p.cron, p."timeZone", p.enabled, p."nextRunAt", p."originId", p.places, p.label, p.askers, a.mind, a.paused, ${now} AS now,
+      EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = p."agentId" AND e."doneAt" IS NULL
+        AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL) AND e.type = 'PLAN' AND e.payload->>'planId' = p.id) AS waits,
+      ${overBudget({ agentId: Prisma.sql`a.id`, spaceId: null, rootId: '' })} AS over
+    FROM "Plan" p JOIN "Agent" a ON a.id = p."agentId"
+    WHERE p.id = ${planId} FOR UPDATE OF p FOR KEY SHARE OF a`
+  return plan ?? null
+}
+
+async function fireDue(tx: Tx, platform: Platform, now: Prisma.Sql, planId: string) {
+  const plan = scheduled(await lockPlan(tx, now, planId))
+  if (plan === null) return null
+  if (plan.nextRunAt > plan.now) {
+    // The clock was set back after the job became due.
+    await enqueueSlots(tx, platform.jobs, [plan])
+    return null
+  }
+  const { afterCommit } = await wakeOnce(tx, platform, plan, plan.nextRunAt)
+  await goOn(tx, platform, plan)
+  return { afterCommit }
+}
+
+/** Returns the plan if it has a next slot; null otherwise. */
+function scheduled(plan: PlanRow | null): ScheduledPlan | null {
+  return plan?.enabled && plan.nextRunAt !== null ? (plan as ScheduledPlan) : null
+}
+
+type ScheduledPlan = PlanRow & { nextRunAt: Date }
+
+/** Fires the plan now, even if it is disabled. Does not change its slots. */
+async function fireNow(tx: Tx, platform: Platform, now: Prisma.Sql, planId: string) {
+  const plan = await lockPlan(tx, now, planId)
+  if (plan === null) throw new NotFoundError(NO_SUCH_PLAN)
+  if (plan.paused) throw new ConflictError('The agent of the plan is paused: resume the agent first (updateAgent).')
+  const { firing, afterCommit } = await wakeOnce(tx, platform, plan, plan.now)
+  if (firing === null) throw new ConflictError('The plan already ran at this time: try again.')
+  return { firing, afterCommit }
+}
+
+/** The unique row of the slot prevents a second firing, even if a clock was set back. */
+async function wakeOnce(tx: Tx, platform: Platform, plan: PlanRow, slot: Date) {
+  const { id: planId, agentId, name, instruction, mind, originId, now: firedAt } = plan
+  const { places, label, askers } = plan
+  const isOver = originId !== null && (await hasHadItsFirings(tx, platform, originId, firedAt))
+  const result = isOver ? ('LIMIT' as const) : resultOf(plan)
+  const firing = { id: newId('plf'), planId, slot, rootId: newId('trg'), result, firedAt, originId }
+  const { count } = await tx.planFiring.createMany({ data: [firing], skipDuplicates: true })
+  await tx.planFiring.deleteMany({ where: { planId, slot: { lt: new Date(firedAt.getTime() - REMEMBERED_MS) } } })
+  if (count === 0) return { firing: null, async afterCommit() {} }
+  if (firing.result !== 'RUN' && firing.result !== 'INBOX') return { firing, async afterCommit() {} }
+  const woken = await wake(
+    tx,
+    { id: agentId, mind },
+    {
+      trigger: { type: 'PLAN', planId, name, instruction, provenance: { places, label, askers } },
+      key: { once: firingKey(firing) },
+      lineage: { rootId: firing.rootId, depth: 0, parentRunId: null },
+    },
+  )
+  return {
+    firing,
+    async afterCommit() {
+      if (woken !== null) await publishWoken(platform, woken)
+    },
+  }
+}
+
+/**
+ * Whether plans of one origin have started as many runs within an hour as a root may. Serialised by a lock, so that the
+ * count is exact.
+ */
+async function hasHadItsFirings(tx: Tx, { config }: Platform, originId: string, now: Date): Promise<boolean> {
+  await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${originId}, 0))`
+  const since = new Date(now.getTime() - HOUR_MS)
+  const fired = await tx.planFiring.count({
+    where: { originId, firedAt: { gt: since }, result: { in: ['RUN', 'INBOX'] } },
+  })
+  return fired >= config.limits.maxRootRuns
+}
+
+function resultOf(plan: PlanRow): PlanFiring['result'] {
+  if (plan.paused) return 'PAUSED'
+  if (overBudgetOf(plan) !== null) return 'OVER_BUDGET'
+  if (plan.waits) return 'STILL_WAITING'
+  return wayToWake(plan)
+}
+
+/** Sets the next slot after now. All missed slots have fired as one. */
+async function goOn(tx: Tx, platform: Platform, { id, cron, timeZone, nextRunAt, now }: ScheduledPlan): Promise<void> {
+  const next = cron === null ? null : nextSlot({ cron, timeZone }, Math.max(now.getTime(), nextRunAt.getTime()))
+  await tx.plan.update({ where: { id }, data: { nextRunAt: next, enabled: next !== null } })
+  if (next !== null) await enqueueSlots(tx, platform.jobs, [{ id, nextRunAt: next }])
+}
+
+/** Returns recurring plans whose next slot was computed by a clock ahead of the database's. */
+function plansPutOff({ prisma }: Database, now: Prisma.Sql): Promise<{ id: string }[]> {
+  const ahead = Prisma.sql`${now} + ${AHEAD_MS} * interval '1 millisecond'`
+  return prisma.$queryRaw`
+    SELECT p.id FROM "Plan" p
+    WHERE p.enabled AND p.cron IS NOT NULL AND p."nextRunAt" > ${ahead} AND (
+      p."createdAt" > ${ahead}
+      OR (SELECT f."firedAt" FROM "PlanFiring" f WHERE f."planId" = p.id ORDER BY f.slot DESC LIMIT 1) > ${ahead})
+    LIMIT ${MOST_AT_ONCE}`
+}
+
+/** Restores the slots between now and the plan's next slot; slots that have fired do not fire again. */
+async function takeBack(tx: Tx, platform: Platform, now: Prisma.Sql, planId: string): Promise<void> {
+  const plan = scheduled(await lockPlan(tx, now, planId))
+  if (plan === null || plan.cron === null) return
+  const next = nextSlot({ cron: plan.cron, timeZone: plan.timeZone }, plan.now.getTime())
+  if (next === null || next >= plan.nextRunAt) return
+  await tx.plan.update({ where: { id: planId }, data: { nextRunAt: next } })
+  await enqueueSlots(tx, platform.jobs, [{ id: planId, nextRunAt: next }])
+}

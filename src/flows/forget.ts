@@ -1,0 +1,83 @@
+import type { Viewer } from '../access/viewer.ts'
+import { checkAgent } from '../agents/existing-agent.ts'
+import { agentChannel } from '../broker/topics.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import { NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
+import { removePlans } from '../plans/plans.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { deleteCycle, deleteCyclesOfSpace } from '../stores/cycle-store.ts'
+import { deleteEventsOfSpace } from '../stores/inbox-store.ts'
+import { forgetSpaceInCycles } from '../stores/run-store.ts'
+import { lockSpace } from '../stores/space-store.ts'
+
+/** Lets admins make an agent forget. */
+export interface Forgetting {
+  /** Removes one think cycle from a consciousness. @throws ForbiddenError, NotFoundError */
+  forgetCycle(viewer: Viewer, input: { cycleId: string }): Promise<{ cycleId: string; agentId: string }>
+  /** Deletes what an agent was given directly in a space. @throws ForbiddenError, NotFoundError */
+  forgetSpace(viewer: Viewer, input: { agentId: string; spaceId: string }): Promise<{ agentId: string }>
+}
+
+const ACTION = 'make an agent forget'
+const NO_SUCH_CYCLE = 'There is no such think cycle.'
+
+export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals'>): Forgetting {
+  const tellOf = (agentId: string) => signals.publish(agentChannel(agentId), { type: 'run-changed' })
+
+  return {
+    async forgetCycle(viewer, { cycleId }) {
+      requireAdmin(viewer, ACTION)
+      if (prefixOf(cycleId) !== 'cyc') throw new NotFoundError(NO_SUCH_CYCLE)
+      const agentId = await db.transaction(async (tx) => {
+        const agentId = await deleteCycle(tx, cycleId)
+        if (agentId === null) throw new NotFoundError(NO_SUCH_CYCLE)
+        return agentId
+      })
+      await tellOf(agentId)
+      return { cycleId, agentId }
+    },
+    async forgetSpace(viewer, { agentId, spaceId }) {
+      requireAdmin(viewer, ACTION)
+      await db.transaction(async (tx) => {
+        await lockSpace(tx, spaceId)
+        await checkAgent(tx, agentId)
+        await forgetSpace(tx, { spaceId, agentIds: [agentId] })
+      })
+      await tellOf(agentId)
+      return { agentId }
+    },
+  }
+}
+
+/** The tables of an agent's knowledge, besides plans, cycles and inbox events, whose rows name their source spaces. */
+const KEPT = ['Memory', 'Goal'].map((table) => Prisma.raw(`"${table}"`))
+
+/**
+ * Makes agents forget what they were given directly in a space: think cycles, memories, goals, plans and inbox events.
+ * An active cycle that was given some of it continues to its end and is not remembered. Runs in the caller's
+ * transaction. This function alone defines what forgetting a space means.
+ */
+export async function forgetSpace(
+  tx: Tx,
+  { spaceId, agentIds }: { spaceId: string; agentIds: string[] },
+): Promise<void> {
+  const theirs = Prisma.sql`"agentId" = ANY(${agentIds}::text[])`
+  // Locks in the order of a cycle's end, run before agent: either this sees the remembered cycle, or the cycle's end
+  // sees that it is to be forgotten.
+  await forgetSpaceInCycles(tx, agentIds, spaceId)
+  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${agentIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
+  const plans = await tx.plan.findMany({
+    where: { agentId: { in: agentIds }, places: { has: spaceId } },
+    select: { id: true },
+  })
+  await removePlans(
+    tx,
+    plans.map(({ id }) => id),
+  )
+  await deleteCyclesOfSpace(tx, agentIds, spaceId)
+  for (const kept of KEPT) await tx.$executeRaw`DELETE FROM ${kept} WHERE ${theirs} AND ${spaceId} = ANY(places)`
+  await deleteEventsOfSpace(tx, agentIds, spaceId)
+}

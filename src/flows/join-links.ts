@@ -1,0 +1,152 @@
+import { createHash, randomBytes } from 'node:crypto'
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import type { JoinLink as Row, Space } from '../generated/prisma/client.ts'
+import { ForbiddenError, LimitExceededError, messageOf, NotFoundError } from '../lib/errors.ts'
+import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
+import { checkInteger } from '../lib/validate.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { deleteJoinLinks, insertJoinLink, selectJoinLinksSql, useJoinLink } from '../stores/join-link-store.ts'
+import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
+import type { DecideCall } from './decide-call.ts'
+import { insertMember, MOST_MEMBERS } from './join-space.ts'
+
+/** A join link with the path that contains its code. */
+export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }
+
+export interface CreateJoinLinkInput {
+  spaceId: string
+  /** Null: any number, until it expires. */
+  maxUses?: number | null
+  /** At most 30 days; default 7 days. */
+  expiresInSeconds?: number | null
+}
+
+/** Links with which people join a space by themselves. A link ends when its maker leaves the space. */
+export interface JoinLinks {
+  /**
+   * For human members and admins. The code is stored encrypted, since the link is shown again.
+   * @throws BadInputError, ForbiddenError, NotFoundError; LimitExceededError over 20 links of a space
+   */
+  create(viewer: Viewer, input: CreateJoinLinkInput): Promise<JoinLink>
+  /** For human members of its space and admins. @throws ForbiddenError, NotFoundError */
+  revoke(viewer: Viewer, input: { id: string }): Promise<{ revokedId: string }>
+  /**
+   * Makes the viewer a member, with all earlier messages read. @throws ForbiddenError unless the viewer is a human;
+   * NotFoundError; ConflictError for a member; LimitExceededError over 500 members
+   */
+  join(viewer: Viewer, input: { code: string }): Promise<Space>
+  /** The links of these spaces that still let people in, newest first; none of spaces for which the viewer may make none. */
+  ofSpaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Map<string, JoinLink[]>>
+  /** By id, in the order of the ids; null for those that `ofSpaces` does not return. */
+  getMany(viewer: Viewer, ids: readonly string[]): Promise<(JoinLink | null)[]>
+}
+
+interface JoinLinksParts {
+  visibility: Pick<Visibility, 'spaces'>
+  publisher: Pick<SpacePublisher, 'joined'>
+  /** A human who joins may be able to decide on calls that wait in the space. */
+  decideCall: Pick<DecideCall, 'recheck'>
+}
+
+const MOST_LINKS_OF_SPACE = 20
+const CODE_BYTES = 32
+/** Skips the lookup for a string that cannot be a code. */
+const IS_CODE = /^[\w-]{43}$/
+const DAY_SECONDS = 86_400
+const NO_SUCH_LINK = 'There is no such join link.'
+const USED_UP = 'The join link does not exist, was revoked or used up, or has expired. Ask for a new one.'
+
+const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
+
+export function createJoinLinks(platform: Platform, { visibility, publisher, decideCall }: JoinLinksParts): JoinLinks {
+  const { db, clock, secretBox, logger } = platform
+
+  const now = () => new Date(clock.now())
+
+  /** Returns no link whose code cannot be decrypted, since the key was changed without a rotation. */
+  function linksOf(rows: readonly Row[]): JoinLink[] {
+    return rows.flatMap(({ hash, codeSealed, ...link }) => {
+      try {
+        return [{ ...link, path: `/join/${secretBox.open(codeSealed, link.id)}` }]
+      } catch (error) {
+        logger.warn({ joinLinkId: link.id, error: messageOf(error) }, 'could not decrypt the code of a join link')
+        return []
+      }
+    })
+  }
+
+  async function readOf(viewer: Viewer, spaceIds: readonly string[]): Promise<JoinLink[]> {
+    if (viewer.scope === 'SERVICE') return []
+    const visible = await visibility.spaces(viewer, [...spaceIds])
+    return linksOf(await db.query<Row>(selectJoinLinksSql([...visible], now())))
+  }
+
+  return {
+    async create(viewer, { spaceId, maxUses, expiresInSeconds }) {
+      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot make join links.')
+      if (!(await visibility.spaces(viewer, [spaceId])).has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
+      const uses = maxUses == null ? null : checkInteger(maxUses, 1, MOST_MEMBERS, 'input.maxUses')
+      const seconds = checkInteger(expiresInSeconds ?? 7 * DAY_SECONDS, 1, 30 * DAY_SECONDS, 'input.expiresInSeconds')
+      const [id, code] = [newId('jln'), randomBytes(CODE_BYTES).toString('base64url')]
+      const link: Row = {
+        id,
+        spaceId,
+        hash: hashOf(code),
+        codeSealed: secretBox.seal(code, id),
+        createdById: viewer.scope === 'HUMAN' ? viewer.id : null,
+        maxUses: uses,
+        uses: 0,
+        createdAt: now(),
+        expiresAt: new Date(clock.now() + seconds * 1000),
+      }
+      await db.transaction(async (tx) => {
+        await lockSpace(tx, spaceId)
+        // The maker may have left before the space was locked.
+        const isMember = (await tx.membership.count({ where: { spaceId, entityId: viewer.id } })) > 0
+        if (viewer.scope === 'HUMAN' && !isMember) throw new NotFoundError(NO_SUCH_SPACE)
+        await deleteJoinLinks(tx, { expiresAt: { lte: now() } })
+        const open = await tx.$queryRaw<unknown[]>(selectJoinLinksSql([spaceId], now()))
+        if (open.length >= MOST_LINKS_OF_SPACE)
+          throw new LimitExceededError(`A space has at most ${MOST_LINKS_OF_SPACE} join links: revoke one first.`)
+        await insertJoinLink(tx, link)
+      })
+      const { hash, codeSealed, ...rest } = link
+      return { ...rest, path: `/join/${code}` }
+    },
+    async revoke(viewer, { id }) {
+      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot revoke join links.')
+      const link = prefixOf(id) === 'jln' ? await db.prisma.joinLink.findUnique({ where: { id } }) : null
+      const isVisible = link !== null && (await visibility.spaces(viewer, [link.spaceId])).has(link.spaceId)
+      if (!isVisible || (await db.transaction((tx) => deleteJoinLinks(tx, { id }))) === 0)
+        throw new NotFoundError(NO_SUCH_LINK)
+      return { revokedId: id }
+    },
+    async join(viewer, { code }) {
+      if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can join a space by a link.')
+      if (!IS_CODE.test(code)) throw new NotFoundError(USED_UP)
+      const space = await db.transaction(async (tx) => {
+        const link = await tx.joinLink.findUnique({ where: { hash: hashOf(code) } })
+        if (link === null) throw new NotFoundError(USED_UP)
+        // Locks the space first, as leaving it does.
+        const joined = await insertMember(tx, link.spaceId, viewer.id, clock.now())
+        if (!(await useJoinLink(tx, link.id, now()))) throw new NotFoundError(USED_UP)
+        return joined
+      })
+      await publisher.joined(space.id, viewer.id)
+      await decideCall.recheck({ spaceId: space.id })
+      return space
+    },
+    async ofSpaces(viewer, spaceIds) {
+      return Map.groupBy(await readOf(viewer, spaceIds), ({ spaceId }) => spaceId)
+    },
+    async getMany(viewer, ids) {
+      const where = { id: { in: wellFormedIds(ids) } }
+      const rows = await db.prisma.joinLink.findMany({ where, select: { spaceId: true } })
+      const spaceIds = [...new Set(rows.map(({ spaceId }) => spaceId))]
+      return inOrderOf(ids, await readOf(viewer, spaceIds))
+    },
+  }
+}

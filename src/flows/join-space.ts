@@ -1,0 +1,106 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { type Entity, Prisma, type Space } from '../generated/prisma/client.ts'
+import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { insertMembers, type Member } from '../stores/membership-store.ts'
+import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
+import type { DecideCall } from './decide-call.ts'
+
+/** Maximum members of one space. */
+export const MOST_MEMBERS = 500
+
+/** Adds members to spaces. */
+export interface Joining {
+  /**
+   * Adds an entity that the viewer can see; for members and admins. Earlier messages count as read
+   * for a new or returning member.
+   * @throws NotFoundError; ConflictError for a member; ForbiddenError by the agent's `addableBy`;
+   * LimitExceededError over 500 members, or over 1,000 spaces of an agent
+   */
+  add(viewer: Viewer, input: Member): Promise<Space>
+}
+
+interface JoiningParts {
+  visibility: Pick<Visibility, 'spaces' | 'entities'>
+  publisher: Pick<SpacePublisher, 'joined'>
+  /** A human who joins may be able to decide on calls that wait in the space. */
+  decideCall: Pick<DecideCall, 'recheck'>
+}
+
+export function createJoining(platform: Platform, { visibility, publisher, decideCall }: JoiningParts): Joining {
+  const { db, clock } = platform
+
+  return {
+    async add(viewer, { spaceId, entityId }) {
+      const spaces = await visibility.spaces(viewer, [spaceId])
+      if (!spaces.has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
+      const entities = await visibility.entities(viewer, [entityId])
+      if (!entities.has(entityId)) throw new NotFoundError(NO_SUCH_ENTITY)
+      const space = await db.transaction(async (tx) => {
+        await checkAgentsMayJoin(tx, viewer, [entityId])
+        return insertMember(tx, spaceId, entityId, clock.now())
+      })
+      await publisher.joined(spaceId, entityId)
+      await decideCall.recheck({ spaceId })
+      return space
+    },
+  }
+}
+
+/** The error for a human or an agent that does not exist or is not visible to the viewer. */
+export const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
+
+/** Maximum spaces of one agent, since each is listed in its prompt and may wake it. */
+const MOST_SPACES_OF_AGENT = 1000
+
+/**
+ * Checks whether the viewer may add these agents to a space, and whether they have room for it.
+ * Ignores humans.
+ * @throws ForbiddenError by their `addableBy`; LimitExceededError over 1,000 spaces of an agent
+ */
+export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly string[]): Promise<void> {
+  const shares = Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own JOIN "Membership" its ON its."spaceId" = own."spaceId"
+    WHERE own."entityId" = ${viewer.id} AND its."entityId" = a.id)`
+  const agents = await tx.$queryRaw<{ isClosed: boolean; spaces: number }[]>`
+    SELECT a."addableBy" = 'ADMINS' OR (a."addableBy" = 'SHARES_SPACE' AND NOT ${shares}) AS "isClosed",
+      (SELECT count(*) FROM "Membership" m WHERE m."entityId" = a.id)::int AS spaces
+    FROM "Agent" a WHERE a.id = ANY(${[...ids]}::text[])`
+  if (viewer.scope !== 'ADMIN' && agents.some(({ isClosed }) => isClosed)) {
+    throw new ForbiddenError('You may not add this agent (see its addableBy): ask an admin.')
+  }
+  if (agents.some(({ spaces }) => spaces >= MOST_SPACES_OF_AGENT)) {
+    throw new LimitExceededError(`An agent can be a member of at most ${MOST_SPACES_OF_AGENT} spaces.`)
+  }
+}
+
+/**
+ * Locks entities that are to become members, so that they are not deleted first.
+ * @throws NotFoundError if one does not exist
+ */
+export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick<Entity, 'id' | 'kind'>[]> {
+  const found = await tx.$queryRaw<Pick<Entity, 'id' | 'kind'>[]>`
+    SELECT id, kind::text FROM "Entity" WHERE id = ANY(${[...ids]}::text[]) AND "goneAt" IS NULL ORDER BY id FOR SHARE`
+  if (found.length < new Set(ids).size) throw new NotFoundError(NO_SUCH_ENTITY)
+  return found
+}
+
+/** Adds an entity to a space, with all its messages read. @throws ConflictError, LimitExceededError, NotFoundError */
+export async function insertMember(tx: Tx, spaceId: string, entityId: string, now: number): Promise<Space> {
+  const space = await lockSpace(tx, spaceId)
+  await holdEntities(tx, [entityId])
+  const { _count: count, _max: last } = await tx.membership.aggregate({
+    where: { spaceId },
+    _count: true,
+    _max: { joinedAt: true },
+  })
+  const isMember = (await tx.membership.count({ where: { spaceId, entityId } })) > 0
+  if (isMember) throw new ConflictError('This entity is already a member of the space.')
+  if (count >= MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
+  // Keeps join order independent of the clocks of different processes.
+  const joinedAt = new Date(Math.max(now, (last.joinedAt?.getTime() ?? 0) + 1))
+  await insertMembers(tx, [{ spaceId, entityId, joinedAt, lastReadSeq: space.lastSeq }])
+  return space
+}

@@ -1,0 +1,234 @@
+import { JOBS_CHANNEL, runTopic } from '../broker/topics.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { RunEnding } from '../rules/run-end.ts'
+import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
+import { cascadeOf } from '../runs/cascade.ts'
+import { type Claim, type Claimed, type ClaimedRun, claimNext } from '../runs/claiming.ts'
+import { forEach, type Timed } from '../runs/due.ts'
+import { writeHeld } from '../runs/hold.ts'
+import { LEASE_END } from '../runs/presence.ts'
+import { changeOf } from '../runs/run-changes.ts'
+import { createStopSignals, type StopSignals } from '../runs/stop-signal.ts'
+import { type HandBackReason, MOST_FRUITLESS_ATTEMPTS, pauseRun, setBackRun } from '../stores/run-store.ts'
+import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
+import { createRunEnds, type EndedRun, type RunEndParts, type RunEnds } from './end-run.ts'
+import type { MessageRecovery } from './recover-messages.ts'
+
+/** Options for stopping a run. */
+export interface StopOptions {
+  cascade: boolean
+  /** The human or agent that stops the run; null for the operator. */
+  byId: string | null
+  /** Further writes in the transaction that ends the run. */
+  alongside?(tx: Tx): Promise<void>
+}
+
+/** Changes the status of runs: every change is a compare-and-set from the allowed statuses. */
+export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publishCompleted'> {
+  /**
+   * QUEUED, answered WAITING_TOOL or released RUNNING → RUNNING, at most `most`; also returns the
+   * inboxes that are next.
+   */
+  claim(most: number): Promise<Claimed>
+  /** Publishes that a claimed run started or resumed, and cleans up after a dead worker. */
+  announce(claim: Claim): Promise<void>
+  /**
+   * RUNNING → WAITING_TOOL, if at least one of its calls still waits. False: all are answered, so
+   * continue.
+   * @throws RunLostError
+   */
+  pause(claim: Claim, waitingIds: string[]): Promise<boolean>
+  /**
+   * Ends a run that is RUNNING under this claim. Null: it no longer belongs to this attempt.
+   * `isErased`: the run was rolled back.
+   */
+  end(claim: Claim, ending: RunEnding): Promise<EndedRun | null>
+  /** Active and over its time limit → FAILED; aborts its worker. */
+  expire(runId: string): Promise<void>
+  /** RUNNING with an expired lease: claimable again after a pause; after the third time in a row → FAILED. */
+  lapse(runId: string): Promise<void>
+  /**
+   * Any active status → CANCELED, final when this returns. With `cascade` also stops the runs that
+   * it started, even if it has itself ended.
+   * @returns the runs that this ended, the run itself first if it was active
+   */
+  stop(runId: string, options: StopOptions): Promise<Run[]>
+  /** QUEUED → CANCELED, for runs whose agent has left the triggering space: of one agent and space, or of all. */
+  leave(left: { agentId: string; spaceId: string } | null): Promise<void>
+  /**
+   * Active → CANCELED, GONE, for runs whose agent was deleted, or whose triggering space was, or a
+   * space of an event of their cycle.
+   */
+  endGone(): Promise<void>
+  /** Finishes the cleanup of ended runs whose process died before it. */
+  sweep(): Promise<void>
+  /**
+   * Releases a run that this worker does not finish. After `handed-over` it is claimable at once;
+   * else after a pause that doubles until the run makes progress. Only a fault counts as a crash;
+   * the third in a row fails the run.
+   */
+  handBack(claim: Claim, reason: HandBackReason): Promise<void>
+  /** The due rows of this module: runs over their time limit, and expired leases. */
+  timed: Timed[]
+  stopSignals: StopSignals
+}
+
+const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row without progress on this run.`
+
+export function createLifecycle(
+  platform: Platform,
+  parts: Pick<RunEndParts, 'toolsWithoutEffect'> & { recovery: MessageRecovery },
+): Lifecycle {
+  const { recovery } = parts
+  const { db, signals, log, logger, config } = platform
+  const stopSignals = createStopSignals(signals)
+  const { end, completeIfAloneSql, publishCompleted } = createRunEnds(platform, parts)
+
+  async function changed(run: ClaimedRun): Promise<void> {
+    await signals.publish(...changeOf(run), runTopic(run.id))
+  }
+
+  async function announce({ run, kind }: Claim): Promise<void> {
+    const topic = runTopic(run.id)
+    const told =
+      kind === 'resumed'
+        ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
+        : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
+    // Not awaited: the log keeps the order of the calls, so later events of the run come after it.
+    told.catch((error) =>
+      logger.warn({ runId: run.id, error: messageOf(error) }, 'could not append a run event; dropping it'),
+    )
+    if (kind === 'taken-over') await recovery.takeOver(run)
+    await changed(run)
+  }
+
+  function stopOne(
+    runId: string,
+    stoppedById: string | null,
+    alongside?: StopOptions['alongside'],
+  ): Promise<Run | null> {
+    const ending: RunEnding = { status: 'CANCELED', stopReason: 'STOPPED', stoppedById }
+    return stopSignals.stop(runId, () => end({ id: runId, statuses: ACTIVE_RUN_STATUSES }, ending, alongside))
+  }
+
+  async function expire(runId: string): Promise<void> {
+    const ending: RunEnding = {
+      status: 'FAILED',
+      stopReason: 'TIME_LIMIT',
+      error: `The run exceeded the time limit of ${config.limits.maxRunSeconds} s (PARLEY_MAX_RUN_SECONDS).`,
+    }
+    await stopSignals.stop(runId, () => end({ id: runId, statuses: ACTIVE_RUN_STATUSES, isOverdue: true }, ending))
+  }
+
+  async function leave(left: { agentId: string; spaceId: string } | null): Promise<void> {
+    const runs = await db.prisma.$queryRaw<{ id: string }[]>`
+      SELECT r.id FROM "Run" r WHERE r.status = 'QUEUED' AND r."triggerSpaceId" IS NOT NULL
+        AND (${left === null}::boolean OR (r."agentId" = ${left?.agentId ?? ''} AND r."triggerSpaceId" = ${left?.spaceId ?? ''}))
+        AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = r."agentId")`
+    const ending: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
+    for (const { id } of runs) await end({ id, statuses: ['QUEUED'] }, ending)
+  }
+
+  async function endGone(): Promise<void> {
+    const runs = await db.prisma.$queryRaw<{ id: string }[]>`
+      SELECT r.id FROM "Run" r WHERE r.status IN ${ACTIVE_RUNS_SQL} AND ${IS_GONE}`
+    const ending: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
+    const endOne = (id: string) => stopSignals.stop(id, () => end({ id, statuses: ACTIVE_RUN_STATUSES }, ending))
+    await forEach(
+      runs.map(({ id }) => id),
+      async (id) => void (await endOne(id)),
+    )
+  }
+
+  /** Fails a run after too many crashed attempts. */
+  async function giveUp(runId: string, attempt: number): Promise<void> {
+    const ending: RunEnding = { status: 'FAILED', stopReason: 'WORKER_LOST', error: DIED_TOO_OFTEN }
+    await end({ id: runId, statuses: ['RUNNING'], attempt }, ending)
+  }
+
+  async function lapse(runId: string): Promise<void> {
+    const run = await setBackRun(db, runId, HAS_LAPSED, 'fault')
+    if (run !== null && run.fruitlessAttempts >= MOST_FRUITLESS_ATTEMPTS) await giveUp(runId, run.attempt)
+  }
+
+  return {
+    async claim(most) {
+      const claimed = await claimNext(platform, most)
+      if (claimed.claims.length > 0) await platform.racepoint('claimed')
+      return claimed
+    },
+    announce,
+    async pause(claim, waitingIds) {
+      if (!(await db.transaction((tx) => pause(tx, claim)))) return false
+      const topic = runTopic(claim.run.id)
+      await log.append(topic, { type: 'RunWaitingTool', toolCallIds: waitingIds }, { unlessSealed: topic })
+      await changed({ ...claim.run, status: 'WAITING_TOOL' })
+      return true
+    },
+    completeIfAloneSql,
+    publishCompleted,
+    end: ({ run, attempt }, ending) => end({ id: run.id, statuses: ['RUNNING'], attempt }, ending),
+    async handBack({ run: { id }, attempt }, reason) {
+      const run = await setBackRun(db, id, Prisma.sql`attempt = ${attempt} AND status = 'RUNNING'`, reason)
+      if (run === null) return
+      if (reason === 'handed-over') await signals.publish(JOBS_CHANNEL, {})
+      if (reason === 'fault' && run.fruitlessAttempts >= MOST_FRUITLESS_ATTEMPTS) await giveUp(id, attempt)
+    },
+    expire,
+    lapse,
+    async stop(runId, { cascade, byId, alongside }) {
+      const stopped = await stopOne(runId, byId, alongside)
+      const descendants = cascade ? await cascadeOf(db, runId, (id) => stopOne(id, byId)) : []
+      await signals.publish(JOBS_CHANNEL, {})
+      return stopped === null ? descendants : [stopped, ...descendants]
+    },
+    leave,
+    endGone,
+    async sweep() {
+      await recovery.sweep()
+      await leave(null)
+      await endGone()
+    },
+    timed: timedBy({ expire, lapse }),
+    stopSignals,
+  }
+}
+
+function timedBy({ expire, lapse }: Pick<Lifecycle, 'expire' | 'lapse'>): Timed[] {
+  return [
+    {
+      what: 'a run past its time limit',
+      rows: Prisma.sql`SELECT id, "deadlineAt" AS at FROM "Run" WHERE "deadlineAt" IS NOT NULL`,
+      handle: (ids) => forEach(ids, expire),
+    },
+    {
+      what: 'a run with an expired lease',
+      rows: Prisma.sql`SELECT id, ${LEASE_END} AS at FROM "Run" WHERE status = 'RUNNING' AND "claimableAt" IS NULL`,
+      handle: (ids) => forEach(ids, lapse),
+    },
+  ]
+}
+
+const isNoSpace = (id: Prisma.Sql) =>
+  Prisma.sql`(${id} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = ${id} AND s."deletedAt" IS NULL))`
+
+/** A run `r` whose agent or space was deleted. */
+const IS_GONE = Prisma.sql`(
+  NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = r."agentId") OR ${isNoSpace(Prisma.sql`r."triggerSpaceId"`)}
+  OR (r."triggerType" = 'INBOX' AND EXISTS (
+    SELECT 1 FROM "InboxEvent" e WHERE e."runId" = r.id AND ${isNoSpace(Prisma.sql`e."spaceId"`)})))`
+
+const HAS_LAPSED = Prisma.sql`
+  status = 'RUNNING' AND "claimableAt" IS NULL AND ${LEASE_END} <= clock_timestamp()`
+
+/**
+ * Locks the run's row, as a submission does: the last answer either comes before and is seen, or
+ * resumes the run.
+ */
+async function pause(tx: Tx, claim: Claim): Promise<boolean> {
+  await writeHeld(tx, claim)
+  return pauseRun(tx, claim.run.id)
+}

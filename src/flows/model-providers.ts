@@ -1,0 +1,188 @@
+import type { Viewer } from '../access/viewer.ts'
+import { MODELS_CHANNEL } from '../broker/topics.ts'
+import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
+import { storableText } from '../lib/json.ts'
+import { PROVIDER_NAME } from '../lib/model-name.ts'
+import {
+  isBaseUrl,
+  keyContext,
+  MODEL_APIS,
+  type ModelApi,
+  PROVIDER_PRESETS,
+  sendableSecret,
+} from '../lib/model-provider.ts'
+import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import {
+  countProviders,
+  deleteProvider,
+  lockProvider,
+  type StoredProvider,
+  writeProvider,
+} from '../stores/provider-store.ts'
+
+/** Absent: unchanged. `baseUrl: null` is the default address of the API, `apiKey: null` removes the key. */
+export interface SetModelProviderInput {
+  name: string
+  api: string
+  baseUrl?: string | null
+  apiKey?: string | null
+}
+
+export interface TestModelProviderInput {
+  name: string
+  model: string
+}
+
+/** A provider that this process uses. */
+interface KnownProvider {
+  name: string
+  fromEnvironment: boolean
+}
+
+/** The models of this process, as far as the flow needs them. */
+interface ModelsPart<Provider extends KnownProvider> {
+  listProviders(): Promise<Provider[]>
+  reload(): Promise<void>
+  changed(provider: string): Promise<void>
+  test(provider: string, modelId: string): Promise<{ ok: boolean; text: string } | null>
+}
+
+/** The model providers that admins add while the server runs. */
+export interface ModelProviders<Provider extends KnownProvider> {
+  list(): Promise<Provider[]>
+  /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider of the environment */
+  save(viewer: Viewer, input: SetModelProviderInput): Promise<Provider>
+  /**
+   * Agents may still name models of the provider: their runs then fail with what to do, and work again if a provider
+   * with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a provider of the environment
+   */
+  delete(viewer: Viewer, name: string): Promise<{ deletedName: string }>
+  /** Calls a model once. @throws ForbiddenError, NotFoundError */
+  test(viewer: Viewer, input: TestModelProviderInput): Promise<{ ok: boolean; text: string }>
+}
+
+const MOST_PROVIDERS = 100
+const LONGEST_URL = 2048
+const LONGEST_KEY = 8192
+
+export function createModelProviders<Provider extends KnownProvider>(
+  { db, secretBox, signals }: Pick<Platform, 'db' | 'secretBox' | 'signals'>,
+  { models }: { models: ModelsPart<Provider> },
+): ModelProviders<Provider> {
+  async function known(name: string): Promise<Provider | undefined> {
+    return (await models.listProviders()).find((provider) => provider.name === name)
+  }
+
+  /** @throws ConflictError if admins may not change a provider with this name */
+  async function requireFree(name: string): Promise<void> {
+    if (name === 'demo') throw new ConflictError('The provider "demo" is built in and cannot be changed.')
+    if ((await known(name))?.fromEnvironment === true)
+      throw new ConflictError(
+        `The environment of the server sets the provider "${name}": change it there, or use another name.`,
+      )
+  }
+
+  async function publish(name: string): Promise<void> {
+    await models.changed(name)
+    await signals.publish(MODELS_CHANNEL, { type: 'providers-changed' })
+  }
+
+  return {
+    list: models.listProviders,
+    async save(viewer, input) {
+      requireAdmin(viewer, 'change model providers')
+      const { name } = input
+      const given = checkInput(input)
+      await requireFree(name)
+      await db.transaction(async (tx) => {
+        const before = await lockProvider(tx, name)
+        if (before === null && (await countProviders(tx)) >= MOST_PROVIDERS)
+          throw new BadInputError(`At most ${MOST_PROVIDERS} providers: delete one first.`, 'input.name')
+        const changed = changedProvider(given, before)
+        const { apiKey } = changed
+        const keySealed = typeof apiKey === 'string' ? secretBox.seal(apiKey, keyContext(changed)) : null
+        const stored = { name, api: changed.api, baseUrl: changed.baseUrl }
+        await writeProvider(tx, {
+          ...stored,
+          keySealed: apiKey === undefined ? (before?.keySealed ?? null) : keySealed,
+        })
+      })
+      await publish(name)
+      const provider = await known(name)
+      if (provider === undefined) throw new ConflictError(`The provider "${name}" was deleted at the same time.`)
+      return provider
+    },
+    async delete(viewer, name) {
+      requireAdmin(viewer, 'delete model providers')
+      // PostgreSQL cannot store such a text, so no provider has it as its name.
+      if (storableText(name) !== name) throw new NotFoundError(NO_SUCH_PROVIDER)
+      await requireFree(name)
+      await db.transaction(async (tx) => {
+        await lockProvider(tx, name)
+        if (!(await deleteProvider(tx, name))) throw new NotFoundError(NO_SUCH_PROVIDER)
+      })
+      await publish(name)
+      return { deletedName: name }
+    },
+    async test(viewer, { name, model }) {
+      requireAdmin(viewer, 'test model providers')
+      if ((await known(name)) === undefined) await models.reload()
+      const tested = await models.test(name, model)
+      if (tested === null) throw new NotFoundError(NO_SUCH_PROVIDER)
+      return tested
+    },
+  }
+}
+
+const NO_SUCH_PROVIDER = 'There is no model provider with this name.'
+
+interface CheckedInput {
+  name: string
+  api: ModelApi
+  baseUrl: string | null | undefined
+  apiKey: string | null | undefined
+}
+
+/** @throws BadInputError, which never contains the key */
+function checkInput({ name, api, baseUrl, apiKey }: SetModelProviderInput): CheckedInput {
+  if (!PROVIDER_NAME.test(name))
+    throw new BadInputError(
+      'A provider name has at most 64 letters, digits, "_", "." and "-", and begins with a letter or digit.',
+      'input.name',
+    )
+  const known = MODEL_APIS.find((one) => one === api)
+  if (known === undefined) throw new BadInputError(`Must be one of ${MODEL_APIS.join(', ')}.`, 'input.api')
+  if (baseUrl != null && (baseUrl.length > LONGEST_URL || !isBaseUrl(baseUrl)))
+    throw new BadInputError(
+      `Must be a URL that begins with http:// or https://, without user, password, query or fragment, of at most ${LONGEST_URL} characters.`,
+      'input.baseUrl',
+    )
+  const key = apiKey == null ? apiKey : sendableSecret(apiKey)
+  if ((apiKey != null && key === null) || (key ?? '').length > LONGEST_KEY)
+    throw new BadInputError(
+      `An API key has 1 to ${LONGEST_KEY} printable ASCII characters. Null removes the key.`,
+      'input.apiKey',
+    )
+  return { name, api: known, baseUrl, apiKey: key }
+}
+
+/**
+ * Returns the provider after the change; `apiKey: undefined` keeps the stored key. A stored key is only sent where it
+ * was meant for. @throws BadInputError
+ */
+function changedProvider(
+  { name, api, baseUrl: given, apiKey }: CheckedInput,
+  before: StoredProvider | null,
+): CheckedInput & { baseUrl: string | null } {
+  const preset = PROVIDER_PRESETS.get(name)
+  const usual = preset?.api === api ? (preset.baseUrl ?? null) : null
+  const baseUrl = (given === undefined ? before?.baseUrl : given) ?? usual
+  const isElsewhere = before !== null && (before.api !== api || before.baseUrl !== baseUrl)
+  if (isElsewhere && before.keySealed !== null && apiKey === undefined)
+    throw new BadInputError(
+      'The API or the address changes: enter the API key again. The stored key is not sent to another address.',
+      'input.apiKey',
+    )
+  return { name, api, baseUrl, apiKey }
+}

@@ -1,0 +1,267 @@
+import { spaceTopic } from '../broker/topics.ts'
+import type { Provenance } from '../confidentiality/marks.ts'
+import { type EntityKind, Prisma, type Run } from '../generated/prisma/client.ts'
+import { BadInputError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { overBudget } from '../platform/budget-state.ts'
+import { type Changes, statementOf } from '../platform/changes.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type Message, messageOfRow, textOf } from '../rules/message.ts'
+import {
+  type AgentMember,
+  type Answered,
+  type Decision,
+  decideWakes,
+  faultOfMention,
+  limitWakes,
+} from '../rules/routing.ts'
+import type { FinalMessageStatus } from '../rules/statuses.ts'
+import { loadReadableText } from '../runs/readable-calls.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
+import { readableText } from '../spaces/readable-text.ts'
+import { insertChainSql } from '../stores/chain-store.ts'
+import { finishAnswered } from '../stores/message-store.ts'
+import { upsertOutcomesSql } from '../stores/outcome-store.ts'
+import { takeTurn } from '../stores/space-store.ts'
+import { allowance } from './loop-limits.ts'
+import { answerWaits, isNoReply } from './reply-waits.ts'
+import { createRooms, type FullRoom, readRoom } from './rooms.ts'
+import { type MessageTrigger, provenanceOfMessage, publishWoken, type Woken, wakeSql, wokenOf } from './wake.ts'
+
+/** The fields of a message that routing needs; an unfinished message may have no row yet. */
+export type RoutedMessage = Pick<
+  Message,
+  'id' | 'spaceId' | 'senderId' | 'parts' | 'mentionedAgentId' | 'rootId' | 'depth' | 'runId' | keyof Provenance
+>
+
+/** The effects of a message, decided with the cached state of its space, to be written in one statement with it. */
+export interface Expected {
+  /** Conditions for the write: the space has this version, and `isAsCached` covers what the version does not. */
+  version: number
+  isAsCached: Prisma.Sql
+  /** The turn that the message takes. */
+  turn: AgentMember | null
+  /** Parts of the statement that read from `message`; the last one, `routed`, returns its row, and its effects as `came`. */
+  effects: Changes
+}
+
+/** A message that has been written. */
+export interface Written {
+  message: Message
+  /** The column `came` of an expected write. */
+  came?: unknown
+  /** The space's version after an expected write that took a turn. */
+  version?: number
+}
+
+/** How the sender of a message writes it. */
+export interface MessageWriter {
+  /**
+   * Writes the message in one statement: with its effects if the space is as expected, or without any in a transaction.
+   * Null: the conditions did not hold.
+   */
+  write(how: { expected: Expected } | { tx: Tx }): Promise<Written | null>
+  /** The error if the message cannot be written in a transaction either. */
+  refused(): Error
+  /** Only a transaction can decide, because the effects depend on rows that the writer locks. */
+  needsLock?: boolean
+}
+
+/** The result of routing a message in the transaction that finished it. */
+export interface Routed {
+  /** The runs that the message started. */
+  runs: Run[]
+  /** Publishes the effects after the commit. */
+  afterCommit(): Promise<void>
+}
+
+/** Writes finished messages, each together with its effects: the runs, inbox events and outcomes of its space's agents. */
+export interface Post {
+  /**
+   * Writes a message: optimistically in one statement, with a decision by the cached state of the space; if that state
+   * has changed, or does not suffice, in a transaction that writes the message first and decides under its locks.
+   * @throws BadInputError for a mention of an entity that is not an agent member; `refused()`
+   */
+  post(message: RoutedMessage, writer: MessageWriter): Promise<{ message: Message; routed: Routed | null }>
+  /**
+   * Finishes, within a transaction, a message whose call has been answered, and routes it unless it
+   * was routed. INTERRUPTED if it will not be answered: then it is not routed.
+   */
+  finishAnswered(tx: Tx, messageId: string, status?: FinalMessageStatus): Promise<{ afterCommit(): Promise<void> }>
+}
+
+/** The facts on which routing decides. */
+interface Facts {
+  message: RoutedMessage
+  /** All that agents read of the message. */
+  content: string
+  /** The sender may have left the space since. */
+  sender: { name: string; kind: EntityKind }
+  room: FullRoom
+}
+
+export function createPost(platform: Platform): Post {
+  const { db, config } = platform
+  const rooms = createRooms(platform)
+  const publisher = createMessagePublisher(platform)
+
+  function routedOf(spaceId: string, came: Woken): Routed {
+    const woken = wokenOf(came)
+    return { runs: woken.runs, afterCommit: () => publishWoken(platform, woken, spaceTopic(spaceId)) }
+  }
+
+  /** Null: only a transaction can decide. */
+  async function postExpecting(message: RoutedMessage, writer: MessageWriter) {
+    const room = await rooms.cached(message.spaceId)
+    const sender = room?.members.get(message.senderId)
+    if (room === null || sender === undefined) return null
+    const facts = { message, content: readableText(message.parts, []), sender, room }
+    const routable = { ...message, senderKind: sender.kind }
+    if (faultOfMention(routable, room) !== null) return null
+    const decision = decideWakes(routable, room)
+    // Loop limits count the messages of agents one at a time, in a transaction.
+    if (message.depth > 0 && decision.wakes.length > 0) return null
+    const { turn } = decision
+    const expected = { version: room.version, isAsCached: isAsCached(facts), turn, effects: effectsOf(facts, decision) }
+    const written = await writer.write({ expected })
+    if (written === null) {
+      rooms.forget(message.spaceId)
+      return null
+    }
+    const { version } = written
+    if (turn !== null && version !== undefined) Object.assign(room, { version, lastPicked: turn })
+    return { message: written.message, routed: routedOf(message.spaceId, written.came as Woken) }
+  }
+
+  /** Routes a message in the transaction that has finished it. */
+  async function route(tx: Tx, message: Message): Promise<Routed> {
+    const { answered, ...facts } = await readFacts(tx, message)
+    const decision = decideWakes({ ...message, senderKind: facts.sender.kind }, facts.room, answered)
+    if (decision.turn !== null) await takeTurn(tx, message.spaceId, decision.turn)
+    // A human's message starts a new root, whose runs are counted from here.
+    const isLimited = message.depth > 0 && decision.wakes.length > 0
+    const limited = isLimited ? limitWakes(decision, await allowance(tx, message, config.limits)) : decision
+    const changes = { message: Prisma.sql`SELECT * FROM "Message" WHERE id = ${message.id}` }
+    const [row] = await tx.$queryRaw<{ came: Woken }[]>(
+      statementOf({ ...changes, ...effectsOf(facts, limited) }, 'routed'),
+    )
+    if (row === undefined) throw new Error(`message ${message.id} to be routed does not exist`)
+    return routedOf(message.spaceId, row.came)
+  }
+
+  return {
+    async post(message, writer) {
+      const posted = writer.needsLock === true ? null : await postExpecting(message, writer)
+      if (posted !== null) return posted
+      return db.transaction(async (tx) => {
+        const written = await writer.write({ tx })
+        if (written === null) throw writer.refused()
+        const isFinished = written.message.routedAt !== null
+        return { message: written.message, routed: isFinished ? await route(tx, written.message) : null }
+      })
+    },
+
+    async finishAnswered(tx, messageId, status = 'COMPLETE') {
+      const row = await finishAnswered(tx, messageId, status)
+      if (row === undefined) return { async afterCommit() {} }
+      const { wasRouted, ...written } = row
+      const message = messageOfRow(written)
+      const routed = wasRouted || status === 'INTERRUPTED' ? null : await route(tx, message)
+      return {
+        async afterCommit() {
+          await publisher.ended(message, message.parts.length === 0 ? null : message.parts.length - 1)
+          await routed?.afterCommit()
+        },
+      }
+    },
+  }
+}
+
+/** The runs that a message started earlier. */
+export async function startedBy({ prisma }: Platform['db'], messageId: string): Promise<Run[]> {
+  const outcomes = await prisma.outcome.findMany({ where: { messageId, kind: { in: ['RUN', 'SKIPPED'] } } })
+  const ids = outcomes.flatMap(({ runId }) => (runId === null ? [] : [runId]))
+  return prisma.run.findMany({ where: { id: { in: ids } }, orderBy: { id: 'asc' } })
+}
+
+/** Settles the waits that the message answers, and reads what routing decides on. @throws BadInputError */
+async function readFacts(tx: Tx, message: Message): Promise<Facts & { answered: Answered }> {
+  const room = await readRoom(tx, message)
+  if (room === null) throw new Error(`space ${message.spaceId} does not exist`)
+  const member = room.members.get(message.senderId)
+  const sender = member ?? (await tx.entity.findUniqueOrThrow({ where: { id: message.senderId } }))
+  const fault = faultOfMention({ ...message, senderKind: sender.kind }, room)
+  if (fault !== null) throw new BadInputError(fault, 'input.mentionedAgentId')
+  const content = await loadReadableText(tx, message.parts)
+  const answered = await answerWaits(tx, { message, sender, content })
+  return { message, content, sender, room, answered }
+}
+
+/**
+ * Checks what the version of a space does not cover: no open waits, unchanged names, the same
+ * paused agents, no exhausted budget. Not needed if the space has no agents and a human posts.
+ */
+function isAsCached({ message, sender, room: { agents } }: Facts): Prisma.Sql {
+  if (agents.length === 0 && message.runId === null) return Prisma.sql`true`
+  const mentioned = agents.find(({ id }) => id === message.mentionedAgentId)
+  const named = [{ id: message.senderId, name: sender.name }, ...(mentioned === undefined ? [] : [mentioned])]
+  const names = named.map(
+    ({ id, name }) => Prisma.sql`EXISTS (SELECT 1 FROM "Entity" WHERE id = ${id} AND name = ${name})`,
+  )
+  const all = agents.map(({ id }) => id)
+  const paused = agents.flatMap(({ id, paused }) => (paused === true ? [id] : []))
+  return Prisma.sql`${isNoReply(message)} AND ${Prisma.join(names, ' AND ')} AND NOT EXISTS (
+    SELECT 1 FROM "Agent" a WHERE a.id = ANY(${all}::text[])
+      AND (a.paused <> (a.id = ANY(${paused}::text[])) OR ${overBudget({ ...message, agentId: Prisma.sql`a.id` })} IS NOT NULL))`
+}
+
+function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
+  const { id: messageId, spaceId, senderId, parts, mentionedAgentId } = message
+  const space = { id: spaceId, name: room.spaceName }
+  const mentioned = room.agents.find((agent) => agent.id === mentionedAgentId) ?? null
+  const text = textOf(parts) || content
+  // The sequence number is assigned by the statement that writes the row.
+  const provenance = provenanceOfMessage(message, sender.kind)
+  return {
+    type: 'SPACE_MESSAGE',
+    space,
+    seq: 0,
+    messageId,
+    text,
+    content,
+    sender: { ...sender, id: senderId },
+    mentioned,
+    provenance,
+  }
+}
+
+/**
+ * The sequence number of the space's last message; greater than the message's own if it was
+ * streaming for a while.
+ */
+const LAST_SEQ = Prisma.sql`greatest(message.seq, (SELECT "lastSeq" FROM "Space" WHERE id = message."spaceId"))`
+
+/** Runs, inbox events and outcomes of a message, as parts of a WITH that read from `message`. */
+function effectsOf(facts: Facts, { wakes, verdicts }: Decision): Changes {
+  const { message, room } = facts
+  const [first] = wakes
+  // Under MENTION_CHAIN routing the agent that a human's message wakes begins a chain.
+  const chainId = room.routing === 'MENTION_CHAIN' && first !== undefined ? newId('chn') : null
+  const { runs, arrived, woken } = wakeSql(
+    wakes,
+    {
+      trigger: triggerOf(facts),
+      key: { messageId: message.id },
+      lineage: { rootId: message.rootId, depth: message.depth, parentRunId: message.runId, chainId },
+    },
+    LAST_SEQ,
+  )
+  return {
+    runs,
+    arrived,
+    ...(chainId === null || first === undefined ? {} : { chain: insertChainSql(chainId, first.id) }),
+    ...(verdicts.length === 0 ? {} : { outcomes: upsertOutcomesSql(verdicts) }),
+    routed: Prisma.sql`SELECT message.*, ${woken} AS came FROM message`,
+  }
+}

@@ -1,0 +1,46 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { NotFoundError } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import { decideWakes } from '../rules/routing.ts'
+import { NO_SUCH_SPACE } from '../stores/space-store.ts'
+import { readAnswerable } from './reply-waits.ts'
+import { readRoom } from './rooms.ts'
+
+/** Says whom a message would wake, for the composer. */
+export interface WakePreview {
+  /**
+   * Returns the ids of the agents that a message of the viewer would wake now, in join order. Unknown ids among
+   * `mentionedIds` do not count.
+   * @throws NotFoundError
+   */
+  preview(viewer: Viewer, message: { spaceId: string; mentionedIds: readonly string[] }): Promise<string[]>
+}
+
+export function createWakePreview(
+  { db }: Pick<Platform, 'db'>,
+  { visibility }: { visibility: Pick<Visibility, 'spaces'> },
+): WakePreview {
+  return {
+    async preview(viewer, { spaceId, mentionedIds }) {
+      if (!(await visibility.spaces(viewer, [spaceId])).has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
+      const senderId = viewer.id
+      const [room, answered] = await Promise.all([
+        readRoom(db.prisma, { spaceId, rootId: '' }),
+        readAnswerable(db.prisma, { spaceId, senderId }),
+      ])
+      if (room === null) throw new NotFoundError(NO_SUCH_SPACE)
+      const mentioned = room.agents.filter(({ id }) => mentionedIds.includes(id)).map(({ id }) => id)
+      const woken = new Set<string>()
+      for (const mentionedAgentId of mentioned.length === 0 ? [null] : mentioned) {
+        // A mentioned agent gets the message as the answer to its wait, and is woken as well.
+        const others = new Map([...answered].filter(([id]) => id !== mentionedAgentId))
+        const message = { senderId, senderKind: 'HUMAN' as const, mentionedAgentId }
+        for (const { id } of decideWakes(message, room, others).wakes) woken.add(id)
+        // A chain begins with one agent.
+        if (room.routing === 'MENTION_CHAIN') break
+      }
+      return [...woken]
+    },
+  }
+}

@@ -1,0 +1,198 @@
+import { type RunLogEvent, runTopic, spaceTopic } from '../broker/topics.ts'
+import { marksTogether } from '../confidentiality/marks.ts'
+import type { Run, ToolCall } from '../generated/prisma/client.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type MessagePart, messageOfRow } from '../rules/message.ts'
+import { isOrphan } from '../rules/orphan-messages.ts'
+import { errorForMembers } from '../rules/run-end.ts'
+import { isFinalMessage } from '../rules/statuses.ts'
+import { audienceOf, createCallPublisher } from '../runs/call-publisher.ts'
+import type { ClaimedRun } from '../runs/claiming.ts'
+import { HELD, type Hold, holdOf, RunLostError } from '../runs/hold.ts'
+import type { Announcer } from '../spaces/announcer.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
+import { cancelStreamingCallsSql, isJournaled, WAITS_OUTSIDE_RUN_SQL } from '../stores/call-store.ts'
+import { changeMessageSql, finishOpen, type MessageRow } from '../stores/message-store.ts'
+import { ENDED_RUNS_SQL, OPEN_MESSAGES_SQL } from '../stores/status-sql.ts'
+
+/** How long the events of an ended run are kept. */
+const KEPT_AFTER_END_SECONDS = 3600
+
+/** Settles the messages and the log of a run that has ended or was taken over. */
+export interface MessageRecovery {
+  /**
+   * Seals the run's topic, so that its worker publishes nothing more; saves the streamed text of
+   * its unfinished messages as INTERRUPTED; publishes the end of each message; appends the run's
+   * one end event.
+   */
+  settle(run: ClaimedRun, end: RunLogEvent): Promise<void>
+  /**
+   * After a takeover: everything that the dead worker was streaming from a generation that is not in the
+   * journal becomes INTERRUPTED, and the call shown by it CANCELED. A message begun by a journaled
+   * call is left for that call to finish. Announces messages that were committed and not announced.
+   * Stops if another worker takes the run over in turn.
+   */
+  takeOver(run: ClaimedRun): Promise<void>
+  /** Settles ended runs with open messages: their process died in between. */
+  sweep(): Promise<void>
+}
+
+/** The event for a run's end. */
+export function endEventOf(run: ClaimedRun): RunLogEvent {
+  if (run.status === 'COMPLETED') return { type: 'RunCompleted' }
+  // The error itself is for admins only, on the run.
+  return run.status === 'FAILED' ? { type: 'RunFailed', error: errorForMembers(run) ?? '' } : { type: 'RunCanceled' }
+}
+
+function unlessLost(error: unknown): void {
+  if (!(error instanceof RunLostError)) throw error
+}
+
+export function createMessageRecovery(platform: Platform, announcer: Announcer): MessageRecovery {
+  const { db, log } = platform
+  const callPublisher = createCallPublisher(platform)
+  const publisher = createMessagePublisher(platform)
+
+  /** The parts of an unfinished message, with the streamed text of the current one. */
+  async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
+    const message = messageOfRow(row)
+    // Without the event log, use the text that was saved last.
+    const drafts = await log.drafts(spaceTopic(row.spaceId), [row.id]).then(
+      (found) => found.get(row.id),
+      () => undefined,
+    )
+    const parts = [...message.parts]
+    const mark = row.composite ? { unfinished: true as const } : {}
+    for (const [index, text] of drafts ?? []) {
+      const part = parts[index]
+      if (part === undefined || (part.type === 'text' && part.text.length < text.length))
+        parts[index] = { type: 'text', text, ...mark }
+    }
+    return parts.filter((part) => part !== undefined)
+  }
+
+  async function interrupt(row: MessageRow, run: ClaimedRun): Promise<void> {
+    const parts = await partsSoFar(row)
+    // A text message that only waited for a reply is complete.
+    const isWhole = row.status === 'REQUIRES_ACTION' && parts.every(({ type }) => type === 'text')
+    // The run may have read more since the row was written, so merge both labels.
+    const marks = marksTogether([row, run])
+    await finishOpen(db.prisma, row.id, { status: isWhole ? 'COMPLETE' : 'INTERRUPTED', parts, marks })
+  }
+
+  /** The same for a run that continues under this claim, since a later claim may be writing. @throws RunLostError */
+  async function interruptHeld(row: MessageRow, run: ClaimedRun, hold: Hold): Promise<void> {
+    const parts = await partsSoFar(row)
+    const marks = marksTogether([row, run])
+    await hold.write({ message: changeMessageSql(row.id, { parts, marks, end: { status: 'INTERRUPTED' } }, HELD) })
+  }
+
+  async function announceEnds(rows: MessageRow[]): Promise<void> {
+    for (const row of rows) {
+      await announcer.announce(row)
+      await log.append(
+        spaceTopic(row.spaceId),
+        { type: 'MessageFinished', messageId: row.id },
+        { once: `finished:${row.id}` },
+      )
+      await log.finishDraft(spaceTopic(row.spaceId), row.id)
+    }
+  }
+
+  /** Publishes that messages exist, and that they wait, even if that was published before. */
+  async function announceOpen(rows: MessageRow[]): Promise<void> {
+    for (const row of rows) {
+      await announcer.announce(row)
+      if (row.status === 'REQUIRES_ACTION' && !row.composite) await publisher.waiting(row, 0)
+    }
+  }
+
+  async function announceToolCalls(runId: string, rows: MessageRow[]): Promise<void> {
+    const calls = await db.prisma.toolCall.findMany({ where: { runId, status: 'CANCELED' } })
+    for (const call of calls) {
+      const row = rows.find(({ id }) => id === call.messageId)
+      if (row !== undefined) await announcePart(call, row)
+      if (call.expiresAt !== null) await callPublisher.settled(call, audienceOf(call))
+    }
+  }
+
+  async function announcePart({ id }: ToolCall, row: MessageRow): Promise<void> {
+    const { parts } = messageOfRow(row)
+    const partIndex = parts.findIndex((part) => part.type === 'tool' && part.toolCallId === id)
+    if (partIndex < 0) return
+    const changed = { type: 'MessagePartChanged', messageId: row.id, partIndex } as const
+    await log.append(spaceTopic(row.spaceId), changed, { once: `canceled:${id}` })
+  }
+
+  /** The messages that no call will continue. */
+  async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
+    const openCalls = new Set(calls.filter(({ settledAt }) => settledAt === null).map(({ id }) => id))
+    const parts = await Promise.all(
+      rows.map((row) => (row.status === 'STREAMING' && row.composite ? partsSoFar(row) : [])),
+    )
+    return rows.filter((row, index) => isOrphan({ ...row, parts: parts[index] ?? [] }, openCalls))
+  }
+
+  /** The messages with a call that will still be answered although its run has ended. */
+  async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
+    const open = rows.filter(({ status }) => !isFinalMessage(status)).map(({ id }) => id)
+    const calls = await db.prisma.toolCall.findMany({
+      where: { messageId: { in: open }, OR: [{ status: 'WAITING' }, { carryAt: { not: null } }] },
+    })
+    return new Set(calls.map(({ messageId }) => messageId))
+  }
+
+  /** Cleans up after a run that was canceled or failed. */
+  async function tidyUp(run: ClaimedRun): Promise<void> {
+    const rows = await db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } })
+    const topic = runTopic(run.id)
+    // The run has ended, so it begins no further messages in these or other spaces.
+    await log.seal(topic, [topic, ...new Set(rows.map(({ spaceId }) => spaceTopic(spaceId)))])
+    const waited = await waitedFor(rows)
+    const over = rows.filter(({ id }) => !waited.has(id))
+    for (const row of over) if (!isFinalMessage(row.status)) await interrupt(row, run)
+    await announceToolCalls(run.id, rows)
+    await announceEnds(over)
+  }
+
+  async function settle(run: ClaimedRun, end: RunLogEvent): Promise<void> {
+    const topic = runTopic(run.id)
+    // Seal first: a suspended worker may still publish events of the run, and none may follow its end.
+    if (run.status !== 'COMPLETED') await tidyUp(run)
+    await Promise.all([
+      ...(run.status === 'COMPLETED' ? [log.seal(topic, [topic])] : []),
+      log.append(topic, end, { once: 'end' }),
+      log.expire(topic, KEPT_AFTER_END_SECONDS),
+    ])
+  }
+
+  async function takeOver(run: ClaimedRun): Promise<void> {
+    const hold = holdOf(db, { run, attempt: run.attempt })
+    const [rows, calls] = await Promise.all([
+      db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } }),
+      db.prisma.toolCall.findMany({ where: { runId: run.id } }),
+    ])
+    const orphans = await orphansOf(rows, calls.filter(isJournaled))
+    for (const row of orphans) await interruptHeld(row, run, hold)
+    if (!calls.every(isJournaled)) {
+      await hold.write({ calls: cancelStreamingCallsSql(run.id) })
+      await announceToolCalls(run.id, rows)
+    }
+    const isOver = (row: MessageRow) => isFinalMessage(row.status) || orphans.includes(row)
+    await announceOpen(rows.filter((row) => !isOver(row)))
+    await announceEnds(rows.filter(isOver))
+  }
+
+  return {
+    settle,
+    takeOver: (run) => takeOver(run).catch(unlessLost),
+    async sweep() {
+      const runs = await db.prisma.$queryRaw<Run[]>`
+        SELECT DISTINCT r.* FROM "Message" m JOIN "Run" r ON r.id = m."runId"
+        WHERE m.status IN ${OPEN_MESSAGES_SQL} AND r.status IN ${ENDED_RUNS_SQL}
+          AND r."finishedAt" < now() - interval '10 seconds'
+          AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."messageId" = m.id AND ${WAITS_OUTSIDE_RUN_SQL}) LIMIT 100`
+      for (const run of runs) await settle(run, endEventOf(run))
+    },
+  }
+}

@@ -1,0 +1,113 @@
+import { marksOf } from '../confidentiality/marks.ts'
+import { type EntityKind, Prisma } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Message } from '../rules/message.ts'
+import { isMet, type Reply, type WaitCondition } from '../spaces/reply-search.ts'
+import { storeReplies } from '../stores/call-store.ts'
+
+/** The part of a waiting call's state that other modules read. */
+export interface WaitState {
+  /** A reply comes after this message of the space, or is a later part of an unfinished message. */
+  wait: {
+    messageId: string
+    afterSeq: number
+    underWay: Record<string, number>
+    /** A human may answer. */
+    asksPeople: boolean
+  }
+  /** The reply, once there is one. */
+  reply?: Reply
+}
+
+interface OpenWait {
+  id: string
+  agentId: string
+  runId: string
+  wait: WaitState['wait']
+  conditions: WaitCondition[]
+}
+
+/** A finished message with all that agents read of it. */
+export interface WholeMessage {
+  message: Message
+  sender: { name: string; kind: EntityKind }
+  content: string
+}
+
+/**
+ * Finds the waits that a message answers, in the transaction that posts it.
+ * @returns by agent, the waiting run, for agents that the message therefore does not wake; a
+ * mentioned agent is answered and woken
+ */
+export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<string, string>> {
+  const { message } = whole
+  const met = (await openWaits(tx, message)).flatMap((wait) => {
+    const reply = replyTo(wait, whole)
+    return reply === null ? [] : [{ id: wait.id, reply, agentId: wait.agentId, runId: wait.runId }]
+  })
+  if (met.length > 0) await storeReplies(tx, met)
+  // An earlier part of the message may have answered already.
+  const before = message.runId === null ? [] : await answeredBefore(tx, message.id)
+  const answered = new Map([...before, ...met].map(({ agentId, runId }) => [agentId, runId ?? '']))
+  if (message.mentionedAgentId !== null) answered.delete(message.mentionedAgentId)
+  return answered
+}
+
+type InSpace = Pick<Message, 'id' | 'spaceId' | 'senderId' | 'runId'>
+
+/**
+ * Condition on a call: it waits for a reply in the message's space, from somebody other than
+ * itself, and its agent is still a member.
+ */
+const mayBeAnswered = ({ spaceId, senderId }: InSpace) => Prisma.sql`
+  "spaceId" = ${spaceId} AND status = 'RUNNING' AND state->'wait' IS NOT NULL AND state->'reply' IS NULL
+  AND "agentId" <> ${senderId}
+  AND EXISTS (SELECT 1 FROM "Membership" b WHERE b."spaceId" = "ToolCall"."spaceId" AND b."entityId" = "ToolCall"."agentId")`
+
+/** Locks in a fixed order, so that a call is answered once. */
+function openWaits(tx: Tx, message: InSpace): Promise<OpenWait[]> {
+  return tx.$queryRaw<OpenWait[]>`
+    SELECT id, "agentId", "runId", state->'wait' AS wait, input#>'{wait,for}' AS conditions FROM "ToolCall"
+    WHERE ${mayBeAnswered(message)} ORDER BY id FOR NO KEY UPDATE`
+}
+
+/** Condition: the message answers no wait, and no earlier part of it has answered one. */
+export function isNoReply(message: InSpace): Prisma.Sql {
+  const before = Prisma.sql`NOT EXISTS (SELECT 1 FROM "Outcome" WHERE "messageId" = ${message.id} AND kind = 'ANSWERED')`
+  const none = Prisma.sql`NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE ${mayBeAnswered(message)})`
+  return message.runId === null ? none : Prisma.sql`${none} AND ${before}`
+}
+
+/** Returns, by agent, the waiting run that a new message of a human would answer. Locks nothing. */
+export async function readAnswerable(
+  tx: Tx,
+  { spaceId, senderId }: Pick<Message, 'spaceId' | 'senderId'>,
+): Promise<Map<string, string>> {
+  const waits = await tx.$queryRaw<Omit<OpenWait, 'wait'>[]>`
+    SELECT id, "agentId", "runId", input#>'{wait,for}' AS conditions FROM "ToolCall"
+    WHERE ${mayBeAnswered({ id: '', spaceId, senderId, runId: null })}`
+  const met = waits.filter(({ conditions }) => conditions.some((one) => isMet(one, { senderId, kind: 'HUMAN' })))
+  return new Map(met.map(({ agentId, runId }) => [agentId, runId]))
+}
+
+function answeredBefore(tx: Tx, messageId: string): Promise<{ agentId: string; runId: string | null }[]> {
+  return tx.outcome.findMany({ where: { messageId, kind: 'ANSWERED' }, select: { agentId: true, runId: true } })
+}
+
+function replyTo({ wait, conditions, agentId }: OpenWait, { message, sender, content }: WholeMessage): Reply | null {
+  const { id: messageId, senderId, seq } = message
+  const wholeBefore = wait.underWay[messageId]
+  if (wholeBefore === undefined && seq <= wait.afterSeq) return null
+  const parts = message.parts.slice(wholeBefore ?? 0)
+  if (parts.length === 0 || !conditions.some((one) => isMet(one, { senderId, kind: sender.kind }))) return null
+  const text = parts.find((part) => part.type === 'text')?.text ?? content
+  return {
+    messageId,
+    text,
+    entityId: senderId,
+    entityName: sender.name,
+    entityType: sender.kind === 'AGENT' ? 'agent' : 'human',
+    mentionsWaiter: message.mentionedAgentId === agentId,
+    marks: marksOf(message),
+  }
+}

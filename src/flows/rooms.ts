@@ -1,0 +1,113 @@
+import { LRUCache } from 'lru-cache'
+import { type EntityKind, type Mind, Prisma, type Routing } from '../generated/prisma/client.ts'
+import type { OverBudget } from '../lib/budget.ts'
+import { overBudget } from '../platform/budget-state.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { AgentMember, Room } from '../rules/routing.ts'
+
+/** A space as routing sees it, with all of its members. */
+export interface FullRoom extends Room {
+  spaceName: string
+  /** Incremented on each change; see the triggers on "Space" and "Membership". */
+  version: number
+  members: Map<string, { name: string; kind: EntityKind }>
+}
+
+/** A cache of spaces for routing. */
+export interface Rooms {
+  /**
+   * Returns the cached space, without budgets. The caller must check its `version` in the statement that writes the
+   * decision. Null: there is no such space.
+   */
+  cached(spaceId: string): Promise<FullRoom | null>
+  /** Drops a space from the cache. */
+  forget(spaceId: string): void
+}
+
+/** Maximum number of cached members, over all spaces. */
+const MOST_CACHED_MEMBERS = 200_000
+
+interface MemberRow {
+  id: string | null
+  name: string
+  kind: EntityKind
+  mind: Mind | null
+  paused: boolean | null
+  over: OverBudget | null
+  joinedAt: Date
+  spaceName: string
+  version: number
+  routing: Routing
+  adminAgentId: string | null
+  mentionNarrows: boolean
+  lastPickedId: string | null
+  lastPickedJoinedAt: Date | null
+}
+
+export function createRooms({ db }: Pick<Platform, 'db'>): Rooms {
+  const rooms = new LRUCache<string, FullRoom>({
+    maxSize: MOST_CACHED_MEMBERS,
+    sizeCalculation: ({ members }) => members.size + 1,
+  })
+
+  return {
+    async cached(spaceId) {
+      const before = rooms.get(spaceId)
+      if (before !== undefined) return before
+      const room = roomOf(await db.query<MemberRow>(membersOf(spaceId, NO_BUDGET)))
+      if (room !== null) rooms.set(spaceId, room)
+      return room
+    },
+    forget: (spaceId) => void rooms.delete(spaceId),
+  }
+}
+
+/** Reads the space in this transaction, with the budgets that apply to runs of the message. */
+export async function readRoom(
+  tx: Tx,
+  { spaceId, rootId }: { spaceId: string; rootId: string },
+): Promise<FullRoom | null> {
+  const over = overBudget({ agentId: Prisma.sql`a.id`, spaceId: Prisma.sql`s.id`, rootId })
+  const ofAgents = Prisma.sql`CASE WHEN a.id IS NOT NULL THEN ${over} END`
+  return roomOf(await tx.$queryRaw<MemberRow[]>(membersOf(spaceId, ofAgents)))
+}
+
+/** Budget state changes with every generation, so it is not cached. */
+const NO_BUDGET = Prisma.sql`NULL::text`
+
+const membersOf = (spaceId: string, over: Prisma.Sql) => Prisma.sql`
+  SELECT e.id, e.name, e.kind, a.mind, a.paused, ${over} AS over, m."joinedAt", s.name AS "spaceName", s.version, s.routing, s."adminAgentId", s."mentionNarrows",
+    s."lastPickedId", s."lastPickedJoinedAt"
+  FROM "Space" s
+  LEFT JOIN "Membership" m ON m."spaceId" = s.id
+  LEFT JOIN "Entity" e ON e.id = m."entityId"
+  LEFT JOIN "Agent" a ON a.id = e.id
+  WHERE s.id = ${spaceId}
+  ORDER BY m."joinedAt", e.id`
+
+/** The rows are in join order. */
+function roomOf(rows: MemberRow[]): FullRoom | null {
+  const [space] = rows
+  if (space === undefined) return null
+  const { spaceName, version, routing, adminAgentId, mentionNarrows } = space
+  return {
+    spaceName,
+    version,
+    routing,
+    adminAgentId,
+    mentionNarrows,
+    lastPicked: placeOf(space),
+    members: new Map(rows.flatMap(({ id, name, kind }) => (id === null ? [] : [[id, { name, kind }]]))),
+    agents: rows.flatMap(({ id, name, mind, paused, over, joinedAt }): AgentMember[] =>
+      id === null || mind === null
+        ? []
+        : [{ id, name, mind, paused: paused === true, over, joinedAt: joinedAt.getTime() }],
+    ),
+  }
+}
+
+function placeOf({ lastPickedId, lastPickedJoinedAt }: MemberRow): Room['lastPicked'] {
+  if (lastPickedId === null || lastPickedJoinedAt === null) return null
+  return { id: lastPickedId, joinedAt: lastPickedJoinedAt.getTime() }
+}

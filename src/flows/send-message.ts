@@ -1,0 +1,130 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { spaceChannel, spaceTopic } from '../broker/topics.ts'
+import { UNMARKED } from '../confidentiality/marks.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
+import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import { checkIdempotencyKey, checkMessageText } from '../lib/validate.ts'
+import { type Changes, statementOf } from '../platform/changes.ts'
+import { isUniqueViolation } from '../platform/database-errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type Message, messageOfRow } from '../rules/message.ts'
+import type { Announcer } from '../spaces/announcer.ts'
+import { isMemberSql } from '../stores/membership-store.ts'
+import { insertMessageSql, type MessageRow, type NewMessage, rowOf } from '../stores/message-store.ts'
+import { countMessageSql, NO_SUCH_SPACE } from '../stores/space-store.ts'
+import { type MessageWriter, type Post, startedBy, type Written } from './post.ts'
+
+export interface SendMessageInput {
+  spaceId: string
+  text: string
+  mentionedAgentId?: string | null
+  idempotencyKey?: string | null
+}
+
+/** Sends messages for a viewer. */
+export interface Sending {
+  /**
+   * Posts as the viewer in one of the viewer's spaces. A repeat of an idempotency key returns the
+   * first message and its runs.
+   * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned agent that
+   * the viewer cannot see; BadInputError for an invalid text, or a mention of an entity that is not
+   * an agent member; ConflictError for a key that was used with other content
+   */
+  send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: Run[] }>
+}
+
+interface SendingParts {
+  visibility: Pick<Visibility, 'entities'>
+  announcer: Announcer
+  post: Post['post']
+}
+
+export function createSending(platform: Platform, { visibility, announcer, post }: SendingParts): Sending {
+  const { db, signals } = platform
+
+  return {
+    async send(viewer, { spaceId, mentionedAgentId = null, ...input }) {
+      if (viewer.scope === 'ADMIN')
+        throw new ForbiddenError('An admin token cannot post messages: use the token of a human.')
+      if (prefixOf(spaceId) === null) throw new NotFoundError(NO_SUCH_SPACE)
+      if (mentionedAgentId !== null) {
+        const visible = await visibility.entities(viewer, [mentionedAgentId])
+        if (!visible.has(mentionedAgentId)) throw new NotFoundError('There is no such agent, or none that you may see.')
+      }
+      const text = checkMessageText(input.text, 'input.text')
+      const idempotencyKey =
+        input.idempotencyKey == null ? null : checkIdempotencyKey(input.idempotencyKey, 'input.idempotencyKey')
+
+      const id = newId('msg')
+      const given: NewMessage = {
+        id,
+        spaceId,
+        senderId: viewer.id,
+        status: 'COMPLETE',
+        parts: [{ type: 'text', text }],
+        mentionedAgentId,
+        rootId: id,
+        depth: 0,
+        idempotencyKey,
+      }
+      const { message, routed } = await post(
+        { ...given, ...UNMARKED, runId: null },
+        { write: (how) => insertMessage(db, given, how), refused: () => new NotFoundError(NO_SUCH_SPACE) },
+      ).catch(async (error) => ({ message: await repeatOf(error, platform, { ...given, text }), routed: null }))
+      if (routed === null) return { message, runs: await startedBy(db, message.id) }
+
+      await Promise.all([
+        announcer.announce(message),
+        routed.afterCommit(),
+        signals.publish(spaceChannel(spaceId), { type: 'message' }, spaceTopic(spaceId)),
+      ])
+      return { message, runs: routed.runs }
+    },
+  }
+}
+
+/** Inserts the message with its number, if the sender is a member; the version of an expected space covers that. */
+async function insertMessage(
+  db: Platform['db'],
+  given: NewMessage,
+  how: Parameters<MessageWriter['write']>[0],
+): Promise<Written | null> {
+  const { spaceId, senderId } = given
+  if ('tx' in how) {
+    const counter = countMessageSql(spaceId, isMemberSql({ spaceId, entityId: senderId }))
+    const changes: Changes = { counter, message: insertMessageSql(given) }
+    const [row] = await how.tx.$queryRaw<MessageRow[]>(statementOf(changes, 'message'))
+    return row === undefined ? null : { message: messageOfRow(row) }
+  }
+  const { version, isAsCached, turn, effects } = how.expected
+  const counter = countMessageSql(spaceId, Prisma.sql`version = ${version} AND ${isAsCached}`, turn)
+  // The content is not read back, because it may be long.
+  const answer = Prisma.sql`
+    SELECT routed.seq, routed."routedAt", routed."createdAt", routed.came, counter.version AS "spaceVersion" FROM routed CROSS JOIN counter`
+  const changes: Changes = { counter, message: insertMessageSql(given), ...effects, answer }
+  const [row] = await db.query<Inserted>(statementOf(changes, 'answer'))
+  if (row === undefined) return null
+  const { came, spaceVersion, ...added } = row
+  return { message: { ...rowOf(given), ...added }, came, version: spaceVersion }
+}
+
+/** Columns set by the statement, and the effects of routing. */
+type Inserted = Pick<MessageRow, 'seq' | 'routedAt' | 'createdAt'> & { came: unknown; spaceVersion: number }
+
+/**
+ * Handles a violation of the unique key (space, sender, idempotency key): returns the first message
+ * if it has the same content.
+ */
+async function repeatOf(error: unknown, { db }: Platform, input: NewMessage & { text: string }): Promise<Message> {
+  if (!isUniqueViolation(error) || input.idempotencyKey == null) throw error
+  const { spaceId, senderId, idempotencyKey } = input
+  const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
+  if (row === null) throw error
+  const message = messageOfRow(row)
+  const [part] = message.parts
+  const same = part?.type === 'text' && part.text === input.text && message.mentionedAgentId === input.mentionedAgentId
+  if (!same) throw new ConflictError('This idempotency key has already been used for a message with different content.')
+  return message
+}

@@ -1,0 +1,178 @@
+import type { Viewer } from '../access/viewer.ts'
+import { createGrantPublisher } from '../agents/grant-publisher.ts'
+import { readToolVersions } from '../agents/tool-versions.ts'
+import type { ToolCall } from '../generated/prisma/client.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { isObject, toJson } from '../lib/json.ts'
+import { checkSchema } from '../lib/schema-checks.ts'
+import { checkJsonSize, checkText } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { termsOf } from '../rules/approvals.ts'
+import {
+  checkBounds,
+  type GrantBounds,
+  type GrantBoundsInput,
+  type ReadGrant,
+  requireLive,
+  requireUndecided,
+} from '../rules/standing-grants.ts'
+import type { GrantReading } from '../runs/grant-reading.ts'
+import {
+  activateIfApproved,
+  countLiveGrants,
+  denyGrant,
+  insertGrant,
+  lockGrant,
+  readGrantDeciders,
+  readGrantDecisions,
+  recordGrantDecision,
+  revokeGrant,
+} from '../stores/grant-store.ts'
+import type { DecideCall } from './decide-call.ts'
+
+export interface ProposeGrantInput extends GrantBoundsInput {
+  toolCallId: string
+  /** Also approves the call itself. */
+  approveCall: boolean
+}
+
+/** Decisions of people in advance. */
+export interface StandingGrants {
+  /**
+   * Proposes a grant for calls like one that waits for approval, and approves it as the proposer. It becomes active
+   * when as many approvers as the tool's policy requires have approved it.
+   * @throws NotFoundError, ForbiddenError; ConflictError if the call is decided, or its tool is always asked about or
+   * was changed; BadInputError; RateLimitedError if too many schemas of this human wait to be validated
+   */
+  propose(viewer: Viewer, input: ProposeGrantInput): Promise<{ standingGrant: ReadGrant; toolCall: ToolCall }>
+  /** Approves or denies a grant; the first denial ends it. @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
+  decide(viewer: Viewer, input: { id: string; approve: boolean; reason?: string | null }): Promise<ReadGrant>
+  /**
+   * Ends a grant at once: no call that has not started is let through by it. For its approvers, and admins.
+   * @throws NotFoundError, ForbiddenError, ConflictError
+   */
+  revoke(viewer: Viewer, input: { id: string }): Promise<ReadGrant>
+}
+
+interface GrantParts {
+  decideCall: Pick<DecideCall, 'decidable' | 'decideAnd'>
+  grantReading: Pick<GrantReading, 'getMany' | 'visible'>
+}
+
+/** The maximum of live grants for the calls of one tool in one space, because each call is compared with all. */
+const MOST_LIVE = 20
+const LONGEST_REASON = 2000
+/** The maximum of a schema in characters, as that of a tool. */
+const LONGEST_SCHEMA = 65_536
+const NO_SUCH_GRANT = 'There is no such standing grant.'
+const HUMANS_ONLY = 'Only a human decides on standing grants: an admin or a service does so as nobody.'
+const NO_APPROVER = 'You are not an approver of this standing grant.'
+const ALWAYS_ASKED = 'Calls of this tool are always asked about (alwaysAsk): no standing grant is possible.'
+const TOOL_CHANGED = 'The tool was changed after this call was made: propose a standing grant from a later call.'
+
+export function createStandingGrants(platform: Platform, { decideCall, grantReading }: GrantParts): StandingGrants {
+  const { db } = platform
+  const publisher = createGrantPublisher(platform)
+
+  async function visibleGrant(viewer: Viewer, id: string): Promise<void> {
+    const [grant] = await grantReading.getMany([id])
+    if (grant == null || !(await grantReading.visible(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_GRANT)
+  }
+
+  /** Changes a grant under its lock. */
+  async function change(id: string, work: (tx: Tx, grant: ReadGrant) => Promise<void>): Promise<ReadGrant> {
+    const changed = await db.transaction(async (tx) => {
+      const grant = await lockGrant(tx, id)
+      if (grant === null) throw new NotFoundError(NO_SUCH_GRANT)
+      await work(tx, grant)
+      return (await lockGrant(tx, id)) ?? grant
+    })
+    await publisher.changed(changed)
+    return changed
+  }
+
+  return {
+    async propose(viewer, { toolCallId, approveCall, ...input }) {
+      const { call, humanId } = await decideCall.decidable(viewer, toolCallId)
+      const bounds = checkBounds(input, termsOf(call)?.inputSchema ?? {})
+      await checkGrantSchema(bounds, humanId)
+      const id = newId('grt')
+      const insert = (tx: Tx) => proposeIn(tx, call, { id, humanId, bounds })
+      const { call: toolCall, also: standingGrant } = await decideCall.decideAnd({ call, humanId, approveCall }, insert)
+      await publisher.changed(standingGrant)
+      return { standingGrant, toolCall }
+    },
+    async decide(viewer, { id, approve, reason }) {
+      await visibleGrant(viewer, id)
+      if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
+      const humanId = viewer.id
+      const checkedReason = reason ? checkText(reason, LONGEST_REASON, 'input.reason') : null
+      return change(id, async (tx, grant) => {
+        await requireDecider(tx, id, humanId)
+        requireUndecided(grant)
+        const decided = await readGrantDecisions(tx, [id])
+        if (decided.some((decision) => decision.humanId === humanId))
+          throw new ConflictError('You have already decided on this standing grant.')
+        await recordGrantDecision(tx, { grantId: id, humanId, approve, reason: checkedReason })
+        await (approve ? activateIfApproved(tx, id) : denyGrant(tx, id))
+      })
+    },
+    async revoke(viewer, { id }) {
+      await visibleGrant(viewer, id)
+      return change(id, async (tx, grant) => {
+        if (viewer.scope !== 'ADMIN') await requireDecider(tx, id, viewer.id)
+        requireLive(grant)
+        await revokeGrant(tx, id, viewer.scope === 'HUMAN' ? viewer.id : null)
+      })
+    },
+  }
+}
+
+async function requireDecider(tx: Tx, grantId: string, humanId: string): Promise<void> {
+  const deciders = await readGrantDeciders(tx, [grantId])
+  if (!deciders.some(({ id }) => id === humanId)) throw new ForbiddenError(NO_APPROVER)
+}
+
+interface Proposal {
+  id: string
+  humanId: string
+  bounds: GrantBounds
+}
+
+/** In the transaction that has locked the call. */
+async function proposeIn(tx: Tx, call: ToolCall, { id, humanId, bounds }: Proposal): Promise<ReadGrant> {
+  const { agentId, toolName, spaceId, approverIds, places, label } = call
+  const terms = termsOf(call)
+  const version = (await readToolVersions(tx, agentId)).get(toolName)
+  if (terms === null || version === undefined || version.versionDigest !== terms.toolDigest)
+    throw new ConflictError(TOOL_CHANGED)
+  if (version.grantDigest === null) throw new ConflictError(ALWAYS_ASKED)
+  if (terms.grantDigest != null && terms.grantDigest !== version.grantDigest) throw new ConflictError(TOOL_CHANGED)
+  if ((await countLiveGrants(tx, { agentId, toolName, spaceId })) >= MOST_LIVE)
+    throw new ConflictError(`This tool has ${MOST_LIVE} standing grants here, the maximum: revoke one first.`)
+  const place = { agentId, toolName, toolDigest: version.grantDigest, spaceId }
+  const { quorum } = terms
+  await insertGrant(tx, { id, ...place, quorum, approverIds, proposedById: humanId, places, label, ...bounds })
+  await requireDecider(tx, id, humanId)
+  await recordGrantDecision(tx, { grantId: id, humanId, approve: true, reason: null })
+  await activateIfApproved(tx, id)
+  const grant = await lockGrant(tx, id)
+  if (grant === null) throw new Error(`the standing grant ${id} was not written`)
+  return grant
+}
+
+/** Checks the schema before anything is locked, because users' schemas may be slow. @throws BadInputError */
+async function checkGrantSchema(bounds: GrantBounds, humanId: string): Promise<void> {
+  const field = 'input.inputSchema'
+  if (bounds.inputSchema === null) return
+  if (!isObject(bounds.inputSchema)) throw new BadInputError('A JSON Schema is an object.', field)
+  checkJsonSize(bounds.inputSchema, field)
+  const isLong = JSON.stringify(bounds.inputSchema).length > LONGEST_SCHEMA
+  const fault = isLong
+    ? `A schema has at most ${LONGEST_SCHEMA} characters.`
+    : await checkSchema(bounds.inputSchema, { id: humanId, isPatient: false })
+  if (fault !== null) throw new BadInputError(fault, field)
+  bounds.inputSchema = toJson(bounds.inputSchema)
+}

@@ -1,0 +1,68 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { checkExternalId, EXTERNAL_ID_TAKEN } from '../agents/humans.ts'
+import type { Entity } from '../generated/prisma/client.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
+import { checkName } from '../lib/validate.ts'
+import { isUniqueViolation } from '../platform/database-errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Members } from '../spaces/members.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+
+/** Absent fields are unchanged. */
+export interface UpdateHumanInput {
+  id: string
+  name?: string | null
+  /** Null: none. */
+  externalId?: string | null
+}
+
+/** Changes humans, and publishes a new name in their spaces. */
+export interface HumanUpdates {
+  /**
+   * Admins may change everything, a human only its own name. @throws ForbiddenError, NotFoundError for a human that is
+   * not visible, BadInputError; ConflictError if another human has the `externalId`.
+   */
+  update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
+}
+
+interface UpdateParts {
+  visibility: Pick<Visibility, 'entities'>
+  members: Pick<Members, 'spacesOf'>
+  publisher: Pick<SpacePublisher, 'changed'>
+}
+
+export function createHumanUpdates(
+  { db }: Pick<Platform, 'db'>,
+  { visibility, members, publisher }: UpdateParts,
+): HumanUpdates {
+  return {
+    async update(viewer, { id, name, externalId }) {
+      const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
+      if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
+      if (viewer.scope !== 'ADMIN' && (viewer.id !== id || externalId !== undefined))
+        throw new ForbiddenError('You may change only your own name; an admin may change every human.')
+      const data = changesOf({ name, externalId })
+      const changed = await db.prisma.entity
+        .updateManyAndReturn({ where: { id, kind: 'HUMAN', goneAt: null }, data })
+        .catch((error) => {
+          throw isUniqueViolation(error) ? new ConflictError(EXTERNAL_ID_TAKEN) : error
+        })
+      const [human] = changed
+      if (human === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
+      if (name !== undefined) for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId)
+      return human
+    },
+  }
+}
+
+const NO_SUCH_HUMAN = 'There is no such human.'
+
+function changesOf({ name, externalId }: Omit<UpdateHumanInput, 'id'>) {
+  if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
+  return {
+    ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
+    ...(externalId === undefined ? {} : { externalId: externalId === null ? null : checkExternalId(externalId) }),
+  }
+}

@@ -1,0 +1,120 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import type { Routing, Space } from '../generated/prisma/client.ts'
+import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
+import { BadInputError, NotFoundError } from '../lib/errors.ts'
+import { checkName, checkText } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { checkHasHuman, confidentialFromNow } from '../rules/space-confidentiality.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { recheckPostponed } from '../stores/inbox-store.ts'
+import { lockSpace, NO_SUCH_SPACE, updateSpace } from '../stores/space-store.ts'
+import {
+  checkAdminAgent,
+  checkMayBudget,
+  checkVisible,
+  columnOf,
+  LONGEST_DESCRIPTION,
+  type SpaceSettings,
+} from './create-space.ts'
+import { NO_SUCH_ENTITY } from './join-space.ts'
+
+/** Absent: unchanged. Null: cleared if the field is nullable, else a BadInputError. */
+export interface UpdateSpaceInput {
+  id: string
+  name?: string | null
+  description?: string | null
+  routing?: Routing | null
+  adminAgentId?: string | null
+  mentionNarrows?: boolean | null
+  /** Members may set it; only admins may end it. */
+  confidential?: boolean | null
+  /** Admins only. */
+  budget?: BudgetInput | null
+}
+
+/** Changes the settings of spaces. */
+export interface SpaceUpdates {
+  /** Updates a space; for members and admins. Routing and admin agent are validated together if either is given. */
+  update(viewer: Viewer, input: UpdateSpaceInput): Promise<Space>
+}
+
+interface UpdateParts {
+  visibility: Pick<Visibility, 'spaces' | 'entities'>
+  publisher: Pick<SpacePublisher, 'changed'>
+}
+
+export function createSpaceUpdates({ db }: Pick<Platform, 'db'>, { visibility, publisher }: UpdateParts): SpaceUpdates {
+  return {
+    async update(viewer, input) {
+      const visible = await visibility.spaces(viewer, [input.id])
+      if (!visible.has(input.id)) throw new NotFoundError(NO_SUCH_SPACE)
+      checkMayBudget(viewer, input)
+      if (input.adminAgentId != null) await checkVisible(viewer, visibility, [input.adminAgentId])
+      const changes = changesOf(input)
+      const space = await db.transaction(async (tx) => {
+        const changed = await changeSpace(tx, viewer, input, changes)
+        // Events that waited for the old budget may be due.
+        if (input.budget !== undefined) await recheckPostponed(tx, { spaceId: input.id })
+        return changed
+      })
+      await publisher.changed(space.id)
+      return space
+    },
+  }
+}
+
+function changesOf({
+  name,
+  description,
+  routing,
+  adminAgentId,
+  mentionNarrows,
+}: UpdateSpaceInput): Partial<SpaceSettings> {
+  if (name === null) throw new BadInputError('The name of a space cannot be null.', 'input.name')
+  if (routing === null) throw new BadInputError('The routing of a space cannot be null.', 'input.routing')
+  if (mentionNarrows === null)
+    throw new BadInputError('The setting mentionNarrows of a space cannot be null.', 'input.mentionNarrows')
+  return {
+    ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
+    ...(description === undefined
+      ? {}
+      : {
+          description: description === null ? null : checkText(description, LONGEST_DESCRIPTION, 'input.description'),
+        }),
+    ...(routing === undefined ? {} : { routing }),
+    ...(adminAgentId === undefined ? {} : { adminAgentId }),
+    ...(mentionNarrows === undefined ? {} : { mentionNarrows }),
+  }
+}
+
+async function changeSpace(
+  tx: Tx,
+  viewer: Viewer,
+  { id, budget, confidential }: UpdateSpaceInput,
+  changes: Partial<SpaceSettings>,
+): Promise<Space> {
+  const before = await lockSpace(tx, id)
+  if (
+    changes.adminAgentId != null &&
+    (await tx.entity.count({ where: { id: changes.adminAgentId, goneAt: null } })) === 0
+  ) {
+    throw new NotFoundError(NO_SUCH_ENTITY)
+  }
+  if (changes.routing !== undefined || changes.adminAgentId !== undefined) {
+    const agents = await tx.membership.findMany({
+      where: { spaceId: id, entity: { kind: 'AGENT' } },
+      select: { entityId: true },
+    })
+    const agentIds = agents.map(({ entityId }) => entityId)
+    // An admin agent that has left counts as none, unless the update names it again.
+    const kept = before.adminAgentId !== null && agentIds.includes(before.adminAgentId) ? before.adminAgentId : null
+    checkAdminAgent({ routing: before.routing, adminAgentId: kept, ...changes }, agentIds)
+  }
+  const budgeted =
+    budget === undefined ? {} : { budget: columnOf(changedBudget(before.budget as BudgetLimits | null, budget)) }
+  const confided = confidentialFromNow(confidential, { before: before.confidential, viewer })
+  if (confided === true) checkHasHuman(await tx.membership.count({ where: { spaceId: id, entity: { kind: 'HUMAN' } } }))
+  return updateSpace(tx, id, { ...changes, ...budgeted, ...(confided === null ? {} : { confidential: confided }) })
+}

@@ -1,0 +1,401 @@
+import { agentChannel, JOBS_CHANNEL } from '../broker/topics.ts'
+import { marksOf, type Provenance, together, UNMARKED } from '../confidentiality/marks.ts'
+import { type EntityKind, type Mind, Prisma, type Run } from '../generated/prisma/client.ts'
+import { type OverBudget, WHY_OVER_BUDGET } from '../lib/budget.ts'
+import { cut, type Json, type JsonObject, oneLine } from '../lib/json.ts'
+import { overBudget } from '../platform/budget-state.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { mentionPayload } from '../rules/mention.ts'
+import { messageOfRow, textOf } from '../rules/message.ts'
+import { overBudgetOf, wayToWake } from '../rules/wake.ts'
+import { loadReadableText } from '../runs/readable-calls.ts'
+import { changeOf } from '../runs/run-changes.ts'
+import { insertEvents, insertEventsSql, type NewInboxEvent, requeueFailed } from '../stores/inbox-store.ts'
+import { insertRun, insertRunsSql, type NewRun, runOfJson } from '../stores/run-store.ts'
+import type { OutcomeChanges } from './outcome-changes.ts'
+
+// The only way to wake an agent, for messages, chains, mentions, delegations, plans, services and retries: a run for a
+// stateless agent, an inbox event for a persistent one (rules/wake.ts).
+
+/** Why an agent is woken. */
+export type Trigger = MessageTrigger | PlanTrigger | ServiceTrigger
+
+/** An event in a space that wakes an agent: a message, or an agent's turn in a chain that ended without one. */
+export interface MessageTrigger {
+  type: 'SPACE_MESSAGE'
+  space: { id: string; name: string }
+  /** The last message of the space that the agent sees when it wakes. */
+  seq: number
+  /** Null if no message was posted. */
+  messageId: string | null
+  /** The text of the message; if it only shows tools, what those show. */
+  text: string
+  /** All that agents read of the message, including the tools that it shows. */
+  content: string
+  sender: { id: string; name: string; kind: EntityKind }
+  /** The mentioned agent or human. */
+  mentioned: { id: string; name: string } | null
+  /** The provenance of the message, apart from its space. `label` may contain spaces that are not confidential. */
+  provenance: Provenance
+}
+
+export interface PlanTrigger {
+  type: 'PLAN'
+  planId: string | null
+  /** The name of the plan. */
+  name: string
+  instruction: Json
+  /** One line; absent: made of the name and the instruction. */
+  summary?: string
+  /** The marks and requesters of the plan. */
+  provenance: Provenance
+}
+
+export interface ServiceTrigger {
+  type: 'SERVICE'
+  /** The id of the service token or webhook; null for an admin. */
+  serviceId: string | null
+  /** The name of the service. */
+  name: string
+  payload: Json
+  urgent?: boolean
+  /** One line; absent: made of the name and the payload. */
+  summary?: string
+  /** A service's payload has no source space and no requester, unless another agent delegates it. */
+  provenance: Provenance
+}
+
+/** The position of a wake-up in the tree of its root. */
+export interface Lineage {
+  rootId: string
+  depth: number
+  parentRunId: string | null
+  chainId?: string | null
+  /** WokenBy: the chain turn or delegation. */
+  wokenBy?: Json
+}
+
+/** A wake-up of one or more agents. */
+export interface WakeUp {
+  trigger: Trigger
+  /**
+   * Deduplicates: a message wakes each agent once; another key is used once. Null: an event is deduplicated by its
+   * root, a run not at all.
+   */
+  key: { messageId: string } | { once: string } | null
+  lineage: Lineage
+  /** The run that passes the turn, with its reason. */
+  by?: Provenance
+  /** Where the run works if its trigger is of no space. */
+  place?: Pick<NewRun, 'activeSpaceId' | 'enteredSeq'>
+}
+
+export interface WokenAgent {
+  id: string
+  mind: Mind
+}
+
+/** The rows that a wake-up wrote: new runs, and the agents that received new events. */
+export interface Woken {
+  runs: Run[]
+  inboxes: string[]
+}
+
+/** Wakes an agent in the caller's transaction. Null: the key has already woken it. */
+export async function wake(tx: Tx, agent: WokenAgent, wakeUp: WakeUp): Promise<Woken | null> {
+  if (wayToWake(agent) === 'INBOX') return deliver(tx, eventOf(agent, wakeUp))
+  return startRun(tx, runOf(agent, wakeUp))
+}
+
+/** Adds an event to a persistent agent's inbox. Null: the agent has had the event. */
+export async function deliver(tx: Tx, event: NewInboxEvent): Promise<Woken | null> {
+  const agentIds = await insertEvents(tx, [event])
+  return agentIds.size === 0 ? null : { runs: [], inboxes: [...agentIds] }
+}
+
+async function startRun(tx: Tx, run: NewRun): Promise<Woken | null> {
+  const started = await insertRun(tx, run)
+  return started === null ? null : { runs: [started], inboxes: [] }
+}
+
+/**
+ * Wakes the agent of a failed run again: by the same run once more, or, after a cycle, by the cycle's events. Null: that
+ * was done already.
+ */
+export async function wakeAgain(
+  tx: Tx,
+  run: Run,
+  enteredSeq: number | null,
+): Promise<(Woken & { messageIds: string[] }) | null> {
+  if (run.triggerType !== 'INBOX') {
+    const { triggerMessageId } = run
+    const woken = await startRun(tx, repeatOf(run, enteredSeq))
+    return woken && { ...woken, messageIds: triggerMessageId === null ? [] : [triggerMessageId] }
+  }
+  const events = await requeueFailed(tx, run.id)
+  if (events.length === 0) return null
+  return { runs: [], inboxes: [], messageIds: events.flatMap(({ messageId }) => messageId ?? []) }
+}
+
+/** Returns what an earlier wake-up with the same key started; null if there was none. */
+export async function findWoken(
+  tx: Tx,
+  agent: WokenAgent,
+  dedupKey: string | null,
+): Promise<{ run: Run | null } | null> {
+  if (dedupKey === null) return null
+  const run = wayToWake(agent) === 'RUN' ? await tx.run.findUnique({ where: { dedupKey } }) : null
+  const isKnown = run !== null || (await tx.inboxEvent.count({ where: { agentId: agent.id, dedupKey } })) > 0
+  return isKnown ? { run } : null
+}
+
+/**
+ * After the commit: wakes the workers, and publishes the runs and inboxes to viewers of the agents.
+ * @param beside in order with the events of this topic, to which the caller publishes at the same time
+ */
+export async function publishWoken(
+  { signals }: Pick<Platform, 'signals'>,
+  { runs, inboxes }: Woken,
+  beside?: string,
+): Promise<void> {
+  if (runs.length === 0 && inboxes.length === 0) return
+  await Promise.all([
+    signals.publish(JOBS_CHANNEL, {}, beside),
+    ...runs.map((run) => signals.publish(...changeOf(run), beside)),
+    ...inboxes.map((id) => signals.publish(agentChannel(id), { type: 'run-changed' }, beside)),
+  ])
+}
+
+// Wake-ups within a larger statement.
+
+/** Parts of a WITH that wake agents for its row `message`, and the expression of what they wrote (`wokenOf`). */
+export interface WakeSql {
+  /** The new rows of "Run". */
+  runs: Prisma.Sql
+  /** The new rows of "InboxEvent". */
+  arrived: Prisma.Sql
+  woken: Prisma.Sql
+}
+
+/** @param enteredSeq the last message that the runs see */
+export function wakeSql(agents: readonly WokenAgent[], wakeUp: WakeUp, enteredSeq: Prisma.Sql): WakeSql {
+  const runs = agents.filter((agent) => wayToWake(agent) === 'RUN').map((agent) => runOf(agent, wakeUp))
+  const events = agents.filter((agent) => wayToWake(agent) === 'INBOX').map((agent) => eventOf(agent, wakeUp))
+  return {
+    runs: runs.length === 0 ? NONE : insertRunsSql(runs, { from: 'message', enteredSeq }),
+    arrived: events.length === 0 ? NONE : insertEventsSql(events, { from: 'message' }),
+    woken: Prisma.sql`jsonb_build_object('runs', ${runs.length === 0 ? NOBODY : RUNS_AS_JSON},
+      'inboxes', ${events.length === 0 ? NOBODY : INBOXES_AS_JSON})`,
+  }
+}
+
+/** An empty set of runs or inbox events: PostgreSQL drops it, and what is joined to it, from the plan. */
+const NONE = Prisma.sql`SELECT NULL::text AS id, NULL::text AS "agentId" WHERE false`
+const NOBODY = Prisma.sql`'[]'::jsonb`
+const RUNS_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg(to_jsonb(runs) ORDER BY id), '[]') FROM runs)`
+const INBOXES_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg("agentId"), '[]') FROM arrived)`
+
+/** Reads the value of `woken`. */
+export function wokenOf({ runs, inboxes }: Woken): Woken {
+  return { runs: runs.map(runOfJson), inboxes }
+}
+
+// The rows.
+
+function runOf(agent: { id: string }, { trigger, key, lineage, by, place }: WakeUp): NewRun {
+  return {
+    ...handedProvenance(trigger.provenance, by),
+    agentId: agent.id,
+    dedupKey: key === null ? null : 'once' in key ? key.once : `${agent.id}:${key.messageId}`,
+    triggerType: trigger.type,
+    triggerSummary: summaryOf(trigger),
+    ...(trigger.type === 'SPACE_MESSAGE'
+      ? {
+          triggerSpaceId: trigger.space.id,
+          triggerMessageId: trigger.messageId,
+          triggerSenderId: trigger.sender.id,
+          triggerPayload: mentionOf(trigger, agent),
+          activeSpaceId: trigger.space.id,
+          enteredSeq: trigger.seq,
+        }
+      : {
+          triggerName: trigger.name,
+          triggerServiceId: trigger.type === 'SERVICE' ? trigger.serviceId : null,
+          triggerPayload: trigger.type === 'PLAN' ? { instruction: trigger.instruction } : trigger.payload,
+          ...place,
+        }),
+    ...lineage,
+  }
+}
+
+function eventOf(agent: { id: string }, { trigger, key, lineage, by }: WakeUp): NewInboxEvent {
+  return {
+    ...handedProvenance(trigger.provenance, by),
+    agentId: agent.id,
+    type: trigger.type,
+    dedupKey: key === null ? lineage.rootId : 'once' in key ? key.once : key.messageId,
+    payload: payloadOf(trigger, agent),
+    ...(trigger.type === 'SPACE_MESSAGE'
+      ? { spaceId: trigger.space.id, messageId: trigger.messageId, senderId: trigger.sender.id }
+      : {}),
+    ...(trigger.type === 'SERVICE' ? { urgent: trigger.urgent === true } : {}),
+    ...lineage,
+  }
+}
+
+function payloadOf(trigger: Trigger, agent: { id: string }): JsonObject {
+  if (trigger.type === 'PLAN') {
+    return { planId: trigger.planId, name: trigger.name, instruction: trigger.instruction }
+  }
+  if (trigger.type === 'SERVICE') {
+    return { serviceId: trigger.serviceId, name: trigger.name, payload: trigger.payload }
+  }
+  const { space, sender, content } = trigger
+  const mention = mentionOf(trigger, agent)
+  return {
+    spaceId: space.id,
+    spaceName: space.name,
+    senderId: sender.id,
+    senderName: sender.name,
+    senderKind: sender.kind,
+    content,
+    ...(mention === null ? {} : { mention }),
+  }
+}
+
+const mentionOf = (trigger: MessageTrigger, agent: { id: string }) =>
+  mentionPayload({ ...trigger, senderKind: trigger.sender.kind }, agent.id)
+
+/** The provenance of a woken run: that of its trigger and of the run that passed it on. */
+function handedProvenance(trigger: Provenance, by: Provenance | undefined): Provenance {
+  if (by === undefined) return trigger
+  return together([trigger, { places: [], label: marksOf(by), askers: by.askers }])
+}
+
+const LONGEST_SUBJECT = 120
+
+/** Describes the source and subject of a trigger in one line. */
+function summaryOf(trigger: Trigger): string {
+  if (trigger.type !== 'SPACE_MESSAGE' && trigger.summary !== undefined) return trigger.summary
+  if (trigger.type === 'PLAN') return `The plan "${oneLine(trigger.name)}": "${subject(String(trigger.instruction))}"`
+  if (trigger.type === 'SERVICE') {
+    return `The service "${oneLine(trigger.name)}": ${subject(JSON.stringify(trigger.payload))}`
+  }
+  const { sender, space, text } = trigger
+  const about = cut(oneLine(text), LONGEST_SUBJECT)
+  return `${oneLine(sender.name)} in "${oneLine(space.name)}"${about === '' ? '' : `: "${about}"`}`
+}
+
+function subject(text: string): string {
+  return cut(oneLine(cut(text, 10 * LONGEST_SUBJECT)), LONGEST_SUBJECT)
+}
+
+/** A retry of a failed run, which sees the messages of its space up to `enteredSeq`. */
+function repeatOf(run: Run, enteredSeq: number | null): NewRun {
+  const { agentId, triggerType, triggerName, triggerSpaceId, triggerMessageId, triggerSenderId, triggerServiceId } = run
+  const { triggerSummary, triggerPayload, depth, rootId, parentRunId, chainId, wokenBy, askers } = run
+  return {
+    places: triggerSpaceId === null ? run.places : [triggerSpaceId],
+    label: run.label,
+    askers,
+    agentId,
+    dedupKey: `retry:${run.id}`,
+    retryOfId: run.id,
+    triggerType,
+    triggerName,
+    triggerSpaceId,
+    triggerMessageId,
+    triggerSenderId,
+    triggerServiceId,
+    triggerSummary,
+    triggerPayload: triggerPayload as Json,
+    wokenBy: wokenBy as Json,
+    activeSpaceId: triggerSpaceId,
+    enteredSeq,
+    depth,
+    rootId,
+    parentRunId,
+    chainId,
+  }
+}
+
+// The facts of a wake-up.
+
+/** An agent that can be woken in a space. */
+export interface Wakeable extends WokenAgent {
+  name: string
+  /** The exhausted budget, if there is one. */
+  over: OverBudget | null
+}
+
+/** Null: no such agent member, or it is paused. */
+export async function agentMember(
+  tx: Tx,
+  { spaceId, agentId, rootId }: { spaceId: string; agentId: string; rootId: string },
+): Promise<Wakeable | null> {
+  const [agent] = await tx.$queryRaw<Wakeable[]>`
+    SELECT e.id, e.name, a.mind, ${overBudget({ agentId: Prisma.sql`a.id`, spaceId, rootId })} AS over FROM "Membership" m
+    JOIN "Entity" e ON e.id = m."entityId" JOIN "Agent" a ON a.id = e.id
+    WHERE m."spaceId" = ${spaceId} AND m."entityId" = ${agentId} AND NOT a.paused`
+  return agent ?? null
+}
+
+/** Whether a budget prevents waking the agent; records it with the message, if there is one. */
+export async function isOverBudget(
+  outcomes: OutcomeChanges,
+  agent: Wakeable,
+  messageId: string | null,
+): Promise<boolean> {
+  const over = overBudgetOf(agent)
+  if (over === null) return false
+  const reason = WHY_OVER_BUDGET[over]
+  if (messageId !== null) await outcomes.set({ messageId, agentId: agent.id, kind: 'OVER_BUDGET', reason, runId: null })
+  return true
+}
+
+interface TriggerSource {
+  spaceId: string
+  messageId: string | null
+  senderId: string
+  /** The last message that the agent sees when it wakes; null: the last one of the space. */
+  seq: number | null
+}
+
+/** Loads the trigger for an agent that is woken by a message, or by an agent that ended its turn without one. */
+export async function loadMessageTrigger(
+  tx: Tx,
+  { spaceId, messageId, senderId, seq }: TriggerSource,
+): Promise<MessageTrigger> {
+  const [row] = await tx.$queryRaw<
+    { spaceName: string; lastSeq: number; name: string | null; kind: EntityKind | null }[]
+  >`
+    SELECT s.name AS "spaceName", s."lastSeq", e.name, e.kind FROM "Space" s LEFT JOIN "Entity" e ON e.id = ${senderId}
+    WHERE s.id = ${spaceId}`
+  const message = messageId === null ? null : await tx.message.findUnique({ where: { id: messageId } })
+  const parts = message === null ? [] : messageOfRow(message).parts
+  const content = await loadReadableText(tx, parts)
+  const kind = row?.kind ?? 'AGENT'
+  const mentionedId = message?.mentionedAgentId ?? null
+  const mentioned = mentionedId === null ? null : await tx.entity.findUnique({ where: { id: mentionedId } })
+  return {
+    type: 'SPACE_MESSAGE',
+    mentioned,
+    space: { id: spaceId, name: row?.spaceName ?? '' },
+    seq: seq ?? row?.lastSeq ?? 0,
+    messageId: message?.id ?? null,
+    text: textOf(parts) || content,
+    content,
+    sender: { id: senderId, name: row?.name ?? '', kind },
+    provenance: provenanceOfMessage(message ?? { ...UNMARKED, spaceId, senderId }, kind),
+  }
+}
+
+/** The provenance of a new message is in its row; that of a human's message is its sender. */
+export function provenanceOfMessage(
+  { spaceId, senderId, ...marks }: Provenance & { spaceId: string; senderId: string },
+  senderKind: EntityKind,
+): Provenance {
+  const askers = senderKind === 'HUMAN' ? [senderId] : marks.askers
+  return { places: [spaceId], label: marksOf(marks), askers }
+}

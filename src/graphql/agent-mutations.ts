@@ -1,0 +1,238 @@
+import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { ApprovalPolicyInput } from './approval-policy.ts'
+import { BudgetInput } from './budget.ts'
+import { builder } from './builder.ts'
+import { checkRequestRate, renewed } from './context.ts'
+import {
+  AddableByType,
+  McpAuthorizationType,
+  MindType,
+  PlainTextType,
+  ToolChoiceType,
+  ToolExecutionType,
+  ToolsetType,
+} from './enums.ts'
+import { Agent } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+export const ToolInput = builder.inputType('ToolInput', {
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    description: t.string({ required: true }),
+    inputSchema: t.field({ type: 'JSON', required: true }),
+    execution: t.field({ type: ToolExecutionType, required: true }),
+    visible: t.boolean({
+      description: 'Absent: true for SPACE (which refuses false), false for the others.',
+    }),
+    timeoutMs: t.int({
+      description: 'Absent: 30000 for HTTP, `PARLEY_TOOL_WAIT_SECONDS` for SPACE and EXTERNAL.',
+    }),
+    url: t.string(),
+    method: t.string({
+      description:
+        'GET, POST, PUT, PATCH or DELETE. Inputs that the URL names (`{id}` in the path, `{?limit,tags*}` in the query) are then part of the URL; the others are the JSON body, or the query of a GET or DELETE. Absent: POST of the whole input as JSON to the URL as it is.',
+    }),
+    approval: t.field({ type: ApprovalPolicyInput }),
+    resultSchema: t.field({
+      type: 'JSON',
+      description:
+        'JSON Schema for submitted results of SPACE and EXTERNAL calls; a result that does not match is a BadInputError. Absent: any result is accepted.',
+    }),
+    mayReceiveConfidential: t.boolean({
+      required: true,
+      defaultValue: false,
+      description:
+        'Whether calls may contain content of confidential spaces, although this sends it out of the server.',
+    }),
+    alwaysAsk: t.boolean({ description: 'True: no standing grant covers the calls of this tool. Default false.' }),
+    headers: t.field({
+      type: 'JSON',
+      description:
+        'HTTP request headers, name to value. Stored encrypted, never returned. In an update: if absent, the tool with the same name keeps its headers; null removes them.',
+    }),
+  }),
+})
+
+const ToolPhaseInput = builder.inputType('ToolPhaseInput', {
+  fields: (t) => ({
+    fromStep: t.int({ required: true }),
+    model: t.string(),
+    modelSettings: t.field({
+      type: 'JSON',
+      description: "Each setting overrides the agent's setting of the same name.",
+    }),
+    activeTools: t.stringList(),
+    toolChoice: t.field({ type: ToolChoiceType, required: true, defaultValue: 'AUTO' }),
+  }),
+})
+
+const CycleSettingsInput = builder.inputType('CycleSettingsInput', {
+  description:
+    'Defaults: maxConsciousnessTokens 100000, minRecentCycles 10, inboxPreview true, urgentInjection true, urgentFrom empty, stopWhenAllAnswered false. In an update, absent fields stay unchanged.',
+  fields: (t) => ({
+    maxConsciousnessTokens: t.int(),
+    minRecentCycles: t.int(),
+    inboxPreview: t.boolean(),
+    urgentInjection: t.boolean(),
+    urgentFrom: t.idList(),
+    stopWhenAllAnswered: t.boolean(),
+  }),
+})
+
+export const McpServerInput = builder.inputType('McpServerInput', {
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    url: t.string({ required: true }),
+    headers: t.field({ type: 'JSON', description: 'As `ToolInput.headers`.' }),
+    allowedTools: t.stringList(),
+    approval: t.field({
+      type: ApprovalPolicyInput,
+      description:
+        'Applies to every tool of this server, or only to `approvalTools`: names as the server lists them. `approvalTools` without `approval` is a BadInputError.',
+    }),
+    approvalTools: t.stringList(),
+    mayReceiveConfidential: t.boolean({
+      required: true,
+      defaultValue: false,
+      description:
+        'As `ToolInput.mayReceiveConfidential`, for all tools of the server or only for `confidentialTools`.',
+    }),
+    confidentialTools: t.stringList(),
+    oauth: t.field({
+      type: McpAuthorizationType,
+      description: 'Default NONE. In an update, a server that keeps its name and URL keeps its authorization.',
+    }),
+    alwaysAskTools: t.stringList({
+      description: 'Tools whose calls no standing grant covers, by the names that the server lists.',
+    }),
+  }),
+})
+
+type InputFields = Parameters<Parameters<typeof builder.inputType>[1]['fields']>[0]
+
+const fallbackModels = (t: InputFields) =>
+  t.stringList({
+    description: "Models to try, in order, when a model's provider fails before any output was shown.",
+  })
+
+const modelSettings = (t: InputFields) =>
+  t.field({
+    type: 'JSON',
+    description:
+      'Keys: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier. Other keys and values out of range are a BadInputError.',
+  })
+
+const notifyUrl =
+  'Receives a signed POST (Standard Webhooks) when a call waits, is claimed, escalated or decided: `{ type: "tool_call.waiting" | …claimed | …escalated | …decided, timestamp, data: { toolCallId, toolName, agentId, runId, spaceId, state, expiresAt } }`. Never contains inputs or reasons.'
+
+const CreateAgentInput = builder.inputType('CreateAgentInput', {
+  description:
+    'Defaults: model `PARLEY_DEFAULT_MODEL`, maxSteps 20, no tokenBudget (PERSISTENT: 50000), maxConcurrentRuns 5.',
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    description: t.string(),
+    instructions: t.string({ required: true }),
+    model: t.string(),
+    fallbackModels: fallbackModels(t),
+    modelSettings: modelSettings(t),
+    mind: t.field({ type: MindType, required: true, defaultValue: 'STATELESS' }),
+    toolset: t.field({ type: ToolsetType, required: true, defaultValue: 'ACTIVE_SPACE' }),
+    maxSteps: t.int(),
+    maxToolCalls: t.int({ description: 'Maximum tool calls of one run. Absent: five times `maxSteps`.' }),
+    tokenBudget: t.int(),
+    budget: t.field({ type: BudgetInput }),
+    maxConcurrentRuns: t.int(),
+    tools: t.field({ type: [ToolInput] }),
+    phases: t.field({ type: [ToolPhaseInput] }),
+    cycle: t.field({ type: CycleSettingsInput }),
+    mcpServers: t.field({ type: [McpServerInput] }),
+    notifyUrl: t.string({ description: notifyUrl }),
+    addableBy: t.field({ type: AddableByType }),
+    plainText: t.field({
+      type: PlainTextType,
+      description: 'Default: SPOKEN_IF_SILENT for models of local providers, else INTERNAL.',
+    }),
+  }),
+})
+
+const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
+  description:
+    'An absent field stays unchanged. Null clears a nullable field and is a BadInputError for others. Lists are replaced as a whole; `cycle` is merged field by field.',
+  fields: (t) => ({
+    id: t.id({ required: true }),
+    name: t.string(),
+    description: t.string(),
+    instructions: t.string(),
+    model: t.string(),
+    fallbackModels: fallbackModels(t),
+    modelSettings: modelSettings(t),
+    maxSteps: t.int(),
+    maxToolCalls: t.int(),
+    tokenBudget: t.int(),
+    budget: t.field({ type: BudgetInput }),
+    maxConcurrentRuns: t.int(),
+    tools: t.field({ type: [ToolInput] }),
+    phases: t.field({ type: [ToolPhaseInput] }),
+    cycle: t.field({ type: CycleSettingsInput }),
+    mcpServers: t.field({ type: [McpServerInput] }),
+    addableBy: t.field({ type: AddableByType }),
+    plainText: t.field({ type: PlainTextType }),
+    paused: t.boolean(),
+    notifyUrl: t.string(),
+  }),
+})
+
+const agentPayload = (name: string, notifySecret: string) =>
+  builder.objectRef<{ agent: shapes.Agent; notifySecret: string | null }>(name).implement({
+    fields: (t) => ({
+      agent: t.expose('agent', { type: Agent }),
+      notifySecret: t.exposeString('notifySecret', { nullable: true, description: notifySecret }),
+    }),
+  })
+
+const DeleteAgentInput = builder.inputType('DeleteAgentInput', { fields: (t) => ({ id: t.id({ required: true }) }) })
+
+const DeleteAgentPayload = builder.objectRef<{ deletedAgentId: string }>('DeleteAgentPayload').implement({
+  fields: (t) => ({ deletedAgentId: t.exposeID('deletedAgentId') }),
+})
+
+builder.mutationFields((t) => ({
+  deleteAgent: t.field({
+    type: DeleteAgentPayload,
+    description:
+      "For admins. The agent's runs end CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Id, kind, name and `deletedAt` remain for everyone who sees what the agent did.",
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: DeleteAgentInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return domain.deletion.deleteAgent(viewer, input)
+    },
+  }),
+  createAgent: t.field({
+    type: agentPayload(
+      'CreateAgentPayload',
+      'Secret that signs requests to `notifyUrl` (`whsec_…`). Returned only by the mutation that sets a `notifyUrl`.',
+    ),
+    errors: { types: [BadInputError, ForbiddenError, LimitExceededError, RateLimitedError] },
+    args: { input: t.arg({ type: CreateAgentInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer, loaders } = renewed(context)
+      const { notifySecret, ...agent } = await domain.agents.create(viewer, input)
+      loaders.agents.prime(agent.id, agent)
+      return { agent, notifySecret }
+    },
+  }),
+  updateAgent: t.field({
+    type: agentPayload('UpdateAgentPayload', 'As `CreateAgentPayload.notifySecret`.'),
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError, RateLimitedError] },
+    args: { input: t.arg({ type: UpdateAgentInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer, loaders } = renewed(context)
+      const { notifySecret, ...agent } = await domain.agents.update(viewer, input)
+      loaders.agents.prime(agent.id, agent)
+      return { agent, notifySecret }
+    },
+  }),
+}))

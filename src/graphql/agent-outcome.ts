@@ -1,0 +1,85 @@
+import { loadExisting, loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { Agent, AgentOutcome, Message, Run } from './refs.ts'
+import type { Loaders } from './viewer-loaders.ts'
+
+const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
+  values: {
+    RUN: { description: 'The message started a run.' },
+    INBOX: { description: "The message is in the agent's inbox." },
+    SKIPPED: {
+      description:
+        'The agent read the message, and did nothing that others see: it called the skip tool, or ended without a word.',
+    },
+    NOT_ROUTED: { description: "The space's routing did not choose this agent." },
+    LOOP_LIMIT: { description: 'The depth or the number of runs of this root reached its limit.' },
+    DUPLICATE: { description: 'The same message had triggered this agent before.' },
+    ANSWERED: {
+      description: 'The message answered a call that a run of this agent was waiting in, and started no second run.',
+    },
+    PAUSED: { description: 'The agent is paused, and a stateless agent has no inbox.' },
+    OVER_BUDGET: { description: 'A budget of the agent, the space or the root is exhausted.' },
+    FAILED: {
+      description:
+        'The run or think cycle failed and is not retried automatically; `error` says why. `retryRun` changes the outcome back to RUN.',
+    },
+    DROPPED: { description: 'The agent left the space or was deleted before it read the message.' },
+  } as const,
+})
+
+AgentOutcome.implement({
+  description: 'What a message did for one agent.',
+  fields: (t) => ({
+    agent: t.field({
+      type: Agent,
+      resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
+    }),
+    kind: t.expose('kind', { type: AgentOutcomeKind }),
+    reason: t.string({
+      nullable: true,
+      description:
+        'Why. Of SKIPPED: the reason that the agent gave, for viewers who may read where it comes from; for admins, if it gave none, the first line of its closing text. Of other kinds: null unless the viewer is an admin.',
+      resolve: ({ kind, reason, closing, label, isLabelKnown }, _, { viewer, loaders }) => {
+        if (viewer.scope === 'ADMIN') return reason ?? closing
+        if (kind !== 'SKIPPED' || reason === null || !isLabelKnown) return null
+        return areVisible(loaders, label).then((areSeen) => (areSeen ? reason : null))
+      },
+    }),
+    error: t.string({
+      nullable: true,
+      description:
+        "First line of the error if the kind is FAILED. If the model's provider failed, admins see its words, and others what they can do.",
+      async resolve({ error, runId }, _, { viewer, loaders }) {
+        if (error === null || viewer.scope !== 'ADMIN' || runId === null) return error
+        const run = await loaders.runs.load(runId)
+        return run?.error?.split('\n', 1)[0] ?? error
+      },
+    }),
+    readingSince: t.expose('readingSince', {
+      type: 'DateTime',
+      nullable: true,
+      description: "When the agent's run or think cycle that includes this message began.",
+    }),
+    readAt: t.expose('readAt', { type: 'DateTime', nullable: true, description: 'When that run or cycle ended.' }),
+    run: t.field({
+      type: Run,
+      nullable: true,
+      resolve: ({ runId }, _, { loaders }) => loadOptional(loaders.visible.runs, runId),
+    }),
+  }),
+})
+
+/** Whether the viewer sees all of these spaces. */
+async function areVisible(loaders: Loaders, spaceIds: readonly string[]): Promise<boolean> {
+  const spaces = await Promise.all(spaceIds.map((id) => loadOptional(loaders.visible.spaces, id)))
+  return spaces.every((space) => space != null)
+}
+
+builder.objectField(Message, 'outcomes', (t) =>
+  t.field({
+    type: [AgentOutcome],
+    description: 'What the message did for each agent that is a member: whether the agent woke, and why or why not.',
+    complexity: { field: 1, multiplier: 3 },
+    resolve: ({ id }, _, { loaders }) => loaders.outcomes.load(id),
+  }),
+)

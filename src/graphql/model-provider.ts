@@ -1,0 +1,132 @@
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import type * as shapes from './shapes.ts'
+
+const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').implement({
+  fields: (t) => ({
+    name: t.exposeString('name'),
+    api: t.exposeString('api'),
+    baseUrl: t.exposeString('baseUrl', {
+      nullable: true,
+      description: "Null if the provider's package uses its default.",
+    }),
+    hasKey: t.exposeBoolean('hasKey', { description: 'Whether an API key is set. The key itself is never returned.' }),
+    ready: t.boolean({
+      description:
+        'Whether a model of this provider can be called now: the last request for its list of models succeeded.',
+      resolve: async (provider) => (await provider.status()).ready,
+    }),
+    notReadyReason: t.string({
+      nullable: true,
+      description: 'Why not, in words; null if ready.',
+      resolve: async (provider) => (await provider.status()).notReadyReason,
+    }),
+    fromEnvironment: t.exposeBoolean('fromEnvironment', {
+      description: 'True if set by the environment: read-only in the API.',
+    }),
+    models: t.stringList({
+      description: 'Model names that the provider lists; empty if it cannot list them.',
+      resolve: async (provider) => (await provider.status()).models,
+    }),
+    restsUntil: t.expose('restsUntil', {
+      type: 'DateTime',
+      nullable: true,
+      description:
+        'Set after five failures within a minute. Until this time the provider is skipped where an agent has a fallback model, and still called where there is none.',
+    }),
+  }),
+})
+
+builder.queryField('modelProviders', (t) =>
+  t.field({
+    type: [ModelProvider],
+    nullable: true,
+    description:
+      'The providers of the environment and those that admins added, and `openai`, `openai.chat` and `demo`. Null unless the viewer is an admin.',
+    resolve: (_, __, { domain, viewer }) => (viewer.scope === 'ADMIN' ? domain.modelProviders.list() : null),
+  }),
+)
+
+const SetModelProviderInput = builder.inputType('SetModelProviderInput', {
+  fields: (t) => ({
+    name: t.string({ required: true, description: 'The part before the colon in model names.' }),
+    api: t.string({ required: true, description: '`openai`, `openai-chat`, `anthropic`, `google`.' }),
+    baseUrl: t.string({
+      description:
+        'With its version path, as in `https://api.example.com/v1`. Absent: unchanged, or the default of a new provider. Null: the default of the API.',
+    }),
+    apiKey: t.string({
+      description:
+        'Stored encrypted, never returned. Absent: unchanged; required when `api` or `baseUrl` changes and a key is stored. Null: no key.',
+    }),
+  }),
+})
+
+const SetModelProviderPayload = builder
+  .objectRef<{ modelProvider: shapes.ModelProvider }>('SetModelProviderPayload')
+  .implement({
+    fields: (t) => ({ modelProvider: t.expose('modelProvider', { type: ModelProvider }) }),
+  })
+
+const DeleteModelProviderInput = builder.inputType('DeleteModelProviderInput', {
+  fields: (t) => ({ name: t.string({ required: true }) }),
+})
+
+const DeleteModelProviderPayload = builder
+  .objectRef<{ deletedName: string }>('DeleteModelProviderPayload')
+  .implement({ fields: (t) => ({ deletedName: t.exposeString('deletedName') }) })
+
+const TestModelProviderInput = builder.inputType('TestModelProviderInput', {
+  fields: (t) => ({
+    name: t.string({ required: true }),
+    model: t.string({ required: true, description: "The provider's own name of the model, without the provider." }),
+  }),
+})
+
+const TestModelProviderPayload = builder
+  .objectRef<{ ok: boolean; text: string }>('TestModelProviderPayload')
+  .implement({
+    fields: (t) => ({
+      ok: t.exposeBoolean('ok'),
+      text: t.exposeString('text', {
+        description: "The model's answer, or the provider's own error with secrets removed.",
+      }),
+    }),
+  })
+
+builder.mutationFields((t) => ({
+  setModelProvider: t.field({
+    type: SetModelProviderPayload,
+    description:
+      'For admins. Adds a model provider, or changes one; agents can use its models at once, without a restart. Runs that have begun go on with the provider as it was. ConflictError: the environment sets the provider, or it is built in.',
+    errors: { types: [BadInputError, ConflictError, ForbiddenError] },
+    args: { input: t.arg({ type: SetModelProviderInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return { modelProvider: await domain.modelProviders.save(viewer, input) }
+    },
+  }),
+  deleteModelProvider: t.field({
+    type: DeleteModelProviderPayload,
+    description:
+      'For admins. Deletes a model provider and its key. Agents that still name its models fail with a reason. ConflictError: the environment sets the provider, or it is built in.',
+    errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: DeleteModelProviderInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return domain.modelProviders.delete(viewer, input.name)
+    },
+  }),
+  testModelProvider: t.field({
+    type: TestModelProviderPayload,
+    description:
+      'For admins. Calls a model once, for at most 20 s, and returns its answer or the error. The call costs a few tokens.',
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: TestModelProviderInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return domain.modelProviders.test(viewer, input)
+    },
+  }),
+}))

@@ -1,0 +1,70 @@
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { existing, loadAll } from './batch.ts'
+import { builder } from './builder.ts'
+import { renewed, takeRate } from './context.ts'
+import { Agent, Message, Run } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const SendMessageInput = builder.inputType('SendMessageInput', {
+  fields: (t) => ({
+    spaceId: t.id({ required: true }),
+    text: t.string({ required: true }),
+    mentionedAgentId: t.id({ description: 'Must be an agent that is a member of the space.' }),
+    idempotencyKey: t.string({
+      description:
+        'If the same sender sends the same content to the same space with the same key again, the first message is returned and nothing is posted. Other content with the same key: ConflictError. The key is kept as long as the message.',
+    }),
+  }),
+})
+
+const SendMessagePayload = builder
+  .objectRef<{ sentMessage: shapes.Message; runs: shapes.Run[] }>('SendMessagePayload')
+  .implement({
+    fields: (t) => ({
+      sentMessage: t.expose('sentMessage', {
+        type: Message,
+        description: 'Not named `message`, so that clients can select it beside `... on Error { message }`.',
+      }),
+      runs: t.expose('runs', {
+        type: [Run],
+        description: 'The runs that the message started. Empty if it only reached inboxes.',
+        complexity: { field: 1, multiplier: 3 },
+      }),
+    }),
+  })
+
+const MOST_WOKEN = 100
+
+builder.queryField('wakes', (t) =>
+  t.field({
+    type: [Agent],
+    complexity: { field: 10, multiplier: 10 },
+    description:
+      'The agents that a message of the viewer would wake now, in join order; at most 100. NOT_FOUND if the viewer may not see the space.',
+    args: {
+      spaceId: t.arg.id({ required: true }),
+      mentionedIds: t.arg.idList({ description: 'Ids that are no agent members do not count.' }),
+      replyToId: t.arg.id({ description: 'The message that the new one replies to; does not change who is woken.' }),
+    },
+    async resolve(_, { spaceId, mentionedIds }, { domain, viewer, loaders }) {
+      const ids = await domain.wakes.preview(viewer, { spaceId, mentionedIds: mentionedIds ?? [] })
+      const agents = await loadAll(loaders.entities, ids.slice(0, MOST_WOKEN))
+      return agents.filter((agent) => agent !== null)
+    },
+  }),
+)
+
+builder.mutationField('sendMessage', (t) =>
+  t.field({
+    type: SendMessagePayload,
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, RateLimitedError] },
+    args: { input: t.arg({ type: SendMessageInput, required: true }) },
+    async resolve(_, { input }, context) {
+      await takeRate(context, 'messages')
+      const { domain, viewer, loaders } = renewed(context)
+      const { message, runs } = await domain.sending.send(viewer, input)
+      const [sentMessage] = await loaders.seenMessages([message])
+      return { sentMessage: existing(sentMessage), runs: await loaders.seenRuns(runs) }
+    },
+  }),
+)

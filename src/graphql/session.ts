@@ -1,0 +1,57 @@
+import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { Human, Node, Session, Viewer } from './refs.ts'
+
+Session.implement({
+  description: 'A browser in which the viewer is signed in, by cookie. `POST /auth/token` opens one.',
+  interfaces: [Node],
+  fields: (t) => ({
+    device: t.exposeString('device', {
+      description: 'Browser and system, from the user agent, such as `Firefox on Linux`.',
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime' }),
+    lastUsedAt: t.expose('lastUsedAt', { type: 'DateTime', description: 'To the minute.' }),
+    current: t.boolean({
+      description: 'Whether it is the session of this request.',
+      resolve: ({ id }, _, { viewer }) => id === viewer.tokenId,
+    }),
+    actingAdmin: t.field({
+      type: Human,
+      nullable: true,
+      description: 'Set while an admin acts as this human.',
+      resolve: () => null,
+    }),
+  }),
+})
+
+builder.objectField(Viewer, 'sessions', (t) =>
+  t.field({
+    type: [Session],
+    description: "The viewer's sessions that have not ended, last used first; at most 50. Empty for services.",
+    complexity: { field: 1, multiplier: 10 },
+    resolve: (viewer, _, { domain }) => domain.sessions.list(viewer),
+  }),
+)
+
+const EndSessionInput = builder.inputType('EndSessionInput', {
+  fields: (t) => ({ id: t.id({ description: 'Absent: all sessions but this one.' }) }),
+})
+
+const EndSessionPayload = builder.objectRef<{ endedSessionIds: string[] }>('EndSessionPayload').implement({
+  fields: (t) => ({ endedSessionIds: t.exposeIDList('endedSessionIds') }),
+})
+
+builder.mutationField('endSession', (t) =>
+  t.field({
+    type: EndSessionPayload,
+    description:
+      "Ends sessions of the viewer, with their sockets, on every process within a second. An admin may end anybody's. Access tokens stay valid.",
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: EndSessionInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return { endedSessionIds: await domain.sessions.end(viewer, { id: input.id ?? null }) }
+    },
+  }),
+)

@@ -1,0 +1,74 @@
+import type { Domain } from './domain.ts'
+
+type Row<Many extends (ids: never) => Promise<readonly unknown[]>> = NonNullable<Awaited<ReturnType<Many>>[number]>
+type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>> =
+  Awaited<ReturnType<List>> extends Map<string, readonly (infer One)[]> ? One : never
+
+/** The values behind the API's types, as the domain returns them. */
+export type JoinLink = Awaited<ReturnType<Domain['joinLinks']['create']>>
+export type Session = Awaited<ReturnType<Domain['sessions']['list']>>[number]
+export type AccessToken = Awaited<ReturnType<Domain['tokens']['create']>>['accessToken']
+export type Agent = Row<Domain['agents']['getMany']>
+export type ApprovalStanding =
+  Awaited<ReturnType<Domain['approvalReading']['standingOf']>> extends Map<string, infer One> ? One : never
+export type AuditEntry = Row<Domain['auditLog']['getMany']>
+export type Chain = Row<Domain['chains']['getMany']>
+export type Consciousness = Row<Domain['consciousness']['getMany']>
+export type Entity = Row<Domain['entities']['getMany']>
+export type FailedJob = Awaited<ReturnType<Domain['failedJobs']['page']>>['items'][number]
+export type Goal = Row<Domain['goals']['getMany']>
+export type Cycle = Row<Domain['consciousness']['cycles']>
+export type InboxEvent = Row<Domain['inboxReading']['getMany']>
+export type McpServer = Item<Domain['mcpServers']['listMany']>
+export type McpTool = Omit<McpServer['tools'][number], 'fingerprint'>
+export type ConnectedMcpServer = Awaited<ReturnType<Domain['toolSetup']['connectMcpServer']>>
+export type OpenApiTool = Awaited<ReturnType<Domain['toolSetup']['readOpenApi']>>[number]
+export type TriedTool = Awaited<ReturnType<Domain['toolSetup']['tryTool']>>
+export type Memory = Item<Domain['memories']['listMany']>
+export type Message = Row<Domain['reading']['getMany']>
+export type MessagePart = Message['parts'][number]
+export type ModelProvider = Awaited<ReturnType<Domain['modelProviders']['list']>>[number]
+export type Outcome = Item<Domain['reading']['outcomesMany']>
+export type Plan = Row<Domain['plans']['getMany']>
+export type PlanFiring = Row<Domain['firingReading']['getMany']>
+export type Run = Row<Domain['runs']['getMany']> & {
+  /**
+   * Set if the viewer sees the run only because a policy names them as an approver of one of its calls. They see
+   * only such calls.
+   */
+  onlyAsked?: true
+}
+export type Space = Row<Domain['spaces']['getMany']>
+export type StandingGrant = Row<Domain['grantReading']['getMany']>
+export type GrantStanding =
+  Awaited<ReturnType<Domain['grantReading']['standingOf']>> extends Map<string, infer One> ? One : never
+export type StepRecord = Awaited<ReturnType<Domain['stepRecords']['pageMany']>>[number]['items'][number]
+export type Tool = Item<Domain['customTools']['listMany']>
+/** The fields of a run that signals carry, so that no lookup is needed. */
+export type ToldRun = Item<Domain['runs']['toldOf']>
+export type ToolCall = Row<Domain['toolCalls']['getBriefMany']>
+export type RootUsage = Awaited<ReturnType<Domain['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
+export type SpentToday = Awaited<ReturnType<Domain['usage']['today']>> extends Map<string, infer One> ? One : never
+export type UsageRow = Awaited<ReturnType<Domain['usage']['query']>>[number]
+export type Webhook = Row<Domain['webhooks']['getMany']>
+
+/** The fields that humans and agents have in common; the others are loaded on demand. */
+export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
+
+/** Tokens of a run or of one of its steps. */
+export interface Usage {
+  estimated: boolean
+  inputTokens: number
+  /** Absent in events stored before the server counted cached tokens. */
+  cachedInputTokens?: number
+  outputTokens: number
+  /** Null if not known; absent in events stored before the server computed costs. */
+  costUsd?: number | null
+}
+
+/** A part of a message with its index. */
+export interface PlacedPart {
+  messageId: string
+  index: number
+  part: MessagePart
+}

@@ -1,0 +1,107 @@
+import { loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { connectionOf, DEFAULT_MESSAGES, idCursor, idPageRequest, messagesRequest, sizeOfPage } from './connections.ts'
+import { RoutingType } from './enums.ts'
+import { Agent, Entity, Message, Node, Space, StandingGrant } from './refs.ts'
+
+Space.implement({
+  description: 'A room with members and one ordered list of messages.',
+  interfaces: [Node],
+  fields: (t) => ({
+    name: t.exposeString('name'),
+    description: t.exposeString('description', { nullable: true }),
+    routing: t.expose('routing', { type: RoutingType }),
+    confidential: t.exposeBoolean('confidential', {
+      description:
+        'Whether content of this space may be repeated only where every human who can read it is also a member of this space.',
+    }),
+    mentionNarrows: t.exposeBoolean('mentionNarrows', {
+      description: 'For BROADCAST routing: whether a message that mentions an agent wakes only that agent.',
+    }),
+    adminAgent: t.field({
+      type: Agent,
+      nullable: true,
+      description: "The agent that human messages wake under ADMIN routing. If none is set: the space's only agent.",
+      resolve: async ({ id }, _, { loaders }) => loadOptional(loaders.entities, await loaders.adminAgents.load(id)),
+    }),
+    members: t.field({
+      type: [Entity],
+      description: 'At most 500.',
+      resolve: ({ id }, _, { loaders }) => loaders.members.load(id),
+    }),
+    messages: t.connection(
+      {
+        type: Message,
+        description:
+          'Ordered by `seq`. Without `first` and `last`: the last 50. `after` and `before` also take the id of a message.',
+        complexity: sizeOfPage(DEFAULT_MESSAGES),
+        async resolve({ id: parentId }, page, { loaders }) {
+          const found = await loaders.messagePages.load({ parentId, request: messagesRequest(page) })
+          return connectionOf(found, ({ id }) => id)
+        },
+      },
+      { name: 'MessageConnection' },
+      { name: 'MessageEdge' },
+    ),
+    lastMessage: t.field({
+      type: Message,
+      nullable: true,
+      resolve: ({ id }, _, { loaders }) => loaders.lastMessages.load(id),
+    }),
+    streamCursor: t.field({
+      type: 'StreamCursor',
+      description:
+        'Where to resume `spaceMessages`: pass it as `after`. Taken before the operation reads anything else of this space, so that `messages` contains everything up to it, including the text of STREAMING messages.',
+      resolve: ({ id }, _, { loaders }) => loaders.spaceCursors.load(id),
+    }),
+    standingGrants: t.field({
+      type: [StandingGrant],
+      complexity: { field: 5, multiplier: 5 },
+      description:
+        'The newest 100 standing grants for calls that this space shows, newest first, also those that have ended.',
+      resolve: ({ id }, _, { loaders }) => loaders.grantsOfSpaces.load(id),
+    }),
+    createdAt: t.expose('createdAt', { type: 'DateTime' }),
+  }),
+})
+
+/** Depends on the viewer's read marker. */
+builder.objectFields(Space, (t) => ({
+  firstUnreadMessage: t.field({
+    type: Message,
+    nullable: true,
+    complexity: { field: 5, multiplier: 1 },
+    description:
+      "The first message after the viewer's read marker that somebody else sent. Null if there is none or the viewer is not human.",
+    resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
+  }),
+  unreadCount: t.int({
+    // Counting reads messages.
+    complexity: 10,
+    description: "Number of messages after the viewer's read marker that others sent. 0 if the viewer is not human.",
+    resolve: ({ id }, _, { loaders }) => loaders.unreadCounts.load(id),
+  }),
+}))
+
+builder.queryFields((t) => ({
+  spaces: t.connection(
+    {
+      type: Space,
+      description: "The viewer's spaces, newest first. An admin sees all spaces.",
+      complexity: sizeOfPage(),
+      async resolve(_, page, { domain, viewer, loaders }) {
+        const { items, ...ends } = await domain.spaces.page(viewer, idPageRequest('spc', page))
+        return connectionOf({ ...ends, items: await loaders.seenSpaces(items) }, idCursor)
+      },
+    },
+    { name: 'SpaceConnection' },
+    { name: 'SpaceEdge' },
+  ),
+  space: t.field({
+    type: Space,
+    nullable: true,
+    description: 'Null if the space does not exist or the viewer may not see it.',
+    args: { id: t.arg.id({ required: true }) },
+    resolve: (_, { id }, { loaders }) => loaders.visible.spaces.load(id),
+  }),
+}))

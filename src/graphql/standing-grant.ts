@@ -1,0 +1,190 @@
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { GRANT_STATES, stateOf } from '../rules/standing-grants.ts'
+import { ApprovalDecision } from './approval.ts'
+import { existing, loadExisting, loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { type Context, checkRequestRate, renewed, takeRate } from './context.ts'
+import { Agent, Human, Node, Space, StandingGrant, ToolCall } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const StandingGrantState = builder.enumType('StandingGrantState', {
+  values: Object.fromEntries(GRANT_STATES.map((state) => [state, {}])) as Record<(typeof GRANT_STATES)[number], object>,
+})
+
+const standingOf = ({ id }: shapes.StandingGrant, { loaders }: Context) => loaders.grantStandings.load(id)
+
+async function mayDecide(grant: shapes.StandingGrant, context: Context): Promise<boolean> {
+  const { viewer } = context
+  if (viewer.scope !== 'HUMAN' || stateOf(grant) !== 'PENDING') return false
+  const { deciderIds, decisions } = await standingOf(grant, context)
+  return deciderIds.includes(viewer.id) && !decisions.some(({ humanId }) => humanId === viewer.id)
+}
+
+StandingGrant.implement({
+  description:
+    'A decision in advance, by the people and the quorum that the approval policy of the tool names: calls that it covers are executed without asking. It covers a call only while enough of the people who approved it may decide on that call.',
+  interfaces: [Node],
+  fields: (t) => ({
+    id: t.exposeID('id', { description: '`grt_…`' }),
+    agent: t.field({
+      type: Agent,
+      resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),
+    }),
+    toolName: t.exposeString('toolName'),
+    toolDigest: t.exposeString('toolDigest', {
+      description:
+        "Identifies the tool's definition, address and approval policy. A change of the tool ends the grant.",
+    }),
+    space: t.field({
+      type: Space,
+      nullable: true,
+      description:
+        'The space that shows the calls. Null: the grant covers only calls that no space shows, or the viewer may not see the space.',
+      resolve: ({ spaceId }, _, { loaders }) => loadOptional(loaders.visible.spaces, spaceId),
+    }),
+    inputSchema: t.field({
+      type: 'JSON',
+      nullable: true,
+      description: 'A JSON Schema that the input of a call must match as well. Null: any input.',
+      resolve: ({ inputSchema }) => inputSchema,
+    }),
+    maxCalls: t.exposeInt('maxCalls', { nullable: true }),
+    usedCalls: t.exposeInt('usedCalls', { description: 'The calls that were let through, also those that failed.' }),
+    amountProperty: t.exposeString('amountProperty', {
+      nullable: true,
+      description:
+        'The numeric property of the input that is summed up to `maxAmount`. A call without it, or with a negative amount, is not covered.',
+    }),
+    maxAmount: t.exposeFloat('maxAmount', { nullable: true }),
+    usedAmount: t.exposeFloat('usedAmount'),
+    expiresAt: t.expose('expiresAt', { type: 'DateTime' }),
+    activeSince: t.expose('activeSince', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When the quorum was reached. Null before.',
+    }),
+    revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true }),
+    revokedBy: t.field({
+      type: Human,
+      nullable: true,
+      description: 'Null if the grant was not revoked, or an admin revoked it.',
+      resolve: ({ revokedById }, _, { loaders }) => loadOptional(loaders.entities, revokedById),
+    }),
+    state: t.field({ type: StandingGrantState, resolve: stateOf }),
+    quorum: t.exposeInt('quorum'),
+    decisions: t.field({
+      type: [ApprovalDecision],
+      complexity: { field: 1, multiplier: 3 },
+      description: 'Oldest first; the first one is of the human who proposed the grant.',
+      resolve: async (grant, _, context) => (await standingOf(grant, context)).decisions,
+    }),
+    mayDecide: t.boolean({
+      description: 'Whether the viewer may decide now.',
+      resolve: (grant, _, context) => mayDecide(grant, context),
+    }),
+    proposedBy: t.field({
+      type: Human,
+      resolve: ({ proposedById }, _, { loaders }) => loadExisting(loaders.entities, proposedById),
+    }),
+  }),
+})
+
+builder.queryField('standingGrants', (t) =>
+  t.field({
+    type: [StandingGrant],
+    description:
+      'The newest 100 standing grants that the viewer may see, newest first: those in its spaces, and those on which it may decide. An admin sees all.',
+    args: { agentId: t.arg.id(), spaceId: t.arg.id() },
+    resolve: (_, { agentId, spaceId }, { domain, viewer }) =>
+      domain.grantReading.list(viewer, { agentId: agentId ?? null, spaceId: spaceId ?? null }),
+  }),
+)
+
+const ProposeStandingGrantInput = builder.inputType('ProposeStandingGrantInput', {
+  description: 'One of `inputSchema`, `maxCalls` and `maxAmount` is required.',
+  fields: (t) => ({
+    toolCallId: t.id({
+      required: true,
+      description: 'A call that waits for approval: agent, tool and space are taken from it.',
+    }),
+    inputSchema: t.field({ type: 'JSON' }),
+    maxCalls: t.int({ description: '1 to 1,000,000.' }),
+    amountProperty: t.string({ description: 'Required with `maxAmount`, and only with it.' }),
+    maxAmount: t.float({ description: 'Above 0, at most 1,000,000,000,000.' }),
+    expiresInSeconds: t.int({ required: true, description: '1 to 2,592,000 (30 days).' }),
+    approveCall: t.boolean({ required: true, defaultValue: true, description: 'Also approve the call itself.' }),
+  }),
+})
+
+const DecideStandingGrantInput = builder.inputType('DecideStandingGrantInput', {
+  fields: (t) => ({ id: t.id({ required: true }), approve: t.boolean({ required: true }), reason: t.string() }),
+})
+
+const RevokeStandingGrantInput = builder.inputType('RevokeStandingGrantInput', {
+  fields: (t) => ({ id: t.id({ required: true }) }),
+})
+
+const ProposeStandingGrantPayload = builder
+  .objectRef<{ standingGrant: shapes.StandingGrant; toolCall: shapes.ToolCall }>('ProposeStandingGrantPayload')
+  .implement({
+    fields: (t) => ({
+      standingGrant: t.expose('standingGrant', { type: StandingGrant }),
+      toolCall: t.expose('toolCall', { type: ToolCall }),
+    }),
+  })
+
+const grantPayload = (name: string) =>
+  builder.objectRef<{ standingGrant: shapes.StandingGrant }>(name).implement({
+    fields: (t) => ({ standingGrant: t.expose('standingGrant', { type: StandingGrant }) }),
+  })
+
+builder.mutationFields((t) => ({
+  proposeStandingGrant: t.field({
+    type: ProposeStandingGrantPayload,
+    description:
+      'For approvers of a call that waits: proposes that calls like it are let through without asking, and approves that as the viewer.',
+    errors: {
+      types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
+      union: {
+        description:
+          'ConflictError: the call is settled, the tool is marked `alwaysAsk` or was changed, or it has 20 standing grants here.',
+      },
+    },
+    args: { input: t.arg({ type: ProposeStandingGrantInput, required: true }) },
+    async resolve(_, { input }, context) {
+      await takeRate(context, 'messages')
+      const { domain, viewer, loaders } = renewed(context)
+      const { standingGrant, toolCall } = await domain.grants.propose(viewer, input)
+      const [seen] = await loaders.seenToolCalls([toolCall])
+      return { standingGrant, toolCall: existing(seen) }
+    },
+  }),
+  decideStandingGrant: t.field({
+    type: grantPayload('DecideStandingGrantPayload'),
+    description: 'For those who may decide on calls of the tool. The first denial ends the grant.',
+    errors: {
+      types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
+      union: { description: 'ConflictError: the grant is decided or has ended, or this human has already decided.' },
+    },
+    args: { input: t.arg({ type: DecideStandingGrantInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer } = renewed(context)
+      return { standingGrant: await domain.grants.decide(viewer, input) }
+    },
+  }),
+  revokeStandingGrant: t.field({
+    type: grantPayload('RevokeStandingGrantPayload'),
+    description:
+      'For those who may decide on calls of the tool, and admins. No call that has not started is let through by the grant any more.',
+    errors: {
+      types: [ConflictError, ForbiddenError, NotFoundError],
+      union: { description: 'ConflictError: the grant has ended.' },
+    },
+    args: { input: t.arg({ type: RevokeStandingGrantInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return { standingGrant: await domain.grants.revoke(viewer, input) }
+    },
+  }),
+}))

@@ -1,0 +1,113 @@
+import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { McpServerInput, ToolInput } from './agent-mutations.ts'
+import { builder } from './builder.ts'
+import { linkTo, renewed } from './context.ts'
+import { McpTool } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const ConnectMcpServerInput = builder.inputType('ConnectMcpServerInput', {
+  fields: (t) => ({
+    server: t.field({ type: McpServerInput, required: true }),
+    agentId: t.id({
+      description:
+        "An agent whose stored headers are used where the input has none: those of its server with this name, if the URL's origin is the same. Required for `oauth: SERVER`: the token is stored with that server, which has to have this URL.",
+    }),
+  }),
+})
+
+const ConnectMcpServerPayload = builder.objectRef<shapes.ConnectedMcpServer>('ConnectMcpServerPayload').implement({
+  fields: (t) => ({
+    tools: t.expose('tools', {
+      type: [McpTool],
+      nullable: true,
+      description: 'All tools of the server. Null if the server wants authorization first, or could not be used.',
+    }),
+    authorizationUrl: t.exposeString('authorizationUrl', {
+      nullable: true,
+      description: "Where the admin's browser goes to authorize; it returns to `/auth/mcp/callback`.",
+    }),
+    error: t.exposeString('error', {
+      nullable: true,
+      description: "The server's own words if it could not be used.",
+    }),
+  }),
+})
+
+const ReadOpenApiInput = builder.inputType('ReadOpenApiInput', {
+  fields: (t) => ({
+    document: t.string({
+      description:
+        'The document itself, OpenAPI 3 as JSON or YAML. Exactly one of `document` and `url`; at most 5 MB. A request has at most 1 MiB, so give a larger document by its address.',
+    }),
+    url: t.string({ description: 'The address of the document.' }),
+  }),
+})
+
+const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').implement({
+  description: 'An operation of an OpenAPI document, as an HTTP tool.',
+  fields: (t) => ({
+    operation: t.exposeString('operation', { description: 'Method and path: `GET /pets/{id}`.' }),
+    name: t.exposeString('name', { description: 'Unique among these tools.' }),
+    description: t.exposeString('description'),
+    url: t.exposeString('url', { description: 'As `ToolInput.url`.' }),
+    method: t.exposeString('method', { description: 'As `ToolInput.method`.' }),
+    inputSchema: t.expose('inputSchema', { type: 'JSON' }),
+    problem: t.exposeString('problem', {
+      nullable: true,
+      description: 'Why it cannot be used as it is. Null: it can.',
+    }),
+  }),
+})
+
+const ReadOpenApiPayload = builder.objectRef<{ tools: shapes.OpenApiTool[] }>('ReadOpenApiPayload').implement({
+  fields: (t) => ({ tools: t.expose('tools', { type: [OpenApiTool] }) }),
+})
+
+const TryToolInput = builder.inputType('TryToolInput', {
+  fields: (t) => ({
+    tool: t.field({ type: ToolInput, required: true }),
+    input: t.field({ type: 'JSON', required: true }),
+  }),
+})
+
+const TryToolPayload = builder.objectRef<shapes.TriedTool>('TryToolPayload').implement({
+  fields: (t) => ({
+    ok: t.exposeBoolean('ok'),
+    output: t.field({ type: 'JSON', nullable: true, resolve: ({ output }) => output }),
+    error: t.exposeString('error', { nullable: true }),
+    durationMs: t.exposeInt('durationMs'),
+  }),
+})
+
+builder.mutationFields((t) => ({
+  connectMcpServer: t.field({
+    type: ConnectMcpServerPayload,
+    description:
+      'For admins. Lists the tools of an MCP server, without changing an agent. If the agent already has the server at this URL, the list is kept as after a run.',
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: ConnectMcpServerInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return domain.toolSetup.connectMcpServer(viewer, {
+        ...input,
+        redirectUrl: linkTo(context, '/auth/mcp/callback'),
+      })
+    },
+  }),
+  readOpenApi: t.field({
+    type: ReadOpenApiPayload,
+    description: 'For admins. Reads the operations of an OpenAPI document as HTTP tools.',
+    errors: { types: [BadInputError, ForbiddenError] },
+    args: { input: t.arg({ type: ReadOpenApiInput, required: true }) },
+    async resolve(_, { input }, { domain, viewer }) {
+      return { tools: await domain.toolSetup.readOpenApi(viewer, input) }
+    },
+  }),
+  tryTool: t.field({
+    type: TryToolPayload,
+    description: 'For admins. The call is really made, within 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
+    errors: { types: [BadInputError, ForbiddenError] },
+    args: { input: t.arg({ type: TryToolInput, required: true }) },
+    resolve: (_, { input }, { domain, viewer }) => domain.toolSetup.tryTool(viewer, input),
+  }),
+}))

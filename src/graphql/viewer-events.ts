@@ -1,0 +1,83 @@
+import { loadExisting } from './batch.ts'
+import { builder } from './builder.ts'
+import { Space, StandingGrant, ToolCall, Viewer } from './refs.ts'
+import { type ViewerEvent as AnyViewerEvent, itself } from './streams.ts'
+
+const ViewerEvent = builder.interfaceRef<AnyViewerEvent>('ViewerEvent').implement({
+  description: 'Changes in all spaces of the viewer, as a sidebar needs them.',
+  resolveType: ({ type }) => type,
+  fields: (t) => ({ at: t.expose('at', { type: 'DateTime' }) }),
+})
+
+type OfSpace = { at: Date; type: string; spaceId: string } & AnyViewerEvent
+type OfToolCall = { at: Date; type: string; toolCallId: string } & AnyViewerEvent
+
+builder.objectRef<AnyViewerEvent>('ViewerSnapshot').implement({
+  description: 'The first event of every subscription, so also after a reconnect.',
+  interfaces: [ViewerEvent],
+  fields: (t) => ({ viewer: t.field({ type: Viewer, resolve: (_, __, { viewer }) => viewer }) }),
+})
+
+const spaceEvent = (type: string, description?: string) =>
+  builder.objectRef<OfSpace>(type).implement({
+    ...(description ? { description } : {}),
+    interfaces: [ViewerEvent],
+    fields: (t) => ({
+      space: t.field({
+        type: Space,
+        resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId),
+      }),
+    }),
+  })
+
+const toolCallEvent = (type: string, description?: string) =>
+  builder.objectRef<OfToolCall>(type).implement({
+    ...(description ? { description } : {}),
+    interfaces: [ViewerEvent],
+    fields: (t) => ({
+      toolCall: t.field({
+        type: ToolCall,
+        resolve: ({ toolCallId }, _, { loaders }) => loadExisting(loaders.toolCalls, toolCallId),
+      }),
+    }),
+  })
+
+spaceEvent('ViewerSpaceAdded')
+spaceEvent(
+  'ViewerSpaceChanged',
+  "The space's name, last message, unread count or read marker changed. At most 2 events a second for one space.",
+)
+toolCallEvent('ViewerToolCallWaiting')
+toolCallEvent('ViewerToolCallSettled')
+toolCallEvent(
+  'ViewerToolCallChanged',
+  'As RunToolCallChanged, for a call that the viewer may answer or could answer before.',
+)
+
+builder
+  .objectRef<{ at: Date; type: string; grantId: string } & AnyViewerEvent>('ViewerStandingGrantChanged')
+  .implement({
+    description: 'A standing grant that the viewer may see was proposed, decided on or used, or has ended.',
+    interfaces: [ViewerEvent],
+    fields: (t) => ({
+      standingGrant: t.field({
+        type: StandingGrant,
+        resolve: ({ grantId }, _, { loaders }) => loadExisting(loaders.standingGrants, grantId),
+      }),
+    }),
+  })
+
+builder.objectRef<OfSpace>('ViewerSpaceRemoved').implement({
+  interfaces: [ViewerEvent],
+  fields: (t) => ({ spaceId: t.exposeID('spaceId') }),
+})
+
+builder.subscriptionField('viewerEvents', (t) =>
+  t.field({
+    type: ViewerEvent,
+    description:
+      'A snapshot first, then changes. Events have no cursors: after a reconnect, a new snapshot replaces them.',
+    subscribe: (_, __, { streams, ...watcher }) => streams.viewerEvents(watcher),
+    resolve: itself,
+  }),
+)

@@ -1,0 +1,10 @@
+import { openDatabase } from '../platform/db.ts'
+import { openJobs } from './jobs.ts'
+
+/** Creates an embedded database with everything that a first start creates. */
+export async function makeEmbedded(dataDirectory: string): Promise<void> {
+  const db = await openDatabase({ url: null, dataDirectory })
+  const jobs = await openJobs(db, { supervise: false, onError: () => {} })
+  await jobs.close()
+  await db.close()
+}

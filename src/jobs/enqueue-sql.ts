@@ -1,0 +1,27 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import { optionsOf, policyOf, type Queue } from './queue-options.ts'
+
+/**
+ * SQL that enqueues jobs of an ordered kind, for a statement that also writes their cause. Otherwise use `Jobs.enqueue`.
+ * `source` selects `key`, `subject` and `data`, the input as jsonb. Writes the columns that pg-boss's own insert writes,
+ * which test/jobs/enqueue-sql.test.ts compares.
+ *
+ * pg-boss orders the jobs of a key by `created_on`: a job comes after those with the same key that wait, even if the
+ * clock has been set back, or has not moved since.
+ */
+export function enqueueSql(queue: Queue, source: Prisma.Sql): Prisma.Sql {
+  const { retentionSeconds, deadLetter, ...options } = optionsOf(queue)
+  return Prisma.sql`
+    INSERT INTO job (name, data, singleton_key, group_id, created_on, start_after, keep_until, retry_limit,
+      retry_delay, retry_backoff, retry_delay_max, expire_seconds, deletion_seconds, heartbeat_seconds, dead_letter, policy)
+    SELECT ${queue.name}, s.data, s.key, s.subject,
+      greatest(clock_timestamp(), (
+        SELECT max(j.created_on) + interval '1 microsecond' FROM job j
+        WHERE j.name = ${queue.name} AND j.singleton_key = s.key AND j.state < 'active' AND NOT j.blocked
+          AND j.policy = 'key_strict_fifo')),
+      now(), now() + ${retentionSeconds}::int * interval '1 second', ${options.retryLimit}::int,
+      ${options.retryDelay}::int, ${options.retryBackoff}::boolean, ${options.retryDelayMax}::int,
+      ${options.expireInSeconds}::int, ${options.deleteAfterSeconds}::int, ${options.heartbeatSeconds}::int,
+      ${deadLetter}, ${policyOf(queue)}
+    FROM (${source}) s`
+}

@@ -1,0 +1,79 @@
+import type { z } from 'zod'
+import type { Tx } from '../platform/db.ts'
+
+/** How a failed job is retried. */
+export interface RetryPolicy {
+  /** The most retries after the first attempt. A job that fails once more becomes a failed job (a dead letter). */
+  limit: number
+  /** The delay after the first failure. Each further failure doubles the delay, with jitter. */
+  delaySeconds: number
+  /** The longest delay. */
+  maxDelaySeconds: number
+}
+
+/** A kind of job: one queue in the database. */
+export interface JobKind<Input extends object> {
+  /** The name of the queue, which admins and metrics show. */
+  name: string
+  /** Checks the stored input, which an earlier version may have written. */
+  input: z.ZodType<Input>
+  /** Returns the id of the object that the job is about, which admins see. Null if there is none. */
+  subject(input: Input): string | null
+  retry: RetryPolicy
+  /** Whether jobs with the same key run one after another, in the order in which they were enqueued. */
+  isOrdered: boolean
+  /** Set for a periodic job: the workers run one job in each period of so many seconds, and never two at once. */
+  everySeconds: number | null
+  /** The most jobs that a process runs at a time. */
+  concurrency: number
+}
+
+/** Defines a kind of job. List it in queues.ts, and bind its handler in app/engine.ts. */
+export function defineJob<Input extends object>(kind: {
+  name: string
+  input: z.ZodType<Input>
+  subject: (input: Input) => string | null
+  retry: RetryPolicy
+  isOrdered?: boolean
+  everySeconds?: number
+  concurrency: number
+}): JobKind<Input> {
+  return { isOrdered: false, everySeconds: null, ...kind }
+}
+
+/** A handler receives the context besides the input. */
+export interface JobContext {
+  /** 1 for the first attempt. */
+  attempt: number
+  /** Aborts when this process shuts down, or when the job no longer belongs to this process. */
+  signal: AbortSignal
+  /**
+   * Completes the job in the transaction of its effect, so that the effect happens once. Without it, the job completes
+   * when the handler returns, and the effect is repeated if the process dies in between.
+   * @throws JobLostError if the job no longer belongs to this process
+   */
+  complete(tx: Tx): Promise<void>
+}
+
+/** A kind of job with its handler. */
+export interface BoundJob {
+  // biome-ignore lint/suspicious/noExplicitAny: the input's type is checked where the handler is bound
+  kind: JobKind<any>
+  handle(data: unknown, context: JobContext): Promise<void>
+}
+
+/** Binds a handler to its kind of job. A handler that throws fails the attempt. */
+export function bindJob<Input extends object>(
+  kind: JobKind<Input>,
+  handle: (input: Input, context: JobContext) => Promise<void>,
+): BoundJob {
+  return { kind, handle: async (data, context) => handle(kind.input.parse(data), context) }
+}
+
+/** The job was completed, failed or claimed again since this process claimed it. */
+export class JobLostError extends Error {
+  constructor() {
+    super('The job no longer belongs to this process.')
+    this.name = 'JobLostError'
+  }
+}

@@ -1,0 +1,162 @@
+import { fromPrisma, PgBoss } from 'pg-boss'
+import { messageOf } from '../lib/errors.ts'
+import type { Database, Tx } from '../platform/db.ts'
+import type { JobKind } from './job.ts'
+import { FAILED_JOBS, optionsOf, policyOf, type Queue } from './queue-options.ts'
+import { JOB_KINDS } from './queues.ts'
+
+/** A job to enqueue. */
+export interface NewJob<Input> {
+  input: Input
+  /** The earliest start; absent: now. */
+  at?: Date
+  /**
+   * Identifies the work. While a job with the same key waits for its first attempt, another one is not enqueued; for an
+   * ordered kind, jobs with the same key run one after another. Absent: the subject.
+   */
+  key?: string
+}
+
+/** One attempt of a job, which belongs to this process until the attempt is settled, or stops being renewed for 10 s. */
+export interface ClaimedJob {
+  id: string
+  /** Identifies the attempt: settling an earlier attempt has no effect. */
+  retryCount: number
+  retryLimit: number
+  data: unknown
+}
+
+/** The queue of jobs, in the same database and transactions as everything else. */
+export interface Jobs {
+  /** Enqueues jobs within a transaction. */
+  enqueue<Input extends object>(tx: Tx, kind: JobKind<Input>, jobs: readonly NewJob<Input>[]): Promise<void>
+  /** Enqueues the periodic job of the current period, unless a process has done so already or the last one still runs. */
+  enqueuePeriodic(kind: Queue): Promise<void>
+  /** Claims up to `most` jobs that are due. */
+  claim(kind: Queue, most: number): Promise<ClaimedJob[]>
+  /** Renews claims. Returns the ids of those that still belong to this process. */
+  renew(kind: Queue, jobs: readonly ClaimedJob[]): Promise<Set<string>>
+  /** Completes a job, in the given transaction if any. Returns false if the job no longer belongs to this process. */
+  complete(kind: Queue, job: ClaimedJob, tx?: Tx): Promise<boolean>
+  /**
+   * Fails the attempt: the job is retried later, or becomes a failed job after the last attempt. Returns false if the
+   * job no longer belongs to this process.
+   */
+  fail(kind: Queue, job: ClaimedJob, error: unknown): Promise<boolean>
+  /** Enqueues a failed job again, with all its retries. Returns false if there is no such failed job, or its key is taken. */
+  retryFailed(tx: Tx, id: string): Promise<boolean>
+  /** Deletes a failed job. Returns false if there is none. */
+  deleteFailed(tx: Tx, id: string): Promise<boolean>
+  close(): Promise<void>
+}
+
+/**
+ * The queue of versions before 0.3, whose jobs only named plans: RESTORE_JOBS replaces them. The queue itself stays for
+ * processes of such a version that still run.
+ */
+const FORMER_QUEUE = 'wake-ups'
+/** Higher than the priority of any job. */
+const NEVER = 2_000_000
+const FAILED_JOBS_KEPT_SECONDS = 30 * 86_400
+/** How often pg-boss looks for lapsed claims, in one process of all. */
+const MONITOR_SECONDS = 10
+
+/**
+ * Starts pg-boss on the database and creates the queues. `supervise`: this process also lets the claims of dead
+ * processes lapse, which a worker does. docs/decisions/one-queue-for-jobs.md explains why pg-boss's own workers are not
+ * used.
+ */
+export async function openJobs(
+  db: Database,
+  options: { supervise: boolean; onError: (error: Error) => void },
+): Promise<Jobs> {
+  const boss = new PgBoss({
+    ...db.bossOptions,
+    supervise: options.supervise,
+    schedule: false,
+    superviseIntervalSeconds: MONITOR_SECONDS,
+    monitorIntervalSeconds: MONITOR_SECONDS,
+    maintenanceIntervalSeconds: 600,
+    // For jobs that depend on others, which are not used.
+    flowIntervalSeconds: 600,
+  })
+  boss.on('error', options.onError)
+  await boss.start()
+  await createQueues(boss, options.supervise)
+  return {
+    async enqueue(tx, kind, jobs) {
+      if (jobs.length === 0) return
+      const rows = jobs.map(({ input, at, key }) => {
+        const subject = kind.subject(input)
+        return {
+          data: input,
+          ...(at === undefined ? {} : { startAfter: at }),
+          ...(key === undefined && subject === null ? {} : { singletonKey: key ?? subject ?? '' }),
+          ...(subject === null ? {} : { group: { id: subject } }),
+        }
+      })
+      await boss.insert(kind.name, rows, { db: fromPrisma(tx) })
+    },
+    async enqueuePeriodic({ name, everySeconds }) {
+      await boss.insert(name, [{ data: {}, singletonSeconds: everySeconds as number }])
+    },
+    async claim({ name }, most) {
+      const jobs = await boss.fetch<object>(name, { batchSize: most, includeMetadata: true })
+      return jobs.map(({ id, retryCount, retryLimit, data }) => ({ id, retryCount, retryLimit, data }))
+    },
+    async renew({ name }, jobs) {
+      return new Set(settled(await boss.touch(name, jobs.map(attemptOf))))
+    },
+    async complete({ name }, job, tx) {
+      const within = tx === undefined ? {} : { db: fromPrisma(tx) }
+      return settled(await boss.complete(name, attemptOf(job), null, within)).length > 0
+    },
+    async fail({ name, isOrdered }, job, error) {
+      const output = { message: messageOf(error) }
+      const isLast = job.retryCount >= job.retryLimit
+      if (!isLast || !isOrdered) return settled(await boss.fail(name, attemptOf(job), output)).length > 0
+      // pg-boss keeps the original of a failed job, which would hold back the later jobs with its key.
+      return db.transaction(async (tx) => {
+        const within = { db: fromPrisma(tx) }
+        const isMine = settled(await boss.fail(name, attemptOf(job), output, within)).length > 0
+        if (isMine) await boss.deleteJob(name, job.id, within)
+        return isMine
+      })
+    },
+    async retryFailed(tx, id) {
+      return (await boss.redrive(FAILED_JOBS, { ids: [id], db: fromPrisma(tx) })) > 0
+    },
+    async deleteFailed(tx, id) {
+      return settled(await boss.deleteJob(FAILED_JOBS, id, { db: fromPrisma(tx) })).length > 0
+    },
+    async close() {
+      await boss.stop({ graceful: false }).catch((error) => options.onError(new Error(messageOf(error))))
+    },
+  }
+}
+
+const attemptOf = ({ id, retryCount }: ClaimedJob) => ({ id, retryCount })
+
+/** The ids of the jobs that a command has changed. The type of pg-boss's answer does not name them. */
+function settled(response: object): string[] {
+  return (response as { settled?: string[] }).settled ?? []
+}
+
+/** Creates the queues that are missing, and updates those whose options have changed. */
+async function createQueues(boss: PgBoss, isWorker: boolean): Promise<void> {
+  const present = new Map((await boss.getQueues()).map((queue) => [queue.name, queue]))
+  const changed: string[] = []
+  const ensure = async (name: string, policy: string, options: Record<string, unknown>) => {
+    const queue = present.get(name)
+    if (queue === undefined) await boss.createQueue(name, { policy, ...options })
+    else if (Object.entries(options).every(([key, value]) => queue[key as keyof typeof queue] === value)) return
+    else await boss.updateQueue(name, options)
+    changed.push(name)
+  }
+  await ensure(FAILED_JOBS, 'standard', { retentionSeconds: FAILED_JOBS_KEPT_SECONDS })
+  for (const kind of JOB_KINDS) await ensure(kind.name, policyOf(kind), optionsOf(kind))
+  if (isWorker && present.has(FORMER_QUEUE)) await boss.deleteAllJobs(FORMER_QUEUE)
+  // Makes pg-boss look up these queues now: its first lookup within a transaction would wait for PGlite's only
+  // connection for ever.
+  for (const name of changed) await boss.fetch(name, { batchSize: 1, minPriority: NEVER })
+}

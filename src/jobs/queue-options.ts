@@ -1,0 +1,33 @@
+import type { JobKind } from './job.ts'
+
+/** The queue of failed jobs, which pg-boss calls a dead letter queue. */
+export const FAILED_JOBS = 'failed-jobs'
+
+const DAY = 86_400
+/** A claim that is not renewed for so long lapses. pg-boss allows no less. */
+const HEARTBEAT_SECONDS = 10
+
+/** A kind of job without its input. */
+export type Queue = Pick<JobKind<object>, 'name' | 'retry' | 'isOrdered' | 'everySeconds'>
+
+/** The options of a queue. The type of pg-boss has no null for `heartbeatSeconds`. */
+export function optionsOf({ retry, everySeconds }: Queue) {
+  return {
+    retryLimit: retry.limit,
+    retryDelay: retry.delaySeconds,
+    retryBackoff: true,
+    retryDelayMax: retry.maxDelaySeconds,
+    heartbeatSeconds: HEARTBEAT_SECONDS,
+    // Longer than any handler takes: a dead process is detected by its missing heartbeats.
+    expireInSeconds: 600,
+    retentionSeconds: 400 * DAY,
+    // A completed periodic job marks its period as done.
+    deleteAfterSeconds: Math.max(60, 2 * (everySeconds ?? 0)),
+    deadLetter: FAILED_JOBS,
+  }
+}
+
+export function policyOf({ isOrdered, everySeconds }: Queue): 'short' | 'exclusive' | 'key_strict_fifo' {
+  if (everySeconds !== null) return 'exclusive'
+  return isOrdered ? 'key_strict_fifo' : 'short'
+}

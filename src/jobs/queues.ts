@@ -1,0 +1,67 @@
+import { z } from 'zod'
+import { defineJob } from './job.ts'
+
+/** The channel that tells the workers that a job is due now, so that they do not wait for their next poll. */
+export const DUE_JOBS_CHANNEL = 'due-jobs'
+
+/** Fires the due slot of a plan. The key is the plan's id and the slot (`firingKey`). */
+export const FIRE_PLAN = defineJob({
+  name: 'fire-plan',
+  input: z.object({ planId: z.string() }),
+  subject: ({ planId }) => planId,
+  // About four hours.
+  retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 5,
+})
+
+/** Sends a notification about a waiting call to the agent's `notifyUrl`. The key is the call's id. */
+export const SEND_NOTICE = defineJob({
+  name: 'send-notice',
+  input: z.object({
+    /** The webhook-id: the same in each attempt. */
+    id: z.string(),
+    agentId: z.string(),
+    toolCallId: z.string(),
+    /** The body, as it is signed. */
+    body: z.string(),
+  }),
+  subject: ({ toolCallId }) => toolCallId,
+  isOrdered: true,
+  // About a day.
+  retry: { limit: 35, delaySeconds: 1, maxDelaySeconds: 3600 },
+  concurrency: 20,
+})
+
+/** The attempts at executing an approved call, of which earlier ones died or were interrupted. */
+export const MOST_EXECUTIONS = 5
+
+/** Executes a tool call that people have approved. The key is the call's id. */
+export const EXECUTE_CALL = defineJob({
+  name: 'execute-call',
+  input: z.object({ toolCallId: z.string() }),
+  subject: ({ toolCallId }) => toolCallId,
+  isOrdered: true,
+  // More than MOST_EXECUTIONS: the last attempts record that the call was given up, while the database may be away.
+  retry: { limit: MOST_EXECUTIONS + 25, delaySeconds: 1, maxDelaySeconds: 60 },
+  concurrency: 20,
+})
+
+const PERIODIC = {
+  input: z.object({}),
+  subject: () => null,
+  // About two hours.
+  retry: { limit: 20, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 1,
+}
+
+/** Deletes rows that are older than the settings allow. */
+export const DELETE_OLD_ROWS = defineJob({ ...PERIODIC, name: 'delete-old-rows', everySeconds: 15 })
+
+/** Continues the deletion of agents and spaces and the erasure of humans where a process died. */
+export const FINISH_DELETIONS = defineJob({ ...PERIODIC, name: 'finish-deletions', everySeconds: 60 })
+
+/** Enqueues work that has no job: of earlier versions, or due again after a clock that ran ahead was corrected. */
+export const RESTORE_JOBS = defineJob({ ...PERIODIC, name: 'restore-jobs', everySeconds: 30 })
+
+/** Every kind of job. */
+export const JOB_KINDS = [FIRE_PLAN, SEND_NOTICE, EXECUTE_CALL, DELETE_OLD_ROWS, FINISH_DELETIONS, RESTORE_JOBS]

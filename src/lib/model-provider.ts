@@ -1,0 +1,161 @@
+import ipaddr from 'ipaddr.js'
+import { isPublicAddress } from './addresses.ts'
+
+/** The protocols that a provider may speak. */
+export const MODEL_APIS = ['openai', 'openai-chat', 'anthropic', 'google'] as const
+
+/** The protocol of a provider: OpenAI Responses, OpenAI Chat Completions, Anthropic Messages, or Google Gemini. */
+export type ModelApi = (typeof MODEL_APIS)[number]
+
+/** The AI SDK package that implements the protocol. */
+export type ProviderPackage = '@ai-sdk/openai' | '@ai-sdk/openai-compatible' | '@ai-sdk/anthropic' | '@ai-sdk/google'
+
+/** The settings of a model provider. */
+export interface ModelProviderSettings {
+  /** The part before the colon in model names. */
+  name: string
+  api: ModelApi
+  package: ProviderPackage
+  /** With its version path; null for the default of the API. Must not contain a secret. */
+  baseUrl: string | null
+  apiKey: string | null
+  headers: Record<string, string>
+  /** Why no model of the provider can be used, as the end of a sentence; null if they can. */
+  lacks: string | null
+  /** It is a preset for a server of one's own, or has a loopback or private address. */
+  isLocal: boolean
+  /** True for the usual name of a provider that is not set up: an admin may add one with this name. */
+  isVacant?: boolean
+}
+
+/** Defaults of a well-known provider. */
+export interface ProviderPreset {
+  api: ModelApi
+  baseUrl?: string
+  /** The variables that may contain its key. */
+  keyVariables?: readonly string[]
+  /** A small model, the default for agents; null if model names are one's own. */
+  smallModel?: string | null
+}
+
+/** Defaults for providers that are given as one word, or known by the variable with their key. */
+export const PROVIDER_PRESETS = new Map<string, ProviderPreset>(
+  Object.entries<ProviderPreset>({
+    ollama: { api: 'openai-chat', baseUrl: 'http://localhost:11434/v1' },
+    lmstudio: { api: 'openai-chat', baseUrl: 'http://localhost:1234/v1' },
+    vllm: { api: 'openai-chat', baseUrl: 'http://localhost:8000/v1' },
+    anthropic: { api: 'anthropic', keyVariables: ['ANTHROPIC_API_KEY'], smallModel: 'claude-haiku-4-5' },
+    google: {
+      api: 'google',
+      keyVariables: ['GEMINI_API_KEY', 'GOOGLE_GENERATIVE_AI_API_KEY'],
+      smallModel: 'gemini-2.5-flash',
+    },
+    openrouter: {
+      api: 'openai-chat',
+      baseUrl: 'https://openrouter.ai/api/v1',
+      keyVariables: ['OPENROUTER_API_KEY'],
+      smallModel: 'openai/gpt-5-mini',
+    },
+    groq: {
+      api: 'openai-chat',
+      baseUrl: 'https://api.groq.com/openai/v1',
+      keyVariables: ['GROQ_API_KEY'],
+      smallModel: 'openai/gpt-oss-20b',
+    },
+    mistral: {
+      api: 'openai-chat',
+      baseUrl: 'https://api.mistral.ai/v1',
+      keyVariables: ['MISTRAL_API_KEY'],
+      smallModel: 'mistral-small-latest',
+    },
+    deepseek: {
+      api: 'openai-chat',
+      baseUrl: 'https://api.deepseek.com/v1',
+      keyVariables: ['DEEPSEEK_API_KEY'],
+      smallModel: 'deepseek-chat',
+    },
+    xai: {
+      api: 'openai-chat',
+      baseUrl: 'https://api.x.ai/v1',
+      keyVariables: ['XAI_API_KEY'],
+      smallModel: 'grok-4-fast-non-reasoning',
+    },
+  }),
+)
+
+const SMALL_OPENAI_MODEL = 'gpt-5-mini'
+
+const LOCAL_PRESETS = new Set(['ollama', 'lmstudio', 'vllm'])
+
+/** Returns a small model of the first provider with a key; null if there is none. */
+export function smallModelOf(providers: readonly ModelProviderSettings[]): string | null {
+  for (const { name, apiKey } of providers) {
+    const model = name === 'openai' ? SMALL_OPENAI_MODEL : PROVIDER_PRESETS.get(name)?.smallModel
+    if (apiKey !== null && model != null) return `${name}:${model}`
+  }
+  return null
+}
+
+/** The given settings of a provider. */
+export interface NewProvider {
+  name: string
+  api: ModelApi
+  baseUrl: string | null
+  apiKey: string | null
+  headers: Record<string, string>
+}
+
+/** Completes the settings of a provider. `keyPlaces`: where a missing key may be set, for the reason. */
+export function providerSettings(
+  { name, api, baseUrl, apiKey, headers }: NewProvider,
+  keyPlaces: readonly string[],
+): ModelProviderSettings {
+  const preset = PROVIDER_PRESETS.get(name)
+  const hasKeyVariables = (preset?.keyVariables ?? []).length > 0
+  const isKeyless = baseUrl !== null && (!hasKeyVariables || baseUrl !== preset?.baseUrl)
+  const isBare = apiKey === null && Object.keys(headers).length === 0 && !isKeyless
+  const lacks = isBare ? `needs ${keyPlaces.join(', or ')}` : null
+  const isLocal = LOCAL_PRESETS.has(name) || isPrivateUrl(baseUrl)
+  return { name, api, package: packageOf(api, baseUrl), baseUrl, apiKey, headers, lacks, isLocal }
+}
+
+/** Returns the context for the encryption of a key: the key does not decrypt for another API or address. */
+export function keyContext({ name, api, baseUrl }: { name: string; api: string; baseUrl: string | null }): string {
+  return `provider:${name}:${api}:${baseUrl ?? ''}`
+}
+
+/** Chat Completions of OpenAI's own reasoning models need options that compatible servers do not understand. */
+function packageOf(api: ModelApi, baseUrl: string | null): ProviderPackage {
+  if (api === 'anthropic' || api === 'google') return `@ai-sdk/${api}`
+  return api === 'openai-chat' && baseUrl !== null ? '@ai-sdk/openai-compatible' : '@ai-sdk/openai'
+}
+
+/** Whether a text is an address of a provider: http or https, without user, password, query or fragment. */
+export function isBaseUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password, search, hash } = new URL(text)
+  return ['http:', 'https:'].includes(protocol) && [username, password, search, hash].every((part) => part === '')
+}
+
+/** Returns a secret without spaces around it; null if no header can contain it: every request would fail with an error that shows it. */
+export function sendableSecret(text: string): string | null {
+  const value = text.trim()
+  return /^[\x20-\x7e]+$/.test(value) ? value : null
+}
+
+/** Whether a URL names a private address, or a host as only private networks have. */
+export function isPrivateUrl(url: string | null): boolean {
+  if (url === null || !URL.canParse(url)) return false
+  const host = new URL(url).hostname.replace(/^\[|\]$/g, '')
+  if (ipaddr.isValid(host)) return !isPublicAddress(host)
+  return !host.includes('.') || /\.(localhost|local|internal|lan)$/.test(host)
+}
+
+export function isPackageInstalled(name: ProviderPackage): boolean {
+  try {
+    import.meta.resolve(name)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,272 @@
+/** A URL of PostgreSQL, as libpq reads it, completed by libpq's environment variables. */
+export interface PostgresUrl {
+  /** A name, an address, or the folder of a Unix socket. */
+  host: string
+  port: number
+  user?: string
+  password?: string
+  database?: string
+  applicationName?: string
+  connectTimeoutMs?: number
+  /** Null: not given. */
+  sslMode: SslMode | null
+  /** Files, or `system` as the root certificate. */
+  tlsFiles: { rootCertificate?: string; certificate?: string; key?: string; keyPassword?: string }
+  /** The TLS handshake comes without a question before it. */
+  isTlsDirect: boolean
+  channelBinding: 'disable' | 'prefer' | 'require'
+  /** The schema of the tables (Prisma's parameter `schema`). Null: the first of the search path. */
+  schema: string | null
+  /** The settings of `options=-c name=value` and of parameters that are settings, with names in lower case. */
+  settings: Record<string, string>
+  /** The rest of `options`, for proxies that read it, such as Neon's and Supabase's. Null: nothing. */
+  otherOptions: string | null
+  /** `pgbouncer=true`: a transaction pooler. */
+  isPooler: boolean
+  /** Parameters that have no effect. */
+  ignored: string[]
+}
+
+export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
+export type SslMode = (typeof SSL_MODES)[number]
+
+/** The URL is not one of PostgreSQL, or asks for what cannot be done. `faults` never contain a value that may be secret. */
+export class PostgresUrlError extends Error {
+  readonly faults: string[]
+  constructor(faults: string[]) {
+    super(faults.join('; '))
+    this.name = 'PostgresUrlError'
+    this.faults = faults
+  }
+}
+
+const FORM =
+  'must be a URL like postgresql://user@host:5432/name, or postgresql://user@/name?host=/var/run/postgresql for a socket'
+const ESCAPES = 'in a user or password write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25'
+
+/** Parameters that change nothing here: of libpq, of Prisma, and of `pg`. */
+const WITHOUT_EFFECT = new Set([
+  ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count', 'tcp_user_timeout', 'sslcompression'],
+  ...['fallback_application_name', 'krbsrvname', 'gsslib', 'load_balance_hosts', 'max_protocol_version'],
+  ...['connection_limit', 'pool_timeout', 'socket_timeout', 'statement_cache_size', 'max_idle_connection_lifetime'],
+  ...['uselibpqcompat'],
+])
+
+/** Parameters of which only these values can be done, with what to write instead of others. */
+const ONLY: Record<string, { values: readonly string[]; remedy: string }> = {
+  gssencmode: { values: ['disable', 'prefer'], remedy: 'GSSAPI is not supported' },
+  sslsni: { values: ['1'], remedy: 'the host name is always sent' },
+  sslcertmode: { values: ['allow', 'disable'], remedy: 'leave it out' },
+  target_session_attrs: {
+    values: ['any', 'read-write', 'primary'],
+    remedy: 'Parley writes, so name the primary server',
+  },
+  client_encoding: { values: ['utf8', 'utf-8', 'UTF8', 'UTF-8', 'auto'], remedy: 'Parley uses UTF8' },
+  sslnegotiation: { values: ['postgres', 'direct'], remedy: 'use postgres or direct' },
+  channel_binding: { values: ['disable', 'prefer', 'require'], remedy: 'use disable, prefer or require' },
+  sslmode: { values: SSL_MODES, remedy: `use one of ${SSL_MODES.join(', ')}` },
+  pgbouncer: { values: ['true', 'false'], remedy: 'use true or false' },
+}
+
+/** Parameters that cannot be done at all. */
+const IMPOSSIBLE: Record<string, string> = {
+  hostaddr: 'write the address as host',
+  service: 'write the connection out',
+  servicefile: 'write the connection out',
+  passfile: 'write the password in the URL, or in PGPASSWORD',
+  sslcrl: 'certificate revocation lists are not supported',
+  sslcrldir: 'certificate revocation lists are not supported',
+  ssl_min_protocol_version: 'set --tls-min-v1.3 in NODE_OPTIONS instead',
+  ssl_max_protocol_version: 'set --tls-max-v1.2 in NODE_OPTIONS instead',
+  requiressl: 'write sslmode=require',
+  requirepeer: 'the user of a socket is not checked',
+  require_auth: 'the method of authentication is not checked',
+  replication: 'Parley needs an ordinary connection',
+  sslaccept: 'write sslmode=require for accept_invalid_certs, or sslmode=verify-full for strict',
+  sslidentity: 'write sslcert and sslkey',
+}
+
+/** Parameters that set a setting of the session. */
+const SETTINGS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']
+
+const URL_PATTERN = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/i
+const HOST_PATTERN = /^(\[[^\]]+\]|[^:,[\]]*)(?::(\d*))?$/
+/** pg-boss allows its schema, whose name is made of ours, no other characters, and at most 50. */
+const SCHEMA_PATTERN = /^[a-zA-Z_][a-zA-Z0-9_-]{0,42}$/
+
+/**
+ * Reads a URL of PostgreSQL. libpq's environment variables stand in for what it leaves out.
+ * @throws PostgresUrlError with all faults
+ */
+export function readPostgresUrl(
+  text: string,
+  // biome-ignore lint/style/noProcessEnv: these variables are libpq's, and part of what a URL means
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): PostgresUrl {
+  const match = URL_PATTERN.exec(text.trim())
+  if (match === null) throw new PostgresUrlError([faultOfForm(text)])
+  const [, account, authority = '', path = '', query = ''] = match
+  const parameters = new Map([...new URLSearchParams(query)].filter(([, value]) => value !== ''))
+  const faults = refusedParameters(parameters)
+  const refuse = (fault: string) => void faults.push(fault)
+  /** Returns the value of a parameter, which the rest then no longer contains. */
+  const take = (name: string) => {
+    const value = parameters.get(name)
+    parameters.delete(name)
+    return value
+  }
+  const [user, password] = splitAccount(account)
+  const [host, port] = splitAuthority(authority, refuse)
+  const decode = (part: string | undefined, what: string) => decodePart(part, what, refuse)
+  const { settings, others } = readOptions(take('options') ?? environment['PGOPTIONS'] ?? '')
+  for (const name of SETTINGS) Object.assign(settings, given(name, take(name)))
+  const url: PostgresUrl = {
+    host: take('host') ?? decode(host, 'host') ?? environment['PGHOST'] ?? 'localhost',
+    port: portOf(take('port') || port || environment['PGPORT'] || '5432', refuse),
+    ...given('user', take('user') ?? decode(user, 'user') ?? environment['PGUSER']),
+    ...given('password', take('password') ?? decode(password, 'password') ?? environment['PGPASSWORD']),
+    ...given('database', take('dbname') ?? decode(path, 'name of the database') ?? environment['PGDATABASE']),
+    ...given('applicationName', take('application_name') ?? environment['PGAPPNAME']),
+    ...given('connectTimeoutMs', secondsOf(take('connect_timeout'), refuse)),
+    sslMode: sslModeOf(take('sslmode'), take('ssl')) ?? sslModeOf(environment['PGSSLMODE'], undefined),
+    tlsFiles: {
+      ...given('rootCertificate', take('sslrootcert')),
+      ...given('certificate', take('sslcert')),
+      ...given('key', take('sslkey')),
+      ...given('keyPassword', take('sslpassword')),
+    },
+    isTlsDirect: take('sslnegotiation') === 'direct',
+    channelBinding: (take('channel_binding') ?? 'prefer') as PostgresUrl['channelBinding'],
+    schema: schemaOf(take('schema'), refuse),
+    settings,
+    otherOptions: others.length === 0 ? null : others.map(escapeOption).join(' '),
+    isPooler: take('pgbouncer') === 'true',
+    ignored: [...parameters.keys()].filter((name) => !(name in ONLY)),
+  }
+  faults.push(...faultsOfTls(url))
+  if (faults.length > 0) throw new PostgresUrlError(faults)
+  return url
+}
+
+function refusedParameters(parameters: ReadonlyMap<string, string>): string[] {
+  return [...parameters].flatMap(([name, value]) => {
+    const only = ONLY[name]
+    if (only !== undefined && !only.values.includes(value)) return [`${name}=${value} is not supported: ${only.remedy}`]
+    const remedy = IMPOSSIBLE[name]
+    return remedy === undefined ? [] : [`the parameter ${name} is not supported: ${remedy}`]
+  })
+}
+
+/** A % that no two hexadecimal digits follow stands for itself. */
+function decodePart(part: string | undefined, what: string, refuse: (fault: string) => void): string | undefined {
+  if (part === undefined || part === '') return undefined
+  try {
+    return decodeURIComponent(part.replace(/%(?![0-9a-f]{2})/gi, '%25'))
+  } catch {
+    refuse(`the ${what} is not valid UTF-8 in percent-encoding; ${ESCAPES}`)
+    return undefined
+  }
+}
+
+function schemaOf(schema: string | undefined, refuse: (fault: string) => void): string | null {
+  if (schema !== undefined && !SCHEMA_PATTERN.test(schema))
+    refuse('the schema must have at most 43 letters, digits, _ and -, and must not start with a digit')
+  return schema ?? null
+}
+
+/** Returns the names of ignored parameters that somebody may expect an effect from. */
+export function unknownParameters({ ignored }: PostgresUrl): string[] {
+  return ignored.filter((name) => !WITHOUT_EFFECT.has(name))
+}
+
+/** Writes settings as `options` of a connection: `-c name=value`. */
+export function optionsOf(settings: Readonly<Record<string, string>>): string {
+  return Object.entries(settings)
+    .map(([name, value]) => `-c ${escapeOption(`${name}=${value}`)}`)
+    .join(' ')
+}
+
+/** Reads `options` of a connection: settings, and what else there is. A backslash escapes a character. */
+export function readOptions(options: string): { settings: Record<string, string>; others: string[] } {
+  const words = (options.match(/(?:\\[\s\S]|[^\s\\])+/g) ?? []).map((word) => word.replace(/\\([\s\S])/g, '$1'))
+  const settings: Record<string, string> = {}
+  const others: string[] = []
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] as string
+    const next = word === '-c' ? words[at + 1] : undefined
+    const assignment = next ?? /^(?:-c|--)(.+)$/s.exec(word)?.[1]
+    const [, name, value] = /^([\w.-]+?)\s*=\s*(.*)$/s.exec(assignment ?? '') ?? []
+    if (name === undefined || value === undefined) others.push(word)
+    else {
+      if (next !== undefined) at += 1
+      settings[name.toLowerCase().replaceAll('-', '_')] = value
+    }
+  }
+  return { settings, others }
+}
+
+const escapeOption = (word: string) => word.replace(/[\s\\]/g, '\\$&')
+
+function given<Name extends string, Value>(name: Name, value: Value | undefined): { [N in Name]?: Value } {
+  return (value === undefined ? {} : { [name]: value }) as { [N in Name]?: Value }
+}
+
+function faultOfForm(text: string): string {
+  const [, rest] = /^postgres(?:ql)?:\/\/(.*)$/is.exec(text.trim()) ?? []
+  if (rest === undefined) return FORM
+  return rest.includes('#') ? `contains a #; ${ESCAPES}` : FORM
+}
+
+function splitAccount(account: string | undefined): [string | undefined, string | undefined] {
+  if (account === undefined) return [undefined, undefined]
+  const colon = account.indexOf(':')
+  return colon === -1 ? [account, undefined] : [account.slice(0, colon), account.slice(colon + 1)]
+}
+
+function splitAuthority(authority: string, refuse: (fault: string) => void): [string | undefined, string | undefined] {
+  if (authority.includes(',')) {
+    refuse('names several hosts; name one, such as the address that always leads to the primary server')
+    return [undefined, undefined]
+  }
+  const match = HOST_PATTERN.exec(authority)
+  if (match === null) {
+    refuse(`the host and port cannot be read; ${ESCAPES}`)
+    return [undefined, undefined]
+  }
+  return [match[1]?.replace(/^\[(.*)\]$/, '$1'), match[2]]
+}
+
+function portOf(text: string, refuse: (fault: string) => void): number {
+  const port = Number(text)
+  if (!/^\d+$/.test(text) || port < 1 || port > 65_535) refuse('the port must be a number from 1 to 65535')
+  return port
+}
+
+function secondsOf(text: string | undefined, refuse: (fault: string) => void): number | undefined {
+  if (text === undefined) return undefined
+  if (!/^\d+$/.test(text)) refuse('connect_timeout must be a number of seconds')
+  // As for libpq, 0 is no limit of its own, and 1 is too short to be meant.
+  return text === '0' ? undefined : Math.max(2, Number(text)) * 1000
+}
+
+/** `ssl` is a parameter of `pg` and of JDBC. */
+function sslModeOf(mode: string | undefined, ssl: string | undefined): SslMode | null {
+  if (mode !== undefined) return SSL_MODES.find((one) => one === mode) ?? null
+  if (ssl === undefined) return null
+  return ssl === 'true' || ssl === '1' ? 'verify-full' : ssl === 'no-verify' ? 'require' : 'disable'
+}
+
+function faultsOfTls({ sslMode, tlsFiles, isTlsDirect, channelBinding, host }: PostgresUrl): string[] {
+  const faults: string[] = []
+  const isRequired = sslMode !== null && !['disable', 'allow', 'prefer'].includes(sslMode)
+  const { rootCertificate, certificate, key } = tlsFiles
+  if (sslMode === 'verify-ca' && rootCertificate === undefined)
+    faults.push('sslmode=verify-ca needs sslrootcert, the file of the CA; use sslmode=verify-full for a public CA')
+  if (rootCertificate === 'system' && sslMode !== 'verify-full')
+    faults.push('sslrootcert=system needs sslmode=verify-full')
+  if ((certificate === undefined) !== (key === undefined)) faults.push('sslcert and sslkey need each other')
+  if (isTlsDirect && !isRequired) faults.push('sslnegotiation=direct needs sslmode=require or stricter')
+  if (channelBinding === 'require' && !isRequired && !host.startsWith('/'))
+    faults.push('channel_binding=require needs sslmode=require or stricter')
+  return faults
+}

@@ -1,0 +1,17 @@
+import { estimateTokenCount } from 'tokenx'
+
+/** About the tokens of an image or a page of a document. */
+const TOKENS_A_FILE = 1500
+
+/** Estimates the number of tokens of a value's text, for budgets, and for providers that report no usage. */
+export function estimateTokens(value: unknown): number {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  if (typeof value === 'string' || !text.includes('"type":"file"')) return estimateTokenCount(text)
+  let files = 0
+  const withoutFiles = JSON.stringify(value, (_, part) => {
+    if (part?.type !== 'file') return part
+    files += 1
+    return null
+  })
+  return estimateTokenCount(withoutFiles) + files * TOKENS_A_FILE
+}

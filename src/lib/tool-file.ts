@@ -1,0 +1,36 @@
+/** A file that a tool returned. Models that take files are shown it; everybody else gets `fileInWords`. */
+export interface ToolFile {
+  mediaType: string
+  bytes: number
+  /** Base64. */
+  data: string
+}
+
+/** The largest total of files in one result. */
+export const LARGEST_FILES_BYTES = 1_048_576
+
+/** Describes a file by its type and size. */
+export function fileInWords({ mediaType, bytes }: Pick<ToolFile, 'mediaType' | 'bytes'>): string {
+  return `A file of type ${mediaType}, ${bytes} bytes${bytes < 1024 ? '' : ` (${sizeInWords(bytes)})`}.`
+}
+
+function sizeInWords(bytes: number): string {
+  return bytes < 1_048_576 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1_048_576).toFixed(1)} MB`
+}
+
+/** Whether the bytes begin as files of this type do. Providers refuse a prompt with a file of another type. */
+const BEGINNINGS: Record<string, (beginning: string) => boolean> = {
+  'image/png': (beginning) => beginning.startsWith('\x89PNG\r\n\x1a\n'),
+  'image/jpeg': (beginning) => beginning.startsWith('\xff\xd8\xff'),
+  'image/gif': (beginning) => /^GIF8[79]a/.test(beginning),
+  'image/webp': (beginning) => /^RIFF.{4}WEBP/s.test(beginning),
+  'application/pdf': (beginning) => beginning.startsWith('%PDF-'),
+}
+
+/** Returns the file if a model may be shown it: its type is one that models read, and its bytes are of that type. */
+export function toolFile(mediaType: string, content: Uint8Array): ToolFile | null {
+  const beginning = Buffer.from(content.subarray(0, 16)).toString('latin1')
+  const isWhatItSays = BEGINNINGS[mediaType]?.(beginning) === true
+  if (!isWhatItSays || content.byteLength > LARGEST_FILES_BYTES) return null
+  return { mediaType, bytes: content.byteLength, data: Buffer.from(content).toString('base64') }
+}

@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto'
+import type { LanguageModelMiddleware } from 'ai'
+import { readTextCall, TEXT_CALL, type TextCall } from '../lib/text-call.ts'
+import type { StreamPart } from './language-model.ts'
+
+const { opening: OPENING, closing: CLOSING } = TEXT_CALL
+
+/**
+ * Turns `<tool_call>{"name": …, "arguments": …}</tool_call>` in a model's text into calls of its tools. Small local models
+ * write this if their server does not recognize their calls. A call that names no offered tool, or is not JSON, stays text.
+ */
+export const textCalls: LanguageModelMiddleware = {
+  specificationVersion: 'v4',
+  async wrapStream({ doStream, params }) {
+    const { stream, ...rest } = await doStream()
+    const names = new Set(params.toolChoice?.type === 'none' ? [] : (params.tools ?? []).map(({ name }) => name))
+    return { stream: names.size === 0 ? stream : stream.pipeThrough(createCallReader(names)), ...rest }
+  },
+}
+
+function createCallReader(names: ReadonlySet<string>): TransformStream<StreamPart, StreamPart> {
+  const blocks = new Map<string, TextBlock>()
+  let hasCalls = false
+  return new TransformStream({
+    transform(part, controller) {
+      if (part.type === 'text-delta') {
+        const block = blocks.get(part.id) ?? createTextBlock(names)
+        blocks.set(part.id, block)
+        const text = block.push(part.delta)
+        if (text !== '') controller.enqueue({ ...part, delta: text })
+        return
+      }
+      if (part.type === 'text-end') {
+        const { text, calls } = blocks.get(part.id)?.end() ?? { text: '', calls: [] }
+        blocks.delete(part.id)
+        if (text !== '') controller.enqueue({ type: 'text-delta', id: part.id, delta: text })
+        controller.enqueue(part)
+        for (const call of calls.flatMap(partsOf)) controller.enqueue(call)
+        hasCalls ||= calls.length > 0
+        return
+      }
+      const isEndOfCalls = part.type === 'finish' && hasCalls && part.finishReason.unified === 'stop'
+      controller.enqueue(
+        isEndOfCalls ? { ...part, finishReason: { ...part.finishReason, unified: 'tool-calls' } } : part,
+      )
+    },
+  })
+}
+
+/** One block of text while it streams. */
+interface TextBlock {
+  /** Takes more text, and returns what of it cannot belong to a call. */
+  push(delta: string): string
+  end(): { text: string; calls: TextCall[] }
+}
+
+function createTextBlock(names: ReadonlySet<string>): TextBlock {
+  const calls: TextCall[] = []
+  let held = ''
+  let isInside = false
+
+  /** Ends the call in `held`, up to `end`, and returns its text if it is none. */
+  function endCall(end: number): string {
+    const body = held.slice(OPENING.length, end)
+    const whole = held.slice(0, end + CLOSING.length)
+    held = held.slice(end + CLOSING.length)
+    isInside = false
+    const call = readTextCall(body)
+    if (call === null || !names.has(call.name)) return whole
+    calls.push(call)
+    return ''
+  }
+
+  return {
+    push(delta) {
+      held += delta
+      let text = ''
+      for (;;) {
+        const at = held.indexOf(isInside ? CLOSING : OPENING)
+        if (isInside && at < 0) return text
+        if (isInside) {
+          text += endCall(at)
+          continue
+        }
+        const end = at < 0 ? held.length - beginningOf(OPENING, held) : at
+        text += held.slice(0, end)
+        held = held.slice(end)
+        if (at < 0) return text
+        isInside = true
+      }
+    },
+    end() {
+      const text = isInside ? endCall(held.length) : held
+      return { text, calls }
+    },
+  }
+}
+
+/** How many characters at the end of the text may be the beginning of the tag. */
+function beginningOf(tag: string, text: string): number {
+  for (let length = Math.min(tag.length - 1, text.length); length > 0; length--)
+    if (text.endsWith(tag.slice(0, length))) return length
+  return 0
+}
+
+function partsOf({ name, input }: TextCall): StreamPart[] {
+  const id = `call_${randomUUID()}`
+  return [
+    { type: 'tool-input-start', id, toolName: name },
+    { type: 'tool-input-delta', id, delta: input },
+    { type: 'tool-input-end', id },
+    { type: 'tool-call', toolCallId: id, toolName: name, input },
+  ]
+}

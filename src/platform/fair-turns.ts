@@ -1,0 +1,141 @@
+/** Shares connections of the database among requesters. */
+export interface FairTurns {
+  /**
+   * Waits for a connection's turn. Returns a function to call once when the turn is over.
+   * `requesterId`: undefined for the server's own work.
+   */
+  take(requesterId: string | undefined): Promise<() => void>
+  /** Runs a task in a turn, and returns what it returns. @throws the error of the task */
+  run<T>(requesterId: string | undefined, task: () => Promise<T>): Promise<T>
+  /** How many wait. */
+  waitingCount(): number
+  /** Whether all places are taken, so that the next turn has to wait. */
+  isFull(): boolean
+}
+
+export interface FairTurnsOptions {
+  /** The number of turns at a time: of connections. */
+  places: number
+  /**
+   * Waits for the next turn of the event loop once tasks have taken this long in one. The statements of PGlite run in
+   * this process and never wait for I/O: a queue of them would hold up every other event until it is empty.
+   */
+  yieldAfterMs?: number
+  /** Monotonic time in ms; `performance.now` by default. */
+  now?: () => number
+}
+
+/**
+ * Everybody waits for claims, deliveries and upkeep: as much time goes to the server's own work as to so many
+ * requesters, if it needs that.
+ */
+const SHARE_OF_OWN_WORK = 4
+
+interface Line {
+  share: number
+  /** The time that the requester has used, in ms per share, counted from the `served` of its first turn. */
+  usedMs: number
+  waiting: (() => void)[]
+}
+
+/**
+ * Serves the requester first that has used the least time of the database lately: the statement of a member waits for
+ * running ones, and not for those that others' runs and queries have queued. Nobody starves, because each turn counts
+ * towards its requester, and one that comes back does not catch up on its absence.
+ */
+export function createFairTurns({
+  places,
+  yieldAfterMs = Number.POSITIVE_INFINITY,
+  now = () => performance.now(),
+}: FairTurnsOptions): FairTurns {
+  /** Of requesters with time in use or waiting; emptied when nobody waits. */
+  const lines = new Map<string | undefined, Line>()
+  /** The used time of the requester that was served last. */
+  let servedMs = 0
+  let waiting = 0
+  let free = places
+  /** When the first turn in this turn of the event loop began; null if none has. */
+  let loopTurnAt: number | null = null
+  let isYielding = false
+
+  function next(): Line | undefined {
+    let least: Line | undefined
+    for (const line of lines.values()) {
+      if (line.waiting.length > 0 && (least === undefined || line.usedMs < least.usedMs)) least = line
+    }
+    return least
+  }
+
+  function mustYield(): boolean {
+    if (isYielding) return true
+    if (loopTurnAt === null || now() - loopTurnAt <= yieldAfterMs) return false
+    isYielding = true
+    setImmediate(() => {
+      isYielding = false
+      serve()
+    })
+    return true
+  }
+
+  function noteLoopTurn(): void {
+    if (loopTurnAt !== null || yieldAfterMs === Number.POSITIVE_INFINITY) return
+    loopTurnAt = now()
+    setImmediate(() => {
+      loopTurnAt = null
+    })
+  }
+
+  function serve(): void {
+    while (waiting > 0 && free > 0 && !mustYield()) {
+      const line = next()
+      if (line === undefined) return
+      waiting -= 1
+      free -= 1
+      servedMs = line.usedMs
+      noteLoopTurn()
+      line.waiting.shift()?.()
+    }
+  }
+
+  function endOf(line: Line): () => void {
+    const startedAt = now()
+    let isOver = false
+    return () => {
+      if (isOver) return
+      isOver = true
+      free += 1
+      line.usedMs += (now() - startedAt) / line.share
+      if (waiting > 0) serve()
+      else if (free === places) {
+        lines.clear()
+        servedMs = 0
+      }
+    }
+  }
+
+  function take(requesterId: string | undefined): Promise<() => void> {
+    const share = requesterId === undefined ? SHARE_OF_OWN_WORK : 1
+    const line = lines.get(requesterId) ?? { share, usedMs: servedMs, waiting: [] }
+    lines.set(requesterId, line)
+    line.usedMs = Math.max(line.usedMs, servedMs)
+    return new Promise((resolve) => {
+      waiting += 1
+      line.waiting.push(() => resolve(endOf(line)))
+      serve()
+    })
+  }
+
+  return {
+    take,
+    async run(requesterId, task) {
+      const end = await take(requesterId)
+      try {
+        return await task()
+      } finally {
+        end()
+      }
+    },
+    waitingCount: () => waiting,
+    isFull: () => free === 0,
+  }
+}

@@ -1,0 +1,357 @@
+import { randomUUID } from 'node:crypto'
+import type pg from 'pg'
+import { messageOf } from '../lib/errors.ts'
+import { type PostgresUrl, PostgresUrlError, readPostgresUrl } from '../lib/postgres-url.ts'
+import { pendingMigrations } from './migrate.ts'
+import { createClient, jobSchemaOf, type PostgresAccess, quoteName, tlsAttempts } from './postgres-connection.ts'
+import { connectionFault, isEncryptionRefusal, isStartupRefusal, isWithoutTls } from './postgres-faults.ts'
+import { StartFaults } from './start-faults.ts'
+
+// Asks a database once, at the start, for what the code relies on and cannot set by itself.
+
+const MAIN = 'DATABASE_URL'
+const DIRECT = 'PARLEY_DIRECT_DATABASE_URL'
+const OLDEST_VERSION = 14
+const CONNECT_TIMEOUT_MS = 5000
+/** A setting of nobody's, by which a session shows whether it took those of its start. */
+const MARKER = 'parley.start'
+/** The order in which two connections are asked for their sessions, which no pooler that takes turns keeps up with. */
+const ASKED = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0] as const
+/** Versions before the second migration ignored the parameter `schema`. */
+const FIRST_MIGRATION = '20261122000000_init'
+const SCHEMAS_SINCE = '20261126160000_bytewise_ids'
+
+/** The database as this process reaches it. */
+export interface InspectedPostgres {
+  /** For statements. */
+  main: PostgresAccess & { schema: string }
+  /** For what needs a session: presence and migrations. Null if there is only a transaction pooler. */
+  direct: (PostgresAccess & { schema: string }) | null
+  /** Names of the migrations that are missing. */
+  pending: string[]
+  /** For the log, a line each. */
+  warnings: string[]
+}
+
+interface Facts {
+  pid: number
+  version: number
+  versionName: string
+  encoding: string
+  isStandby: boolean
+  isReadOnly: boolean
+  schema: string | null
+  searchPath: string
+  database: string
+  databaseId: string
+  startedAt: string
+  role: string
+  marker: string | null
+}
+
+const FACTS = `SELECT pg_backend_pid() AS pid, current_setting('server_version_num')::int AS version,
+  current_setting('server_version') AS "versionName", current_setting('server_encoding') AS encoding,
+  pg_is_in_recovery() AS "isStandby", current_setting('transaction_read_only')::bool AS "isReadOnly",
+  current_schema() AS schema, current_setting('search_path') AS "searchPath", current_database() AS database,
+  (SELECT oid::text FROM pg_database WHERE datname = current_database()) AS "databaseId",
+  pg_postmaster_start_time()::text AS "startedAt", current_user AS role, current_setting('${MARKER}', true) AS marker`
+
+interface Rights {
+  hasSchema: boolean
+  mayUse: boolean
+  mayCreate: boolean
+  hasJobSchema: boolean
+  mayUseJobs: boolean
+  mayCreateSchemas: boolean
+  /** Whether there are tables that the role may not read or write, and that belong to another role. */
+  hasClosedTables: boolean
+  hasForeignTables: boolean
+}
+
+const RIGHTS = `
+  WITH own AS (SELECT oid FROM pg_namespace WHERE nspname = $1), jobs AS (SELECT oid FROM pg_namespace WHERE nspname = $2),
+  tables AS (
+    SELECT c.oid, c.relowner FROM pg_class c
+    WHERE c.relkind IN ('r', 'p') AND (c.relnamespace = (SELECT oid FROM own) OR c.relnamespace = (SELECT oid FROM jobs))
+      AND EXISTS (SELECT FROM pg_class m WHERE m.relname = '_prisma_migrations' AND m.relnamespace = (SELECT oid FROM own))
+      AND (c.relname ~ '^[A-Z]' OR c.relnamespace = (SELECT oid FROM jobs))
+  )
+  SELECT EXISTS (SELECT FROM own) AS "hasSchema", EXISTS (SELECT FROM jobs) AS "hasJobSchema",
+    coalesce((SELECT has_schema_privilege(oid, 'USAGE') FROM own), false) AS "mayUse",
+    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM own), false) AS "mayCreate",
+    coalesce((SELECT has_schema_privilege(oid, 'USAGE') FROM jobs), false) AS "mayUseJobs",
+    has_database_privilege(current_database(), 'CREATE') AS "mayCreateSchemas",
+    EXISTS (SELECT FROM tables WHERE NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+      AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))) AS "hasClosedTables",
+    EXISTS (SELECT FROM tables WHERE NOT pg_has_role(relowner, 'MEMBER')) AS "hasForeignTables"`
+
+/** One URL and what its server says of itself. */
+interface Reached {
+  variable: string
+  access: PostgresAccess
+  facts: Facts
+}
+
+/** Tries both URLs. Writes nothing. @throws StartFaults with all that is wrong */
+export async function inspectPostgres(urls: { url: string; directUrl: string | null }): Promise<InspectedPostgres> {
+  const reaching = [reach(MAIN, urls.url), ...(urls.directUrl === null ? [] : [reach(DIRECT, urls.directUrl)])]
+  const reached = await Promise.allSettled(reaching)
+  const [main, direct = null] = reached.map((one) => (one.status === 'fulfilled' ? one.value : null))
+  const faults = reached.flatMap((one) => (one.status === 'rejected' ? (one.reason as StartFaults).faults : []))
+  if (main) faults.push(...faultsOfServer(main))
+  if (main && direct) faults.push(...faultsOfPair(main, direct))
+  if (faults.length > 0 || !main) throw new StartFaults(faults)
+
+  const schema = schemaOf(main)
+  const sessions = direct ?? (main.access.keepsSession ? main : null)
+  const inspected = {
+    main: { ...main.access, schema },
+    direct: sessions && { ...sessions.access, schema },
+  }
+  const pending = await checkRights(main, direct ?? main, schema)
+  return { ...inspected, pending, warnings: warningsOf(main, direct) }
+}
+
+async function reach(variable: string, text: string): Promise<Reached> {
+  const refuse = (faults: string[]) => new StartFaults(faults.map((fault) => `${variable}: ${fault}`))
+  let url: PostgresUrl
+  let attempts: ReturnType<typeof tlsAttempts>
+  try {
+    url = readPostgresUrl(text)
+    attempts = tlsAttempts(url)
+  } catch (error) {
+    throw refuse(error instanceof PostgresUrlError ? error.faults : [messageOf(error)])
+  }
+  try {
+    return { variable, ...(await firstThatWorks(url, attempts)) }
+  } catch (error) {
+    throw refuse([connectionFault(url, error)])
+  }
+}
+
+async function firstThatWorks(url: PostgresUrl, attempts: ReturnType<typeof tlsAttempts>) {
+  const settings = url.isPooler ? ('transaction' as const) : ('session' as const)
+  let failure: unknown
+  for (const tls of attempts) {
+    try {
+      return await examine({ url, tls, settings, keepsSession: !url.isPooler, schema: null })
+    } catch (error) {
+      // That the server has no TLS explains nothing if it was only the second try.
+      if (failure === undefined || !isWithoutTls(error)) failure = error
+      if (!isEncryptionRefusal(error)) break
+    }
+  }
+  throw failure
+}
+
+/** Connects, and finds out whether a pooler is between this process and PostgreSQL, and of what kind. */
+async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess; facts: Facts }> {
+  const marker = randomUUID()
+  const inTransactions: PostgresAccess = { ...access, settings: 'transaction' }
+  try {
+    return await withClient(access, { [MARKER]: marker }, async (client) => {
+      const facts = await factsOf(client)
+      if (access.settings === 'transaction') {
+        await client.query('BEGIN')
+        await client.query('COMMIT')
+        return { access, facts }
+      }
+      // PostgreSQL announces the session by its process; poolers announce something of their own.
+      const isDirect = (client as unknown as { processID: number }).processID === facts.pid
+      if (isDirect) return { access, facts }
+      const keepsSession = await isSessionKept(access)
+      const settings = keepsSession && facts.marker === marker ? 'session' : 'transaction'
+      return { access: { ...access, keepsSession, settings }, facts: facts.marker === marker ? facts : await again() }
+    })
+  } catch (error) {
+    if (access.settings === 'transaction' || !isStartupRefusal(error)) throw error
+    const { facts } = await examine(inTransactions)
+    return { access: { ...inTransactions, keepsSession: await isSessionKept(inTransactions) }, facts }
+  }
+
+  /** The server's settings once those of the URL are in force. */
+  async function again(): Promise<Facts> {
+    return withClient(inTransactions, {}, factsOf)
+  }
+}
+
+async function factsOf(client: pg.Client): Promise<Facts> {
+  const [facts] = (await client.query<Facts>(FACTS)).rows
+  return facts as Facts
+}
+
+/**
+ * Whether each connection has a session to itself. Two connections that ask in turn get the same session from a
+ * transaction pooler that has one to spare, or different ones in the course of time from one that is busy.
+ */
+async function isSessionKept(access: PostgresAccess): Promise<boolean> {
+  return withClient(access, {}, (one) =>
+    withClient(access, {}, async (other) => {
+      const pids: [Set<number>, Set<number>] = [new Set(), new Set()]
+      for (const asked of ASKED) {
+        const client = asked === 0 ? one : other
+        const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+        pids[asked].add(rows[0]?.pid ?? 0)
+      }
+      return pids.every(({ size }) => size === 1) && new Set([...pids[0], ...pids[1]]).size === 2
+    }),
+  )
+}
+
+async function withClient<T>(
+  access: PostgresAccess,
+  settings: Record<string, string>,
+  use: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const connectionTimeoutMillis = access.url.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
+  const client = createClient(access, { settings, connectionTimeoutMillis, query_timeout: 4 * CONNECT_TIMEOUT_MS })
+  // An error of the connection is also thrown by the running query.
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return await use(client)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Returns what is wrong with a server for everybody. */
+export function faultsOfServer({
+  variable,
+  facts,
+  access,
+}: Pick<Reached, 'variable' | 'facts'> & { access: Pick<PostgresAccess, 'url'> }): string[] {
+  const faults: string[] = []
+  const { version, versionName, encoding, isStandby, isReadOnly, searchPath, database } = facts
+  const name = JSON.stringify(database)
+  if (version < OLDEST_VERSION * 10_000)
+    faults.push(`PostgreSQL ${versionName} is too old: use version ${OLDEST_VERSION} or newer`)
+  if (encoding !== 'UTF8')
+    faults.push(
+      `the encoding of the database ${name} is ${encoding}: create one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+    )
+  if (isStandby) faults.push(`the server of the database ${name} is a read-only standby: name the primary server`)
+  else if (isReadOnly)
+    faults.push(
+      `the database ${name} is read-only (default_transaction_read_only is on): set it to off, or free the storage if the host has set it`,
+    )
+  const schema = access.url.schema ?? facts.schema
+  if (schema === null)
+    faults.push(
+      `the search path ${searchPath} names no schema that exists: create one with CREATE SCHEMA, or name one with ?schema=`,
+    )
+  else if (jobSchemaOf(schema).length > 50 || /['"%$.\\]/.test(schema))
+    faults.push(`the schema ${JSON.stringify(schema)} cannot be used: name one with ?schema= of letters, digits and _`)
+  return faults.map((fault) => `${variable}: ${fault}`)
+}
+
+function faultsOfPair(main: Reached, direct: Reached): string[] {
+  const faults: string[] = []
+  const isSame = main.facts.databaseId === direct.facts.databaseId && main.facts.startedAt === direct.facts.startedAt
+  if (!isSame) faults.push(`leads to another database than ${MAIN}: name the same server and database`)
+  if (!direct.access.keepsSession)
+    faults.push('is a transaction pooler too: name the server itself, or a pooler in session mode')
+  const { schema } = direct.access.url
+  if (schema !== null && schema !== (main.access.url.schema ?? main.facts.schema))
+    faults.push(`names another schema than ${MAIN}: write the schema in ${MAIN} only`)
+  return faults.map((fault) => `${DIRECT}: ${fault}`)
+}
+
+/** Only called without faults, so that there is one. */
+const schemaOf = ({ access, facts }: Reached): string => access.url.schema ?? facts.schema ?? 'public'
+
+/**
+ * Checks what the roles may do: `main` runs statements and the job queue, `migrating` applies migrations. Returns the
+ * names of the migrations that are missing. @throws StartFaults
+ */
+async function checkRights(main: Reached, migrating: Reached, schema: string): Promise<string[]> {
+  const rightsOf = (reached: Reached) =>
+    withClient(reached.access, {}, async (client) => {
+      const { rows } = await client.query<Rights>(RIGHTS, [schema, jobSchemaOf(schema)])
+      return rows[0] as Rights
+    })
+  const isSame = main === migrating
+  const rights = await rightsOf(main)
+  const faults = [...faultsOfUse(main, rights, schema), ...faultsOfJobs(main, rights, schema)].map(
+    (fault) => `${main.variable}: ${fault}`,
+  )
+  if (faults.length > 0) throw new StartFaults(faults)
+  const pending = await withClient(migrating.access, {}, (client) =>
+    pendingMigrations({ query: (sql) => client.query(sql) }, { schema }),
+  )
+  if (pending.length === 0) return pending
+  const more = faultsOfMigrating(migrating, isSame ? rights : await rightsOf(migrating), schema).map(
+    (fault) => `${migrating.variable}: ${fault}`,
+  )
+  if (pending.includes(FIRST_MIGRATION)) more.push(...(await faultsOfIgnoredSchema(main)))
+  if (more.length > 0) throw new StartFaults(more)
+  return pending
+}
+
+function faultsOfUse({ facts: { role } }: Reached, rights: Rights, schema: string): string[] {
+  const user = quoteName(role)
+  if (rights.hasSchema && !rights.mayUse)
+    return [
+      `the user ${user} may not use the schema ${quoteName(schema)}: GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${user}`,
+    ]
+  if (rights.hasClosedTables)
+    return [
+      `the user ${user} may not read or write all tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${quoteName(schema)}, ${jobSchemaOf(schema)} TO ${user}`,
+    ]
+  return []
+}
+
+function faultsOfJobs({ facts: { role, database } }: Reached, rights: Rights, schema: string): string[] {
+  const user = quoteName(role)
+  const jobs = quoteName(jobSchemaOf(schema))
+  if (rights.hasJobSchema && !rights.mayUseJobs)
+    return [`the user ${user} may not use the schema ${jobs}: GRANT USAGE ON SCHEMA ${jobs} TO ${user}`]
+  if (!rights.hasJobSchema && !rights.mayCreateSchemas)
+    return [
+      `the user ${user} may not create the schema ${jobs} for jobs: GRANT CREATE ON DATABASE ${quoteName(database)} TO ${user}, or CREATE SCHEMA ${jobs} AUTHORIZATION ${user}`,
+    ]
+  return []
+}
+
+function faultsOfMigrating({ facts: { role } }: Reached, rights: Rights, schema: string): string[] {
+  const user = quoteName(role)
+  const name = quoteName(schema)
+  if (!rights.hasSchema && !rights.mayCreateSchemas)
+    return [`the user ${user} may not create the schema ${name}: CREATE SCHEMA ${name} AUTHORIZATION ${user}`]
+  if (rights.hasSchema && !rights.mayCreate)
+    return [
+      `the user ${user} may not create tables in the schema ${name}: GRANT CREATE, USAGE ON SCHEMA ${name} TO ${user}`,
+    ]
+  if (rights.hasForeignTables)
+    return [
+      `the user ${user} does not own the tables, which an upgrade changes: start once as their owner, or GRANT that role TO ${user}`,
+    ]
+  return []
+}
+
+/** Before 0.3 the parameter was ignored: then the rows are in the first schema of the search path. */
+async function faultsOfIgnoredSchema({ variable, access, facts }: Reached): Promise<string[]> {
+  const { schema } = access.url
+  const before = facts.schema
+  if (schema === null || before === null || schema === before) return []
+  const pending = await withClient(access, {}, (client) =>
+    pendingMigrations({ query: (sql) => client.query(sql) }, { schema: before }),
+  )
+  if (!pending.includes(SCHEMAS_SINCE) || pending.includes(FIRST_MIGRATION)) return []
+  return [
+    `${variable}: schema=${schema} has no tables, and ${quoteName(before)} has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it`,
+  ]
+}
+
+function warningsOf(main: Reached, direct: Reached | null): string[] {
+  const warnings: string[] = []
+  if (!main.access.keepsSession && direct === null)
+    warnings.push(
+      `${MAIN} is a transaction pooler, and ${DIRECT} is not set: if a process dies, its runs continue after 10 s instead of 5 s, and migrations need a pooler without time limits. PostgreSQL also plans each statement again.`,
+    )
+  if (direct !== null && direct.facts.role !== main.facts.role)
+    warnings.push(
+      `${DIRECT} has another user than ${MAIN}: if a process dies, its runs may continue after 10 s instead of 5 s`,
+    )
+  return warnings
+}

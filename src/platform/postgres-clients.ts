@@ -1,0 +1,127 @@
+import pg from 'pg'
+
+// Clients of `pg` that do more than it does by itself.
+
+/** The methods that `pg` calls on a query, beyond its types. */
+interface QueryInternals {
+  text: string
+  requiresPreparation(): boolean
+  prepare(connection: ConnectionInternals): void
+  handleDataRow(message: unknown): void
+  handleRowDescription(message: unknown): void
+  handleCommandComplete(message: unknown, connection: ConnectionInternals): void
+}
+
+interface ConnectionInternals {
+  stream: { cork(): void; uncork(): void }
+  parse(statement: { text: string; name?: string }): void
+  bind(portal: object): void
+  execute(portal: object): void
+  query(text: string): void
+}
+
+const WithStartup = pg.Client as unknown as new (
+  config?: string | pg.ClientConfig,
+) => pg.Client & { getStartupConf(): Record<string, string> }
+
+const Query = pg.Query as unknown as new (config: unknown, values?: unknown, callback?: unknown) => QueryInternals
+
+/** These refuse to run in a transaction; pg-boss names everything in them with its schema. */
+const OUTSIDE_TRANSACTIONS = /\b(CONCURRENTLY|VACUUM)\b/
+
+/**
+ * Makes a client for connections whose transactions may each run in another session, behind a transaction pooler. Each
+ * transaction sets the settings for itself, in the same message as its first statement, which costs no round trip.
+ */
+export function createLocalClient(settings: Readonly<Record<string, string>>): typeof pg.Client {
+  const calls = Object.entries(settings).map(([name, value]) => `set_config(${literal(name)}, ${literal(value)}, true)`)
+  const settingsSql = `SELECT ${calls.join(', ')}`
+
+  class LocalQuery extends Query {
+    #client: pg.Client
+    /** Whether the results that come belong to the settings. */
+    #isSetting = false
+
+    constructor(client: pg.Client, config: unknown, values: unknown, callback: unknown) {
+      super(config, values, callback)
+      this.#client = client
+    }
+
+    /** As of `pg`: sends the query. Returns an error instead of throwing. */
+    submit(connection: ConnectionInternals): Error | null {
+      this.#isSetting = this.#client.getTransactionStatus() === 'I' && !OUTSIDE_TRANSACTIONS.test(this.text)
+      if (!this.requiresPreparation()) {
+        // One message with several statements is one transaction, which a BEGIN within it continues.
+        connection.query(this.#isSetting ? `${settingsSql}; ${this.text}` : this.text)
+        return null
+      }
+      connection.stream.cork()
+      try {
+        if (this.#isSetting) {
+          // All up to the Sync that ends the query is one transaction.
+          connection.parse({ text: settingsSql })
+          connection.bind({})
+          connection.execute({})
+        }
+        this.prepare(connection)
+      } finally {
+        connection.stream.uncork()
+      }
+      return null
+    }
+
+    override handleRowDescription(message: unknown): void {
+      if (!this.#isSetting) super.handleRowDescription(message)
+    }
+
+    override handleDataRow(message: unknown): void {
+      if (!this.#isSetting) super.handleDataRow(message)
+    }
+
+    override handleCommandComplete(message: unknown, connection: ConnectionInternals): void {
+      if (this.#isSetting) this.#isSetting = false
+      else super.handleCommandComplete(message, connection)
+    }
+  }
+
+  class LocalClient extends WithStartup {
+    /** Poolers refuse `options`, which are empty here unless a proxy reads them. */
+    override getStartupConf(): Record<string, string> {
+      const { options = '', ...others } = super.getStartupConf()
+      return options.trim() === '' ? others : { ...others, options }
+    }
+
+    // biome-ignore lint/suspicious/noExplicitAny: one function with several signatures
+    override query(config: any, values?: any, callback?: any): any {
+      if (typeof config?.submit === 'function') return super.query(config, values, callback)
+      if (typeof values === 'function') return this.query(config, undefined, values)
+      if (callback !== undefined) return super.query(new LocalQuery(this, config, values, callback) as never)
+      return new Promise((resolve, reject) => {
+        const settle = (error: Error | null, result: unknown) => (error ? reject(error) : resolve(result))
+        super.query(new LocalQuery(this, config, values, settle) as never)
+      })
+    }
+  }
+  return LocalClient as unknown as typeof pg.Client
+}
+
+const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
+
+/** Makes a client that refuses servers that do not bind the authentication to the TLS channel (`channel_binding=require`). */
+export function channelBound(Client: typeof pg.Client): typeof pg.Client {
+  return class extends Client {
+    constructor(config?: string | pg.ClientConfig) {
+      super(config)
+      const { connection } = this as unknown as { connection: NodeJS.EventEmitter }
+      let isBound = false
+      const refuse = () => connection.emit('error', new Error('the server does not support channel binding'))
+      connection.prependListener('authenticationSASL', ({ mechanisms }: { mechanisms: string[] }) => {
+        isBound = mechanisms.includes('SCRAM-SHA-256-PLUS')
+        if (!isBound) refuse()
+      })
+      connection.prependListener('authenticationOk', () => {
+        if (!isBound) refuse()
+      })
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import { messageOf } from '../lib/errors.ts'
+import type { PostgresUrl } from '../lib/postgres-url.ts'
+
+// Faults of a database with their remedies, in one line each.
+
+const ESCAPES = 'percent-encode @ : / ? # and % in it'
+
+interface Reported {
+  code?: string
+  message?: string
+}
+
+/** Says why no connection could be opened. The line contains no password. */
+export function connectionFault(url: PostgresUrl, error: unknown): string {
+  const { code = '' } = error as Reported
+  const message = messageOf(error)
+  const address = addressOf(url)
+  const user = JSON.stringify(url.user ?? '')
+  if (code === 'ECONNREFUSED') return `nothing listens at ${address}: start PostgreSQL there, or correct host and port`
+  if (code === 'ENOENT') return `there is no socket ${address}: start PostgreSQL, or correct the folder and port`
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `the host of ${address} is not found: correct its name`
+  if (/timeout/i.test(message) || code === 'ETIMEDOUT')
+    return `${address} does not answer in time: correct host and port, or let the connection through the firewall`
+  if (code === '28P01') return `PostgreSQL refuses the password of the user ${user}: correct it, and ${ESCAPES}`
+  if (/client password must be a (non-empty )?string/.test(message))
+    return `PostgreSQL asks for the password of the user ${user}: write it in the URL, as postgresql://user:password@…`
+  if (code === '28000')
+    return `PostgreSQL does not let the user ${user} in (${message}): correct the user, or pg_hba.conf`
+  if (code === '3D000')
+    return `there is no database ${JSON.stringify(url.database ?? url.user ?? '')} at ${address}: correct the name, or run CREATE DATABASE`
+  if (code === '53300') return `PostgreSQL has no free connection (${message}): raise max_connections, or use a pooler`
+  if (code === '57P03') return `PostgreSQL at ${address} is starting or stopping (${message}): start Parley again later`
+  if (isWithoutTls(error))
+    return `${address} offers no TLS, which sslmode=${url.sslMode} wants: configure it there, or write sslmode=prefer`
+  if (/channel binding/.test(message))
+    return `${address} does not bind the password to the TLS channel: remove channel_binding=require`
+  if (isCertificateError(error))
+    return `the certificate of ${address} is not trusted (${code || message}): write its CA as sslrootcert=/path/to/ca.pem, or sslmode=require to trust any`
+  if (code === '08P01' && /no such database|not allowed|unsupported/.test(message))
+    return `the pooler at ${address} refuses the connection (${message})`
+  return `${address} cannot be used: ${message}`
+}
+
+export function isCertificateError(error: unknown): boolean {
+  const { code = '' } = error as Reported
+  return /CERT|SIGNATURE|ERR_TLS|ERR_SSL|ERR_OSSL|HOSTNAME_MISMATCH/.test(code)
+}
+
+/** Whether a server or pooler refuses a parameter with which the connection starts. */
+export function isStartupRefusal(error: unknown): boolean {
+  const message = messageOf(error)
+  return /unsupported startup parameter|command-line options/i.test(message)
+}
+
+/** Whether the server offers no TLS. */
+export const isWithoutTls = (error: unknown) => /does not support SSL/.test(messageOf(error))
+
+/** Whether the server wants, or does not have, the encryption that was tried. */
+export function isEncryptionRefusal(error: unknown): boolean {
+  const { code } = error as Reported
+  return code === '28000' || isCertificateError(error) || /SSL connection/.test(messageOf(error))
+}
+
+function addressOf({ host, port }: PostgresUrl): string {
+  if (host.startsWith('/')) return `${host}/.s.PGSQL.${port}`
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
+}

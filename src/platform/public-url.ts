@@ -1,0 +1,45 @@
+import type { Config } from '../config.ts'
+import { isLoopback } from '../lib/loopback.ts'
+
+/** Where people and services reach this server. Every absolute link to it is built here. */
+export interface PublicUrl {
+  /** The path prefix of PARLEY_PUBLIC_URL, without a slash at its end; '' if there is none. */
+  readonly basePath: string
+  /** The scheme and host of PARLEY_PUBLIC_URL; null without the setting. */
+  readonly origin: string | null
+  /**
+   * Returns the link to a path. Without PARLEY_PUBLIC_URL it begins with `asked`, the origin to which the current
+   * request was sent, or else with the address on which this server listens.
+   */
+  to(path: string, asked?: string | null): string
+  /**
+   * Returns the link to a path for somebody who has sent no request, in a mail or a notice; null if it is unknown where
+   * they reach the server: without the setting, unless the server listens on a loopback address only.
+   */
+  forReader(path: string): string | null
+  /** Sets the address on which this server listens. */
+  listensAt(origin: string): void
+}
+
+export function createPublicUrl({
+  publicUrl,
+  host,
+  port,
+  role,
+}: Pick<Config, 'publicUrl' | 'host' | 'port' | 'role'>): PublicUrl {
+  const named = publicUrl === null ? null : new URL(publicUrl)
+  let own = `http://${host}:${port}`
+  return {
+    basePath: named === null ? '' : named.pathname.replace(/\/$/, ''),
+    origin: named?.origin ?? null,
+    to: (path, asked) => `${publicUrl ?? asked ?? own}${path}`,
+    forReader(path) {
+      if (publicUrl !== null) return publicUrl + path
+      // A worker does not serve what its links lead to.
+      return role !== 'worker' && isLoopback(host) ? own + path : null
+    },
+    listensAt(origin) {
+      own = origin
+    },
+  }
+}

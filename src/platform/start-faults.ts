@@ -1,0 +1,16 @@
+import { messageOf } from '../lib/errors.ts'
+
+/** Settings that the start has tried and that cannot be used. Each fault names its variable and says what to write. */
+export class StartFaults extends Error {
+  readonly faults: string[]
+  constructor(faults: string[]) {
+    super(faults.length === 1 ? faults[0] : faults.map((fault) => `\n  ${fault}`).join(''))
+    this.name = 'StartFaults'
+    this.faults = faults
+  }
+}
+
+/** Returns the lines that say why a start failed. */
+export function faultsOf(error: unknown): string[] {
+  return error instanceof StartFaults ? error.faults : [messageOf(error)]
+}

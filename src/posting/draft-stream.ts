@@ -1,0 +1,131 @@
+import { runTopic, spaceTopic } from '../broker/topics.ts'
+import { messageOf } from '../lib/errors.ts'
+import { cut } from '../lib/json.ts'
+import { LONGEST_MESSAGE } from '../lib/validate.ts'
+import type { Platform } from '../platform/platform.ts'
+
+/** Streams the text part of a message to its space while it is written, in deltas joined over `PARLEY_DELTA_MS`. */
+export interface DraftStream {
+  /**
+   * Adds text from the model. Returns whether it replaced some of the text: after `restart`, it differs from what was
+   * pushed before.
+   */
+  push(text: string): boolean
+  /** The model writes the text once more from its beginning. Repeated text is not streamed again. */
+  restart(): void
+  /** Streams the rest of the complete text. Resolves when all of it is in the log, or was dropped. */
+  complete(whole: string): Promise<void>
+  /** The text so far. */
+  text(): string
+}
+
+interface DraftPlace {
+  spaceId: string
+  partIndex: number
+  runId: string
+  /** Called when text was sent. */
+  onDelta?: () => void
+}
+
+/**
+ * Streams to the space's topic, until the run's topic is sealed. `ready` resolves with the id of
+ * the message once it exists; text pushed before that waits.
+ */
+export function createDraftStream(
+  { log, logger, config, deltas }: Platform,
+  place: DraftPlace,
+  ready: Promise<string>,
+): DraftStream {
+  const { spaceId, partIndex, runId, onDelta = () => {} } = place
+  const topic = spaceTopic(spaceId)
+  let text = ''
+  /** The text pushed since `restart`, as long as it only repeats the text. */
+  let repeated: string | null = null
+  let sent = 0
+  let messageId: string | null = null
+  let appended: Promise<unknown> = Promise.resolve()
+
+  /** Appends need not wait for each other: the log keeps the order of the calls. */
+  function send(): void {
+    if (messageId === null || sent === text.length) return
+    const delta = { messageId, partIndex, offset: sent, delta: text.slice(sent) }
+    const whole = text
+    sent = whole.length
+    follow(log.appendDelta(topic, delta, () => whole, { unlessSealed: runTopic(runId) }))
+  }
+
+  function follow(append: Promise<unknown>): void {
+    const settled = append.then(onDelta, (error) =>
+      logger.warn({ runId, messageId, error: messageOf(error) }, 'could not append a text delta; dropping it'),
+    )
+    appended = Promise.all([appended, settled])
+  }
+
+  /** Replaces the text from where it differs. */
+  function rewrite(whole: string): void {
+    const offset = commonLength(text, whole)
+    text = whole
+    if (messageId === null) return
+    if (offset >= sent) {
+      send()
+      return
+    }
+    sent = whole.length
+    const replacement = { messageId, partIndex, offset, text: whole.slice(offset) }
+    follow(log.replaceText(topic, replacement, whole, { unlessSealed: runTopic(runId) }))
+  }
+
+  const joiner = deltas.joiner({ intervalMs: config.deltaMs, place: topic }, send)
+  const begun = ready.then((id) => {
+    messageId = id
+    send()
+  })
+  begun.catch(() => {})
+
+  function append(more: string): void {
+    const taken = cut(more, LONGEST_MESSAGE - text.length)
+    if (taken === '') return
+    text += taken
+    joiner.push('text', taken)
+  }
+
+  function push(more: string): boolean {
+    if (repeated === null) {
+      append(more)
+      return false
+    }
+    const again = cut(repeated + more, LONGEST_MESSAGE)
+    repeated = text.startsWith(again) ? again : null
+    if (repeated !== null) return false
+    if (again.startsWith(text)) {
+      append(again.slice(text.length))
+      return false
+    }
+    rewrite(again)
+    return true
+  }
+
+  return {
+    push,
+    restart() {
+      repeated = ''
+    },
+    async complete(whole) {
+      repeated = null
+      if (whole.startsWith(text)) append(whole.slice(text.length))
+      else rewrite(whole)
+      await begun
+      joiner.flush()
+      await appended
+    },
+    text: () => text,
+  }
+}
+
+/** The length of the beginning that two texts share. It does not end within a surrogate pair. */
+function commonLength(one: string, other: string): number {
+  const shorter = Math.min(one.length, other.length)
+  let length = 0
+  while (length < shorter && one[length] === other[length]) length += 1
+  return cut(one, length).length
+}

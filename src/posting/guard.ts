@@ -1,0 +1,45 @@
+import type { Carrier, Discretion } from '../confidentiality/discretion.ts'
+import { marksOf } from '../confidentiality/marks.ts'
+import { type Cleared, mayBeWritten } from '../confidentiality/world.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import { ToolFailure } from '../tools/tool.ts'
+
+/** Confidentiality guard: allows a run to post in a space only while all members may read what the run knows. */
+export interface Guard {
+  /** Condition on a row of "Space", for a statement that begins something in it. */
+  onSpace(spaceId: string): Prisma.Sql
+  /** The same for any other row. */
+  inSpace(spaceId: string): Prisma.Sql
+  /** Checks the current members. @throws ToolFailure with CONFIDENTIAL */
+  clear(spaceId: string): Promise<void>
+  /** The same, only if the run knows anything confidential. */
+  clearIfMarked(spaceId: string): Promise<void>
+}
+
+const CONFIDENTIAL = 'CONFIDENTIAL'
+
+export function isConfidential(error: unknown): boolean {
+  return error instanceof ToolFailure && error.code === CONFIDENTIAL
+}
+
+/** `carrier` returns the run with its current marks. */
+export function createGuard(carrier: () => Carrier, discretion: Pick<Discretion, 'toSpeak'>): Guard {
+  const known = new Map<string, Cleared>()
+
+  const onSpace = (spaceId: string) => mayBeWritten(spaceId, marksOf(carrier()), known.get(spaceId) ?? null)
+
+  async function clear(spaceId: string): Promise<void> {
+    const clearance = await discretion.toSpeak(carrier(), spaceId)
+    if (clearance.type === 'refused') throw new ToolFailure(clearance.refusal.code, clearance.refusal.message)
+    if (clearance.type === 'cleared') known.set(spaceId, clearance.cleared)
+  }
+
+  return {
+    onSpace,
+    inSpace: (spaceId) => Prisma.sql`EXISTS (SELECT 1 FROM "Space" WHERE id = ${spaceId} AND ${onSpace(spaceId)})`,
+    clear,
+    async clearIfMarked(spaceId) {
+      if (carrier().label.length > 0) await clear(spaceId)
+    },
+  }
+}

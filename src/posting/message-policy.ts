@@ -1,0 +1,227 @@
+import { BadInputError } from '../lib/errors.ts'
+import type { Json, JsonObject } from '../lib/json.ts'
+import { isUnfinished, type Message, type MessagePart } from '../rules/message.ts'
+import type { ShownCall } from '../stores/call-store.ts'
+import { type Placement, placementOf, placementSoFar } from '../tools/placement.ts'
+import type { RunExecution } from '../tools/run-context.ts'
+import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
+import { ToolFailure } from '../tools/tool.ts'
+import { callPart, isMessageEnded, type RunMessages, type Step } from './run-messages.ts'
+
+/** A message of a run that may still grow. */
+export interface OpenMessage {
+  spaceId: string
+  postKey: string
+  /** The finished parts. */
+  parts: MessagePart[]
+  /** Null until its first part begins. */
+  message: Promise<Message> | null
+}
+
+/** The target of a text or a call. */
+export interface Place {
+  spaceId: string
+  /** The agent member to wake. */
+  mention: string | null
+}
+
+/** Decides in which message each part of a run goes, and when a message ends. */
+export interface MessagePolicy {
+  /** True: messages grow by parts until something ends them. False: each part is a message. */
+  composite: boolean
+  /** The target of a text, from the input fields that precede it; null: known only when the input is complete. */
+  placeOfText(before: JsonObject): Place | null
+  /** The target of a call, from its state; null: it is not shown. @throws ToolFailure */
+  placeOfCall(state: JsonObject): Place | null
+  /**
+   * Where approval of a call is requested: where the call is shown, else in the active space, else
+   * in the trigger's space; null: nowhere.
+   */
+  placeOfQuestion(state: JsonObject): Place | null
+  /** The target of a call whose input is streaming; null: not known yet. */
+  placeOfBegunCall(written: JsonObject): Place | null
+  /**
+   * @returns the last message of the space, if the policy needs it
+   * @throws ToolFailure if the agent may not post there
+   */
+  check(place: Place): Promise<number | null>
+  /** The message for the call's part: the open one, or a new one. */
+  at(callId: string, spaceId: string): OpenMessage
+  /** Ends a message: the next part begins another one. */
+  close(open: OpenMessage): void
+  /** The messages that are open when the run pauses or ends. */
+  open(): OpenMessage[]
+  /** The messages that an earlier attempt began and this one continues, by the call that they show or stream. */
+  shownBefore(): [callId: string, open: OpenMessage][]
+}
+
+/** The policy of ACTIVE_SPACE: each send_message and each visible call is a message of the active space. */
+export function eachPartAMessage(run: Pick<RunExecution, 'context'>, begun: Message[]): MessagePolicy {
+  const here = () => activePlace(run)
+  const resumed = begun.filter(({ status, composite }) => status === 'STREAMING' && !composite)
+  return {
+    composite: false,
+    placeOfText: here,
+    placeOfBegunCall: here,
+    placeOfCall() {
+      const place = here()
+      if (place === null) throw noActiveSpace()
+      return place
+    },
+    placeOfQuestion: () => here() ?? placeOfTrigger(run),
+    check: async () => null,
+    at: (callId, spaceId) => ({ spaceId, postKey: callId, parts: [], message: null }),
+    close() {},
+    open: () => [],
+    shownBefore: () =>
+      resumed.flatMap((message): [string, OpenMessage][] => {
+        const { spaceId, parts } = message
+        const [part] = parts
+        if (part?.type !== 'tool' || message.runPostKey !== part.toolCallId) return []
+        return [[part.toolCallId, { spaceId, postKey: part.toolCallId, parts, message: Promise.resolve(message) }]]
+      }),
+  }
+}
+
+/** The target that the model named for a call, under SPACE_TOOLS. */
+const placeOfCall = (state: JsonObject): Place | null => placeIn(placementOf(state))
+
+function activePlace({ context }: Pick<RunExecution, 'context'>): Place | null {
+  const { activeSpace } = context
+  return activeSpace === null ? null : { spaceId: activeSpace.id, mention: null }
+}
+
+function placeOfTrigger({ context }: Pick<RunExecution, 'context'>): Place | null {
+  const { triggerSpaceId: spaceId } = context.run
+  return spaceId === null ? null : { spaceId, mention: null }
+}
+
+const NO_AGENT_MEMBER = 'Only an agent that is a member of that space can be mentioned, by its id: see YOUR SPACES.'
+
+const PAUSED = 'That agent is paused: nothing wakes it now. Mention another one, or none.'
+
+/** The error for a mention of an entity that is not, or no longer, an agent member. */
+export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
+
+/**
+ * The policy of SPACE_TOOLS: one message per space, with what the run posts and shows there as
+ * parts, in order. A mention, a wait, a pause or the run's end finishes it; the next part begins
+ * another one.
+ */
+export function composites(
+  run: Pick<RunExecution, 'context'>,
+  begun: Message[],
+  posting: Pick<RunMessages, 'mayWrite'>,
+): MessagePolicy {
+  const counts = new Map<string, number>()
+  const open = new Map<string, OpenMessage>()
+  const shown: [callId: string, open: OpenMessage][] = []
+  for (const message of begun.filter(({ composite }) => composite)) {
+    const { spaceId } = message
+    const postKey = nextKey(spaceId)
+    if (message.status !== 'STREAMING') continue
+    const parts = message.parts.filter((part) => !isUnfinished(part))
+    const goesOn = { spaceId, postKey, parts, message: Promise.resolve(message) }
+    open.set(spaceId, goesOn)
+    const last = message.parts.at(-1)
+    if (last?.type === 'tool' && isUnfinished(last)) shown.push([last.toolCallId, goesOn])
+  }
+
+  function nextKey(spaceId: string): string {
+    const n = counts.get(spaceId) ?? 0
+    counts.set(spaceId, n + 1)
+    return `${spaceId}:${n}`
+  }
+
+  return {
+    composite: true,
+    placeOfText: ({ spaceId, mention }) =>
+      isId(spaceId) ? { spaceId, mention: isId(mention) ? mention : null } : null,
+    placeOfCall,
+    placeOfQuestion: (state) => placeOfCall(state) ?? activePlace(run) ?? placeOfTrigger(run),
+    placeOfBegunCall: (written) => placeIn(placementSoFar(written)),
+    async check({ spaceId, mention }) {
+      if (mention === run.context.run.agentId) throw new ToolFailure('SELF_MENTION', 'An agent cannot mention itself.')
+      const may = await posting.mayWrite(spaceId, mention)
+      if (may.type === 'not-a-member') throw notAMember()
+      if (may.type === 'mentions-no-agent') throw noAgentMember()
+      if (may.type === 'mentions-paused') throw new ToolFailure('AGENT_PAUSED', PAUSED)
+      return may.lastSeq
+    },
+    at(_, spaceId) {
+      const known = open.get(spaceId) ?? { spaceId, postKey: nextKey(spaceId), parts: [], message: null }
+      open.set(spaceId, known)
+      return known
+    },
+    close: ({ spaceId }) => void open.delete(spaceId),
+    open: () => [...open.values()].filter(({ message }) => message !== null),
+    shownBefore: () => shown,
+  }
+}
+
+const isId = (value: Json | undefined): value is string => typeof value === 'string' && value !== ''
+
+function placeIn(placement: Placement | null): Place | null {
+  if (placement === null || placement.spaceId === null) return null
+  return { spaceId: placement.spaceId, mention: placement.mention }
+}
+
+/** Begins and extends a run's open messages, by the message policy. */
+export interface MessageGrowth {
+  /**
+   * Begins a message, with a call that it shows or without parts; returns the existing one if it
+   * was already begun.
+   * @throws ToolFailure
+   */
+  begin(open: OpenMessage, call?: ShownCall): Promise<Message>
+  /** Shows a call whose input is streaming as the next part; begins the message if necessary. @throws ToolFailure */
+  beginPart(open: OpenMessage, call: ShownCall): Promise<Message>
+  /** Applies a step to the message; closes it if the step ends it, or somebody else has. @throws ToolFailure */
+  grow(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void>
+}
+
+export function createMessageGrowth(posting: RunMessages, policy: MessagePolicy): MessageGrowth {
+  /** The key makes repeated calls return the same message. */
+  async function post({ spaceId, postKey }: OpenMessage, call?: ShownCall): Promise<Message> {
+    const { composite } = policy
+    const message = await posting.begin({ spaceId, postKey, composite, ...(call ? { shown: call } : {}) })
+    if (message === null) throw notAMember()
+    return message
+  }
+
+  function begin(open: OpenMessage, call?: ShownCall): Promise<Message> {
+    if (open.message !== null) return open.message
+    const message = post(open, call)
+    open.message = message
+    message.catch(() => {
+      open.message = null
+    })
+    return message
+  }
+
+  async function write(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void> {
+    try {
+      await posting.grow(message, parts, step)
+    } catch (error) {
+      if (isMessageEnded(error)) policy.close(open)
+      // The message is routed here, and the mentioned agent may have left since the mention was checked.
+      throw error instanceof BadInputError ? noAgentMember() : error
+    }
+  }
+
+  return {
+    begin,
+    async beginPart(open, call) {
+      if (open.message === null) return begin(open, call)
+      const message = await open.message
+      const part = callPart(call.toolCallId, { isUnfinished: true })
+      await write(open, message, [...open.parts, part], { adds: { type: 'call', shown: call } })
+      return message
+    },
+    async grow(open, message, parts, step) {
+      await write(open, message, parts, step)
+      open.parts = parts
+      if (step.ends !== undefined) policy.close(open)
+    },
+  }
+}

@@ -1,0 +1,450 @@
+import { runTopic, spaceChannel, spaceTopic } from '../broker/topics.ts'
+import type { Discretion } from '../confidentiality/discretion.ts'
+import { type Marks, setsOf } from '../confidentiality/marks.ts'
+import type { Expected, Post, Written } from '../flows/post.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import { newId } from '../lib/ids.ts'
+import type { JsonObject } from '../lib/json.ts'
+import type { Changes } from '../platform/changes.ts'
+import { isUniqueViolation } from '../platform/database-errors.ts'
+import type { Database, Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { indexOfCall, type Message, type MessageOrigin, type MessagePart, messageOfRow } from '../rules/message.ts'
+import { createCallPublisher } from '../runs/call-publisher.ts'
+import { HELD, type HowHeld, holdOf, writeHeld } from '../runs/hold.ts'
+import type { Announcer } from '../spaces/announcer.ts'
+import { createMessagePublisher, type MessagePublisher, type PublishedMessage } from '../spaces/message-publisher.ts'
+import { waitNoticesSql } from '../stores/call-notices.ts'
+import * as calls from '../stores/call-store.ts'
+import { isMemberSql } from '../stores/membership-store.ts'
+import { changeMessageSql, insertMessageSql, type MessageRow } from '../stores/message-store.ts'
+import { insertRunSpaceSql } from '../stores/run-store.ts'
+import { countMessageSql, isVersionSql, RAISE_VERSION_SQL } from '../stores/space-store.ts'
+import type { RunExecution } from '../tools/run-context.ts'
+import { ToolFailure } from '../tools/tool.ts'
+import type { Guard } from './guard.ts'
+
+/**
+ * A new message: without parts, or with a call as its first part; for a composite one, the input of
+ * that call is still streaming.
+ */
+export interface Beginning {
+  spaceId: string
+  /** Idempotency key within the run. */
+  postKey: string
+  composite: boolean
+  /** It is the run's closing text. */
+  fromPlainText?: boolean
+  shown?: calls.ShownCall
+}
+
+type Begun = Pick<Message, 'id' | 'spaceId'>
+
+/** The messages of one run, from their first character on, written under its hold. All methods throw RunLostError. */
+export interface RunMessages {
+  /**
+   * Begins a message: assigns its `seq`, and status STREAMING, or REQUIRES_ACTION if its call
+   * waits. Null: the agent is not a member.
+   */
+  begin(beginning: Beginning): Promise<Message | null>
+  /**
+   * Saves the draft, which is otherwise only in the event log, in case this process dies. False:
+   * the message has ended, or the guard refuses.
+   */
+  save(message: Begun, parts: MessagePart[]): Promise<boolean>
+  /** Applies a step to a message. @throws MESSAGE_ENDED; BadInputError if the mentioned agent has left */
+  grow(message: Message, parts: MessagePart[], step: Step): Promise<void>
+  /** Updates the streamed input of the call that a message shows as its last part. */
+  inputGrown(message: Begun, partIndex: number, call: { toolCallId: string; input: JsonObject }): Promise<void>
+  /** Stores the result of a shown call, in a message that continues; null: only publishes that the call changed. */
+  callChanged(message: Begun, partIndex: number, result: ToolResult | null): Promise<void>
+  /**
+   * Ends a message as INTERRUPTED, with what was written of it. Settles its call, even if somebody
+   * else has ended the message.
+   */
+  interrupt(message: Begun, parts: MessagePart[], result: ToolResult | null): Promise<void>
+  /** The same if members may not learn of the call: its content is removed from the message. */
+  withdraw(message: Begun, parts: MessagePart[], result: ToolResult): Promise<void>
+  /** All messages that the run has begun, oldest first. */
+  begun(): Promise<Message[]>
+  /** Whether the agent may post in a space, and mention another one there; with the last message of the space. */
+  mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
+  /** Checks that the members of the space may read what the run knows. @throws ToolFailure with CONFIDENTIAL */
+  checkHeard(spaceId: string): Promise<void>
+}
+
+const MESSAGE_ENDED = 'MESSAGE_ENDED'
+
+/** Somebody else has ended the message to which a call adds. The run itself continues. */
+function messageEnded(): ToolFailure {
+  return new ToolFailure(
+    MESSAGE_ENDED,
+    'Your message was ended before it was whole: people see what had come of it. Say it again, as far as it still matters.',
+  )
+}
+
+export function isMessageEnded(error: unknown): boolean {
+  return error instanceof ToolFailure && error.code === MESSAGE_ENDED
+}
+
+export interface RunMessagesParts extends Pick<Post, 'post'> {
+  announcer: Announcer
+  discretion: Pick<Discretion, 'toSpeak'>
+}
+
+/** Why the run posts in a space: null if its trigger came from that space. */
+export type OriginIn = (spaceId: string) => MessageOrigin | null
+
+interface Author {
+  run: Pick<RunExecution, 'context' | 'apply'>
+  originIn: OriginIn
+  guard: Guard
+}
+
+export function createRunMessages(
+  platform: Platform,
+  { announcer, post }: RunMessagesParts,
+  author: Author,
+): RunMessages {
+  const { db, signals } = platform
+  const { run, guard } = author
+  const { id: runId, agentId } = run.context.run
+  const hold = holdOf(db, run.context)
+  const messagePublisher = createMessagePublisher(platform)
+  const callPublisher = createCallPublisher(platform)
+  const published = ({ id, spaceId }: Begun) => ({ id, spaceId, unlessSealed: runTopic(runId) })
+  const messageMarks = createMessageMarks(() => run.context.run, guard)
+
+  async function publishWait(
+    spaceId: string,
+    shown: Pick<calls.ShownCall, 'toolCallId' | 'waitMs' | 'approval'> | undefined,
+  ): Promise<void> {
+    if (!shown?.waitMs) return
+    const { toolCallId: id, approval } = shown
+    const call = { id, agentId, spaceId, approverIds: approval?.approverIds ?? [] }
+    await callPublisher.waits(call, approval === undefined ? 'answerers' : 'deciders')
+  }
+
+  /** Applies to the run what it learns from a call that it shows. Returns the changes of its row. */
+  function applyShown(spaceId: string, shown: calls.ShownCall | undefined): Pick<HowHeld, 'sets'> {
+    if (!shown?.waitMs) return {}
+    // A waiting call is answered in its space.
+    run.apply({ learned: { places: [spaceId] } })
+    return { sets: setsOf(run.context.run) }
+  }
+
+  /**
+   * Writes in one statement the space's counter if the agent is a member, the space as one in which
+   * the run posted, the message and its call.
+   */
+  async function insert({
+    spaceId,
+    postKey,
+    composite,
+    fromPlainText = false,
+    shown,
+  }: Beginning): Promise<Message | null> {
+    // Read when it is needed: a think cycle's root and depth change with the events that it takes.
+    const { rootId, depth, places, label, askers } = run.context.run
+    const isMember = isMemberSql({ spaceId, entityId: agentId })
+    const changes: Changes = {
+      counter: countMessageSql(spaceId, Prisma.sql`${HELD} AND ${guard.onSpace(spaceId)} AND ${isMember}`),
+      message: insertMessageSql({
+        id: newId('msg'),
+        spaceId,
+        senderId: agentId,
+        runId,
+        runPostKey: postKey,
+        composite,
+        fromPlainText,
+        mentionedAgentId: null,
+        status: shown?.waitMs ? 'REQUIRES_ACTION' : 'STREAMING',
+        parts: shown === undefined ? [] : [callPart(shown.toolCallId, { isUnfinished: composite })],
+        rootId,
+        depth: depth + 1,
+        origin: author.originIn(spaceId),
+        provenance: { places, label, askers },
+      }),
+      written: insertRunSpaceSql(runId, 'counter'),
+      ...showing(shown),
+    }
+    const row = await hold.write<MessageRow>(changes, { returning: 'message', ...applyShown(spaceId, shown) })
+    return row === null ? null : messageOfRow(row)
+  }
+
+  /**
+   * Writes the message and everything that belongs to the step in one statement. A message that the step finishes is
+   * posted, with its effects.
+   */
+  async function writeStep(message: Message, parts: MessagePart[], step: Step) {
+    const { id, spaceId } = message
+    const { adds, result, asks, ends } = step
+    const { marks, isHeard } = messageMarks.by(message, { isEnd: isEnd(step) })
+    const shown = adds?.type === 'call' ? adds.shown : undefined
+    const showsCalls = parts.some(isCall)
+    const waits = shown?.waitMs ? Prisma.sql`true` : showsCalls ? calls.showsWaitingCallSql(id) : Prisma.sql`false`
+    const end = ends && endOf(ends.mention, asks, waits)
+    const answered = applyShown(spaceId, shown)
+
+    async function write(how: { expected?: Expected; tx?: Tx } = {}): Promise<Written | null> {
+      const { expected, tx } = how
+      const isExpected =
+        expected && Prisma.sql` AND ${isVersionSql(spaceId, expected.version)} AND ${expected.isAsCached}`
+      const condition = Prisma.sql`${HELD}${isExpected ?? Prisma.empty} AND ${isHeard}`
+      const changes: Changes = {
+        message: changeMessageSql(id, { parts, marks, ...(end && { end }) }, condition),
+        ...showing(shown),
+        ...(result === undefined ? {} : { result: calls.settleCallSql(result.toolCallId, result, 'message') }),
+        ...(asks === undefined ? {} : { asks: calls.awaitReplySql(asks), room: RAISE_VERSION_SQL }),
+        ...expected?.effects,
+      }
+      // Lock the run first, so that answers that arrive in the meantime are seen: they may be for calls in this message.
+      if (tx !== undefined && showsCalls) await writeHeld(tx, run.context)
+      const row = await hold.write<MessageRow & { came?: unknown }>(changes, {
+        returning: expected === undefined ? 'message' : 'routed',
+        isProgress: result !== undefined,
+        ...answered,
+        ...(tx && { tx }),
+      })
+      return row === null ? null : { message: messageOfRow(row), came: row.came }
+    }
+
+    if (ends === undefined) {
+      const written = await write()
+      if (written === null) throw messageEnded()
+      return { message: written.message, routed: null }
+    }
+    const finished = { ...message, ...marks, parts, mentionedAgentId: ends.mention }
+    return post(finished, { write, refused: messageEnded, needsLock: asks !== undefined || showsCalls })
+  }
+
+  async function interrupt(message: Begun, parts: MessagePart[], settled: Changes): Promise<void> {
+    const end = { status: 'INTERRUPTED' as const }
+    const changes = { message: changeMessageSql(message.id, { parts, marks: run.context.run, end }, HELD), ...settled }
+    const row = await hold.write(changes, { returning: 'message', isProgress: 'result' in settled })
+    if (row !== null) await messagePublisher.ended(published(message), parts.length === 0 ? null : parts.length - 1)
+  }
+
+  return {
+    async begin(beginning) {
+      const { shown, postKey } = beginning
+      const message = await insert(beginning).catch((error) => postedBefore(db, error, { runId, runPostKey: postKey }))
+      if (message === null) return null
+      const { spaceId } = message
+      await Promise.all([
+        announcer.announce(message),
+        signals.publish(spaceChannel(spaceId), { type: 'message' }, spaceTopic(spaceId)),
+      ])
+      if (shown?.waitMs) await messagePublisher.waiting(published(message), 0)
+      await publishWait(message.spaceId, shown)
+      return message
+    },
+    async save({ id, spaceId }, parts) {
+      const condition = Prisma.sql`${HELD} AND ${guard.inSpace(spaceId)}`
+      const row = await hold.write({ message: changeMessageSql(id, { parts, marks: run.context.run }, condition) })
+      if (row !== null) messageMarks.writtenOn(id)
+      return row !== null
+    },
+    async grow(message, parts, step) {
+      const { message: written, routed } = await writeStep(message, parts, step)
+      if (!isEnd(step)) messageMarks.writtenOn(message.id)
+      const isWhole = written.status === 'COMPLETE'
+      await publishStep(messagePublisher, { message: published(message), parts, step, isWhole })
+      await publishWait(message.spaceId, step.adds?.type === 'call' ? step.adds.shown : step.asks)
+      await routed?.afterCommit()
+    },
+    async inputGrown(message, partIndex, { toolCallId, input }) {
+      const row = await hold.write({ call: calls.writeInputSql(toolCallId, input) })
+      if (row !== null) await messagePublisher.partChanged(published(message), partIndex)
+    },
+    async callChanged(message, partIndex, result) {
+      if (result !== null)
+        await hold.write({ result: calls.settleCallSql(result.toolCallId, result) }, { isProgress: true })
+      if (partIndex >= 0) await messagePublisher.partChanged(published(message), partIndex)
+    },
+    interrupt: (message, parts, result) =>
+      interrupt(message, parts, result === null ? {} : { result: calls.settleCallSql(result.toolCallId, result) }),
+    withdraw: (message, parts, result) =>
+      interrupt(message, parts, { result: calls.withdrawCallSql(result.toolCallId, result) }),
+    async begun() {
+      const rows = await db.prisma.message.findMany({ where: { runId }, orderBy: { seq: 'asc' } })
+      return rows.map(messageOfRow)
+    },
+    mayWrite: (spaceId, mention) => mayWrite(db, agentId, { spaceId, mention }),
+    checkHeard: guard.clearIfMarked,
+  }
+}
+
+const isCall = ({ type }: MessagePart): boolean => type === 'tool'
+
+/** A call as a part. */
+export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: boolean }): MessagePart {
+  return { type: 'tool', toolCallId, ...(isUnfinished ? { unfinished: true } : {}) }
+}
+
+/** A change of a message, or its end. `parts` are always all of its finished parts, the new one last. */
+export interface Step {
+  /** The new part: a complete text, or a shown call. Absent if the parts were there before. */
+  adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall }
+  /** The call that is settled in the same write, so that a crash cannot separate the two. */
+  result?: ToolResult
+  /** The call that then waits for a reply; with `people`, also from people. */
+  asks?: calls.AskingCall & { people: boolean }
+  /**
+   * The message gets no more parts: REQUIRES_ACTION while a call that it shows waits, else
+   * COMPLETE. It is routed when complete, or at once if it mentions somebody or asks for a reply.
+   */
+  ends?: { mention: string | null }
+}
+
+export interface ToolResult extends calls.Settlement {
+  toolCallId: string
+}
+
+/** Whether the step adds no content. */
+export const isEnd = ({ adds, result }: Step): boolean => adds === undefined && result === undefined
+
+interface WrittenStep {
+  message: PublishedMessage
+  parts: MessagePart[]
+  step: Step
+  isWhole: boolean
+}
+
+/** After a step is written: publishes its changes to viewers of the message. */
+export async function publishStep(
+  messagePublisher: MessagePublisher,
+  { message, parts, step, isWhole }: WrittenStep,
+): Promise<void> {
+  const { adds, result, ends } = step
+  const last = parts.length - 1
+  if (adds?.type === 'call') await messagePublisher.partChanged(message, last)
+  else if (adds === undefined && result !== undefined)
+    await messagePublisher.partChanged(message, indexOfCall(parts, result.toolCallId))
+  if (isWhole) return messagePublisher.ended(message, adds?.type === 'text' ? last : null)
+  if (adds?.type === 'text') await messagePublisher.partWhole(message, last)
+  if (ends !== undefined) await messagePublisher.updated(message)
+}
+
+/** The marks of a run's messages, as the run extends them. */
+export interface MessageMarks {
+  /**
+   * The marks of a message after a step, with the condition that its members may read them. An end
+   * adds no content, so it changes no marks.
+   */
+  by(message: Message, step: { isEnd: boolean }): { marks: Marks; isHeard: Prisma.Sql }
+  /** The message has received more content. */
+  writtenOn(messageId: string): void
+}
+
+/** `run` returns the run's current marks. */
+export function createMessageMarks(run: () => Marks, guard: Guard): MessageMarks {
+  const known = new Map<string, Marks>()
+  const now = (): Marks => {
+    const { places, label } = run()
+    return { places, label }
+  }
+  return {
+    by({ id, spaceId, places, label }, { isEnd }) {
+      if (isEnd) return { marks: known.get(id) ?? { places, label }, isHeard: Prisma.sql`true` }
+      return { marks: now(), isHeard: guard.inSpace(spaceId) }
+    },
+    writtenOn: (messageId) => void known.set(messageId, now()),
+  }
+}
+
+export type MayWrite =
+  | { type: 'yes'; lastSeq: number }
+  | { type: 'not-a-member' }
+  | { type: 'mentions-no-agent' }
+  | { type: 'mentions-paused' }
+
+/** Whether an agent may post in a space, and mention another one there; with the last message of the space. */
+export async function mayWrite(
+  db: Database,
+  agentId: string,
+  { spaceId, mention }: { spaceId: string; mention: string | null },
+): Promise<MayWrite> {
+  const [place] = await db.prisma.$queryRaw<{ lastSeq: number; paused: boolean | null }[]>`
+      SELECT s."lastSeq", a.paused FROM "Space" s
+      JOIN "Membership" m ON m."spaceId" = s.id AND m."entityId" = ${agentId}
+      LEFT JOIN "Membership" o ON o."spaceId" = s.id AND o."entityId" = ${mention}
+      LEFT JOIN "Agent" a ON a.id = o."entityId"
+      WHERE s.id = ${spaceId}`
+  if (place === undefined) return { type: 'not-a-member' }
+  if (mention !== null && place.paused !== false)
+    return { type: place.paused === null ? 'mentions-no-agent' : 'mentions-paused' }
+  return { type: 'yes', lastSeq: place.lastSeq }
+}
+
+/** The end of a message with a mention or a question; `waits`: it shows a waiting call. */
+export function endOf(mentionedAgentId: string | null, asks: { people: boolean } | undefined, waits: Prisma.Sql) {
+  const status = asks?.people === true ? ('REQUIRES_ACTION' as const) : ('COMPLETE' as const)
+  return { status, mentionedAgentId, waits, asks: asks !== undefined }
+}
+
+/** The changes for a newly shown call: the call itself and, if it waits, its notification. */
+export function showing(shown: calls.ShownCall | undefined): Changes {
+  if (shown === undefined) return {}
+  return { shown: calls.showCallSql(shown), ...(shown.waitMs ? { notice: waitNoticesSql('shown') } : {}) }
+}
+
+/** Returns the message that the run posted earlier with the same key, if the error is a violation of that key. */
+export async function postedBefore(
+  { prisma }: Database,
+  error: unknown,
+  posted: { runId: string; runPostKey: string },
+): Promise<Message> {
+  const row = isUniqueViolation(error) ? await prisma.message.findFirst({ where: posted }) : null
+  if (row === null) throw error
+  return messageOfRow(row)
+}
+
+/** Maximum attempts at a write that conflicts with changes of the space. */
+const MOST_ATTEMPTS = 5
+
+/**
+ * Wraps a posting whose statements include the conditions of its guard. If they do not hold,
+ * reports why; retries if they hold again.
+ */
+export function withConfidentialityGuard(
+  posting: RunMessages,
+  guard: Guard,
+  isOpen: (messageId: string) => Promise<boolean>,
+): RunMessages {
+  return {
+    ...posting,
+    async begin(beginning) {
+      await guard.clearIfMarked(beginning.spaceId)
+      for (let attempts = 1; ; attempts++) {
+        const message = await posting.begin(beginning)
+        if (message !== null || attempts >= MOST_ATTEMPTS) return message
+        const may = await posting.mayWrite(beginning.spaceId, null)
+        if (may.type === 'not-a-member') return null
+        await guard.clear(beginning.spaceId)
+      }
+    },
+    async grow(message, parts, step) {
+      if (isEnd(step)) return posting.grow(message, parts, step)
+      await guard.clearIfMarked(message.spaceId)
+      for (let attempts = 1; ; attempts++) {
+        try {
+          return await posting.grow(message, parts, step)
+        } catch (error) {
+          if (!isMessageEnded(error) || attempts >= MOST_ATTEMPTS || !(await isOpen(message.id))) throw error
+          await guard.clear(message.spaceId)
+        }
+      }
+    },
+    async save(message, parts) {
+      await guard.clearIfMarked(message.spaceId)
+      const isSaved = await posting.save(message, parts)
+      if (!isSaved) await guard.clear(message.spaceId)
+      return isSaved
+    },
+    async inputGrown(message, partIndex, call) {
+      await guard.clearIfMarked(message.spaceId)
+      await posting.inputGrown(message, partIndex, call)
+    },
+  }
+}

@@ -1,0 +1,184 @@
+import type { JsonObject } from '../lib/json.ts'
+import { histogram } from '../lib/metrics.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Message } from '../rules/message.ts'
+import type { Claim } from '../runs/claiming.ts'
+import type { RunExecution } from '../tools/run-context.ts'
+import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
+import type { Speech, SpeechPresence, Tool, ToolScene, ToolUse } from '../tools/tool.ts'
+import { createGuard } from './guard.ts'
+import { composites, createMessageGrowth, eachPartAMessage, type MessagePolicy } from './message-policy.ts'
+import {
+  createRunMessages,
+  isMessageEnded,
+  type OriginIn,
+  type RunMessages,
+  type RunMessagesParts,
+  type ToolResult,
+  withConfidentialityGuard,
+} from './run-messages.ts'
+import { createStreamingCalls, type HowShown } from './streaming-call.ts'
+import { createStreamingTexts } from './streaming-text.ts'
+
+/** Posts a run's messages while this process executes it. */
+export interface SpaceWriter extends Speech {
+  /**
+   * A posting call's input begins to stream: streams its text, unless the fields before it are refused. If a text of
+   * the call is streaming, it is generated once more: the message continues, and changes from where the texts differ.
+   */
+  open(callId: string, presence: SpeechPresence): void
+  /** Whether people have seen an unfinished text of the call. */
+  isHeard(callId: string): Promise<boolean>
+  /** The input of a visible call begins to stream: shows it once its space is known. */
+  openPart(callId: string, tool: Tool): void
+  /** Adds raw JSON of the input of a posting or visible call. */
+  write(callId: string, delta: string): void
+  /**
+   * Shows a call as a part; if it waits, somebody must answer or approve it in time. False: it is
+   * not shown.
+   * @throws ToolFailure
+   */
+  show(use: ToolUse, how: HowShown): Promise<boolean>
+  /** The space in which people would be asked about a call; null: in none. */
+  spaceOfQuestion(state: JsonObject): string | null
+  /**
+   * Finishes what was shown or written for a call: its message is complete, or INTERRUPTED if the
+   * model broke off. True: the result is journaled with that. False: the call posted nothing.
+   */
+  close(result: ToolResult): Promise<boolean>
+  /** Posts the closing text of a run that has posted nothing, once. @throws ToolFailure */
+  postPlainText(spaceId: string, text: string): Promise<void>
+  /** Whether nothing is open: `finish` would have no effect. */
+  isQuiet(): boolean
+  /** The run pauses or ends by itself: finishes the messages that are open for more parts. */
+  finish(): Promise<void>
+}
+
+interface SpaceWriterParts {
+  run: RunExecution
+  posting: RunMessages
+  policy: MessagePolicy
+}
+
+/** Writes a run's messages: the texts and visible calls become parts of messages, which end by the policy. */
+export function createSpaceWriter(platform: Platform, { run, posting, policy }: SpaceWriterParts): SpaceWriter {
+  const growth = createMessageGrowth(posting, policy)
+  const { id: runId } = run.context.run
+  const heard = { onDelta: createFirstDelta(platform, run.context), isMarked: () => run.context.run.label.length > 0 }
+  const spoken = createStreamingTexts(platform, { runId, ...heard, posting, policy, growth })
+  const shown = createStreamingCalls(platform, { posting, policy, growth })
+
+  /** Finishes the messages that are open for more parts. */
+  async function finishOpen(): Promise<void> {
+    for (const open of policy.open()) {
+      const message = await growth.begin(open)
+      if (open.parts.length > 0)
+        await growth.grow(open, message, open.parts, { ends: { mention: null } }).catch(unlessEnded)
+      else {
+        await posting.interrupt(message, open.parts, null)
+        policy.close(open)
+      }
+    }
+  }
+
+  return {
+    open: spoken.open,
+    isHeard: spoken.isHeard,
+    openPart: shown.begin,
+    write(callId, delta) {
+      spoken.write(callId, delta)
+      shown.write(callId, delta)
+    },
+    async post(use, text) {
+      const { activeSpace } = run.context
+      if (activeSpace === null) throw noActiveSpace()
+      const journals = ({ id }: Message) => ({ type: 'result' as const, output: { success: true, messageId: id } })
+      return spoken.say(use, { spaceId: activeSpace.id, text, mention: null, finishes: true, journals })
+    },
+    async postPlainText(spaceId, text) {
+      const before = await posting.begun()
+      if (before.some(({ fromPlainText }) => !fromPlainText)) return
+      const message = await posting.begin({ spaceId, postKey: PLAIN_TEXT, composite: false, fromPlainText: true })
+      if (message === null) throw notAMember()
+      if (message.status !== 'STREAMING') return
+      await posting.grow(message, [{ type: 'text', text }], { adds: { type: 'text' }, ends: { mention: null } })
+    },
+    composite: policy.composite ? { say: spoken.say } : null,
+    show: shown.show,
+    spaceOfQuestion: shown.spaceOfQuestion,
+    close: async (result) => (await spoken.close(result)) || shown.settle(result),
+    isQuiet: () => spoken.isQuiet() && shown.isQuiet() && policy.open().length === 0,
+    async finish() {
+      await spoken.interruptAll()
+      // Messages must exist before the run ends, or their streamed text would be lost.
+      await shown.cancelDrafts()
+      await finishOpen()
+    },
+  }
+}
+
+/** The key within the run of the message with its closing text. */
+const PLAIN_TEXT = 'plain text'
+
+/** A message that somebody else has ended needs no end. */
+function unlessEnded(error: unknown): void {
+  if (!isMessageEnded(error)) throw error
+}
+
+interface WriterInput {
+  speech: RunMessagesParts
+  run: RunExecution
+  scene: { agent: Pick<ToolScene['agent'], 'toolset'>; originIn: OriginIn }
+  /** The run has posted nothing yet. */
+  fresh: boolean
+}
+
+/** Creates the writer for the agent's toolset: it posts in the entered space, or in those that the calls name. */
+export async function openWriter(platform: Platform, { speech, run, scene, fresh }: WriterInput): Promise<SpaceWriter> {
+  const guard = createGuard(() => run.context.run, speech.discretion)
+  const isOpen = async (id: string) =>
+    (await platform.db.prisma.message.count({ where: { id, status: 'STREAMING' } })) > 0
+  const posting = withConfidentialityGuard(
+    createRunMessages(platform, speech, { run, originIn: scene.originIn, guard }),
+    guard,
+    isOpen,
+  )
+  const begun = fresh ? [] : await posting.begun()
+  const isEach = scene.agent.toolset === 'ACTIVE_SPACE'
+  const policy = isEach ? eachPartAMessage(run, begun) : composites(run, begun, posting)
+  return createSpaceWriter(platform, { run, posting, policy })
+}
+
+/**
+ * Runs `stretch` and finishes the open messages at its end. If it aborts or throws, they stay open
+ * for the next attempt, or for the cleanup of the run.
+ */
+export async function finishAfter<T extends { type: string }>(
+  writer: SpaceWriter,
+  stretch: () => Promise<T>,
+): Promise<T> {
+  const end = await stretch()
+  if (end.type !== 'aborted') await writer.finish()
+  return end
+}
+
+const SECONDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 300]
+
+/**
+ * Returns a function to call with each delta of a run; the first call measures the time since the
+ * run was queued. Ignores runs that did not start here.
+ */
+export function createFirstDelta({ metrics, clock }: Platform, { run, kind }: Claim): () => void {
+  const seconds = histogram(
+    metrics,
+    'parley_first_delta_seconds',
+    'Time from queueing a run to publishing its first text delta in a space.',
+    { buckets: SECONDS },
+  )
+  let isAwaited = kind === 'started'
+  return () => {
+    if (!isAwaited) return
+    isAwaited = false
+    seconds.observe(Math.max(0, clock.now() - run.queuedAt.getTime()) / 1000)
+  }
+}

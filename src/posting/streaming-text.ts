@@ -1,0 +1,263 @@
+import type { JsonObject } from '../lib/json.ts'
+import { LONGEST_MESSAGE, messageCharacters } from '../lib/validate.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Message, MessagePart } from '../rules/message.ts'
+import { type SpeechPresence, ToolFailure, type ToolUse, type Utterance } from '../tools/tool.ts'
+import { createDraftStream, type DraftStream } from './draft-stream.ts'
+import { isConfidential } from './guard.ts'
+import type { MessageGrowth, MessagePolicy, OpenMessage, Place } from './message-policy.ts'
+import type { RunMessages, ToolResult } from './run-messages.ts'
+import { createTextFieldScanner } from './text-field.ts'
+
+/** The texts that a run's calls post: each is a text part, streamed while the model writes the input. */
+export interface StreamingTexts {
+  /** The input of a call begins to stream; for a call whose text is streaming, it begins once more. */
+  open(callId: string, presence: SpeechPresence): void
+  write(callId: string, delta: string): void
+  /** Completes the text of a call: streams the rest, and adds it as a part. @throws ToolFailure */
+  say(use: ToolUse, utterance: Utterance): Promise<Message>
+  /** Whether people have seen an unfinished text of the call. */
+  isHeard(callId: string): Promise<boolean>
+  /**
+   * Ends a call. If its text did not become a part, what was written stays and ends its message.
+   * True: the result is journaled, by this or with the text. False: the call posted nothing.
+   */
+  close(result: ToolResult): Promise<boolean>
+  isQuiet(): boolean
+  /** Ends the texts that are streaming. */
+  interruptAll(): Promise<void>
+}
+
+/** A text part while it is written. */
+interface Writing {
+  open: OpenMessage
+  /** Rejects with a ToolFailure if the agent may not post there. */
+  message: Promise<Message>
+  /** Replies come after this message of the space. */
+  afterSeq: Promise<number>
+  stream: DraftStream
+  /** The last save to the database. */
+  saved: Promise<unknown>
+  /** Why the rest is not posted: a member may not read it. */
+  refusal: unknown
+  /** The text is generated once more, perhaps for another space. */
+  isRepeated: boolean
+}
+
+interface StreamingTextsInput {
+  runId: string
+  onDelta: () => void
+  posting: RunMessages
+  policy: MessagePolicy
+  growth: MessageGrowth
+  /** Whether the run knows anything confidential. */
+  isMarked(): boolean
+}
+
+export function createStreamingTexts(
+  platform: Platform,
+  { runId, onDelta, posting, policy, growth, isMarked }: StreamingTextsInput,
+): StreamingTexts {
+  const isSaveDue = createSavePace(platform.clock, isMarked)
+  const opened = new Map<string, { scanner: UtteranceScanner; presence: SpeechPresence }>()
+  const writings = new Map<string, Writing>()
+  const journaled = new Set<string>()
+
+  /** A new message is checked by the statement that writes it; a continued one is checked here. */
+  async function beginIn(open: OpenMessage): Promise<Message> {
+    if (open.message !== null) await posting.checkHeard(open.spaceId)
+    return growth.begin(open)
+  }
+
+  /** Begins a text part: streams its text once `refuse` has not thrown and the agent may post there. */
+  function start(callId: string, place: Place, refuse: () => Promise<void> = async () => {}): Writing {
+    const open = policy.at(callId, place.spaceId)
+    const checked = refuse().then(() => policy.check(place))
+    const message = checked.then(() => beginIn(open))
+    const isFirst = open.parts.length === 0
+    const afterSeq = message.then(async ({ seq }) => (isFirst ? seq : ((await checked) ?? seq)))
+    const ready = message.then(({ id }) => id)
+    for (const promise of [message, afterSeq, ready]) promise.catch(() => {})
+    const into = { spaceId: place.spaceId, partIndex: open.parts.length, runId, onDelta }
+    const stream = createDraftStream(platform, into, ready)
+    const writing = { open, message, afterSeq, stream, saved: Promise.resolve(), refusal: null, isRepeated: false }
+    writings.set(callId, writing)
+    return writing
+  }
+
+  /** @param isRewritten the saved text may no longer be a beginning of the text */
+  function saveNowAndThen(writing: Writing, isRewritten: boolean): void {
+    if (!isSaveDue() && !isRewritten) return
+    const saved = writing.saved.then(async () => posting.save(await writing.message, soFar(writing)))
+    writing.saved = saved.catch((error) => {
+      if (isConfidential(error)) writing.refusal ??= error
+    })
+  }
+
+  /** The parts of a message, with the text written so far of the next one. */
+  function soFar({ open, stream }: Writing): MessagePart[] {
+    const text = stream.text()
+    if (text === '') return open.parts
+    return [...open.parts, { type: 'text', text, ...(policy.composite ? { unfinished: true } : {}) }]
+  }
+
+  async function addText(callId: string, { open, afterSeq }: Writing, message: Message, utterance: Utterance) {
+    const { text, mention, finishes, journals } = utterance
+    const parts: MessagePart[] = [...open.parts, { type: 'text', text }]
+    const journal = journals(message, await afterSeq)
+    const adds = { type: 'text' as const }
+    if (journal.type === 'asks') {
+      const { state, waitMs, people } = journal
+      return growth.grow(open, message, parts, {
+        adds,
+        asks: { toolCallId: callId, state, waitMs, people },
+        ends: { mention },
+      })
+    }
+    const result: ToolResult = { toolCallId: callId, status: 'DONE', output: journal.output, error: null }
+    const ends = finishes || mention !== null ? { ends: { mention } } : {}
+    await growth.grow(open, message, parts, { adds, result, ...ends })
+    journaled.add(callId)
+  }
+
+  async function interrupt(callId: string, writing: Writing, result: ToolResult | null): Promise<boolean> {
+    writings.delete(callId)
+    const message = await writing.message.catch(() => null)
+    if (message === null) return false
+    await writing.saved
+    await posting.interrupt(message, soFar(writing), result)
+    policy.close(writing.open)
+    return true
+  }
+
+  /** Ends a text that the model now writes to another space. */
+  async function endIfElsewhere(callId: string, spaceId: string): Promise<void> {
+    const writing = writings.get(callId)
+    if (writing?.isRepeated === true && writing.open.spaceId !== spaceId) await interrupt(callId, writing, null)
+  }
+
+  return {
+    open(callId, presence) {
+      opened.set(callId, { scanner: createUtteranceScanner(presence.field), presence })
+      const writing = writings.get(callId)
+      writing?.stream.restart()
+      if (writing !== undefined) writing.isRepeated = true
+    },
+    write(callId, delta) {
+      const { scanner, presence } = opened.get(callId) ?? {}
+      const text = scanner?.push(delta) ?? ''
+      const before = scanner?.before() ?? null
+      const place = before === null || text === '' ? null : policy.placeOfText(before)
+      if (before === null || place === null) return
+      const writing = writings.get(callId) ?? start(callId, place, async () => presence?.refuse?.(before))
+      if (writing.refusal !== null || writing.open.spaceId !== place.spaceId) return
+      saveNowAndThen(writing, writing.stream.push(text))
+    },
+    async say({ callId }, utterance) {
+      const { spaceId, mention } = utterance
+      const text = postableText(utterance.text)
+      await endIfElsewhere(callId, spaceId)
+      const before = writings.get(callId)
+      if (before !== undefined) await policy.check({ spaceId, mention })
+      const writing = before ?? start(callId, { spaceId, mention })
+      if (writing.open.spaceId !== spaceId) throw new ToolFailure('BAD_INPUT', 'Write each field of the input once.')
+      const message = await writing.message
+      if (before !== undefined) await posting.checkHeard(spaceId)
+      await writing.saved
+      if (writing.refusal !== null) throw writing.refusal
+      await writing.stream.complete(text)
+      await addText(callId, writing, message, { ...utterance, text })
+      writings.delete(callId)
+      return message
+    },
+    async isHeard(callId) {
+      const writing = writings.get(callId)
+      const message = await writing?.message.catch(() => null)
+      return message != null && writing?.stream.text() !== ''
+    },
+    async close(result) {
+      const { toolCallId } = result
+      const writing = writings.get(toolCallId)
+      if (writing === undefined) return journaled.has(toolCallId)
+      return interrupt(toolCallId, writing, result)
+    },
+    isQuiet: () => writings.size === 0,
+    async interruptAll() {
+      for (const [callId, writing] of writings) await interrupt(callId, writing, null)
+    },
+  }
+}
+
+/**
+ * Validates a text, and removes the control characters that the stream also removed.
+ * @throws ToolFailure if it is empty or too long
+ */
+function postableText(given: string): string {
+  const text = messageCharacters(given).toWellFormed()
+  if (text.trim() !== '' && text.length <= LONGEST_MESSAGE) return text
+  throw new ToolFailure('BAD_INPUT', `A message has 1 to ${LONGEST_MESSAGE} characters, not only white space.`)
+}
+
+const SAVE_INTERVAL_MS = 1000
+/** For a text with confidential content: interval of checks that all members may still read it. */
+const LOOK_INTERVAL_MS = 100
+
+/**
+ * Returns a function that tells, once a second, that a streaming text should be saved, in case the
+ * event log is lost with this process.
+ */
+function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean {
+  let savedAt = now()
+  return () => {
+    if (now() - savedAt < (isMarked() ? LOOK_INTERVAL_MS : SAVE_INTERVAL_MS)) return false
+    savedAt = now()
+    return true
+  }
+}
+
+/** Scans a text while the model writes the call's input. */
+export interface UtteranceScanner {
+  /** Takes more of the input's JSON and returns the text that can be streamed now: none before `before` is known. */
+  push(delta: string): string
+  /** The fields that precede the text; null until the text has begun, or if they are too long to parse. */
+  before(): JsonObject | null
+}
+
+/** Maximum characters before a text that streams. */
+const LONGEST_BEFORE = 20_000
+
+/** Scans an input with a text in `field`. White space alone does not begin a text. */
+export function createUtteranceScanner(field: string): UtteranceScanner {
+  const text = createTextFieldScanner(field)
+  let head = ''
+  let before: JsonObject | null = null
+  let held = ''
+  let hasBegun = false
+
+  return {
+    push(delta) {
+      if (!hasBegun && head.length <= LONGEST_BEFORE) head += delta
+      held += messageCharacters(text.push(delta))
+      if (!hasBegun && held.trim() !== '') {
+        hasBegun = true
+        const end = text.nameAt() ?? 0
+        before = end <= LONGEST_BEFORE ? fieldsIn(head.slice(0, end)) : null
+      }
+      if (before === null) return ''
+      const now = held
+      held = ''
+      return now
+    },
+    before: () => before,
+  }
+}
+
+/** Parses the fields of a JSON object that is cut off before the name of one. Null if it is not one. */
+function fieldsIn(cutOff: string): JsonObject | null {
+  try {
+    return JSON.parse(`${cutOff.replace(/,?\s*$/, '')}}`) as JsonObject
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,62 @@
+import type { ToolCall, ToolExecution } from '../generated/prisma/client.ts'
+import type { TokenScope } from '../generated/prisma/enums.ts'
+
+/** Executions whose result somebody outside the server submits. */
+export const EXECUTIONS_OUTSIDE = ['SPACE', 'EXTERNAL'] as const satisfies ToolExecution[]
+
+type Executed = Readonly<Pick<ToolCall, 'execution'>>
+
+/** Whether somebody outside the server executes the calls of a tool. */
+export function isAnsweredOutside({ execution }: Executed): boolean {
+  return EXECUTIONS_OUTSIDE.some((outside) => outside === execution)
+}
+
+/**
+ * Whether viewers of a scope submit the results of such calls: humans those of SPACE calls, services those of EXTERNAL
+ * calls, admins both. `mayAnswer` also checks the space or agent of the call.
+ */
+export function isAnsweredBy({ execution }: Executed, scope: TokenScope): boolean {
+  if (scope === 'ADMIN') return isAnsweredOutside({ execution })
+  return execution === (scope === 'HUMAN' ? 'SPACE' : 'EXTERNAL')
+}
+
+/** A viewer, with what its answer to one call depends on. */
+export type CallAnswerer =
+  | { readonly scope: 'ADMIN' }
+  /** `isMember`: of the space in which the call is shown. */
+  | { readonly scope: 'HUMAN'; readonly isMember: boolean }
+  /** `isGranted`: the token grants the agent that made the call. */
+  | { readonly scope: 'SERVICE'; readonly isGranted: boolean }
+
+/** Whether a viewer may submit the result of a call. */
+export function mayAnswer(call: Executed, answerer: CallAnswerer): boolean {
+  if (!isAnsweredBy(call, answerer.scope)) return false
+  switch (answerer.scope) {
+    case 'ADMIN':
+      return true
+    case 'HUMAN':
+      return answerer.isMember
+    case 'SERVICE':
+      return answerer.isGranted
+  }
+}
+
+/** RESULT: a submitted result; DECISION: people; MESSAGE: a message in the space of the call. */
+export type CallWait = 'RESULT' | 'DECISION' | 'MESSAGE'
+
+/** Returns the thing that a call waits for; null: nothing. */
+export function waitsFor(
+  call: Readonly<Pick<ToolCall, 'status' | 'approvalState' | 'state' | 'settledAt'>>,
+): CallWait | null {
+  if (call.status === 'WAITING') return call.approvalState === 'PENDING' ? 'DECISION' : 'RESULT'
+  return waitsForReply(call) ? 'MESSAGE' : null
+}
+
+/** Whether a built-in call waits for a reply to its message, by people or agents. */
+export function waitsForReply({
+  status,
+  state,
+  settledAt,
+}: Readonly<Pick<ToolCall, 'status' | 'state' | 'settledAt'>>): boolean {
+  return status === 'RUNNING' && settledAt === null && (state as { wait?: unknown } | null)?.wait !== undefined
+}

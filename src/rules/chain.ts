@@ -1,0 +1,245 @@
+import type { RunEnding } from './run-end.ts'
+
+/**
+ * An agent that mentioned another with `expectReply`, and is called back in that space when the
+ * turns that it started have ended.
+ */
+export interface Waiter {
+  entityId: string
+  /** Why it mentioned the other agent. */
+  reason: string | null
+  spaceId: string
+}
+
+/** A sequence of runs that pass the turn. */
+export interface Chain {
+  id: string
+  /** The space in which the chain began. */
+  spaceId: string
+  /** Runs so far, call-backs included. */
+  depth: number
+  /** The agent that has the turn, and its run (null for a persistent agent); both null once the chain has ended. */
+  holderId: string | null
+  holderRunId: string | null
+  /** The agents that wait to be called back; the last one is called back first. */
+  replyStack: Waiter[]
+  /** `<from>-><to>` of every mention so far. */
+  mentionedPairs: string[]
+  /** The confidentiality label of what its agents passed on, apart from the chain's own space. */
+  label: string[]
+}
+
+/** The agent that passed the turn to a run, by its name at that time. */
+export type WokenBy =
+  /** It posted a message and mentioned the run's agent, and waits for a reply if `expectReply`. */
+  | { type: 'mention'; agentId: string; agentName: string; reason: string | null; expectReply: boolean }
+  /** It delegated its own trigger without posting. */
+  | { type: 'delegation'; agentId: string; agentName: string; reason: string | null }
+  /** The run's agent had mentioned others (`askedFor`) and is called back; `ended` is the result of the last turn. */
+  | {
+      type: 'callback'
+      agentId: string
+      agentName: string
+      askedFor: string | null
+      ended: TurnOutcome
+      /** The reason of a skip. */
+      reason: string | null
+    }
+
+/**
+ * How a turn in a chain ended, for the waiting agent. Without a message in the space where that
+ * agent waits, a turn counts as skipped.
+ */
+export type TurnOutcome = 'responded' | 'skipped' | 'failed' | 'stopped' | 'unreachable'
+
+/** An error for the model. */
+export interface Refusal {
+  code: string
+  message: string
+}
+
+/** The state of a chain as its rules see and change it. */
+export interface ChainState {
+  /** Runs so far. */
+  depth: number
+  replyStack: Waiter[]
+  mentionedPairs: string[]
+}
+
+/** An agent passes the turn to another. */
+export interface Mention {
+  type: 'mention'
+  targetId: string
+  reason: string | null
+  expectReply: boolean
+  /** The space of the mention: the target is woken there, and an agent that expects a reply is called back there. */
+  spaceId: string
+}
+
+/** A silent handoff: the target replaces the delegator, on the reply stack too. */
+export interface Delegation {
+  type: 'delegation'
+  targetId: string
+  reason: string | null
+  /** The space in which the target is a member. */
+  spaceId: string
+}
+
+/** The next turn and its reason. */
+export type NextTurn = Mention | Delegation | { type: 'callback'; waiter: Waiter }
+
+/** The state after a turn, and the next turn; null ends the chain. A turn counts once its agent is woken. */
+export interface Step {
+  state: ChainState
+  next: NextTurn | null
+  /** The turn that a limit prevented. */
+  forbidden?: NextTurn
+}
+
+export interface ChainLimits {
+  maxChainDepth: number
+  maxReplyStack: number
+}
+
+/** A chain during the run that begins it. */
+export const NEW_CHAIN: ChainState = { depth: 1, replyStack: [], mentionedPairs: [] }
+
+const pairOf = (fromId: string, toId: string) => `${fromId}->${toId}`
+
+/** Why an agent may not mention another at this point of the chain; null if it may. */
+export function refuseMention(
+  { depth, replyStack, mentionedPairs }: ChainState,
+  fromId: string,
+  { targetId, expectReply }: Pick<Mention, 'targetId' | 'expectReply'>,
+  { maxChainDepth, maxReplyStack }: ChainLimits,
+): Refusal | null {
+  if (targetId === fromId) {
+    return { code: 'SELF_MENTION', message: 'An agent cannot mention itself. Mention another agent, or none.' }
+  }
+  if (mentionedPairs.includes(pairOf(targetId, fromId))) {
+    return {
+      code: 'CIRCULAR_MENTION',
+      message:
+        'That agent has already mentioned you in this chain, so you cannot mention it back: it is called back by itself if it waits for you. Say what you have to say, and end.',
+    }
+  }
+  const tooDeep = refuseByDepth({ depth, replyStack }, { expectReply }, maxChainDepth)
+  if (tooDeep !== null || !expectReply || replyStack.length < maxReplyStack) return tooDeep
+  return {
+    code: 'REPLY_STACK_FULL',
+    message: `${maxReplyStack} agents wait for a reply in this chain already, the most there may be. Mention without expectReply, or answer with what you have.`,
+  }
+}
+
+/** Why an agent may not delegate at this point of the chain; null if it may. */
+export function refuseDelegation(
+  state: Pick<ChainState, 'depth' | 'replyStack'>,
+  { maxChainDepth }: Pick<ChainLimits, 'maxChainDepth'>,
+): Refusal | null {
+  return refuseByDepth(state, { expectReply: false }, maxChainDepth)
+}
+
+/** The number of runs to reserve for waking an agent: its own, and one call-back for each waiting agent. */
+export function runsToCome(
+  { replyStack }: Pick<ChainState, 'replyStack'>,
+  { expectReply }: { expectReply: boolean },
+): number {
+  return 1 + replyStack.length + (expectReply ? 1 : 0)
+}
+
+/** Agents on the reply stack are promised a call-back: no later turn may use up the runs that those need. */
+function refuseByDepth(
+  { depth, replyStack }: Pick<ChainState, 'depth' | 'replyStack'>,
+  { expectReply }: { expectReply: boolean },
+  maxChainDepth: number,
+): Refusal | null {
+  const hasRoom = (replies: boolean) => depth + runsToCome({ replyStack }, { expectReply: replies }) <= maxChainDepth
+  if (hasRoom(expectReply)) return null
+  const had = `This chain has had ${depth} of the ${maxChainDepth} runs that it may have`
+  const why =
+    depth >= maxChainDepth
+      ? ': nobody can be woken any more. Answer with what you have.'
+      : expectReply && hasRoom(false)
+        ? ': you could not be called back. Mention without expectReply, or answer with what you have.'
+        : ', and keeps the others for the agents that wait to be called back. Answer with what you have: they get it.'
+  return { code: 'LOOP_LIMIT', message: `${had}${why}` }
+}
+
+/**
+ * The next step after an agent's turn. A mention or delegation that the rules allow comes next;
+ * after anything else (it responded, skipped, failed or was stopped) the waiting agent is called
+ * back. At the maximum depth the stack is cleared.
+ */
+export function afterTurn(
+  state: ChainState,
+  agentId: string,
+  handingOn: Mention | Delegation | null,
+  limits: ChainLimits,
+): Step {
+  if (handingOn === null) return callBack(state, limits)
+  if (handingOn.type === 'delegation') {
+    return refuseDelegation(state, limits) === null ? { state, next: handingOn } : callBack(state, limits)
+  }
+  if (refuseMention(state, agentId, handingOn, limits) !== null) return callBack(state, limits)
+  const { targetId, reason, spaceId, expectReply } = handingOn
+  const mentionedPairs = [...new Set([...state.mentionedPairs, pairOf(agentId, targetId)])]
+  const waiter = { entityId: agentId, reason, spaceId }
+  const replyStack = expectReply ? [...state.replyStack, waiter] : state.replyStack
+  return { state: { ...state, mentionedPairs, replyStack }, next: handingOn }
+}
+
+/** Calls back the agent that was the last to expect a reply, if any. */
+export function callBack(state: ChainState, limits: ChainLimits): Step {
+  const waiter = state.replyStack.at(-1)
+  if (waiter === undefined) return { state, next: null }
+  const step: Step = {
+    state: { ...state, replyStack: state.replyStack.slice(0, -1) },
+    next: { type: 'callback', waiter },
+  }
+  return state.depth < limits.maxChainDepth ? step : cutShort(step)
+}
+
+/** Ends the chain at a limit and clears the reply stack. */
+export function cutShort({ state, next }: Step): Step {
+  return { state: { ...state, replyStack: [] }, next: null, ...(next === null ? {} : { forbidden: next }) }
+}
+
+/** The agent whose turn it is. */
+export function agentOf(turn: NextTurn): string {
+  return turn.type === 'callback' ? turn.waiter.entityId : turn.targetId
+}
+
+/** How a turn ended: what it passes on, if anything, and its result for a waiting agent. */
+export interface TurnEnd {
+  handingOn: Mention | Delegation | null
+  /** The result for the waiting agent if the run posted nothing in that agent's space. */
+  silent: Exclude<TurnOutcome, 'responded'>
+  /** Why it skipped. */
+  reason: string | null
+}
+
+/**
+ * Returns how the turn of a run ended. A canceled or failed run passes nothing on.
+ * @param mention the mention that the run requested or posted
+ */
+export function turnEndOf(ending: RunEnding, mention: Mention | null): TurnEnd {
+  const end = { handingOn: null, reason: null }
+  if (ending.status === 'FAILED') return { ...end, silent: 'failed' }
+  if (ending.status === 'COMPLETED') {
+    return { handingOn: mention, silent: 'skipped', reason: ending.skipped?.reason ?? null }
+  }
+  if (ending.stopReason !== 'HANDED_ON') return { ...end, silent: 'stopped' }
+  const { targetAgentId: targetId, ...delegated } = ending.delegated
+  return { ...end, handingOn: { type: 'delegation', targetId, ...delegated }, silent: 'skipped' }
+}
+
+/** Reads a mention from the result of mentionAgent, or from a message with a mention. */
+export function mentionIn({ targetAgentEntityId, spaceId, reason, expectReply }: Record<string, unknown>): Mention {
+  return {
+    type: 'mention',
+    targetId: String(targetAgentEntityId),
+    spaceId: String(spaceId),
+    reason: typeof reason === 'string' ? reason : null,
+    expectReply: expectReply === true,
+  }
+}

@@ -1,0 +1,106 @@
+import { isObject, type Json, type JsonObject } from '../lib/json.ts'
+
+/** The methods of HTTP tools. */
+export const HTTP_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+export type HttpMethod = (typeof HTTP_METHODS)[number]
+
+/** The request that a call of an HTTP tool makes, or why its input does not fit the URL. */
+export type ToolRequest =
+  | { type: 'request'; method: HttpMethod; url: string; body: string | null }
+  | { type: 'fault'; message: string }
+
+/** The inputs that a URL template names: `{id}` in the path, `{?limit,tags*}` or `{&limit}` in the query. */
+const EXPRESSION = /\{([?&]?)([^{}]*)\}/g
+const NAME = /^[A-Za-z0-9_.$[\]-]+\*?$/
+const LONGEST_REQUEST_URL = 8192
+/** A path segment that URL parsers resolve to another path. */
+const DOT_SEGMENT = /^(\.|%2e){1,2}$/i
+
+export const hasBody = (method: string): boolean => method === 'POST' || method === 'PUT' || method === 'PATCH'
+
+/** Whether a URL template can name this input. */
+export const isTemplateName = (name: string): boolean => NAME.test(name) && !name.endsWith('*')
+
+/** Returns what is wrong with the expressions of a URL template (RFC 6570), in a sentence; null if nothing is. */
+export function templateFault(url: string): string | null {
+  // The host decides who receives the stored headers.
+  if (/^https?:\/\/[^/?#]*\{/i.test(url)) return 'Inputs can stand only after the host and a slash.'
+  for (const [whole, operator, names = ''] of url.matchAll(EXPRESSION)) {
+    const isQuery = operator !== ''
+    const bad = names.split(',').find((name) => !NAME.test(name))
+    if (bad !== undefined) return `${whole} is not a list of names of inputs.`
+    if (!isQuery && names.includes('*')) return `${whole} has an asterisk, which only the query may have.`
+  }
+  const rest = url.replace(EXPRESSION, '')
+  return /[{}]/.test(rest) ? 'The URL has a brace without its counterpart.' : null
+}
+
+/**
+ * Returns the request for an input. Without a method: POST of the whole input as JSON. Else the inputs that the URL
+ * names are part of the URL; the others are the JSON body, or the query if the method has no body.
+ */
+export function toolRequest(
+  { method, url }: { method: HttpMethod | null; url: string },
+  input: JsonObject,
+): ToolRequest {
+  if (method === null) return { type: 'request', method: 'POST', url, body: JSON.stringify(input) }
+  const used = new Set<string>()
+  const faults: string[] = []
+  const expanded = url.replaceAll(EXPRESSION, (_, operator: string, list: string) => {
+    const names = list.split(',')
+    for (const name of names) used.add(name.replace(/\*$/, ''))
+    if (operator === '') return names.map((name) => pathText(name, input[name], faults)).join(',')
+    const pairs = names.flatMap((name) => queryPairs(name, input[name.replace(/\*$/, '')], faults))
+    return pairs.length === 0 ? '' : `${operator}${pairs.join('&')}`
+  })
+  const rest = Object.entries(input).filter(([name]) => !used.has(name))
+  const asBody = hasBody(method)
+  const pairs = asBody ? [] : rest.flatMap(([name, value]) => queryPairs(`${name}*`, value, faults))
+  const [fault] = faults
+  if (fault !== undefined) return { type: 'fault', message: fault }
+  const target = pairs.length === 0 ? expanded : withQuery(expanded, pairs.join('&'))
+  if (target.length > LONGEST_REQUEST_URL)
+    return { type: 'fault', message: `The URL of the request is longer than ${LONGEST_REQUEST_URL} characters.` }
+  const [path = ''] = target.split(/[?#]/, 1)
+  if (path.split(/[/\\]/).some((segment) => DOT_SEGMENT.test(segment)))
+    return { type: 'fault', message: 'An input that is part of the path must not be "." or "..".' }
+  return { type: 'request', method, url: target, body: asBody ? JSON.stringify(Object.fromEntries(rest)) : null }
+}
+
+function pathText(name: string, value: Json | undefined, faults: string[]): string {
+  const texts = textsOf(value)
+  if (texts === null) faults.push(`The input ${name} is part of the path: it must be a text or a number.`)
+  else if (texts.length === 0 || texts.includes(''))
+    faults.push(`The input ${name} is part of the path: it must not be empty.`)
+  return (texts ?? []).map(encodeURIComponent).join(',')
+}
+
+/** Absent and null inputs are left out. A name with an asterisk repeats for each item of a list. */
+function queryPairs(given: string, value: Json | undefined, faults: string[]): string[] {
+  const name = given.replace(/\*$/, '')
+  const texts = textsOf(value)
+  if (texts === null) {
+    faults.push(`The input ${name} is part of the query: it must be a text, a number, a boolean, or a list of these.`)
+    return []
+  }
+  if (texts.length === 0) return []
+  const key = encodeURIComponent(name.toWellFormed())
+  if (given.endsWith('*')) return texts.map((text) => `${key}=${encodeURIComponent(text)}`)
+  return [`${key}=${texts.map(encodeURIComponent).join(',')}`]
+}
+
+/** Returns null for an object, or a list with an object or a list in it. */
+function textsOf(value: Json | undefined): string[] | null {
+  if (value === undefined || value === null) return []
+  if (isObject(value)) return null
+  if (!Array.isArray(value)) return [String(value).toWellFormed()]
+  return value.some((item) => typeof item === 'object' && item !== null)
+    ? null
+    : value.map((item) => String(item).toWellFormed())
+}
+
+function withQuery(url: string, query: string): string {
+  const [address = '', fragment] = url.split('#', 2)
+  const joined = `${address}${address.includes('?') ? '&' : '?'}${query}`
+  return fragment === undefined ? joined : `${joined}#${fragment}`
+}

@@ -1,0 +1,45 @@
+import type { Provenance } from '../confidentiality/marks.ts'
+import type { Message as Row, TriggerType } from '../generated/prisma/client.ts'
+
+/**
+ * A part of a message, by index. The content of a tool part is the tool call. `unfinished`: in a
+ * composite message, the last part while it is streaming, or was cut off.
+ */
+export type MessagePart =
+  | { type: 'text'; text: string; unfinished?: true }
+  | { type: 'tool'; toolCallId: string; unfinished?: true }
+
+/** Why a message was posted, if its run was triggered outside of its space. */
+export interface MessageOrigin {
+  triggerType: TriggerType
+  triggerName: string | null
+  triggerSpaceId: string | null
+  triggerSpaceName: string | null
+  triggerSenderName: string | null
+  triggerMessage: string | null
+}
+
+/** A message of the domain. The streamed text of a STREAMING one is in the event log's draft, not in `parts`. */
+export interface Message extends Omit<Row, 'parts' | 'origin' | keyof Provenance>, Provenance {
+  parts: MessagePart[]
+  origin: MessageOrigin | null
+}
+
+export function messageOfRow(row: Row): Message {
+  return { ...row, parts: row.parts as unknown as MessagePart[], origin: row.origin as unknown as MessageOrigin | null }
+}
+
+/** The text parts, joined by a blank line. */
+export function textOf(parts: MessagePart[]): string {
+  return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
+}
+
+/** The index of the part that shows a call; negative if there is none. */
+export function indexOfCall(parts: readonly MessagePart[], callId: string): number {
+  return parts.findIndex((part) => part.type === 'tool' && part.toolCallId === callId)
+}
+
+/** A part of a composite message that is streaming, or was cut off. */
+export function isUnfinished(part: MessagePart): boolean {
+  return part.unfinished === true
+}

@@ -1,0 +1,257 @@
+import type { Mind, OutcomeKind, Routing } from '../generated/prisma/client.ts'
+import { type OverBudget, WHY_OVER_BUDGET } from '../lib/budget.ts'
+import { losesTriggers, overBudgetOf, wayToWake } from './wake.ts'
+
+/** A message as routing sees it. */
+export interface RoutableMessage {
+  senderId: string
+  senderKind: 'HUMAN' | 'AGENT'
+  mentionedAgentId: string | null
+}
+
+/** An agent member of the space, in join order. */
+export interface AgentMember {
+  id: string
+  name: string
+  mind: Mind
+  /** In milliseconds since 1970. */
+  joinedAt: number
+  /** A paused agent is not woken; a persistent one keeps events in its inbox. */
+  paused?: boolean
+  /**
+   * The exhausted budget, if there is one. Events wait in a persistent agent's inbox only for a
+   * budget that renews daily.
+   */
+  over?: OverBudget | null
+}
+
+/** The space when the message is posted. */
+export interface Room {
+  routing: Routing
+  adminAgentId: string | null
+  /** BROADCAST only: a message that mentions an agent wakes only that agent. */
+  mentionNarrows: boolean
+  /** The agent picked last by turn, with its join time; it may have left since. */
+  lastPicked: { joinedAt: number; id: string } | null
+  agents: AgentMember[]
+}
+
+/** Which agents are woken, which are not, and why. Each agent member except the sender is in one of the two lists. */
+export interface RoutingDecision {
+  wakes: { agent: AgentMember; reason: string }[]
+  sleeps: { agent: AgentMember; kind: OutcomeKind; reason: string }[]
+  /** The agent whose turn it was, if this message took one. */
+  picked: AgentMember | null
+}
+
+/** Decides whom a message wakes by one routing. */
+export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
+
+const PAUSED = 'The agent is paused and keeps no inbox.'
+
+/** Wakes the agents for which `why` returns a reason; records `whyNot` for the others. */
+export function decide(
+  message: RoutableMessage,
+  room: Room,
+  why: (agent: AgentMember) => string | null,
+  whyNot: (agent: AgentMember) => string,
+): RoutingDecision {
+  const decision: RoutingDecision = { wakes: [], sleeps: [], picked: null }
+  for (const agent of room.agents) {
+    if (agent.id === message.senderId) continue
+    const reason = why(agent)
+    const over = overBudgetOf(agent)
+    if (reason !== null && losesTriggers(agent)) decision.sleeps.push({ agent, kind: 'PAUSED', reason: PAUSED })
+    else if (reason !== null && over !== null)
+      decision.sleeps.push({ agent, kind: 'OVER_BUDGET', reason: WHY_OVER_BUDGET[over] })
+    else if (reason !== null) decision.wakes.push({ agent, reason })
+    else decision.sleeps.push({ agent, kind: 'NOT_ROUTED', reason: whyNot(agent) })
+  }
+  return decision
+}
+
+/**
+ * BROADCAST: a message wakes every agent member except its sender; if mentions narrow the space, one with a mention
+ * wakes only the mentioned agent.
+ */
+const broadcast: Route = (message, room) => {
+  const only = room.mentionNarrows ? message.mentionedAgentId : null
+  return decide(
+    message,
+    room,
+    (agent) =>
+      only === null
+        ? 'BROADCAST wakes every agent member but the sender.'
+        : agent.id === only
+          ? 'This agent was mentioned.'
+          : null,
+    () => 'Another agent was mentioned, and in this space a mention wakes only the mentioned agent.',
+  )
+}
+
+/**
+ * ADMIN: a human's message wakes the space's admin agent, or its only agent if none is set. An
+ * agent's message wakes only the agent that it mentions.
+ */
+export const admin: Route = (message, room) => {
+  if (message.senderKind === 'AGENT') {
+    return decide(
+      message,
+      room,
+      (agent) => (agent.id === message.mentionedAgentId ? 'The sending agent mentioned this agent.' : null),
+      () => "Under ADMIN routing an agent's message wakes only the agent that it mentions.",
+    )
+  }
+  const only = room.agents.length === 1 ? room.agents[0]?.id : undefined
+  const target = room.adminAgentId ?? only
+  return decide(
+    message,
+    room,
+    (agent) =>
+      agent.id === target
+        ? agent.id === room.adminAgentId
+          ? 'This agent is the admin agent.'
+          : 'This agent is the only agent of the space.'
+        : null,
+    () =>
+      room.agents.some((agent) => agent.id === target)
+        ? "Under ADMIN routing a human's message wakes the admin agent."
+        : 'The space has no admin agent among its members: set one with updateSpace.',
+  )
+}
+
+/**
+ * MENTION_CHAIN: a human's message wakes one agent: the mentioned one, or the next in turn that is
+ * not paused (a mention does not advance the turn). An agent's message wakes nobody: its mentions
+ * take effect when its run ends.
+ */
+export const mentionChain: Route = (message, room) => {
+  if (message.senderKind === 'AGENT') {
+    return decide(
+      message,
+      room,
+      () => null,
+      () => "Under MENTION_CHAIN routing an agent's message wakes nobody: a mention takes effect when the run ends.",
+    )
+  }
+  const mentioned = room.agents.find(({ id }) => id === message.mentionedAgentId)
+  const picked = mentioned ?? nextInTurn({ ...room, agents: room.agents.filter(({ paused }) => paused !== true) })
+  const decision = decide(
+    message,
+    room,
+    (agent) =>
+      agent !== picked ? null : agent === mentioned ? 'This agent was mentioned.' : "It was this agent's turn.",
+    () => 'Another agent was picked.',
+  )
+  const sleeps = decision.sleeps.map(passedOver)
+  return { ...decision, sleeps, picked: mentioned === undefined ? (picked ?? null) : null }
+}
+
+/**
+ * Returns the agent whose turn it is: the first one in join order after the agent picked last
+ * (which may have left), wrapping around. A new member comes last, so it waits one round at most.
+ */
+export function nextInTurn({ agents, lastPicked }: Pick<Room, 'agents' | 'lastPicked'>): AgentMember | undefined {
+  if (lastPicked === null) return agents[0]
+  const last = lastPicked
+  const isAfter = ({ joinedAt, id }: AgentMember) =>
+    joinedAt > last.joinedAt || (joinedAt === last.joinedAt && id > last.id)
+  return agents.find(isAfter) ?? agents[0]
+}
+
+type Sleep = RoutingDecision['sleeps'][number]
+
+function passedOver(sleep: Sleep): Sleep {
+  if (sleep.agent.paused !== true) return sleep
+  const kind = losesTriggers(sleep.agent) ? 'PAUSED' : 'NOT_ROUTED'
+  return { agent: sleep.agent, kind, reason: 'The agent is paused, so its turn was skipped.' }
+}
+
+/** The routing functions, by routing. */
+export const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }
+
+/** The outcome of routing a message for one agent. */
+export interface Verdict {
+  agentId: string
+  kind: OutcomeKind
+  reason: string
+  /** The waiting run that the message answers. */
+  runId: string | null
+}
+
+/** The effects of a message on the agent members of its space. */
+export interface Decision {
+  /** The agents to wake, in join order. */
+  wakes: AgentMember[]
+  /** Of each agent member except the sender. */
+  verdicts: Verdict[]
+  /** The agent whose turn the message takes. */
+  turn: AgentMember | null
+}
+
+/** Agents by id, with the run whose wait the message answers. */
+export type Answered = ReadonlyMap<string, string>
+
+const NOBODY: Answered = new Map()
+
+/** Decides whom a message wakes. An agent that waited for the message gets it as the answer, and is not woken. */
+export function decideWakes(message: RoutableMessage, room: Room, answered: Answered = NOBODY): Decision {
+  const { wakes, sleeps, picked } = ROUTES[room.routing](message, room)
+  const waited = ({ id }: AgentMember) => answered.has(id)
+  const woken = wakes.filter(({ agent }) => !waited(agent))
+  return {
+    wakes: woken.map(({ agent }) => agent),
+    verdicts: [
+      ...woken.map(verdictOfWake),
+      ...sleeps
+        .filter(({ agent }) => !waited(agent))
+        .map(({ agent, kind, reason }) => ({ agentId: agent.id, kind, reason, runId: null })),
+      ...room.agents.filter(waited).map(({ id }) => ({
+        agentId: id,
+        kind: 'ANSWERED' as const,
+        reason: ANSWERED,
+        runId: answered.get(id) ?? null,
+      })),
+    ],
+    turn: picked !== null && waited(picked) ? null : picked,
+  }
+}
+
+/** A persistent agent keeps the event in its inbox until its budget renews. */
+function verdictOfWake({ agent, reason }: RoutingDecision['wakes'][number]): Verdict {
+  const { id: agentId, over } = agent
+  if (over == null || wayToWake(agent) === 'RUN') return { agentId, kind: wayToWake(agent), reason, runId: null }
+  return { agentId, kind: 'OVER_BUDGET', reason: WHY_OVER_BUDGET[over], runId: null }
+}
+
+/** The reason of the outcome ANSWERED. */
+export const ANSWERED = 'The message answered a waiting run of this agent.'
+
+/** How many more agents a root may wake, and the reason for the limit. */
+export interface Allowance {
+  count: number
+  reason: string
+}
+
+/** Applies loop protection: the agents beyond the allowance are not woken. */
+export function limitWakes({ wakes, verdicts, turn }: Decision, { count, reason }: Allowance): Decision {
+  const cut = new Set(wakes.slice(count).map(({ id }) => id))
+  return {
+    wakes: wakes.slice(0, count),
+    verdicts: verdicts.map((one) => (cut.has(one.agentId) ? { ...one, kind: 'LOOP_LIMIT', reason } : one)),
+    turn,
+  }
+}
+
+/**
+ * Says why the mention of a message is refused; null: it is not. Agents learn which agents are paused before they write,
+ * so a message of theirs that is already written is accepted.
+ */
+export function faultOfMention({ mentionedAgentId: id, senderKind }: RoutableMessage, { agents }: Room): string | null {
+  if (id === null) return null
+  const mentioned = agents.find((agent) => agent.id === id)
+  if (mentioned === undefined) return 'Only an agent that is a member of the space can be mentioned.'
+  return senderKind === 'HUMAN' && mentioned.paused === true
+    ? 'This agent is paused: mention another agent, or none.'
+    : null
+}

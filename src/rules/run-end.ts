@@ -1,0 +1,298 @@
+import { type OverBudget, WHY_OVER_BUDGET } from '../lib/budget.ts'
+import { adviceOn, type ModelFault } from '../lib/model-fault.ts'
+
+/** How a run ends, and why. */
+export type RunEnding =
+  | {
+      status: 'COMPLETED'
+      stopReason: 'FINISHED' | 'SKIPPED' | 'ALL_ANSWERED' | 'MAX_STEPS' | 'MAX_TOOL_CALLS' | 'TOKEN_BUDGET'
+      summary: string | null
+      /** The run called skip. */
+      skipped?: { reason: string | null }
+    }
+  | {
+      status: 'FAILED'
+      stopReason: 'MODEL_FAILED' | 'OVER_BUDGET' | 'TIME_LIMIT' | 'WORKER_LOST' | 'INTERNAL'
+      error: string
+      /** Set if the model's provider failed. */
+      fault?: ModelFault
+    }
+  | { status: 'CANCELED'; stopReason: 'STOPPED'; stoppedById: string | null }
+  /** Its agent left the triggering space before the run began, or the agent or that space was deleted. */
+  | { status: 'CANCELED'; stopReason: 'GONE' }
+  | { status: 'CANCELED'; stopReason: 'HANDED_ON'; delegated: Delegated }
+
+/** The target of a delegation, and its space. */
+export interface Delegated {
+  targetAgentId: string
+  spaceId: string
+  reason: string | null
+}
+
+/** An end that a run reaches by itself. */
+export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skipped'>
+
+/**
+ * The cause of a failure. `provider`: unreachable, without capacity, or it rejected the key or model name; `prompt`:
+ * the provider refused the input; `unclear`: the response broke off or the server failed, which some servers do for a
+ * prompt that is too long; `limit`: the model reached its output limit.
+ */
+export type Blame = 'provider' | 'prompt' | 'unclear' | 'limit'
+
+/** The fields of a run that decide about its end. */
+export interface EndingRun {
+  id: string
+  agentId: string
+  triggerType: string
+  triggerMessageId: string | null
+  stepCount: number
+  places: readonly string[]
+  label: readonly string[]
+  startedAt: Date | null
+  finishedAt: Date | null
+}
+
+/** The database state that decides the end of a run. */
+export interface EndFacts {
+  /** The run has posted a message. */
+  hasPosted: boolean
+  /** The run has posted, mentioned an agent, or called a tool that acts outside. Only of completed runs. */
+  hasActed: boolean
+  /** The cycle posted nothing and called nothing that may have an effect outside. This and the rest: only of cycles. */
+  hasDoneNothing: boolean
+  /** Why the model failed, if it has. */
+  failure: Blame | null
+  /** The events that the cycle claimed and that are not done, in order. */
+  events: readonly ClaimedEvent[]
+}
+
+export interface ClaimedEvent {
+  id: string
+  messageId: string | null
+  /** Earlier outages of the provider in cycles with this event. */
+  outages: number
+  /** The exhausted budget that forbids the event. */
+  over: OverBudget | null
+  /** The agent or the space of the event was deleted. */
+  isGone: boolean
+}
+
+/**
+ * The fate of an event that a cycle claimed. `finish`: done. `release`: waits for the next cycle. `isolate`: the
+ * same, alone in its cycle. `retry`: tried again after a pause. `postpone`: waits for the next day. `close`: done, as
+ * if no cycle had claimed it.
+ */
+export type EventFate = 'finish' | 'release' | 'isolate' | 'retry' | 'postpone' | 'close'
+
+/** The outcome of a message for the agent of the run. */
+export interface PlannedOutcome {
+  messageId: string
+  kind: 'SKIPPED' | 'FAILED' | 'INBOX' | 'DROPPED' | 'OVER_BUDGET'
+  reason: string | null
+  error: string | null
+  runId: string | null
+  /** For a cycle that leaves no run: its marks, and its times in milliseconds since 1970. */
+  cycle?: { label: readonly string[]; readingSince: number | null; readAt: number | null }
+}
+
+/** The effects of a run's end. */
+export interface EndPlan {
+  /** The fate of each event that remains, in their order. */
+  events: readonly { event: ClaimedEvent; fate: EventFate }[]
+  /**
+   * The fate of the cycle. `remember`: part of the consciousness. `erase`: leaves no trace. `forget`: its events
+   * from deleted sources are deleted. `none`: as if it had not been.
+   */
+  cycle: 'remember' | 'erase' | 'forget' | 'none'
+  outcomes: readonly PlannedOutcome[]
+  /** The run's turn in a chain ends. False: its events, with their turns, come again. */
+  endsTurn: boolean
+  /** The end as the chain and the consciousness learn of it: a skip that comes too late is an ordinary end. */
+  ending: RunEnding
+  /** Replaces the run's summary. */
+  summary?: string | null
+  /** The agent rests before its next cycle. */
+  rests: boolean
+}
+
+/** The delays before each retry after an outage. */
+export const RETRY_MINUTES = [1, 5, 30]
+
+export const WHY_DROPPED = 'The agent left the space, or was deleted, before it read the message.'
+
+/** Decides the effects of a run's end. */
+export function planEnd(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan {
+  if (run.triggerType !== 'INBOX') return planRunEnd(run, ending, facts)
+  return ending.stopReason === 'GONE' ? planGoneCycle(run, ending, facts) : planCycleEnd(run, ending, facts)
+}
+
+function planRunEnd(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan {
+  return {
+    events: [],
+    cycle: 'none',
+    outcomes: triggerOutcome(run, ending, facts),
+    endsTurn: true,
+    ending,
+    rests: false,
+  }
+}
+
+/**
+ * A cycle whose agent, or a space that it had events of, was deleted is not remembered. Its other events are requeued
+ * if the cycle has not acted on them; otherwise they are done.
+ */
+function planGoneCycle(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan {
+  const fate = facts.hasDoneNothing ? 'release' : 'finish'
+  const events = facts.events.filter(({ isGone }) => !isGone).map((event): Fates[number] => ({ event, fate }))
+  const dropped = otherMessages(run, events).map((messageId) => ({
+    ...{ messageId, kind: 'DROPPED' as const, reason: null, error: null, runId: run.id },
+  }))
+  return {
+    events,
+    cycle: 'forget',
+    outcomes: [...triggerOutcome(run, ending, facts), ...dropped],
+    endsTurn: true,
+    ending,
+    rests: false,
+  }
+}
+
+function planCycleEnd(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan {
+  const skip = skipOf(ending)
+  const isErased = skip !== null && facts.hasDoneNothing
+  const events = facts.events.map((event) => ({ event, fate: fateOf(event, run, ending, facts) }))
+  const isTriedAgain = ending.status === 'FAILED' && comesAgain(events)
+  const isPutBack = events.some(({ fate }) => fate !== 'finish' && fate !== 'retry')
+  const isUntouched =
+    facts.hasDoneNothing && events.some(({ fate }) => fate === 'retry') && finished(events).length === 0
+  const isLateSkip = skip !== null && ending.status === 'COMPLETED' && !isErased
+  const summary = isLateSkip ? (skip.reason ?? ending.summary) : null
+  return {
+    events,
+    cycle: isErased ? 'erase' : isPutBack || isUntouched ? 'none' : 'remember',
+    outcomes: [
+      ...(isTriedAgain || isLateSkip ? [] : triggerOutcome(run, ending, facts)),
+      ...outcomesOfEvents(run, ending, events, isErased),
+    ],
+    endsTurn: !isTriedAgain,
+    ending: isLateSkip ? { status: 'COMPLETED', stopReason: 'SKIPPED', summary } : ending,
+    ...(isLateSkip ? { summary } : {}),
+    rests: true,
+  }
+}
+
+type Fates = EndPlan['events']
+
+function fateOf(event: ClaimedEvent, run: EndingRun, ending: RunEnding, facts: EndFacts): EventFate {
+  const { events, hasDoneNothing, failure } = facts
+  // Other runs used up a budget between the claim of the events and the cycle's first step.
+  const isSpent = ending.stopReason === 'OVER_BUDGET' && run.stepCount === 0 && events.some(({ over }) => over !== null)
+  if (isSpent) return event.over === null ? 'release' : event.over === 'ROOT' ? 'close' : 'postpone'
+  if (isRefused(ending, facts) && events.length > 1 && hasDoneNothing) return 'isolate'
+  // The prompt is not known to be the cause.
+  const isOutage = ending.stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')
+  return isOutage && event.outages < RETRY_MINUTES.length ? 'retry' : 'finish'
+}
+
+/** The provider refused what the cycle sent. */
+export function isRefused({ status }: RunEnding, { failure }: Pick<EndFacts, 'failure'>): boolean {
+  return status === 'FAILED' && failure === 'prompt'
+}
+
+/** Whether events of a failed cycle are retried, or all of those that a budget forbids wait for the next day. */
+function comesAgain(events: Fates): boolean {
+  const isForbidden = events.some(({ fate }) => fate === 'postpone') && !events.some(({ fate }) => fate === 'close')
+  return isForbidden || events.some(({ fate }) => fate === 'retry')
+}
+
+function finished(events: Fates): string[] {
+  return events.flatMap(({ event, fate }) => (fate === 'finish' && event.messageId !== null ? [event.messageId] : []))
+}
+
+/** The messages of finished events, except the run's trigger. */
+function otherMessages({ triggerMessageId }: EndingRun, events: Fates): string[] {
+  return finished(events).filter((messageId) => messageId !== triggerMessageId)
+}
+
+function skipOf(ending: RunEnding): { reason: string | null } | null {
+  return ending.status === 'COMPLETED' ? (ending.skipped ?? null) : null
+}
+
+/** The outcome of the message that triggered the run. */
+function triggerOutcome(run: EndingRun, ending: RunEnding, { hasPosted, hasActed }: EndFacts): PlannedOutcome[] {
+  const { id: runId, triggerMessageId: messageId } = run
+  if (messageId === null) return []
+  const skip = skipOf(ending)
+  if (skip !== null) {
+    if (hasPosted) return []
+    return [
+      run.triggerType === 'INBOX' ? skippedCycle(run, messageId, skip.reason) : skipped(run, messageId, skip.reason),
+    ]
+  }
+  if (ending.status === 'COMPLETED' && run.triggerType !== 'INBOX' && !hasActed) return [skipped(run, messageId, null)]
+  if (ending.status === 'FAILED') {
+    return [{ messageId, kind: 'FAILED', reason: null, error: shownError(run, ending), runId }]
+  }
+  return ending.stopReason === 'GONE' ? [{ messageId, kind: 'DROPPED', reason: WHY_DROPPED, error: null, runId }] : []
+}
+
+/** The run read the message and did nothing that others see. Without a reason, its closing text may tell why. */
+const skipped = ({ id: runId }: EndingRun, messageId: string, reason: string | null): PlannedOutcome => ({
+  ...{ messageId, kind: 'SKIPPED' as const, reason, error: null, runId },
+})
+
+/** A cycle that skips leaves no run. */
+function skippedCycle(run: EndingRun, messageId: string, reason: string | null): PlannedOutcome {
+  const [readingSince, readAt] = [run.startedAt, run.finishedAt].map((time) => time?.getTime() ?? null)
+  const cycle = { label: [...run.places, ...run.label], readingSince: readingSince ?? null, readAt: readAt ?? null }
+  return { ...skipped(run, messageId, reason), runId: null, cycle }
+}
+
+/**
+ * Returns the error of a failed run as the members of its space see it: what they can do, if the model's provider
+ * failed. An error may quote the prompt, so that for a run with a confidentiality label only the stop reason is shown.
+ */
+export function errorForMembers(run: {
+  error: string | null
+  fault?: string | null | undefined
+  label: readonly string[]
+  stopReason: string | null
+}): string | null {
+  const { error, fault, label, stopReason } = run
+  if (label.length > 0) return stopReason
+  return fault == null ? error : adviceOn(fault as ModelFault)
+}
+
+function shownError({ label }: EndingRun, ending: Extract<RunEnding, { status: 'FAILED' }>): string {
+  return firstLine(errorForMembers({ ...ending, label }) ?? '')
+}
+
+const firstLine = (text: string): string => text.split('\n', 1)[0] ?? ''
+
+/** The outcomes of the messages of a cycle's events, other than that of its trigger. */
+function outcomesOfEvents(run: EndingRun, ending: RunEnding, events: Fates, isErased: boolean): PlannedOutcome[] {
+  const outcomes = events.flatMap(({ event, fate }) => waitingOutcome(run, event, fate))
+  const others = otherMessages(run, events)
+  if (isErased) {
+    const reason = skipOf(ending)?.reason ?? null
+    outcomes.push(...others.map((messageId) => skippedCycle(run, messageId, reason)))
+  }
+  if (ending.status === 'FAILED') {
+    const failed = { kind: 'FAILED' as const, reason: null, error: shownError(run, ending), runId: run.id }
+    outcomes.push(...others.map((messageId) => ({ messageId, ...failed })))
+  }
+  return outcomes
+}
+
+/** Readers see that a message waits for the next day, or for the provider, and which cycle failed. */
+function waitingOutcome({ id: runId }: EndingRun, event: ClaimedEvent, fate: EventFate): PlannedOutcome[] {
+  const { messageId, over, outages } = event
+  if (messageId === null) return []
+  if (fate === 'retry') {
+    const minutes = RETRY_MINUTES[outages] === 1 ? '1 minute' : `${RETRY_MINUTES[outages]} minutes`
+    const reason = `Its model's provider failed: it is tried again in ${minutes}.`
+    return [{ messageId, kind: 'INBOX', reason, error: null, runId }]
+  }
+  if (over === null || (fate !== 'postpone' && fate !== 'close')) return []
+  return [{ messageId, kind: 'OVER_BUDGET', reason: WHY_OVER_BUDGET[over], error: null, runId: null }]
+}

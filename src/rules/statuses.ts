@@ -1,0 +1,34 @@
+import type { MessageStatus, RunStatus, ToolCallStatus } from '../generated/prisma/enums.ts'
+
+/** Statuses of a run that may still execute. */
+export const ACTIVE_RUN_STATUSES = ['QUEUED', 'RUNNING', 'WAITING_TOOL'] as const satisfies RunStatus[]
+export const ENDED_RUN_STATUSES = ['COMPLETED', 'FAILED', 'CANCELED'] as const satisfies RunStatus[]
+
+/** Statuses of a tool call without a result. */
+export const OPEN_CALL_STATUSES = ['STREAMING', 'RUNNING', 'WAITING'] as const satisfies ToolCallStatus[]
+export const SETTLED_CALL_STATUSES = ['DONE', 'FAILED', 'TIMED_OUT', 'CANCELED'] as const satisfies ToolCallStatus[]
+/** Statuses of a call that was handed to somebody outside the server: it waits, was answered, or its time is up. */
+export const HANDED_OUT_CALL_STATUSES = ['WAITING', 'DONE', 'TIMED_OUT'] as const satisfies ToolCallStatus[]
+
+/** Statuses of a message that may still change. */
+export const OPEN_MESSAGE_STATUSES = ['STREAMING', 'REQUIRES_ACTION'] as const satisfies MessageStatus[]
+export const FINAL_MESSAGE_STATUSES = ['COMPLETE', 'INTERRUPTED'] as const satisfies MessageStatus[]
+
+export type SettledCallStatus = (typeof SETTLED_CALL_STATUSES)[number]
+export type FinalMessageStatus = (typeof FINAL_MESSAGE_STATUSES)[number]
+
+export function isEndedRun(status: RunStatus): boolean {
+  return isAmong(ENDED_RUN_STATUSES, status)
+}
+
+export function isHandedOutCall(status: ToolCallStatus): boolean {
+  return isAmong(HANDED_OUT_CALL_STATUSES, status)
+}
+
+export function isFinalMessage(status: MessageStatus): boolean {
+  return isAmong(FINAL_MESSAGE_STATUSES, status)
+}
+
+function isAmong(statuses: readonly string[], status: string): boolean {
+  return statuses.includes(status)
+}

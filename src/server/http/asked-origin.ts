@@ -1,0 +1,35 @@
+import type { IncomingMessage } from 'node:http'
+
+type Headers = IncomingMessage['headers']
+
+/**
+ * Returns the origin to which a client sent a request, as the client sees it: the host of the request, or the one that
+ * a proxy forwards, with the scheme of the page that asks, or the one that a proxy forwards. Null without a host.
+ */
+export function askedOriginOf(headers: Headers): string | null {
+  if (isOwnOrigin(headers)) return headers.origin ?? null
+  const [host] = hostsOf(headers)
+  if (host === undefined) return null
+  const forwarded = firstOf(headers['x-forwarded-proto'])
+  const scheme = forwarded === 'https' || forwarded === 'http' ? forwarded : host.endsWith(':443') ? 'https' : 'http'
+  return URL.parse(`${scheme}://${host}`)?.origin ?? null
+}
+
+/** Whether a page's origin is the host of the request, whether or not that names the default port of the scheme. */
+export function isOwnOrigin(headers: Headers): boolean {
+  const origin = URL.parse(headers.origin ?? '')
+  if (origin === null) return false
+  return hostsOf(headers).some((host) => URL.parse(`${origin.protocol}//${host}`)?.host === origin.host)
+}
+
+/**
+ * The host that a proxy forwards, and that of the request itself. A page of another origin can forge neither: a browser
+ * sends no such header without a preflight.
+ */
+const hostsOf = (headers: Headers): string[] =>
+  [firstOf(headers['x-forwarded-host']), headers.host].filter((host) => host !== undefined && host !== '') as string[]
+
+const firstOf = (header: string | string[] | undefined): string | undefined =>
+  String(header ?? '')
+    .split(',')[0]
+    ?.trim()

@@ -1,0 +1,112 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { LRUCache } from 'lru-cache'
+import type { SignIns } from '../../access/sign-ins.ts'
+import type { Domain } from '../../graphql/domain.ts'
+import { CrossSiteError, ForbiddenError } from '../../lib/errors.ts'
+import { decodeUtf8 } from '../../lib/exact-json.ts'
+import { forRequester } from '../../lib/requester-context.ts'
+import type { PublicUrl } from '../../platform/public-url.ts'
+import { BodyRefusedError, createBodyReader } from './body.ts'
+import { checkPage, sessionCookieOf, setSessionCookie, trustedCookieOf } from './cookies.ts'
+import { type Handler, sendJson } from './health.ts'
+import type { Origins } from './origins.ts'
+
+export interface AuthParts {
+  sessions: Pick<Domain['sessions'], 'authenticate' | 'open' | 'signOut'>
+  signIns: SignIns
+  origins: Pick<Origins, 'allows'>
+  publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>
+}
+
+const LARGEST_BODY_BYTES = 16 * 1024
+const BODY_TIMEOUT_MS = 10_000
+const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
+/**
+ * Refused sign-ins of one address, which may be that of a proxy with all its clients: a valid token is accepted anyway, and a
+ * secret of 256 bits is not guessed.
+ */
+const MOST_REFUSED_A_MINUTE = 300
+const MINUTE_MS = 60_000
+const MOST_ADDRESSES = 10_000
+
+/** Opens, describes and ends sessions: `POST /auth/token`, `GET /auth/session`, `POST /auth/sign-out`. */
+export function createAuthHandlers({ sessions, signIns, origins, publicUrl }: AuthParts): Record<string, Handler> {
+  const bodies = createBodyReader({ timeoutMs: BODY_TIMEOUT_MS, mostUnfinishedBytes: MOST_UNFINISHED_BYTES })
+  const refused = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: MINUTE_MS, noUpdateTTL: true })
+
+  async function signIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    checkPage(request, origins)
+    const address = request.socket.remoteAddress ?? 'unknown'
+    const token = tokenIn(await bodies.read(request, { mostBytes: LARGEST_BODY_BYTES, owner: address }))
+    if (token === null)
+      return sendJson(response, 400, { error: 'The body must be JSON with a token: { "token": "…" }.' })
+    const viewer = await signIns.authenticate(token, address)
+    if (viewer === null) {
+      const count = (refused.get(address) ?? 0) + 1
+      refused.set(address, count)
+      if (count > MOST_REFUSED_A_MINUTE) {
+        const seconds = Math.ceil(refused.getRemainingTTL(address) / 1000)
+        const headers = { 'retry-after': String(Math.max(1, seconds)) }
+        return sendJson(response, 429, { error: 'Too many failed sign-ins. Try again in a minute.' }, headers)
+      }
+      return sendJson(response, 401, { error: 'The token is unknown, revoked or expired. Sign in with another one.' })
+    }
+    const input = { userAgent: request.headers['user-agent'], replaced: sessionCookieOf(request.headers) }
+    setSessionCookie(request, response, await sessions.open(viewer, input), publicUrl)
+    sendJson(response, 200, { scope: viewer.scope }, NO_STORE)
+  }
+
+  async function signOut(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const cookie = trustedCookieOf(request, origins)
+    if (cookie !== null) await sessions.signOut(cookie)
+    setSessionCookie(request, response, null, publicUrl)
+    response.writeHead(204, NO_STORE).end()
+  }
+
+  /** Describes a bearer token or the session of a browser. Unlike in an operation, it is no error if there is neither. */
+  async function describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [, bearer] = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? '') ?? []
+    if (bearer !== undefined) {
+      const viewer = await signIns.authenticate(bearer, request.socket.remoteAddress)
+      return sendJson(response, 200, { scope: viewer?.scope ?? null }, NO_STORE)
+    }
+    const cookie = trustedCookieOf(request, origins)
+    const resumed = cookie === null ? null : await sessions.authenticate(cookie)
+    if (resumed?.renewed) setSessionCookie(request, response, resumed.renewed, publicUrl)
+    sendJson(response, 200, { scope: resumed?.viewer.scope ?? null }, NO_STORE)
+  }
+
+  return {
+    '/auth/token': answering('POST', signIn),
+    '/auth/sign-out': answering('POST', signOut),
+    '/auth/session': answering('GET', describeSession),
+  }
+}
+
+const NO_STORE = { 'cache-control': 'no-store' }
+
+function answering(
+  method: 'GET' | 'POST',
+  handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
+): Handler {
+  return async (request, response) => {
+    if (request.method !== method) return sendJson(response, 405, { error: `Use ${method}.` }, { allow: method })
+    try {
+      await forRequester('authentication', () => handle(request, response))
+    } catch (error) {
+      if (error instanceof BodyRefusedError) sendJson(response, error.status, { error: error.message })
+      else if (error instanceof CrossSiteError || error instanceof ForbiddenError)
+        sendJson(response, 403, { error: error.message })
+      else throw error
+    }
+  }
+}
+
+function tokenIn(body: Buffer): string | null {
+  try {
+    const parsed = JSON.parse(decodeUtf8(body)) as { token?: unknown } | null
+    return typeof parsed?.token === 'string' && parsed.token !== '' ? parsed.token : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,33 @@
+import type { IncomingMessage } from 'node:http'
+
+/** Accepts any base: only path and query of the target count. */
+const BASE = 'http://localhost'
+
+/**
+ * Rewrites a request to what the handlers know: a target that is a whole URL (RFC 9112, 3.2.2) becomes its path, and
+ * its host becomes the request's; the prefix of PARLEY_PUBLIC_URL and a slash at the end of the path are removed.
+ * Proxies may remove the prefix or keep it.
+ */
+export function rewriteTarget(request: IncomingMessage, basePath: string): void {
+  const absolute = /^https?:\/\//i.test(request.url ?? '') ? URL.parse(request.url ?? '') : null
+  if (absolute !== null) {
+    request.url = absolute.pathname + absolute.search
+    request.headers.host = absolute.host
+  }
+  const [path = '/', ...query] = (request.url ?? '/').split('?')
+  const inner = withoutSlash(withoutPrefix(path, basePath))
+  request.url = [inner, ...query].join('?')
+}
+
+/** The path of a request, without its query. */
+export const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?')[0] ?? '/'
+
+/** The query of a request. */
+export const parametersOf = ({ url }: IncomingMessage): URLSearchParams => new URL(url ?? '', BASE).searchParams
+
+function withoutPrefix(path: string, basePath: string): string {
+  if (path === basePath) return '/'
+  return basePath !== '' && path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : path
+}
+
+const withoutSlash = (path: string) => (path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path)

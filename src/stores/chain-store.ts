@@ -1,0 +1,63 @@
+import { Prisma, type Chain as Row } from '../generated/prisma/client.ts'
+import { inOrderOf } from '../lib/in-order.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Chain, Waiter } from '../rules/chain.ts'
+
+// The only writer of Chain.
+
+export interface Chains {
+  getMany(ids: readonly string[]): Promise<(Chain | null)[]>
+}
+
+export function createChains({ db }: Platform): Chains {
+  return {
+    async getMany(ids) {
+      const rows = await db.prisma.chain.findMany({ where: { id: { in: [...ids] } } })
+      return inOrderOf(ids, rows.map(chainOfRow))
+    },
+  }
+}
+
+export function chainOfRow({ replyStack, mentionedPairs, ...row }: Row): Chain {
+  return {
+    ...row,
+    replyStack: replyStack as unknown as Waiter[],
+    mentionedPairs: mentionedPairs as string[],
+  }
+}
+
+/** Locks the row of a chain until the transaction ends, and reads it. */
+export async function lockChain(tx: Tx, id: string): Promise<Chain | null> {
+  await tx.$queryRaw`SELECT 1 FROM "Chain" WHERE id = ${id} FOR UPDATE`
+  const row = await tx.chain.findUnique({ where: { id } })
+  return row === null ? null : chainOfRow(row)
+}
+
+/** Part of a WITH: begins a chain in the space of `message`; the first of `runs`, if any, has the turn. */
+export const insertChainSql = (chainId: string, holderId: string): Prisma.Sql => Prisma.sql`
+  INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")
+  SELECT ${chainId}, "spaceId", 1, ${holderId}, (SELECT id FROM runs LIMIT 1) FROM message`
+
+/** Writes a new chain without waiters and mentions. */
+export async function insertChain(
+  tx: Tx,
+  chain: Pick<Chain, 'id' | 'spaceId' | 'depth' | 'label' | 'holderId' | 'holderRunId'>,
+): Promise<void> {
+  await tx.chain.create({ data: chain })
+}
+
+/** Writes a chain's turn and state. */
+export async function saveChain(tx: Tx, { id, replyStack, ...chain }: Chain): Promise<void> {
+  const stack = replyStack.map((waiter) => ({ ...waiter }))
+  await tx.chain.update({ where: { id }, data: { ...chain, replyStack: stack } })
+}
+
+/** Gives the turn of an ended chain to the retry of its last run. */
+export async function reopenChain(tx: Tx, id: string, holder: Pick<Chain, 'holderId' | 'holderRunId'>): Promise<void> {
+  await tx.chain.update({ where: { id }, data: holder })
+}
+
+export async function deleteChainsOfSpace(tx: Tx, spaceId: string): Promise<void> {
+  await tx.chain.deleteMany({ where: { spaceId } })
+}

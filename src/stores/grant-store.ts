@@ -1,0 +1,227 @@
+import { isHeardBy } from '../confidentiality/world.ts'
+import { type GrantDecision, Prisma } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import type { AskedApproval } from '../rules/approvals.ts'
+import type { GrantBounds, ReadGrant } from '../rules/standing-grants.ts'
+
+// Writes StandingGrant and GrantDecision, and reads who may decide on a grant. Calls are counted by `useGrantSql` alone.
+
+const COLUMNS_SQL = Prisma.sql`g.*, g."expiresAt" <= clock_timestamp() AS "isLate"`
+
+/** Condition: the grant has not ended. */
+const IS_LIVE_SQL = Prisma.sql`g."deniedAt" IS NULL AND g."revokedAt" IS NULL AND g."toolChangedAt" IS NULL
+  AND g."expiresAt" > clock_timestamp()`
+
+/** Subquery: the ids of the humans from whom the grant `g` needs approval, of whom a policy names all or none. */
+const DECIDERS_SQL = Prisma.sql`
+  SELECT h.id FROM (
+    SELECT unnest(g."approverIds") AS id
+    UNION SELECT m."entityId" FROM "Membership" m WHERE m."spaceId" = g."spaceId" AND cardinality(g."approverIds") = 0
+  ) asked JOIN "Entity" h ON h.id = asked.id AND h.kind = 'HUMAN' AND h."goneAt" IS NULL
+  WHERE ${isHeardBy(Prisma.sql`h.id`, Prisma.sql`g.places || g.label`)}`
+
+/** Condition: a human may see the grant, as a member of its space or as an approver. */
+const isSeenBySql = (humanId: string) => Prisma.sql`(
+  EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = g."spaceId" AND m."entityId" = ${humanId})
+  OR ${humanId} IN (${DECIDERS_SQL}))`
+
+export interface NewGrant extends GrantBounds {
+  id: string
+  agentId: string
+  toolName: string
+  toolDigest: string
+  spaceId: string | null
+  quorum: number
+  approverIds: string[]
+  proposedById: string
+  places: string[]
+  label: string[]
+}
+
+export async function insertGrant(tx: Tx, { expiresInSeconds, inputSchema, ...grant }: NewGrant): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "StandingGrant" (id, "agentId", "toolName", "toolDigest", "spaceId", quorum, "approverIds", "inputSchema", "maxCalls",
+      "amountProperty", "maxAmount", "proposedById", places, label, "expiresAt")
+    VALUES (${grant.id}, ${grant.agentId}, ${grant.toolName}, ${grant.toolDigest}, ${grant.spaceId}, ${grant.quorum},
+      ${grant.approverIds}::text[], ${inputSchema === null ? null : jsonbText(inputSchema)}::jsonb, ${grant.maxCalls},
+      ${grant.amountProperty}, ${grant.maxAmount}::float8, ${grant.proposedById}, ${grant.places}::text[], ${grant.label}::text[],
+      clock_timestamp() + ${expiresInSeconds}::int * interval '1 second')`
+}
+
+/** The place where grants are counted and looked up: the calls of one tool in one space, or in none. */
+export interface GrantPlace {
+  agentId: string
+  toolName: string
+  spaceId: string | null
+}
+
+const isAtSql = ({ agentId, toolName, spaceId }: GrantPlace) => Prisma.sql`
+  g."agentId" = ${agentId} AND g."toolName" = ${toolName} AND g."spaceId" IS NOT DISTINCT FROM ${spaceId}`
+
+/** Counts the grants of a place that have not ended. */
+export async function countLiveGrants(tx: Tx, place: GrantPlace): Promise<number> {
+  const [row] = await tx.$queryRaw<{ count: number }[]>`
+    SELECT count(*)::int AS count FROM "StandingGrant" g WHERE ${isAtSql(place)} AND ${IS_LIVE_SQL}`
+  return row?.count ?? 0
+}
+
+/** Returns the active grants that may cover a call of this version of the tool, oldest first. */
+export function readActiveGrants(tx: Tx, place: GrantPlace, toolDigest: string): Promise<ReadGrant[]> {
+  return tx.$queryRaw<ReadGrant[]>`
+    SELECT ${COLUMNS_SQL} FROM "StandingGrant" g
+    WHERE ${isAtSql(place)} AND g."toolDigest" = ${toolDigest} AND g."activeSince" IS NOT NULL AND ${IS_LIVE_SQL}
+      AND (g."maxCalls" IS NULL OR g."usedCalls" < g."maxCalls") ORDER BY g.id`
+}
+
+/** A call that a grant may cover. */
+export interface CoveredCall {
+  /** Counts towards the grant's maximum. */
+  amount: number
+  /** The sources of the call. */
+  marks: readonly string[]
+  /** The policy by which it would be asked about. */
+  approval: Pick<AskedApproval, 'quorum' | 'approverIds'>
+}
+
+/**
+ * A change for the hold of a run: counts a call towards a grant, if the grant still covers it when its row is locked. The
+ * people who approved the grant must be those who may decide on this call, and enough of them. Amounts are added as
+ * decimals, so that ten times 0.1 is 1. Returns the id of the grant.
+ */
+export function useGrantSql(
+  grantId: string,
+  { amount, marks, approval: { quorum, approverIds } }: CoveredCall,
+): Prisma.Sql {
+  const sum = Prisma.sql`g."usedAmount"::numeric + ${String(amount)}::numeric`
+  const mayDecide =
+    approverIds.length > 0
+      ? Prisma.sql`d."humanId" = ANY(${[...approverIds]}::text[])`
+      : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = g."spaceId" AND m."entityId" = d."humanId")`
+  const agreed = Prisma.sql`(
+    SELECT count(*) FROM "GrantDecision" d JOIN "Entity" h ON h.id = d."humanId" AND h."goneAt" IS NULL
+    WHERE d."grantId" = g.id AND d.approve AND ${mayDecide} AND ${isHeardBy(Prisma.sql`d."humanId"`, Prisma.sql`${[...marks]}::text[]`)})`
+  return Prisma.sql`
+    UPDATE "StandingGrant" g SET "usedCalls" = g."usedCalls" + 1, "usedAmount" = (${sum})::float8
+    FROM held WHERE g.id = ${grantId} AND g."activeSince" IS NOT NULL AND ${IS_LIVE_SQL}
+      AND (g."maxCalls" IS NULL OR g."usedCalls" < g."maxCalls") AND (g."maxAmount" IS NULL OR ${sum} <= g."maxAmount"::numeric)
+      AND ${agreed} >= ${quorum} RETURNING g.id`
+}
+
+/** Locks a grant until the transaction ends. */
+export async function lockGrant(tx: Tx, id: string): Promise<ReadGrant | null> {
+  const [grant] = await tx.$queryRaw<ReadGrant[]>`
+    SELECT ${COLUMNS_SQL} FROM "StandingGrant" g WHERE g.id = ${id} FOR NO KEY UPDATE`
+  return grant ?? null
+}
+
+export async function recordGrantDecision(
+  tx: Tx,
+  { grantId, humanId, approve, reason }: Omit<GrantDecision, 'at'>,
+): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "GrantDecision" ("grantId", "humanId", approve, reason, at)
+    VALUES (${grantId}, ${humanId}, ${approve}, ${reason}, clock_timestamp())`
+}
+
+/** Under a lock on an undecided grant: activates it if enough of those who may decide have approved it. */
+export async function activateIfApproved(tx: Tx, grantId: string): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "StandingGrant" g SET "activeSince" = clock_timestamp() WHERE g.id = ${grantId} AND g."activeSince" IS NULL AND g.quorum <= (
+      SELECT count(*) FROM "GrantDecision" d WHERE d."grantId" = g.id AND d.approve AND d."humanId" IN (${DECIDERS_SQL}))`
+}
+
+/** Under a lock on an undecided grant. */
+export async function denyGrant(tx: Tx, grantId: string): Promise<void> {
+  await tx.$executeRaw`UPDATE "StandingGrant" SET "deniedAt" = clock_timestamp() WHERE id = ${grantId}`
+}
+
+/** Under a lock on a grant that has not ended. `humanId` is null for an admin. */
+export async function revokeGrant(tx: Tx, grantId: string, humanId: string | null): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "StandingGrant" SET "revokedAt" = clock_timestamp(), "revokedById" = ${humanId} WHERE id = ${grantId}`
+}
+
+/**
+ * Ends the grants of an agent whose tools are not among these versions any more, for good: also if the tool is changed
+ * back.
+ */
+export async function endGrantsOfOtherVersions(
+  tx: Tx,
+  agentId: string,
+  current: ReadonlyMap<string, { grantDigest: string | null }>,
+): Promise<PublishedGrant[]> {
+  const [names, digests] = [[...current.keys()], [...current.values()].map(({ grantDigest }) => grantDigest)]
+  return tx.$queryRaw<PublishedGrant[]>`
+    UPDATE "StandingGrant" g SET "toolChangedAt" = clock_timestamp()
+    WHERE g."agentId" = ${agentId} AND ${IS_LIVE_SQL} AND NOT EXISTS (
+      SELECT 1 FROM unnest(${names}::text[], ${digests}::text[]) AS v(name, digest)
+      WHERE v.name = g."toolName" AND v.digest = g."toolDigest")
+    RETURNING g.id, g."spaceId", g."approverIds"`
+}
+
+/** A changed grant, with the fields that decide who is notified. */
+export type PublishedGrant = Pick<ReadGrant, 'id' | 'spaceId' | 'approverIds'>
+
+export async function deleteGrantsOfSpace(tx: Tx, spaceId: string): Promise<void> {
+  await tx.standingGrant.deleteMany({ where: { spaceId } })
+}
+
+/** Deletes the reasons of an erased human's decisions. */
+export async function clearGrantReasons(tx: Tx, humanId: string): Promise<void> {
+  await tx.grantDecision.updateMany({ where: { humanId, reason: { not: null } }, data: { reason: null } })
+}
+
+export function readGrants(tx: Tx, ids: readonly string[]): Promise<ReadGrant[]> {
+  return tx.$queryRaw<ReadGrant[]>`SELECT ${COLUMNS_SQL} FROM "StandingGrant" g WHERE g.id = ANY(${[...ids]}::text[])`
+}
+
+/** Returns the ids of the grants that a human may see. */
+export async function readSeenGrants(tx: Tx, humanId: string, ids: readonly string[]): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ id: string }[]>`
+    SELECT g.id FROM "StandingGrant" g WHERE g.id = ANY(${[...ids]}::text[]) AND ${isSeenBySql(humanId)}`
+  return rows.map(({ id }) => id)
+}
+
+/** Selects grants; absent: any. */
+export interface GrantFilter {
+  agentId?: string
+  spaceId?: string
+  /** Only those that this human may see. */
+  humanId?: string
+}
+
+/** Returns the newest grants, newest first. */
+export function listGrants(tx: Tx, { agentId, spaceId, humanId }: GrantFilter, most: number): Promise<ReadGrant[]> {
+  const conditions = [
+    ...(agentId === undefined ? [] : [Prisma.sql`g."agentId" = ${agentId}`]),
+    ...(spaceId === undefined ? [] : [Prisma.sql`g."spaceId" = ${spaceId}`]),
+    ...(humanId === undefined ? [] : [isSeenBySql(humanId)]),
+  ]
+  const where = conditions.length === 0 ? Prisma.empty : Prisma.sql`WHERE ${Prisma.join(conditions, ' AND ')}`
+  return tx.$queryRaw<ReadGrant[]>`
+    SELECT ${COLUMNS_SQL} FROM "StandingGrant" g ${where} ORDER BY g.id DESC LIMIT ${most}`
+}
+
+/** Returns the newest grants of each space, newest first. */
+export function listGrantsOfSpaces(tx: Tx, spaceIds: readonly string[], most: number): Promise<ReadGrant[]> {
+  return tx.$queryRaw<ReadGrant[]>`
+    SELECT grants.* FROM unnest(${[...spaceIds]}::text[]) AS s(id) CROSS JOIN LATERAL (
+      SELECT ${COLUMNS_SQL} FROM "StandingGrant" g WHERE g."spaceId" = s.id ORDER BY g.id DESC LIMIT ${most}
+    ) grants ORDER BY grants.id DESC`
+}
+
+/** Returns the humans who may decide, by grant. */
+export function readGrantDeciders(tx: Tx, ids: readonly string[]): Promise<{ grantId: string; id: string }[]> {
+  return tx.$queryRaw<{ grantId: string; id: string }[]>`
+    SELECT g.id AS "grantId", d.id FROM "StandingGrant" g CROSS JOIN LATERAL (${DECIDERS_SQL}) d
+    WHERE g.id = ANY(${[...ids]}::text[]) ORDER BY d.id`
+}
+
+/** Returns the decisions on grants, oldest first. */
+export function readGrantDecisions(tx: Tx, ids: readonly string[]): Promise<GrantDecision[]> {
+  return tx.grantDecision.findMany({
+    where: { grantId: { in: [...ids] } },
+    orderBy: [{ at: 'asc' }, { humanId: 'asc' }],
+  })
+}

@@ -1,0 +1,340 @@
+import { confidentialAmong, type Provenance } from '../confidentiality/marks.ts'
+import { type InboxEvent, type InboxEventType, Prisma, type PrismaClient } from '../generated/prisma/client.ts'
+import type { OverBudget } from '../lib/budget.ts'
+import { newId } from '../lib/ids.ts'
+import type { Json } from '../lib/json.ts'
+import { overBudget } from '../platform/budget-state.ts'
+import type { Tx } from '../platform/db.ts'
+import { insertionOf } from '../platform/insertion.ts'
+import { type ClaimableEvent, shareableEvents } from '../rules/cycle-events.ts'
+import { type EventFate, RETRY_MINUTES } from '../rules/run-end.ts'
+import { IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
+
+// The only writer of InboxEvent. An event waits (no run, not done), is claimed by a think cycle (`runId`), and is done
+// (`doneAt`). A waiting event may be postponed to the next day (`waitsUntil`); an event of a cycle that failed by an
+// outage stays with that cycle until `retryAt`, then waits again.
+
+/**
+ * An inbox event for a persistent agent. The row's label holds those of its marks that are confidential when the event
+ * arrives.
+ */
+export interface NewInboxEvent extends Provenance {
+  agentId: string
+  type: InboxEventType
+  /** Deduplicates: the same key is delivered to an agent once. */
+  dedupKey: string
+  payload: Json
+  urgent?: boolean
+  spaceId?: string | null
+  messageId?: string | null
+  /** The author; the event is urgent if the agent's `urgentFrom` contains the author or the space. */
+  senderId?: string | null
+  rootId: string
+  depth: number
+  parentRunId?: string | null
+  chainId?: string | null
+  /** How another agent's mention or delegation woke this agent; stored as `wokenBy` of the cycle's run. */
+  wokenBy?: Json
+}
+
+/** A condition on an event `e` (JSON) and its row `r`: the source is in the agent's `urgentFrom`. */
+const COMES_FROM_URGENT = Prisma.sql`EXISTS (SELECT 1 FROM "Agent" a
+  WHERE a.id = r."agentId" AND a.cycle->'urgentFrom' ?| array_remove(ARRAY[given.e->>'senderId', r."spaceId"], NULL))`
+
+/** The statement, or a part of one, that writes at least one event. Skips events whose key the agent already had. */
+export function insertEventsSql(events: NewInboxEvent[], within: { from?: string } = {}): Prisma.Sql {
+  const rows = events.map((event) => ({ ...event, id: newId('inb') }))
+  const urgent = Prisma.sql`(coalesce(r.urgent, false) OR ${COMES_FROM_URGENT})`
+  return insertionOf('InboxEvent', rows, {
+    ...within,
+    computed: { urgent, label: confidentialAmong(Prisma.sql`r.places || r.label`) },
+    beside: ['senderId'],
+  })
+}
+
+/** Writes events. @returns the agents that received a new one */
+export async function insertEvents(tx: Tx, events: NewInboxEvent[]): Promise<Set<string>> {
+  if (events.length === 0) return new Set()
+  const rows = await tx.$queryRaw<{ agentId: string }[]>(insertEventsSql(events))
+  return new Set(rows.map(({ agentId }) => agentId))
+}
+
+/** Numbers of waiting inbox events during a cycle. */
+export interface WaitingCounts {
+  total: number
+  /** Urgent events that the running cycle may claim. */
+  urgent: number
+}
+
+/** The most events that one cycle claims. */
+const MOST_EVENTS_A_CYCLE = 100
+
+type Candidate = InboxEvent &
+  ClaimableEvent & {
+    /** The exhausted budget that forbids the event. */
+    over: OverBudget | null
+  }
+
+const OVER = overBudget({
+  agentId: Prisma.sql`e."agentId"`,
+  spaceId: Prisma.sql`e."spaceId"`,
+  rootId: Prisma.sql`e."rootId"`,
+})
+/**
+ * The event must be alone in its cycle: it belongs to a chain, or to an ADMIN or MENTION_CHAIN space, where
+ * delegation, mention and reply stack refer to one event; or a provider refused a cycle with it.
+ */
+const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
+const WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
+/** The confidentiality label of an event. All events of a cycle have the same label. */
+const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
+/** The event has the same label as the events that the cycle has claimed. */
+const isLike = (runId: string) => Prisma.sql`(${LABEL}) = (
+  SELECT ${confidentialAmong(Prisma.sql`t.places || t.label`)} FROM "InboxEvent" t WHERE t."runId" = ${runId} ORDER BY t.id LIMIT 1)`
+
+/** The event comes from no space, or from a space of the agent. Other events are dropped. */
+const BELONGS = Prisma.sql`(e."spaceId" IS NULL OR EXISTS (
+  SELECT 1 FROM "Membership" m WHERE m."spaceId" = e."spaceId" AND m."entityId" = e."agentId"))`
+
+/**
+ * Claims an agent's next events for a cycle, urgent ones first, then by arrival: those that may share a cycle, at most
+ * 100, and at most `mostCharacters` of content unless the first event alone has more. The caller holds the lock of the
+ * agent's row.
+ */
+export async function takeEvents(
+  tx: Tx,
+  agentId: string,
+  runId: string,
+  mostCharacters: number,
+): Promise<{ events: InboxEvent[]; alone: boolean; put: PutOff[] }> {
+  const waiting = await tx.$queryRaw<Candidate[]>`
+    SELECT e.*, ${ALONE} AS alone, ${OVER} AS over, ${LABEL} AS "labelNow" FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
+    WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
+    ORDER BY e.urgent DESC, e.id LIMIT ${MOST_EVENTS_A_CYCLE}`
+  const candidates = waiting.filter(({ over }) => over === null)
+  const put = await postponeEvents(
+    tx,
+    waiting.flatMap((event) => (event.over === null ? [] : [{ event, over: event.over }])),
+  )
+  const events = await assign(tx, shareableEvents(candidates, mostCharacters), runId)
+  return { events, alone: candidates[0]?.alone === true, put }
+}
+
+/** Claims the waiting urgent events in order, except those that must be alone in a cycle. */
+export async function takeUrgentEvents(
+  tx: Tx,
+  agentId: string,
+  runId: string,
+  mostCharacters: number,
+): Promise<InboxEvent[]> {
+  const candidates = await tx.$queryRaw<Candidate[]>`
+    SELECT e.*, false AS alone, NULL AS over, '{}'::text[] AS "labelNow" FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
+    WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS} AND e.urgent AND NOT ${ALONE} AND ${OVER} IS NULL AND ${isLike(runId)} ORDER BY e.id LIMIT ${MOST_EVENTS_A_CYCLE}`
+  return assign(tx, shareableEvents(candidates, mostCharacters), runId)
+}
+
+/** Returns the events that were not removed in the meantime. */
+async function assign(tx: Tx, events: InboxEvent[], runId: string): Promise<InboxEvent[]> {
+  if (events.length === 0) return []
+  const rows = await tx.inboxEvent.updateManyAndReturn({
+    where: { id: { in: events.map(({ id }) => id) }, doneAt: null, runId: null },
+    data: { runId },
+    select: { id: true },
+  })
+  const taken = new Set(rows.map(({ id }) => id))
+  return events.filter(({ id }) => taken.has(id))
+}
+
+/** Counts only events that the cycle may know of. */
+export async function countWaiting(tx: Tx, agentId: string, runId: string): Promise<WaitingCounts> {
+  const [row] = await tx.$queryRaw<WaitingCounts[]>`
+    SELECT count(*)::int AS total, (count(*) FILTER (WHERE e.urgent AND NOT ${ALONE}))::int AS urgent
+    FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
+    WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS} AND ${isLike(runId)}`
+  return row ?? { total: 0, urgent: 0 }
+}
+
+/** Returns the first waiting events without claiming them. */
+export function firstWaiting(tx: Tx, agentId: string, runId: string, most: number): Promise<InboxEvent[]> {
+  return tx.$queryRaw`
+    SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
+      AND ${isLike(runId)} ORDER BY e.id LIMIT ${most}`
+}
+
+/** Whether the agent has an event that no cycle has claimed and that is due. */
+export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
+  return (
+    (await tx.inboxEvent.findFirst({
+      where: { agentId, doneAt: null, runId: null, waitsUntil: null },
+      select: { id: true },
+    })) !== null
+  )
+}
+
+/** The events that cycles have claimed, by run, in order; at most `most` of each. */
+export async function claimedEvents(
+  prisma: PrismaClient,
+  runIds: string[],
+  most: number,
+): Promise<Map<string | null, InboxEvent[]>> {
+  if (runIds.length === 0) return new Map()
+  const rows = await prisma.$queryRaw<InboxEvent[]>`
+    SELECT e.* FROM unnest(${runIds}::text[]) AS run(id) CROSS JOIN LATERAL (
+      SELECT * FROM "InboxEvent" WHERE "runId" = run.id ORDER BY id LIMIT ${most}
+    ) e ORDER BY e.id`
+  return Map.groupBy(rows, ({ runId }) => runId)
+}
+
+// Budgets: events wait for the next day.
+
+const NEXT_DAY = Prisma.sql`((date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC')`
+
+/** An event that no cycle may claim today, or, if the budget of its root is exhausted, ever. */
+export interface PutOff {
+  event: InboxEvent
+  over: OverBudget
+}
+
+/**
+ * Postpones events to the next day (UTC), when the budgets of agents and spaces start again. Events of a root whose
+ * budget is exhausted are marked as done.
+ */
+export async function postponeEvents(tx: Tx, events: PutOff[]): Promise<PutOff[]> {
+  if (events.length === 0) return []
+  const ids = events.map(({ event }) => event.id)
+  const done = events.flatMap(({ event, over }) => (over === 'ROOT' ? [event.id] : []))
+  await tx.$executeRaw`
+    UPDATE "InboxEvent" SET "runId" = NULL, "doneAt" = CASE WHEN id = ANY(${done}::text[]) THEN now() END,
+      "waitsUntil" = CASE WHEN id <> ALL(${done}::text[]) THEN ${NEXT_DAY} END
+    WHERE id = ANY(${ids}::text[]) AND "doneAt" IS NULL`
+  return events
+}
+
+/** Makes postponed events due for a new check after a change of a budget. */
+export async function recheckPostponed(tx: Tx, { agentId, spaceId }: { agentId?: string; spaceId?: string }) {
+  await tx.inboxEvent.updateMany({
+    where: { waitsUntil: { not: null }, doneAt: null, ...(agentId && { agentId }), ...(spaceId && { spaceId }) },
+    data: { waitsUntil: null },
+  })
+}
+
+/** Postponed events and when they are due: a SELECT of `id` and `at`. */
+export const POSTPONED_SQL = Prisma.sql`SELECT id, "waitsUntil" AS at FROM "InboxEvent" WHERE "waitsUntil" IS NOT NULL`
+
+/** Lets postponed events wait in the inbox again. */
+export async function returnPostponed(prisma: PrismaClient, ids: string[]): Promise<void> {
+  await prisma.inboxEvent.updateMany({ where: { id: { in: ids } }, data: { waitsUntil: null } })
+}
+
+// Outages: events of a cycle that failed by an outage of a provider are tried again.
+
+/** The events to be tried again and when they are due: a SELECT of `id` and `at`. */
+export const RETRIED_SQL = Prisma.sql`SELECT id, "retryAt" AS at FROM "InboxEvent" WHERE "retryAt" IS NOT NULL`
+
+/** The assignments that let an event wait for the next cycle. */
+const REQUEUED = Prisma.sql`"runId" = NULL, "retryAt" = NULL`
+
+/** Lets those of the events whose delay is over wait in the inbox again. */
+export async function returnRetried(prisma: PrismaClient, ids: string[]): Promise<void> {
+  await prisma.$executeRaw`
+    UPDATE "InboxEvent" SET ${REQUEUED} WHERE id = ANY(${ids}::text[]) AND "retryAt" <= clock_timestamp()`
+}
+
+/** Part of a WITH: makes the events of an agent that are to be tried again due now, if `condition`. */
+export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
+  UPDATE "InboxEvent" SET ${REQUEUED} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${condition}::boolean`
+
+/** Puts the events of a failed cycle back, with all retries left. @returns the events */
+export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, 'messageId'>[]> {
+  return tx.inboxEvent.updateManyAndReturn({
+    where: { runId },
+    data: { runId: null, doneAt: null, retryAt: null, outages: 0 },
+    select: { messageId: true },
+  })
+}
+
+// The end of a cycle.
+
+/** The events of a cycle that are not done, as its end finds them. @param forgets spaces that the cycle is to forget */
+export const claimedEventsSql = (runId: string, forgets: string[]): Prisma.Sql => Prisma.sql`(
+  SELECT coalesce(jsonb_agg(jsonb_build_object('id', e.id, 'messageId', e."messageId", 'outages', e.outages, 'over', ${OVER},
+    'isGone', ${IS_GONE_SQL} OR coalesce(e."spaceId" = ANY(${forgets}::text[]), false)) ORDER BY e.id), '[]')
+  FROM "InboxEvent" e WHERE e."runId" = ${runId} AND e."doneAt" IS NULL)`
+
+/** Writes what becomes of the events of a cycle that ends. */
+export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: EventFate }[]): Promise<void> {
+  if (fates.length === 0) return
+  const is = (...names: EventFate[]) => Prisma.sql`f.fate = ANY(${names}::text[])`
+  await tx.$executeRaw`
+    UPDATE "InboxEvent" e SET "runId" = CASE WHEN ${is('finish', 'retry')} THEN e."runId" END,
+      "doneAt" = CASE WHEN ${is('finish', 'close')} THEN now() END, suspect = e.suspect OR ${is('isolate')},
+      outages = e.outages + CASE WHEN ${is('retry')} THEN 1 ELSE 0 END,
+      "retryAt" = CASE WHEN ${is('retry')} THEN clock_timestamp() + (${RETRY_MINUTES}::int[])[e.outages + 1] * interval '1 minute' END,
+      "waitsUntil" = CASE WHEN ${is('postpone')} THEN ${NEXT_DAY} END
+    FROM unnest(${fates.map(({ id }) => id)}::text[], ${fates.map(({ fate }) => fate)}::text[]) AS f(id, fate)
+    WHERE e.id = f.id AND e."doneAt" IS NULL`
+}
+
+/**
+ * Marks a message as handled because a waiting cycle received it as its answer; no other cycle gets the event, even if
+ * it has yet to arrive.
+ */
+export async function finishAnsweredEvent(
+  prisma: PrismaClient,
+  { id: runId, agentId, rootId, depth }: { id: string; agentId: string; rootId: string; depth: number },
+  messageId: string,
+): Promise<void> {
+  await prisma.$executeRaw`
+    INSERT INTO "InboxEvent" (id, "agentId", type, payload, "dedupKey", "messageId", "rootId", depth, "runId", "doneAt")
+    VALUES (${newId('inb')}, ${agentId}, 'SPACE_MESSAGE', '{}', ${messageId}, ${messageId}, ${rootId}, ${depth}, ${runId}, now())
+    ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt", "retryAt" = NULL
+    WHERE ("InboxEvent"."runId" IS NULL OR "InboxEvent"."retryAt" IS NOT NULL) AND "InboxEvent"."doneAt" IS NULL`
+}
+
+// Removal: an event that is done without a cycle stays, so that the same event cannot arrive again.
+
+/** Marks a waiting event as done. Null if there is no such waiting event. */
+export async function dropEvent(tx: Tx, id: string): Promise<InboxEvent | null> {
+  const [event] = await tx.inboxEvent.updateManyAndReturn({
+    where: { id, doneAt: null, OR: [{ runId: null }, { retryAt: { not: null } }] },
+    data: { doneAt: new Date(), retryAt: null },
+  })
+  return event ?? null
+}
+
+/** Marks an agent's waiting events of a space as done. @returns the events */
+export function dropEventsOfSpace(tx: Tx, agentId: string, spaceId: string): Promise<InboxEvent[]> {
+  return tx.$queryRaw<InboxEvent[]>`
+    UPDATE "InboxEvent" SET "doneAt" = now(), "retryAt" = NULL
+    WHERE "agentId" = ${agentId} AND "spaceId" = ${spaceId} AND "doneAt" IS NULL AND ("runId" IS NULL OR "retryAt" IS NOT NULL)
+    RETURNING *`
+}
+
+// Deletion.
+
+/** A condition on an event `e`: its agent or its space was deleted. */
+export const IS_GONE_SQL = Prisma.sql`(NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId")
+  OR (e."spaceId" IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = e."spaceId" AND s."deletedAt" IS NULL)))`
+
+/** Deletes the events of a cycle whose agent or space was deleted, and those of the given spaces. */
+export async function deleteGoneEvents(tx: Tx, runId: string, spaceIds: string[]): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "InboxEvent" e WHERE e."runId" = ${runId} AND (${IS_GONE_SQL} OR e."spaceId" = ANY(${spaceIds}::text[]))`
+}
+
+/** Deletes an agent's events, except those claimed by an active cycle, which are deleted with that cycle. */
+export async function deleteEventsOfAgent(tx: Tx, agentId: string): Promise<void> {
+  const unclaimed = [{ runId: null }, { doneAt: { not: null } }, { retryAt: { not: null } }]
+  await tx.inboxEvent.deleteMany({ where: { agentId, OR: unclaimed } })
+}
+
+/** Deletes the events that agents were given in a space, except those of active cycles. */
+export async function deleteEventsOfSpace(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "InboxEvent" e WHERE "agentId" = ANY(${agentIds}::text[]) AND (e."spaceId" = ${spaceId} OR ${spaceId} = ANY(e.places))
+      AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = e."runId" AND ${IS_ACTIVE_CYCLE_SQL})`
+}
+
+/** Part of a WITH: deletes the events of deleted runs. */
+export const deleteEventsOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
+  DELETE FROM "InboxEvent" WHERE "runId" IN (${runIds})`

@@ -1,0 +1,53 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+
+// The statements that write "Membership" and "FormerMember". Imports go over all tables by name and do not pass here.
+
+export interface Member {
+  spaceId: string
+  entityId: string
+}
+
+/** Condition: the entity is a member of the space. */
+export const isMemberSql = ({ spaceId, entityId }: Member): Prisma.Sql =>
+  Prisma.sql`EXISTS (SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${entityId})`
+
+/** Adds members that have read nothing yet, or up to `lastReadSeq`. */
+export async function insertMembers(
+  tx: Tx,
+  members: readonly (Member & { joinedAt: Date; lastReadSeq?: number })[],
+): Promise<void> {
+  await tx.membership.createMany({ data: [...members] })
+}
+
+/** Ends a membership. Returns false if there was none. */
+export async function deleteMember(tx: Tx, { spaceId, entityId }: Member): Promise<boolean> {
+  const { count } = await tx.membership.deleteMany({ where: { spaceId, entityId } })
+  if (count === 0) return false
+  await tx.formerMember.createMany({ data: { spaceId, entityId }, skipDuplicates: true })
+  return true
+}
+
+/** Ends all memberships of an entity. Returns the spaces in the order of their ids. */
+export async function deleteMembershipsOf(tx: Tx, entityId: string): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ spaceId: string }[]>`
+    WITH gone AS (DELETE FROM "Membership" WHERE "entityId" = ${entityId} RETURNING "spaceId"), former AS (
+      INSERT INTO "FormerMember" ("spaceId", "entityId") SELECT "spaceId", ${entityId} FROM gone ON CONFLICT DO NOTHING
+    ) SELECT "spaceId" FROM gone ORDER BY "spaceId"`
+  return rows.map(({ spaceId }) => spaceId)
+}
+
+/** Removes all members of a deleted space, and the record of former ones. */
+export async function deleteMembersIn(tx: Tx, spaceId: string): Promise<void> {
+  await tx.membership.deleteMany({ where: { spaceId } })
+  await tx.formerMember.deleteMany({ where: { spaceId } })
+}
+
+/** Moves a member's read marker forward. Returns false if it was there already, or further. */
+export async function moveReadMarker(tx: Tx, { spaceId, entityId }: Member, seq: number): Promise<boolean> {
+  const { count } = await tx.membership.updateMany({
+    where: { spaceId, entityId, lastReadSeq: { lt: seq } },
+    data: { lastReadSeq: seq },
+  })
+  return count > 0
+}

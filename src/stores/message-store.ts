@@ -1,0 +1,148 @@
+import { type Marks, type Provenance, setsOf, UNMARKED } from '../confidentiality/marks.ts'
+import { type MessageStatus, Prisma } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Message, MessageOrigin, MessagePart } from '../rules/message.ts'
+import { type FinalMessageStatus, OPEN_MESSAGE_STATUSES } from '../rules/statuses.ts'
+
+// The statements that write "Message". Those that end in `Sql` are parts of a WITH, so that callers can add their own
+// writes. Bulk work of operation/ that goes over many tables by name (import, retention, redaction) does not pass here.
+
+export type MessageRow = Prisma.MessageGetPayload<object>
+
+/** A message to be written. It is routed in the transaction that finishes it. */
+export interface NewMessage {
+  id: string
+  spaceId: string
+  senderId: string
+  status: MessageStatus
+  parts: MessagePart[]
+  mentionedAgentId: string | null
+  rootId: string
+  depth: number
+  /** Unique per sender or origin: a repeat is a unique violation. */
+  idempotencyKey?: string | null
+  runId?: string
+  runPostKey?: string
+  composite?: boolean
+  fromPlainText?: boolean
+  origin?: MessageOrigin | null
+  /** For a message of an agent. */
+  provenance?: Provenance
+}
+
+/** A message as in its row, without what the database adds. */
+export function rowOf({
+  provenance = UNMARKED,
+  ...given
+}: NewMessage): Omit<Message, 'seq' | 'routedAt' | 'createdAt'> {
+  return {
+    idempotencyKey: null,
+    runId: null,
+    runPostKey: null,
+    composite: false,
+    fromPlainText: false,
+    origin: null,
+    ...given,
+    ...provenance,
+  }
+}
+
+/**
+ * Inserts the message with the number that the part `counter` has assigned (`countMessageSql`), and returns the row; no
+ * row if `counter` returned none. A repeat violates the unique key.
+ */
+export function insertMessageSql(given: NewMessage): Prisma.Sql {
+  const row = rowOf(given)
+  const { status, parts, origin, places, label, askers } = row
+  return Prisma.sql`
+    INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "idempotencyKey", "runId", "runPostKey",
+      composite, "fromPlainText", "rootId", depth, origin, places, label, askers, "routedAt")
+    SELECT ${row.id}, id, "lastSeq", ${row.senderId}, ${status}::"MessageStatus", ${jsonbText(parts)}::jsonb,
+      ${row.mentionedAgentId}, ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.rootId}, ${row.depth}::int,
+      ${origin === null ? null : jsonbText(origin)}::jsonb, ${places}::text[], ${label}::text[], ${askers}::text[], CASE WHEN ${status === 'COMPLETE'}::boolean THEN now() END
+    FROM counter RETURNING *`
+}
+
+/** The change of an unfinished message. */
+export interface MessageChange {
+  parts: MessagePart[]
+  /** The current marks of its content. */
+  marks: Marks
+  /**
+   * Absent: the message stays open. Each status finishes it; if `waits` is true it becomes
+   * REQUIRES_ACTION instead, and is routed once it is answered, or at once if it mentions somebody
+   * or asks for a reply.
+   */
+  end?: {
+    status: 'COMPLETE' | 'REQUIRES_ACTION' | 'INTERRUPTED'
+    mentionedAgentId?: string | null
+    waits?: Prisma.Sql
+    asks?: boolean
+  }
+}
+
+/** Changes a message and returns its row, if it is STREAMING and `condition` holds. */
+export function changeMessageSql(
+  id: string,
+  { parts, marks, end }: MessageChange,
+  condition = Prisma.sql`true`,
+): Prisma.Sql {
+  const open = Prisma.sql`WHERE id = ${id} AND status = 'STREAMING' AND ${condition} RETURNING *`
+  if (end === undefined)
+    return Prisma.sql`UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)} ${open}`
+  const { status, waits = Prisma.sql`false`, mentionedAgentId = null, asks = false } = end
+  const isRoutedLater = mentionedAgentId === null && !asks ? waits : Prisma.sql`false`
+  return Prisma.sql`
+    UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)},
+      "mentionedAgentId" = ${mentionedAgentId},
+      status = CASE WHEN ${waits} THEN 'REQUIRES_ACTION' ELSE ${status} END::"MessageStatus",
+      "routedAt" = CASE WHEN ${isRoutedLater} THEN NULL ELSE now() END
+    ${open}`
+}
+
+/**
+ * Finishes a message whose call has been answered. Returns its row, with `wasRouted` if it was routed before; undefined
+ * if it does not wait.
+ */
+export async function finishAnswered(
+  tx: Tx,
+  messageId: string,
+  status: FinalMessageStatus,
+): Promise<(MessageRow & { wasRouted: boolean }) | undefined> {
+  const [row] = await tx.$queryRaw<(MessageRow & { wasRouted: boolean })[]>`
+    UPDATE "Message" m SET status = ${status}::"MessageStatus", "routedAt" = coalesce(m."routedAt", now())
+    FROM (SELECT id, "routedAt" IS NOT NULL AS "wasRouted" FROM "Message" WHERE id = ${messageId} FOR UPDATE) before
+    WHERE m.id = before.id AND m.status = 'REQUIRES_ACTION' RETURNING m.*, before."wasRouted"`
+  return row
+}
+
+/** Finishes an open message of a run that has ended. It counts as routed, so that it wakes nobody. */
+export async function finishOpen(
+  tx: Tx,
+  id: string,
+  { status, parts, marks }: { status: FinalMessageStatus; parts: MessagePart[]; marks: Marks },
+): Promise<void> {
+  const sources = { places: [...marks.places], label: [...marks.label] }
+  await tx.message.updateMany({
+    where: { id, status: { in: [...OPEN_MESSAGE_STATUSES] } },
+    data: { status, routedAt: new Date(), ...sources, parts: parts as Prisma.InputJsonValue[] },
+  })
+}
+
+/** Sets the mention of a message that has none. */
+export async function addMention(tx: Tx, id: string, mentionedAgentId: string): Promise<void> {
+  await tx.message.updateMany({ where: { id, mentionedAgentId: null }, data: { mentionedAgentId } })
+}
+
+/** Removes the content of messages. */
+export async function emptyMessages(tx: Tx, ids: string[]): Promise<void> {
+  await tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
+}
+
+/** Locks the oldest messages of a space, except those that others have locked, and returns their ids. */
+export const lockOldestMessagesSql = (spaceId: string, most: number): Prisma.Sql =>
+  Prisma.sql`SELECT id FROM "Message" WHERE "spaceId" = ${spaceId} ORDER BY seq LIMIT ${most} FOR UPDATE SKIP LOCKED`
+
+/** Deletes the messages whose ids the subquery returns. */
+export const deleteMessagesSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`DELETE FROM "Message" WHERE id IN (${ids})`

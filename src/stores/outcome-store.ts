@@ -1,0 +1,131 @@
+import { type OutcomeKind, Prisma } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import { ANSWERED, type Verdict } from '../rules/routing.ts'
+import { ACTIVE_RUNS_SQL } from './status-sql.ts'
+
+// The only writer of Outcome: what became of a message for an agent of its space.
+
+/** A change of a message's outcome for an agent after routing. */
+export interface OutcomeChange {
+  messageId: string
+  agentId: string
+  kind: OutcomeKind
+  reason: string | null
+  /** The first line of the error, for FAILED. */
+  error?: string | null
+  runId: string | null
+  /** For a think cycle that leaves no run: its marks, and when it began and ended, in milliseconds since 1970. */
+  cycle?: { label: readonly string[]; readingSince: number | null; readAt: number | null }
+}
+
+const DUPLICATE = 'This message has already triggered the agent.'
+
+/** A message that is routed after it was answered may already have woken an agent by a mention; keep that outcome. */
+const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
+  ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`
+
+/** The effect of an upsert on an outcome that exists. */
+const ON_CONFLICT = {
+  overwrite: Prisma.sql`DO UPDATE SET kind = excluded.kind, reason = excluded.reason, error = excluded.error, "runId" = excluded."runId",
+    label = excluded.label, "readingSince" = excluded."readingSince", "readAt" = excluded."readAt"`,
+  keep: Prisma.sql`DO NOTHING`,
+  overwriteIfItSaysMore: Prisma.sql`DO UPDATE SET kind = excluded.kind, reason = excluded.reason, error = coalesce(excluded.error, "Outcome".error),
+    "runId" = coalesce(excluded."runId", "Outcome"."runId") WHERE ${SAYS_MORE}`,
+}
+
+const COLUMNS = Prisma.sql`"messageId", "agentId", kind, reason, error, "runId"`
+const COLUMNS_OF_CYCLE = Prisma.sql`${COLUMNS}, label, "readingSince", "readAt"`
+
+/** @param rows a SELECT of the columns, in their order */
+const upsertSql = (rows: Prisma.Sql, existing: keyof typeof ON_CONFLICT, columns = COLUMNS): Prisma.Sql => Prisma.sql`
+  INSERT INTO "Outcome" (${columns}) ${rows}
+  ON CONFLICT ("messageId", "agentId") ${ON_CONFLICT[existing]}`
+
+/**
+ * Part of a WITH: the outcomes of routing `message`, which started `runs` and delivered the events `arrived`. An agent
+ * that was to be woken and has no new row had already been woken by this message.
+ */
+export function upsertOutcomesSql(verdicts: Verdict[]): Prisma.Sql {
+  const isRepeated = Prisma.sql`(v.kind = 'RUN' AND runs.id IS NULL OR v.kind = 'INBOX' AND arrived.id IS NULL)`
+  const rows = Prisma.sql`
+    SELECT message.id, v."agentId", (CASE WHEN ${isRepeated} THEN 'DUPLICATE' ELSE v.kind END)::"OutcomeKind",
+      CASE WHEN ${isRepeated} THEN ${DUPLICATE} ELSE v.reason END, NULL, coalesce(v."runId", runs.id)
+    FROM message CROSS JOIN jsonb_to_recordset(${jsonbText(verdicts)}::jsonb) AS v("agentId" text, kind text, reason text, "runId" text)
+    LEFT JOIN runs ON v.kind = 'RUN' AND runs."agentId" = v."agentId"
+    LEFT JOIN arrived ON v.kind = 'INBOX' AND arrived."agentId" = v."agentId"`
+  return upsertSql(rows, 'overwriteIfItSaysMore')
+}
+
+const timeSql = (field: 'readingSince' | 'readAt') => Prisma.raw(`to_timestamp((cycle->>'${field}')::float8 / 1000)`)
+
+const valuesOf = ({ messageId, agentId, kind, reason, error = null, runId }: OutcomeChange): Prisma.Sql =>
+  Prisma.sql`VALUES (${messageId}, ${agentId}, ${kind}::"OutcomeKind", ${reason}, ${error}, ${runId})`
+
+/** Overwrites outcomes; the last change of an outcome counts. @returns the spaces of the messages that exist */
+export async function setOutcomes(
+  tx: Tx,
+  changes: readonly OutcomeChange[],
+): Promise<{ messageId: string; spaceId: string }[]> {
+  if (changes.length === 0) return []
+  const last = new Map(changes.map((change) => [`${change.messageId} ${change.agentId}`, change]))
+  const rows = Prisma.sql`
+    SELECT "messageId", "agentId", kind::"OutcomeKind", reason, error, "runId",
+      ARRAY(SELECT jsonb_array_elements_text(coalesce(cycle->'label', '[]'))), ${timeSql('readingSince')}, ${timeSql('readAt')}
+    FROM jsonb_to_recordset(${jsonbText([...last.values()])}::jsonb)
+      AS c("messageId" text, "agentId" text, kind text, reason text, error text, "runId" text, cycle jsonb)`
+  const set = await tx.$queryRaw<{ messageId: string; spaceId: string | null }[]>`
+    ${upsertSql(rows, 'overwrite', COLUMNS_OF_CYCLE)}
+    RETURNING "messageId", (SELECT "spaceId" FROM "Message" WHERE id = "messageId") AS "spaceId"`
+  return set.flatMap(({ messageId, spaceId }) => (spaceId === null ? [] : [{ messageId, spaceId }]))
+}
+
+/**
+ * Records the outcome ANSWERED if a message is answered by its first part before routing. Keeps the outcome of a
+ * message that was routed before the wait began. @returns whether the outcome is new
+ */
+export async function markAnswered(
+  tx: Tx,
+  { agentId, runId, messageId }: { agentId: string; runId: string; messageId: string },
+): Promise<boolean> {
+  const values = valuesOf({ messageId, agentId, kind: 'ANSWERED', reason: ANSWERED, runId })
+  return (await tx.$executeRaw(upsertSql(values, 'keep'))) > 0
+}
+
+/**
+ * Sets the outcome RUN to ANSWERED, for a reply that woke a run of the agent because the wait of the run `runId` was
+ * not recorded yet. @returns the woken run if it is active and has posted nothing; null if nothing was changed
+ */
+export async function markAnsweredAfterWaking(
+  tx: Tx,
+  { agentId, runId, messageId }: { agentId: string; runId: string; messageId: string },
+): Promise<string | null> {
+  const [woken] = await tx.$queryRaw<{ id: string }[]>`
+    UPDATE "Outcome" o SET kind = 'ANSWERED', reason = ${ANSWERED}, "runId" = ${runId}
+    FROM "Run" r WHERE o."messageId" = ${messageId} AND o."agentId" = ${agentId} AND o.kind = 'RUN' AND r.id = o."runId"
+      AND r.id <> ${runId} AND r.status IN ${ACTIVE_RUNS_SQL}
+      AND NOT EXISTS (SELECT 1 FROM "RunSpace" s WHERE s."runId" = r.id)
+    RETURNING r.id`
+  return woken?.id ?? null
+}
+
+/** Links the outcomes of messages that wait in an agent's inbox to the run of the cycle that reads them. */
+export async function linkCycle(tx: Tx, agentId: string, messageIds: string[], runId: string): Promise<void> {
+  if (messageIds.length === 0) return
+  await tx.outcome.updateMany({
+    where: { messageId: { in: messageIds }, agentId, kind: { in: ['INBOX', 'OVER_BUDGET'] } },
+    data: { kind: 'INBOX', runId },
+  })
+}
+
+/** Sets the outcomes of messages that wait because a budget is exhausted. */
+export async function markOverBudget(tx: Tx, agentId: string, messageIds: string[], reason: string): Promise<void> {
+  await tx.outcome.updateMany({
+    where: { messageId: { in: messageIds }, agentId },
+    data: { kind: 'OVER_BUDGET', reason, error: null, runId: null },
+  })
+}
+
+/** Part of a WITH: deletes the outcomes of deleted messages. */
+export const deleteOutcomesSql = (messageIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
+  DELETE FROM "Outcome" WHERE "messageId" IN (${messageIds})`

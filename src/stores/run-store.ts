@@ -1,0 +1,356 @@
+import { confidentialAmong, type Provenance } from '../confidentiality/marks.ts'
+import { Prisma, type Run, type RunStatus, type TriggerType } from '../generated/prisma/client.ts'
+import { newId } from '../lib/ids.ts'
+import type { Json } from '../lib/json.ts'
+import type { Database, Tx } from '../platform/db.ts'
+import { insertionOf } from '../platform/insertion.ts'
+import type { Completion, RunEnding } from '../rules/run-end.ts'
+import { WAITS_OUTSIDE_RUN_SQL } from './call-store.ts'
+import { IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
+
+/**
+ * A run to be written: its agent, trigger and origin. Absent fields are null. The row's label is
+ * the confidential subset of its marks at the time of writing.
+ */
+export interface NewRun extends Provenance {
+  agentId: string
+  /** At most one run is started with the same key. */
+  dedupKey: string | null
+  triggerType: TriggerType
+  triggerName?: string | null
+  triggerSpaceId?: string | null
+  triggerMessageId?: string | null
+  triggerSenderId?: string | null
+  triggerServiceId?: string | null
+  /** One line: sender or source, space, topic. */
+  triggerSummary: string
+  triggerPayload?: Json
+  activeSpaceId?: string | null
+  enteredSeq?: number | null
+  depth: number
+  rootId: string
+  parentRunId?: string | null
+  chainId?: string | null
+  /** WokenBy: the chain turn or delegation that started it. */
+  wokenBy?: Json
+  /** The failed run that this one retries. */
+  retryOfId?: string | null
+}
+
+/** SQL that writes at least one QUEUED run, with increasing ids: a statement, or a part of one. */
+export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSeq?: Prisma.Sql } = {}): Prisma.Sql {
+  const { from, enteredSeq } = within
+  const rows = runs.map((run) => ({ ...run, id: newId('run'), status: 'QUEUED' }))
+  return insertionOf('Run', rows, {
+    ...(from === undefined ? {} : { from }),
+    computed: {
+      label: confidentialAmong(Prisma.sql`r.places || r.label`),
+      ...(enteredSeq === undefined ? {} : { enteredSeq }),
+    },
+  })
+}
+
+/** Writes a QUEUED run, which a worker will claim. Null if there is a run with the same key. */
+export async function insertRun(tx: Tx, run: NewRun): Promise<Run | null> {
+  const [row] = await tx.$queryRaw<Run[]>(insertRunsSql([run]))
+  return row ?? null
+}
+
+/** The time for which a claim lasts unless it is renewed, by the database's clock. */
+const LEASE = Prisma.sql`interval '10 seconds'`
+/**
+ * Renew a lease with less time left than this: when it is about three seconds old. Three more
+ * renewals may fail before it expires.
+ */
+const RENEWED_BELOW = Prisma.sql`interval '7.5 seconds'`
+
+/** The worker that claims. */
+export interface Taker {
+  worker: number
+  maxRunSeconds: number
+}
+
+/** The changes of a claim. A run's time limit starts with its first claim, and resumes after a suspension. */
+const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
+  status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
+  worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
+  "deadlineAt" = coalesce(r."deadlineAt", now() + r."timeLeftMs" * interval '1 millisecond',
+    coalesce(r."startedAt", now()) + ${maxRunSeconds} * interval '1 second')`
+
+/** Claims the runs `r` that the rest of the statement selects. */
+export const takeRunsSql = (taker: Taker, which: Prisma.Sql): Prisma.Sql =>
+  Prisma.sql`UPDATE "Run" r SET ${claimSql(taker)} ${which}`
+
+/** QUEUED runs of paused agents: not claimable until the agent is resumed. */
+export const parkRunsSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`
+  UPDATE "Run" SET "claimableAt" = NULL WHERE id IN (
+    SELECT id FROM "Run" WHERE id IN (${ids}) AND status = 'QUEUED' FOR NO KEY UPDATE SKIP LOCKED)`
+
+/** Parks the QUEUED runs of an agent, or makes them claimable again; active ones continue. */
+export async function parkRunsOfAgent(tx: Tx, agentId: string, isParked: boolean): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "Run" SET "claimableAt" = CASE WHEN ${isParked}::boolean THEN NULL ELSE clock_timestamp() END
+    WHERE "agentId" = ${agentId} AND status = 'QUEUED'`
+}
+
+/**
+ * Renews the leases of these claims that are about three seconds old, also expired ones that nobody has taken over, and
+ * returns the ids of the claims that still hold. Skips locked rows until the next time.
+ */
+export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prisma.Sql {
+  const ids = claims.map(({ id }) => id)
+  const attempts = claims.map(({ attempt }) => attempt)
+  const isMine = Prisma.sql`r.id = c.id AND r.attempt = c.attempt AND r.status = 'RUNNING'`
+  return Prisma.sql`
+    WITH claims AS MATERIALIZED (
+      SELECT * FROM unnest(${ids}::text[], ${attempts}::int[]) AS c(id, attempt)
+    ), old AS MATERIALIZED (
+      SELECT r.id FROM claims c JOIN "Run" r ON ${isMine} WHERE r."leaseUntil" < clock_timestamp() + ${RENEWED_BELOW}
+      FOR NO KEY UPDATE OF r SKIP LOCKED
+    ), renewed AS (
+      UPDATE "Run" r SET "leaseUntil" = clock_timestamp() + ${LEASE}, "claimableAt" = NULL FROM old WHERE r.id = old.id
+    )
+    SELECT r.id FROM claims c JOIN "Run" r ON ${isMine}`
+}
+
+/** The changes to the run's own row in a write that holds the run. */
+export interface HeldChanges {
+  sets?: Prisma.Sql
+  /** The write is durable progress: it resets the count of fruitless attempts. */
+  isProgress?: boolean
+}
+
+/**
+ * Returns one row while the run belongs to the attempt. Locks it, so that a concurrent stop waits
+ * for the transaction.
+ */
+export function holdRunSql(runId: string, attempt: number, { sets, isProgress = false }: HeldChanges): Prisma.Sql {
+  const isHeld = Prisma.sql`id = ${runId} AND status = 'RUNNING' AND attempt = ${attempt}`
+  const changes = [...(isProgress ? [Prisma.sql`"fruitlessAttempts" = 0`] : []), ...(sets === undefined ? [] : [sets])]
+  if (changes.length === 0) return Prisma.sql`SELECT ${HELD_COLUMNS} FROM "Run" WHERE ${isHeld} FOR NO KEY UPDATE`
+  return Prisma.sql`UPDATE "Run" SET ${Prisma.join(changes)} WHERE ${isHeld} RETURNING ${HELD_COLUMNS}`
+}
+
+/** Columns of the run for its changes: the owners of its usage, besides its agent (runs/ledger.ts), and its marks. */
+const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
+  coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", places AS "runPlaces", label AS "runLabel"`
+
+/** Why a worker releases a run: it shuts down, the database was away, or an internal error. */
+export type HandBackReason = 'handed-over' | 'outage' | 'fault'
+
+/** Attempts without journaled progress that a run survives. */
+export const MOST_FRUITLESS_ATTEMPTS = 3
+
+/**
+ * Ends the current attempt of a run that meets the condition, and makes the run claimable: at once after `handed-over`,
+ * else after a pause. Null: it does not meet the condition.
+ */
+export async function setBackRun(
+  db: Database,
+  id: string,
+  condition: Prisma.Sql,
+  reason: HandBackReason,
+): Promise<Pick<Run, 'attempt' | 'fruitlessAttempts'> | null> {
+  const [run] = await db.prisma.$queryRaw<Pick<Run, 'attempt' | 'fruitlessAttempts'>[]>`
+    UPDATE "Run" SET ${setBack(reason)}, "leaseUntil" = NULL WHERE id = ${id} AND ${condition}
+    RETURNING attempt, "fruitlessAttempts"`
+  return run ?? null
+}
+
+/**
+ * Backoff of 1 s, 2 s, 4 s …, at most a minute; restarts at 1 s after progress. After too many
+ * crashes the row stays without a lease, so that the poller finds it until its end is written.
+ */
+function setBack(reason: HandBackReason): Prisma.Sql {
+  if (reason === 'handed-over') {
+    return Prisma.sql`"claimableAt" = clock_timestamp(), "fruitlessAttempts" = greatest(0, "fruitlessAttempts" - 1)`
+  }
+  const excused = reason === 'outage' ? 1 : 0
+  const inARow = Prisma.sql`CASE WHEN "fruitlessAttempts" = 0 THEN 0 ELSE least(setbacks, 6) END`
+  return Prisma.sql`"fruitlessAttempts" = greatest(0, "fruitlessAttempts" - ${excused}::int),
+    setbacks = ${inARow} + 1, "claimableAt" = CASE WHEN "fruitlessAttempts" - ${excused}::int < ${MOST_FRUITLESS_ATTEMPTS}
+      THEN clock_timestamp() + least(60, 2 ^ (${inARow})) * interval '1 second' END`
+}
+
+/**
+ * RUNNING → WAITING_TOOL, if at least one of its calls still waits. Suspends the run's time limit if a waiting call has
+ * an explicit timeout. False: all calls are answered.
+ */
+export async function pauseRun(tx: Tx, id: string): Promise<boolean> {
+  const count = await tx.$executeRaw`
+    UPDATE "Run" SET status = 'WAITING_TOOL', "fruitlessAttempts" = 0, setbacks = 0, "leaseUntil" = NULL,
+      "timeLeftMs" = CASE WHEN w.patient THEN greatest(0, extract(epoch FROM "deadlineAt" - now()) * 1000)::int END,
+      "deadlineAt" = CASE WHEN w.patient THEN NULL ELSE "deadlineAt" END
+    FROM (
+      SELECT count(*) AS calls, bool_or(coalesce(t."timeoutGiven", false) OR coalesce((c.approval->>'patient')::boolean, false)) AS patient
+      FROM "ToolCall" c LEFT JOIN "AgentTool" t ON t."agentId" = c."agentId" AND t.name = c."toolName"
+      WHERE c."runId" = ${id} AND ${WAITS_OUTSIDE_RUN_SQL}
+    ) w WHERE id = ${id} AND w.calls > 0`
+  return count > 0
+}
+
+/** A run whose row this transaction has locked. */
+export interface LockedRun {
+  id: string
+  status: RunStatus
+  triggerType: TriggerType
+}
+
+/**
+ * Locks the row of the run that made a call. Null: there is none, or, with `unlessLocked`, another transaction has locked
+ * it.
+ */
+export async function lockRunOfCall(
+  tx: Tx,
+  toolCallId: string,
+  { unlessLocked }: { unlessLocked: boolean },
+): Promise<LockedRun | null> {
+  const [run] = await tx.$queryRaw<LockedRun[]>`
+    SELECT id, status::text AS status, "triggerType"::text AS "triggerType" FROM "Run"
+    WHERE id = (SELECT "runId" FROM "ToolCall" WHERE id = ${toolCallId}) FOR NO KEY UPDATE ${unlessLocked ? Prisma.sql`SKIP LOCKED` : Prisma.empty}`
+  return run ?? null
+}
+
+/** Makes a run claimable once none of its calls waits for others. */
+export async function resumeRunOfCalls(tx: Tx, runId: string): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "Run" SET "claimableAt" = now() WHERE id = ${runId}
+      AND NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE "runId" = ${runId} AND ${WAITS_OUTSIDE_RUN_SQL})`
+}
+
+/** An active think cycle `r` of these agents that was given something of the space forgets it when it ends. */
+export async function forgetSpaceInCycles(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "Run" r SET forgets = array_append(r.forgets, ${spaceId})
+    WHERE r."agentId" = ANY(${agentIds}::text[]) AND ${IS_ACTIVE_CYCLE_SQL} AND (
+      ${spaceId} = ANY(r.places) OR EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = r.id AND e."spaceId" = ${spaceId}))`
+}
+
+/** Tokens of a step or run; `estimated` if the provider reported none. */
+export interface Usage {
+  inputTokens: number
+  /** The part of `inputTokens` that the provider had cached. */
+  cachedInputTokens: number
+  outputTokens: number
+  estimated: boolean
+}
+
+/** The usage of one generation. */
+export interface Spending extends Usage {
+  model: string
+  /** Null: the model has no price. */
+  costNanos: number | null
+}
+
+/** The day (UTC) for which usage is counted now. */
+export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
+
+/** Changes of the run's row: counts the usage of its generation, and releases its reservation. */
+export const settleUsageSql = (spent: Spending): Prisma.Sql =>
+  Prisma.sql`${addUsageSql(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
+
+/**
+ * Changes of the run's row. Sums saturate at the column's maximum, so that a provider's figures
+ * cannot fail a run.
+ */
+function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
+  const sum = (column: string, tokens: number) =>
+    Prisma.sql`${Prisma.raw(`"${column}"`)} = least(${Prisma.raw(`"${column}"`)}::bigint + ${tokens}, 2147483647)::int`
+  return Prisma.sql`${sum('inputTokens', inputTokens)}, ${sum('cachedInputTokens', cachedInputTokens)}, ${sum('outputTokens', outputTokens)},
+    "usageEstimated" = "usageEstimated" OR ${spent.estimated}, "costNanos" = "costNanos" + ${spent.costNanos}::float8,
+    "usageSpaceId" = coalesce("usageSpaceId", "deepestSpaceId", "triggerSpaceId", ''),
+    "usageDay" = coalesce("usageDay", ${TODAY}), "usageModel" = coalesce("usageModel", ${spent.model})`
+}
+
+/** Adds usage outside of a hold; releases the reservation of this attempt only. */
+export const addLostUsageSql = (id: string, attempt: number, spent: Spending): Prisma.Sql => Prisma.sql`
+  UPDATE "Run" SET ${addUsageSql(spent)}, "reservedTokens" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedTokens" END,
+    "reservedNanos" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedNanos" END
+  WHERE id = ${id}`
+
+export const deleteRunSql = (id: string): Prisma.Sql => Prisma.sql`DELETE FROM "Run" WHERE id = ${id}`
+
+/** Remembers that a run has written in the space of `from`, a part with the space's `id`. */
+export const insertRunSpaceSql = (runId: string, from: string): Prisma.Sql =>
+  Prisma.sql`INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, id FROM ${Prisma.raw(`"${from}"`)} ON CONFLICT DO NOTHING`
+
+/** Part of a WITH: deletes where the runs have written. */
+export const deleteSpacesOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql =>
+  Prisma.sql`DELETE FROM "RunSpace" WHERE "runId" IN (${runIds})`
+
+export async function deleteRunSpaces(prisma: Pick<Tx, 'runSpace'>, spaceId: string): Promise<void> {
+  await prisma.runSpace.deleteMany({ where: { spaceId } })
+}
+
+/** Writes the run of a think cycle, which its worker claims in the same transaction. */
+export async function insertCycleRun(tx: Tx, data: Prisma.RunUncheckedCreateInput): Promise<void> {
+  await tx.run.create({ data })
+}
+
+/** The states from which a run may end. */
+export interface EndFrom {
+  id: string
+  statuses: readonly RunStatus[]
+  /** The attempt that ends it; absent: any. */
+  attempt?: number
+  /** Only if it is over its time limit. */
+  isOverdue?: boolean
+}
+
+/** Ends a run, by compare-and-set. Null if it is not in one of the states. */
+export async function endRunRow(tx: Tx, from: EndFrom, ending: RunEnding): Promise<Run | null> {
+  const { id, statuses, attempt = null, isOverdue = false } = from
+  const summary = ending.status === 'COMPLETED' ? ending.summary : null
+  const error = ending.status === 'FAILED' ? ending.error : null
+  const fault = ending.status === 'FAILED' ? (ending.fault ?? null) : null
+  const stoppedById = ending.stopReason === 'STOPPED' ? ending.stoppedById : null
+  const [run] = await tx.$queryRaw<Run[]>`
+    UPDATE "Run" SET status = ${ending.status}::"RunStatus", "finishedAt" = now(), summary = coalesce(${summary}, summary),
+      error = coalesce(${error}, error), fault = ${fault}, "stopReason" = ${ending.stopReason}::"RunStopReason", "stoppedById" = ${stoppedById},
+      "claimableAt" = NULL, "deadlineAt" = NULL
+    WHERE id = ${id} AND status = ANY(${statuses}::"RunStatus"[]) AND (${attempt}::int IS NULL OR attempt = ${attempt}::int)
+      AND (NOT ${isOverdue} OR "deadlineAt" <= now())
+    RETURNING *`
+  return run ?? null
+}
+
+/** The assignments of a hold that complete the run if it meets the condition; otherwise they change nothing. */
+export function completeIfSql({ status, stopReason, summary }: Completion, condition: Prisma.Sql): Prisma.Sql {
+  return Prisma.sql`
+    (status, "finishedAt", "stopReason", summary, "claimableAt", "deadlineAt") = (
+      SELECT CASE WHEN alone THEN ${status}::"RunStatus" ELSE status END, CASE WHEN alone THEN now() END,
+        CASE WHEN alone THEN ${stopReason}::"RunStopReason" END, CASE WHEN alone THEN coalesce(${summary}, summary) ELSE summary END,
+        CASE WHEN NOT alone THEN "claimableAt" END, CASE WHEN NOT alone THEN "deadlineAt" END
+      FROM (SELECT ${condition} AS alone) e)`
+}
+
+export async function setSummary(tx: Tx, id: string, summary: string | null): Promise<void> {
+  await tx.run.update({ where: { id }, data: { summary } })
+}
+
+/** Puts a run into the chain that its end begins. */
+export async function setChain(tx: Tx, id: string, chainId: string): Promise<void> {
+  await tx.run.update({ where: { id }, data: { chainId } })
+}
+
+/** The times of a run, which are strings in JSON. */
+const TIMES = {
+  usageDay: true,
+  claimableAt: true,
+  leaseUntil: true,
+  deadlineAt: true,
+  queuedAt: true,
+  startedAt: true,
+  finishedAt: true,
+} satisfies Record<TimesOf<Run>, true>
+
+type TimesOf<Row> = { [Field in keyof Row]-?: NonNullable<Row[Field]> extends Date ? Field : never }[keyof Row]
+
+/** Converts a run's row from JSON. */
+export function runOfJson(row: Run): Run {
+  const times = Object.keys(TIMES).map((field) => {
+    const time = row[field as keyof typeof TIMES]
+    return [field, time === null ? null : new Date(time)]
+  })
+  return { ...row, ...Object.fromEntries(times) }
+}

@@ -1,0 +1,135 @@
+import { Prisma, type Space } from '../generated/prisma/client.ts'
+import { NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
+import type { Database, Tx } from '../platform/db.ts'
+
+// The statements that write "Space" and "SpaceCreator". Bulk work of operation/ that goes over many tables by name does
+// not pass here.
+
+/** The error for a space that does not exist or is not visible to the viewer. */
+export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
+
+/** Locks the space's members, message counter and settings until the transaction ends. @throws NotFoundError */
+export async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
+  if (prefixOf(spaceId) !== 'spc') throw new NotFoundError(NO_SUCH_SPACE)
+  const [space] = await tx.$queryRaw<Space[]>`
+    SELECT * FROM "Space" WHERE id = ${spaceId} AND "deletedAt" IS NULL FOR UPDATE`
+  if (space === undefined) throw new NotFoundError(NO_SUCH_SPACE)
+  return space
+}
+
+/** Locks the spaces of an entity that is being deleted until the transaction ends. */
+export async function lockSpacesOf(tx: Tx, entityId: string): Promise<void> {
+  await tx.$queryRaw`
+    SELECT 1 FROM "Space" WHERE id IN (SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${entityId})
+    ORDER BY id FOR UPDATE`
+}
+
+/** The agent whose turn it was in the space, and its join time in ms. */
+export interface Turn {
+  id: string
+  joinedAt: number
+}
+
+/**
+ * The part `counter` for `insertMessageSql`: increments the space's message number and records the turn, if there is
+ * one. Locks the space, so messages are numbered one at a time. Returns nothing if `condition`, on the space's row, is
+ * false; a repeated message violates its unique key, so the number is not incremented either.
+ */
+export function countMessageSql(spaceId: string, condition: Prisma.Sql, turn: Turn | null = null): Prisma.Sql {
+  return Prisma.sql`
+    UPDATE "Space" SET "lastSeq" = "lastSeq" + 1${turn === null ? Prisma.empty : turnSql(turn)} WHERE id = ${spaceId} AND ${condition}
+    RETURNING id, "lastSeq", version`
+}
+
+const turnSql = ({ id, joinedAt }: Turn) =>
+  Prisma.sql`, "lastPickedId" = ${id}, "lastPickedJoinedAt" = ${new Date(joinedAt)}`
+
+/** Records whose turn it was. */
+export async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: Turn): Promise<void> {
+  await tx.space.update({
+    where: { id: spaceId },
+    data: { lastPickedId: id, lastPickedJoinedAt: new Date(joinedAt) },
+  })
+}
+
+/** A call begins to wait for a reply to the `message`: invalidates cached routing decisions for the space. */
+export const RAISE_VERSION_SQL = Prisma.sql`UPDATE "Space" SET version = version + 1 FROM message WHERE "Space".id = message."spaceId"`
+
+/** Condition: the space still has this version. */
+export const isVersionSql = (spaceId: string, version: number): Prisma.Sql =>
+  Prisma.sql`EXISTS (SELECT 1 FROM "Space" WHERE id = ${spaceId} AND version = ${version})`
+
+export async function insertSpace(tx: Tx, data: Prisma.SpaceUncheckedCreateInput): Promise<Space> {
+  return tx.space.create({ data })
+}
+
+export async function updateSpace(tx: Tx, id: string, data: Prisma.SpaceUncheckedUpdateInput): Promise<Space> {
+  return tx.space.update({ where: { id }, data })
+}
+
+const DAY_MS = 86_400_000
+
+/**
+ * Counts a space that the human creates, in the transaction that creates it. Returns false, and counts nothing, if the
+ * human has created `most` within a day. The human's row serializes concurrent creations, and still counts spaces that
+ * were deleted within the day.
+ */
+export async function countCreation(tx: Tx, humanId: string, { now, most }: { now: number; most: number }) {
+  const time = new Date(now)
+  const since = new Date(now - DAY_MS)
+  const counted = await tx.$executeRaw`
+    INSERT INTO "SpaceCreator" AS c ("humanId", "createdAt")
+    SELECT ${humanId}, ARRAY[${time}::timestamptz]
+    WHERE (SELECT count(*) FROM "Space" WHERE "creatorId" = ${humanId} AND "createdAt" > ${since}) < ${most}
+    ON CONFLICT ("humanId") DO UPDATE SET
+      "createdAt" = ARRAY(SELECT t FROM unnest(c."createdAt") t WHERE t > ${since}) || EXCLUDED."createdAt"
+    WHERE (SELECT count(*) FROM unnest(c."createdAt") t WHERE t > ${since}) < ${most}`
+  return counted > 0
+}
+
+/** Hides the space from everybody; `removeSpace` removes the row. */
+export async function hideSpace(tx: Tx, id: string, deletedAt: Date): Promise<void> {
+  await tx.space.update({ where: { id }, data: { deletedAt } })
+}
+
+/** The row that remains of a deleted confidential space: it has no name. */
+export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.SpaceWhereInput
+
+/**
+ * Removes the row of a hidden space that has no messages left. For a confidential space the nameless row remains, so
+ * that content which agents took from it stays confidential.
+ */
+export async function removeSpace(prisma: Database['prisma'], id: string): Promise<void> {
+  // Without this condition, rows that another worker is deleting would make this statement delete all the rest at once.
+  const isEmpty = Prisma.sql`id = ${id} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "spaceId" = ${id})`
+  await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND ${isEmpty}`
+  await prisma.$executeRaw`
+    UPDATE "Space" SET name = '', description = NULL, "adminAgentId" = NULL, "lastPickedId" = NULL, budget = NULL, "creatorId" = NULL
+    WHERE confidential AND ${isEmpty}`
+}
+
+/** Deletes what remained of a confidential space, so that an import can write the space again. */
+export async function deleteRemains(tx: Tx, id: string): Promise<void> {
+  await tx.space.deleteMany({ where: { id, ...REMAINS } })
+}
+
+/** Writes what would remain of confidential spaces that only exist in another database. */
+export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: Date): Promise<void> {
+  await tx.space.createMany({
+    data: ids.map((id) => ({ id, name: '', routing: 'BROADCAST' as const, confidential: true, deletedAt })),
+  })
+}
+
+/**
+ * Records where the messages of the space begin once those whose ids `deleted` returns are gone. New messages come after
+ * the `lastSeq` that this statement sees; another process may have deleted more than it sees.
+ */
+export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql {
+  const space = (column: string) => Prisma.sql`SELECT ${Prisma.raw(`"${column}"`)} FROM "Space" WHERE id = ${spaceId}`
+  return Prisma.sql`
+    UPDATE "Space" SET "firstSeq" = greatest("firstSeq", coalesce((
+        SELECT m.seq FROM "Message" m WHERE m."spaceId" = ${spaceId} AND m.seq >= (${space('firstSeq')}) AND m.id NOT IN (${deleted})
+        ORDER BY m.seq LIMIT 1), (${space('lastSeq')}) + 1))
+    WHERE id = ${spaceId}`
+}

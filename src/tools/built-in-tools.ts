@@ -1,0 +1,57 @@
+import type { Toolset } from '../generated/prisma/client.ts'
+import { type ToolDefinition, type ToolInput, type ToolParts, toolOf } from './define-tool.ts'
+import { deleteGoals, setGoals } from './knowledge/goals.ts'
+import { deleteMemories, setMemories } from './knowledge/memories.ts'
+import { deletePlans, getPlans, setPlans } from './knowledge/plans.ts'
+import { delegate } from './routing/delegate.ts'
+import { delegateToAgent } from './routing/delegate-to-agent.ts'
+import { mentionAgent } from './routing/mention-agent.ts'
+import { skip } from './routing/skip.ts'
+import { getMyRuns } from './runs/get-my-runs.ts'
+import { stopRun } from './runs/stop-run.ts'
+import { enterSpace } from './space/enter-space.ts'
+import { readMessages } from './space/read-messages.ts'
+import { sendMessage } from './space/send-message.ts'
+import type { Tool } from './tool.ts'
+
+/** The tools that both toolsets list in the same order. */
+const OF_EACH_TOOLSET = [
+  getMyRuns,
+  stopRun,
+  setMemories,
+  deleteMemories,
+  setGoals,
+  deleteGoals,
+  setPlans,
+  getPlans,
+  deletePlans,
+  mentionAgent,
+  delegate,
+  skip,
+  delegateToAgent,
+]
+
+/**
+ * All built-in tools, in the order in which a model sees them. A toolset has those that have a name in it; only the
+ * tools of spaces come in a different order.
+ */
+export const TOOLS: Record<Toolset, readonly ToolDefinition[]> = {
+  ACTIVE_SPACE: [enterSpace, sendMessage, readMessages, ...OF_EACH_TOOLSET],
+  SPACE_TOOLS: [readMessages, sendMessage, ...OF_EACH_TOOLSET],
+}
+
+const ALL = [...TOOLS.ACTIVE_SPACE, ...TOOLS.SPACE_TOOLS]
+const NAMES: ReadonlySet<string> = new Set(ALL.flatMap(({ names }) => Object.values(names)))
+
+/** Whether a tool of any toolset has this name. A custom tool must not use it. */
+export const isBuiltInTool = (name: string): boolean => NAMES.has(name)
+
+/** The names of the tools that change nothing. */
+export const TOOLS_WITHOUT_EFFECT: readonly string[] = [
+  ...new Set(ALL.filter(({ changesNothing }) => changesNothing).flatMap(({ names }) => Object.values(names))),
+]
+
+/** Returns the built-in tools of a run. */
+export function builtInTools(parts: ToolParts, input: ToolInput): Tool[] {
+  return TOOLS[input.scene.agent.toolset].flatMap((definition) => toolOf(definition, parts, input) ?? [])
+}

@@ -1,0 +1,67 @@
+import { contentTypeOf, decodedText, utf8Text } from '../../lib/decoded-text.ts'
+import { messageOf } from '../../lib/errors.ts'
+import { DEEPEST_JSON, isTooDeep, type Json } from '../../lib/json.ts'
+import { fileInWords, toolFile } from '../../lib/tool-file.ts'
+import { ToolFailure, type ToolOutput } from '../tool.ts'
+
+const isJson = (mediaType: string | null) => mediaType !== null && /[/+]json$/.test(mediaType)
+
+const isText = (mediaType: string) =>
+  /^text\/|[/+](xml|yaml|javascript|x-www-form-urlencoded|x-ndjson|jsonl|csv|graphql)$/.test(mediaType)
+
+/**
+ * Reads the response of a tool's server: JSON as its value, text by its charset, and anything else as a file, which
+ * the output describes in words.
+ * @throws ToolFailure if it is not the JSON that it is said to be
+ */
+export function readHttpAnswer(contentType: string, body: Uint8Array): ToolOutput {
+  const { mediaType, charset } = contentTypeOf(contentType)
+  if (isJson(mediaType)) return { output: jsonOf(decodedText(body, charset)) }
+  if (body.byteLength === 0 || (mediaType !== null && (isText(mediaType) || charset !== null)))
+    return { output: decodedText(body, charset) }
+  const isUnnamed = mediaType === null || mediaType === 'application/octet-stream'
+  const text = isUnnamed ? utf8Text(body) : null
+  if (text !== null) return { output: text }
+  const type = mediaType ?? 'application/octet-stream'
+  const file = toolFile(type, body)
+  const output = fileInWords({ mediaType: type, bytes: body.byteLength })
+  return file === null ? { output } : { output, files: [file] }
+}
+
+/** Reads the body of an error response: what it says in one line, and its JSON or file. */
+export function readHttpError(contentType: string, body: Uint8Array): { words: string } & Partial<ToolOutput> {
+  const { mediaType, charset } = contentTypeOf(contentType)
+  if (isJson(mediaType)) {
+    const text = decodedText(body, charset)
+    const details = parsedJson(text)
+    return details === undefined ? { words: lineOf(text) } : { words: lineOf(text), output: details }
+  }
+  const { output, files = [] } = readHttpAnswer(contentType, body)
+  return { words: lineOf(String(output)), files }
+}
+
+const LONGEST_WORDS = 500
+
+const lineOf = (text: string) => text.replace(/\s+/g, ' ').trim().slice(0, LONGEST_WORDS).toWellFormed()
+
+function parsedJson(text: string): Json | undefined {
+  try {
+    const value = JSON.parse(text) as Json
+    return isTooDeep(value) ? undefined : value
+  } catch {
+    return undefined
+  }
+}
+
+function jsonOf(text: string): Json {
+  try {
+    const answer = JSON.parse(text) as Json
+    if (!isTooDeep(answer)) return answer
+  } catch (error) {
+    throw new ToolFailure(
+      'BAD_ANSWER',
+      `The tool's server says that it answers with JSON, but does not: ${messageOf(error)}`,
+    )
+  }
+  throw new ToolFailure('BAD_ANSWER', `The tool's server answers with JSON nested deeper than ${DEEPEST_JSON}.`)
+}

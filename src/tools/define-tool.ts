@@ -1,0 +1,81 @@
+import type { Goals } from '../agents/goals.ts'
+import type { Inbox } from '../agents/inbox.ts'
+import type { Memories } from '../agents/memories.ts'
+import type { Discretion } from '../confidentiality/discretion.ts'
+import type { DelegationChecks } from '../flows/delegation-checks.ts'
+import type { Lifecycle } from '../flows/lifecycle.ts'
+import type { ReplyWaits } from '../flows/settle-wait.ts'
+import type { Toolset } from '../generated/prisma/client.ts'
+import type { Plans } from '../plans/plans.ts'
+import type { ClaimedRun } from '../runs/claiming.ts'
+import type { RunProgress } from '../runs/run-progress.ts'
+import type { Runs } from '../runs/runs.ts'
+import type { History } from '../spaces/history.ts'
+import type { Replies } from '../spaces/replies.ts'
+import type { Speech, Tool, ToolScene } from './tool.ts'
+
+/** The dependencies of the built-in tools. */
+export interface ToolParts {
+  discretion: Discretion
+  history: History
+  historyLimit: number
+  runs: Runs
+  runProgress: RunProgress
+  replies: Replies
+  replyWaits: ReplyWaits
+  inbox: Inbox
+  lifecycle: Lifecycle
+  memories: Memories
+  goals: Goals
+  plans: Plans
+  delegationChecks: DelegationChecks
+}
+
+/** The run that gets the tools. */
+export interface ToolInput {
+  run: Pick<ClaimedRun, 'triggerSpaceId'>
+  scene: ToolScene
+  speech: Speech
+}
+
+/** Where a tool acts: in the space that the run has entered, or in the space that the call names. */
+export type ToolPlace = 'active' | 'named'
+
+const PLACES: Record<Toolset, ToolPlace> = { ACTIVE_SPACE: 'active', SPACE_TOOLS: 'named' }
+
+/** The input of a definition: the run, its dependencies, and where the tool acts. */
+export interface ToolSetting extends ToolInput {
+  parts: ToolParts
+  place: ToolPlace
+}
+
+/** A built-in tool, for both toolsets. */
+export interface ToolDefinition {
+  /** Its name in the toolset ACTIVE_SPACE and in the toolset SPACE_TOOLS; the toolset lacks the tool if it has no name. */
+  names: { snake?: string; camel?: string }
+  /** Whether it only reads, or only controls the think cycle: a cycle that skips after it is forgotten. */
+  changesNothing?: true
+  /** Whether a run gets the tool; every run by default. */
+  isOffered?(input: ToolInput): boolean
+  /** Creates the tool for a run. By default its calls are not shown. */
+  create(setting: ToolSetting): ToolBody
+}
+
+export type ToolBody = Pick<Tool, 'description' | 'inputSchema' | 'execute'> & Partial<Pick<Tool, 'presence'>>
+
+/** Defines a built-in tool. `TOOLS` lists the definitions. */
+export const defineTool = (definition: ToolDefinition): ToolDefinition => definition
+
+/** Returns the tool for a run; null if the run's toolset lacks it, or the run does not get it. */
+export function toolOf({ names, isOffered, create }: ToolDefinition, parts: ToolParts, input: ToolInput): Tool | null {
+  const { toolset } = input.scene.agent
+  const name = toolset === 'ACTIVE_SPACE' ? names.snake : names.camel
+  if (name === undefined || isOffered?.(input) === false) return null
+  const tool = create({ ...input, parts, place: PLACES[toolset] })
+  return { name, presence: { type: 'hidden' }, execution: null, ...tool }
+}
+
+/** Whether the run may know of the space: its agent is a member. */
+export function isMemberOf({ scene }: Pick<ToolInput, 'scene'>, spaceId: string | null): boolean {
+  return spaceId === null || scene.spaces.some(({ id }) => id === spaceId)
+}

@@ -1,0 +1,80 @@
+import { createGrantPublisher } from '../../agents/grant-publisher.ts'
+import type { ListedMcpTool } from '../../agents/mcp-servers.ts'
+import { openHeaders } from '../../agents/outgoing-request.ts'
+import { endGrantsOfChangedTools } from '../../agents/tool-versions.ts'
+import type { McpServer } from '../../generated/prisma/client.ts'
+import { canonicalText, jsonbText, toJson } from '../../lib/json.ts'
+import type { Platform } from '../../platform/platform.ts'
+import type { SecretBox } from '../../platform/secret-box.ts'
+import type { McpTool } from './definitions.ts'
+import type { McpListing, McpServerAccess } from './mcp-tools.ts'
+import type { McpOAuth } from './oauth.ts'
+
+/** Stores what the MCP servers of agents have listed. */
+export interface ListingKeeper {
+  /**
+   * Stores changed lists, for an admin to confirm, and why servers or tools cannot be used. The first list of a server
+   * is trusted.
+   */
+  keep(servers: McpServer[], listing: McpListing): Promise<void>
+}
+
+export function createListingKeeper(platform: Platform): ListingKeeper {
+  const { db } = platform
+  const grantPublisher = createGrantPublisher(platform)
+
+  async function keepLists(servers: McpServer[], listed: McpListing['listed']): Promise<void> {
+    for (const { agentId, name, listing } of servers) {
+      const { tools, seen } = listed[name] ?? { tools: null, seen: {} }
+      const now = tools?.map(listedOf)
+      if (now === undefined || isSameListing(now, listing as ListedMcpTool[] | null)) continue
+      const ended = await db.transaction(async (tx) => {
+        await tx.$executeRaw`
+        UPDATE "McpServer" SET listing = ${jsonbText(now)}::jsonb,
+          fingerprints = CASE WHEN listing IS NULL AND fingerprints = '{}' THEN ${jsonbText(seen)}::jsonb ELSE fingerprints END
+        WHERE "agentId" = ${agentId} AND name = ${name}`
+        return endGrantsOfChangedTools(tx, agentId)
+      })
+      for (const grant of ended) await grantPublisher.changed(grant)
+    }
+  }
+
+  async function keepProblems(servers: McpServer[], failed: McpListing['failed']): Promise<void> {
+    for (const { agentId, name, problems } of servers) {
+      const now = failed.flatMap(({ serverName, ...problem }) => (serverName === name ? [problem] : []))
+      if (canonicalText(toJson(now)) === canonicalText(toJson(problems))) continue
+      await db.prisma.$executeRaw`
+        UPDATE "McpServer" SET problems = ${jsonbText(now)}::jsonb WHERE "agentId" = ${agentId} AND name = ${name}`
+    }
+  }
+
+  return {
+    async keep(servers, { listed, failed }) {
+      await keepLists(servers, listed)
+      await keepProblems(servers, failed)
+    },
+  }
+}
+
+/** Returns the access to a stored server. @throws SealBrokenError */
+export function accessTo(row: McpServer, secretBox: SecretBox, oauth: McpOAuth): McpServerAccess {
+  const { name, url, restricted, allowedTools } = row
+  const known = row.fingerprints as Record<string, string>
+  const fingerprints = row.listing === null && Object.keys(known).length === 0 ? null : known
+  const headers = openHeaders('mcp', row, secretBox)
+  const access = { name, url, headers, allowedTools: restricted ? allowedTools : null, fingerprints }
+  if (row.oauth !== 'SERVER') return access
+  return { ...access, authProvider: oauth.providerFor(row), owner: `${row.agentId}:${name}` }
+}
+
+export const listedOf = ({ toolName, description, inputSchema, fingerprint }: McpTool): ListedMcpTool => ({
+  name: toolName,
+  description: description === '' ? null : description,
+  inputSchema,
+  fingerprint,
+})
+
+function isSameListing(now: ListedMcpTool[], before: ListedMcpTool[] | null): boolean {
+  const marks = (tools: ListedMcpTool[]) => tools.map(({ name, fingerprint }) => `${name} ${fingerprint}`).join('\n')
+  return before !== null && marks(now) === marks(before)
+}

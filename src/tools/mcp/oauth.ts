@@ -1,0 +1,229 @@
+import { randomBytes } from 'node:crypto'
+import {
+  auth,
+  type OAuthAuthorizationServerInformation,
+  type OAuthClientInformation,
+  type OAuthClientProvider,
+  type OAuthTokens,
+} from '@ai-sdk/mcp'
+import type { Viewer } from '../../access/viewer.ts'
+import { lockAgentRow } from '../../agents/existing-agent.ts'
+import type { McpServer } from '../../generated/prisma/client.ts'
+import { messageOf } from '../../lib/errors.ts'
+import { isObject } from '../../lib/json.ts'
+import type { Platform } from '../../platform/platform.ts'
+import { noteDeed } from '../../platform/record.ts'
+import type { GuardedHttp } from '../custom/guarded-http.ts'
+
+/** The state of the authorization at one MCP server, which is stored encrypted with the server. */
+interface Authorization {
+  /** How we are registered there; for one redirect URL. */
+  client?: OAuthClientInformation
+  redirectUrl?: string
+  issuer?: OAuthAuthorizationServerInformation
+  tokens?: OAuthTokens
+  /** An authorization that an admin has begun. */
+  pending?: { nonce: string; codeVerifier?: string }
+}
+
+/** The state parameter that returns with the browser; encrypted, so that nobody else can make one. */
+interface State {
+  agentId: string
+  name: string
+  url: string
+  nonce: string
+  actorId: string | null
+  expiresAt: number
+}
+
+/** The answer to a browser that returns from an authorization. */
+export interface Returned {
+  isAuthorized: boolean
+  /** A sentence for the admin. */
+  message: string
+}
+
+/** Authorizes us at MCP servers by OAuth, with one token for a server of an agent. */
+export interface McpOAuth {
+  /** Sends the stored token with requests of runs, and refreshes it. Never begins an authorization. */
+  providerFor(server: McpServer): OAuthClientProvider
+  /** The same, and begins an authorization if there is no valid token; `authorizationUrl` returns where it continues. */
+  beginning(
+    server: McpServer,
+    how: { viewer: Viewer; redirectUrl: string },
+  ): { provider: OAuthClientProvider; authorizationUrl(): string | null }
+  /** Ends an authorization with what the browser brought back to the redirect URL. Never throws. */
+  finish(returned: URLSearchParams): Promise<Returned>
+}
+
+const STATE_TTL_MS = 15 * 60_000
+const STATE_CONTEXT = 'mcp-oauth-state'
+
+/** The context to which the encryption of a server's authorization is bound. */
+const contextOf = ({ agentId, name }: Pick<McpServer, 'agentId' | 'name'>) => `mcp-oauth:${agentId}:${name}`
+
+export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { http }: { http: GuardedHttp }): McpOAuth {
+  type Key = Pick<McpServer, 'agentId' | 'name' | 'url'>
+
+  async function read({ agentId, name, url }: Key): Promise<Authorization> {
+    const where = { agentId_name: { agentId, name }, url, oauth: 'SERVER' }
+    const row = await db.prisma.mcpServer.findUnique({ where, select: { oauthSealed: true } })
+    if (row?.oauthSealed == null) return {}
+    return JSON.parse(secretBox.open(row.oauthSealed, contextOf({ agentId, name }))) as Authorization
+  }
+
+  /** Does nothing if the server was removed, or has another URL now. */
+  async function change(key: Key, alter: (before: Authorization) => Authorization): Promise<void> {
+    const { agentId, name, url } = key
+    await db.transaction(async (tx) => {
+      // An update of the agent replaces the rows of its servers: the tokens must not be lost in between.
+      await lockAgentRow(tx, agentId)
+      const [row] = await tx.$queryRaw<{ oauthSealed: string | null }[]>`
+        SELECT "oauthSealed" FROM "McpServer"
+        WHERE "agentId" = ${agentId} AND name = ${name} AND url = ${url} AND oauth = 'SERVER' FOR UPDATE`
+      if (row === undefined) return
+      const before: Authorization =
+        row.oauthSealed === null ? {} : JSON.parse(secretBox.open(row.oauthSealed, contextOf(key)))
+      const sealed = secretBox.seal(JSON.stringify(alter(before)), contextOf(key))
+      await tx.$executeRaw`UPDATE "McpServer" SET "oauthSealed" = ${sealed} WHERE "agentId" = ${agentId} AND name = ${name}`
+    })
+  }
+
+  /** A provider that keeps everything in the database, so that any process may use or refresh a token. */
+  function providerAt(server: Key, redirectUrl: string): OAuthClientProvider {
+    return {
+      redirectUrl,
+      clientMetadata: {
+        client_name: 'Parley',
+        redirect_uris: [redirectUrl],
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+        token_endpoint_auth_method: 'none',
+      },
+      tokens: async () => (await read(server)).tokens,
+      saveTokens: (tokens) => change(server, ({ pending: _, ...before }) => ({ ...before, tokens })),
+      async clientInformation() {
+        const stored = await read(server)
+        return stored.redirectUrl === redirectUrl || redirectUrl === '' ? stored.client : undefined
+      },
+      isClientInformationDynamicallyRegistered: () => true,
+      saveClientInformation: (client) => change(server, (before) => ({ ...before, client, redirectUrl })),
+      authorizationServerInformation: async () => (await read(server)).issuer,
+      saveAuthorizationServerInformation: (issuer) => change(server, (before) => ({ ...before, issuer })),
+      codeVerifier: async () => (await read(server)).pending?.codeVerifier ?? '',
+      saveCodeVerifier: (codeVerifier) =>
+        change(server, (before) => ({ ...before, pending: { nonce: '', ...before.pending, codeVerifier } })),
+      redirectToAuthorization() {
+        throw new Error(AGAIN)
+      },
+      invalidateCredentials: (scope, context) =>
+        change(server, (before) => invalidated(before, scope, context?.tokens ?? null)),
+    }
+  }
+
+  return {
+    providerFor: (server) => ({
+      ...providerAt(server, ''),
+      async clientInformation() {
+        const { tokens, client } = await read(server)
+        // Without a token nothing can be refreshed, and a run does not register us.
+        if (tokens === undefined) throw new Error(AGAIN)
+        return client
+      },
+      state() {
+        throw new Error(AGAIN)
+      },
+    }),
+
+    beginning(server, { viewer, redirectUrl }) {
+      let authorizationUrl: string | null = null
+      const { agentId, name, url } = server
+      const provider: OAuthClientProvider = {
+        ...providerAt(server, redirectUrl),
+        async state() {
+          const nonce = randomBytes(16).toString('base64url')
+          await change(server, (before) => ({ ...before, pending: { nonce } }))
+          const actorId = viewer.scope === 'HUMAN' ? viewer.id : null
+          const state: State = { agentId, name, url, nonce, actorId, expiresAt: clock.now() + STATE_TTL_MS }
+          return secretBox.seal(JSON.stringify(state), STATE_CONTEXT)
+        },
+        redirectToAuthorization(to) {
+          if (!['https:', 'http:'].includes(to.protocol))
+            throw new Error('The authorization address is not a web page.')
+          authorizationUrl = to.href
+        },
+      }
+      return { provider, authorizationUrl: () => authorizationUrl }
+    },
+
+    async finish(returned) {
+      try {
+        const state = stateOf(returned.get('state') ?? '')
+        if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
+        const { agentId, name, url, actorId } = state
+        const stored = await read(state)
+        if (stored.pending?.nonce !== state.nonce) return failed(TOO_LATE)
+        const code = returned.get('code')
+        if (code === null) {
+          await change(state, ({ pending: _, ...before }) => before)
+          const words = returned.get('error_description') ?? returned.get('error') ?? 'no code'
+          return failed(`The server did not authorize Parley: ${words.slice(0, 300)}.`)
+        }
+        const iss = returned.get('iss')
+        const issued = iss === null ? {} : { callbackIssuer: iss }
+        const provider = providerAt(state, stored.redirectUrl ?? '')
+        const options = { serverUrl: url, authorizationCode: code, fetchFn: oauthFetch(http), ...issued }
+        await auth(provider, options)
+        const deed = { actorId, serviceName: null, action: 'authorizeMcpServer', targetId: agentId, detail: {} }
+        await db.transaction((tx) => noteDeed(tx, deed))
+        return {
+          isAuthorized: true,
+          message: `The MCP server "${name}" is authorized. Close this page and connect again.`,
+        }
+      } catch (error) {
+        logger.warn({ reason: messageOf(error) }, 'could not finish the authorization at an MCP server')
+        return failed('The server did not give a token. Connect again for a new link.')
+      }
+    },
+  }
+
+  function stateOf(text: string): State | null {
+    try {
+      const state: unknown = JSON.parse(secretBox.open(text, STATE_CONTEXT))
+      return isObject(state) ? (state as unknown as State) : null
+    } catch {
+      return null
+    }
+  }
+}
+
+const AGAIN = 'The server does not accept the stored authorization. An admin has to connect to it again.'
+const TOO_LATE = 'This link was already used, or is older than 15 minutes. Connect again for a new one.'
+
+const LONGEST_REQUEST_MS = 10_000
+
+const failed = (message: string): Returned => ({ isAuthorized: false, message })
+
+/** Removes credentials. Tokens are only removed if they are still those that were refused: another process may have new ones. */
+function invalidated(before: Authorization, scope: string, refused: OAuthTokens | null): Authorization {
+  const { client: _client, tokens, pending, ...rest } = before
+  if (scope === 'all') return rest
+  if (scope === 'client') return { ...before, client: undefined } as Authorization
+  if (scope === 'verifier')
+    return { ...rest, ...(before.client && { client: before.client }), ...(tokens && { tokens }) }
+  const isOther = refused !== null && tokens?.access_token !== refused.access_token
+  if (isOther) return before
+  return { ...rest, ...(before.client && { client: before.client }), ...(pending && { pending }) }
+}
+
+/** The guarded fetch takes bodies of text; the OAuth client also sends forms, and sets no time limit. */
+export function oauthFetch(http: GuardedHttp): typeof http.fetch {
+  return (input, init) => {
+    const { body, signal } = init ?? {}
+    return http.fetch(input, {
+      ...init,
+      ...(body instanceof URLSearchParams ? { body: body.toString() } : {}),
+      signal: signal ?? AbortSignal.timeout(LONGEST_REQUEST_MS),
+    })
+  }
+}

@@ -1,0 +1,122 @@
+import type { Viewer } from '../../access/viewer.ts'
+import { NO_SUCH_AGENT } from '../../agents/existing-agent.ts'
+import {
+  type CheckedMcpServer,
+  checkServer,
+  type ListedMcpTool,
+  type McpServerInput,
+} from '../../agents/mcp-servers.ts'
+import { checkOriginOfKept, openHeaders } from '../../agents/outgoing-request.ts'
+import type { McpServer } from '../../generated/prisma/client.ts'
+import { BadInputError, messageOf, NotFoundError } from '../../lib/errors.ts'
+import { wellFormedIds } from '../../lib/ids.ts'
+import type { Platform } from '../../platform/platform.ts'
+import { requireAdmin } from '../../rules/permissions.ts'
+import type { GuardedHttp } from '../custom/guarded-http.ts'
+import { withoutValues } from '../custom/header-removal.ts'
+import { createMcpConnection, type McpConnection } from './connection.ts'
+import { accessTo, createListingKeeper, listedOf } from './listing-keeper.ts'
+import { compareListing } from './mcp-tools.ts'
+import type { McpOAuth } from './oauth.ts'
+
+export interface ConnectMcpServerInput {
+  server: McpServerInput
+  /** An agent whose stored headers of the server with this name are used if the input has none. */
+  agentId?: string | null
+  /** Where a browser returns from an authorization. */
+  redirectUrl: string
+}
+
+export interface ConnectedMcpServer {
+  /** Null if the server wants authorization first, or could not be used. */
+  tools: (ListedMcpTool & { confirmed: boolean })[] | null
+  /** Where the admin's browser goes to authorize. */
+  authorizationUrl: string | null
+  /** The server's words if it could not be used. */
+  error: string | null
+}
+
+/** Connects to an MCP server before or after it is given to an agent. */
+export interface ServerTrial {
+  /**
+   * Admins only: lists all tools of a server, also those that the agent may not use. The list of a stored server is
+   * kept, as that of a run is.
+   * @throws ForbiddenError, BadInputError with the field at fault, NotFoundError
+   */
+  connectMcpServer(viewer: Viewer, input: ConnectMcpServerInput): Promise<ConnectedMcpServer>
+}
+
+const LIST_TIMEOUT_MS = 10_000
+
+export function createServerTrial(platform: Platform, parts: { http: GuardedHttp; oauth: McpOAuth }): ServerTrial {
+  const { http, oauth } = parts
+  const { db, secretBox, config } = platform
+  const keeper = createListingKeeper(platform)
+
+  async function storedServer(agentId: string, name: string): Promise<McpServer | null> {
+    const [id = ''] = wellFormedIds([agentId])
+    const agent = await db.prisma.agent.findUnique({ where: { id }, select: { id: true } })
+    if (agent === null) throw new NotFoundError(NO_SUCH_AGENT)
+    return db.prisma.mcpServer.findUnique({ where: { agentId_name: { agentId: id, name } } })
+  }
+
+  /** Lists the server, keeps the list of the stored one, and marks the tools that an admin has to confirm. */
+  async function listed(
+    connection: McpConnection,
+    { name, url }: { name: string; url: string },
+    stored: McpServer | null,
+  ): Promise<ConnectedMcpServer['tools']> {
+    const list = await connection.list(LIST_TIMEOUT_MS)
+    const access = stored === null ? null : accessTo(stored, secretBox, oauth)
+    if (stored !== null && access !== null) await keeper.keep([stored], await compareListing(access, list))
+    const fingerprints = access?.fingerprints ?? null
+    const compared = await compareListing({ name, url, allowedTools: null, fingerprints }, list)
+    const changed = new Set(compared.unconfirmed.map(({ toolName }) => toolName))
+    const usable = new Set([...compared.tools.map(({ toolName }) => toolName), ...changed])
+    const shown = (compared.listed[name]?.tools ?? []).filter(({ toolName }) => usable.has(toolName))
+    return shown.map((tool) => ({ ...listedOf(tool), confirmed: !changed.has(tool.toolName) }))
+  }
+
+  /** @throws BadInputError if the stored headers are for another origin, and SealBrokenError */
+  function headersFor({ url, headers }: Pick<CheckedMcpServer, 'url' | 'headers'>, stored: McpServer | null) {
+    checkOriginOfKept({ url, headers }, stored ?? undefined, 'input.server')
+    if (headers !== undefined) return headers ?? {}
+    return stored === null ? {} : openHeaders('mcp', stored, secretBox)
+  }
+
+  return {
+    async connectMcpServer(viewer, { server: input, agentId, redirectUrl }) {
+      requireAdmin(viewer, 'connect to MCP servers')
+      const server = checkServer(input, 'input.server', config.limits)
+      const { name, url } = server
+      const stored = agentId == null ? null : await storedServer(agentId, name)
+      const headers = headersFor(server, stored)
+      // As when the server is saved: absent means as before.
+      const wanted = server.oauth ?? (stored?.url === url ? stored.oauth : 'NONE')
+      const begun = wanted === 'NONE' ? null : oauth.beginning(storedWithOAuth(stored, url), { viewer, redirectUrl })
+      const address = { url, headers, ...(begun === null ? {} : { authProvider: begun.provider }) }
+      const connection = createMcpConnection(address, http)
+      // With other headers or at another address, the list may be another one.
+      const isStored = stored?.url === url && server.headers === undefined && stored.oauth === wanted
+      try {
+        const tools = await listed(connection, { name, url }, isStored ? stored : null)
+        return { tools, authorizationUrl: null, error: null }
+      } catch (error) {
+        const authorizationUrl = begun?.authorizationUrl() ?? null
+        const words = withoutValues(headers)(messageOf(error))
+        return { tools: null, authorizationUrl, error: authorizationUrl === null ? words : null }
+      } finally {
+        await connection.disconnect()
+      }
+    },
+  }
+}
+
+/** @throws BadInputError if there is no place for a token yet */
+function storedWithOAuth(stored: McpServer | null, url: string): McpServer {
+  if (stored !== null && stored.url === url && stored.oauth === 'SERVER') return stored
+  throw new BadInputError(
+    'Save the server with oauth: SERVER and this URL first: its token is stored with the server of the agent.',
+    'input.agentId',
+  )
+}

@@ -1,0 +1,281 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { createSessions } from '../../src/access/sessions.ts'
+import { type HumanViewer, OPERATOR_ID, type Viewer } from '../../src/access/viewer.ts'
+import { STACKS } from '../support/application.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
+const LIST = '{ viewer { scope human { id } sessions { id device current createdAt lastUsedAt } } }'
+const END = `mutation ($id: ID) { endSession(input: { id: $id }) {
+  __typename ... on EndSessionPayload { endedSessionIds } ... on Error { message } } }`
+
+interface Listed {
+  id: string
+  device: string
+  current: boolean
+}
+
+describe.each(STACKS)('sessions, on the %s stack', (stack) => {
+  let parley: TestServer
+  let human: HumanViewer
+  beforeAll(async () => {
+    parley = await startTestServer({ stack, worker: false, isFresh: true })
+    human = await parley.human('Ada')
+  })
+  afterAll(() => parley?.close())
+
+  const page = (more: Record<string, string> = {}) => ({
+    origin: parley.origin,
+    'x-parley-csrf': '1',
+    'content-type': 'application/json',
+    'user-agent': FIREFOX,
+    ...more,
+  })
+
+  const post = (path: string, body: unknown, headers: Record<string, string>) =>
+    fetch(parley.origin + path, { method: 'POST', body: JSON.stringify(body), headers })
+
+  /** Signs in, and returns the Cookie header. */
+  async function signIn(token: string, more: Record<string, string> = {}): Promise<string> {
+    const answer = await post('/auth/token', { token }, page(more))
+    expect(answer.status).toBe(200)
+    return cookieIn(answer).pair
+  }
+
+  async function ask(query: string, headers: Record<string, string>, variables: object = {}) {
+    const answer = await post('/graphql', { query, variables }, headers)
+    return { status: answer.status, headers: answer.headers, ...((await answer.json()) as Answer) }
+  }
+
+  const list = async (cookie: string) => (await ask(LIST, page({ cookie }))).data?.viewer as { sessions: Listed[] }
+
+  test('a token opens a session by a cookie that scripts cannot read', async () => {
+    const answer = await post('/auth/token', { token: await parley.tokenOf(human) }, page())
+    const { pair, attributes } = cookieIn(answer)
+    expect(await answer.json()).toEqual({ scope: 'HUMAN' })
+    expect(attributes).toEqual(['Path=/', 'Max-Age=2592000', 'HttpOnly', 'SameSite=Lax'])
+    const { data } = await ask(LIST, page({ cookie: pair }))
+    expect(data?.viewer).toMatchObject({ scope: 'HUMAN', human: { id: human.id } })
+    const [row] = await parley.app.platform.db.prisma.session.findMany({ where: { viewerId: human.id } })
+    expect(pair).not.toContain(row?.hash)
+  })
+
+  test("the operator's cookie ends with the browser, and a service has none", async () => {
+    const operator = await post('/auth/token', { token: await parley.tokenOf(parley.admin) }, page())
+    expect(cookieIn(operator).attributes).toEqual(['Path=/', 'HttpOnly', 'SameSite=Lax'])
+    expect((await ask(LIST, page({ cookie: cookieIn(operator).pair }))).data?.viewer).toMatchObject({ scope: 'ADMIN' })
+    const service = { scope: 'SERVICE', id: '', name: 'Jira', agentIds: null, tokenId: null, expiresAt: null } as const
+    const refused = await post('/auth/token', { token: await parley.tokenOf(service) }, page())
+    expect([refused.status, refused.headers.getSetCookie()]).toEqual([403, []])
+  })
+
+  test('behind https the cookie is sent over https only', async () => {
+    const headers = page({ origin: 'https://parley.example', 'x-forwarded-host': 'parley.example' })
+    const answer = await post('/auth/token', { token: await parley.tokenOf(human) }, headers)
+    expect(cookieIn(answer).attributes).toContain('Secure')
+  })
+
+  test.each([
+    ['without the header', { origin: 'own' }],
+    ['from a page of another site', { origin: 'https://evil.example', 'x-parley-csrf': '1' }],
+    ['without an origin', { 'x-parley-csrf': '1' }],
+  ])('a request with the cookie %s is refused, and a bearer token needs neither', async (_, given) => {
+    const token = await parley.tokenOf(human)
+    const cookie = await signIn(token)
+    const headers: Record<string, string> = { 'content-type': 'application/json', ...given }
+    if (headers['origin'] === 'own') headers['origin'] = parley.origin
+    const refused = await ask(LIST, { ...headers, cookie })
+    expect([refused.status, refused.errors?.[0]?.extensions.code]).toEqual([403, 'FORBIDDEN'])
+    expect((await post('/auth/sign-out', {}, { ...headers, cookie })).status).toBe(403)
+    const bearer = await ask(LIST, { ...headers, cookie, authorization: `Bearer ${token}` })
+    expect(bearer.data?.viewer).toMatchObject({ scope: 'HUMAN' })
+  })
+
+  test('a page of another site cannot sign a browser in, and a wrong token says what to do', async () => {
+    const token = await parley.tokenOf(human)
+    const foreign = await post('/auth/token', { token }, page({ origin: 'https://evil.example' }))
+    expect([foreign.status, foreign.headers.getSetCookie()]).toEqual([403, []])
+    const wrong = await post('/auth/token', { token: `${token}x` }, page())
+    expect(wrong.status).toBe(401)
+    expect(await wrong.json()).toEqual({
+      error: 'The token is unknown, revoked or expired. Sign in with another one.',
+    })
+    for (const body of [null, {}, { token: 1 }, 'x']) expect((await post('/auth/token', body, page())).status).toBe(400)
+    expect((await fetch(`${parley.origin}/auth/token`)).status).toBe(405)
+  })
+
+  test('a bearer token wins over the cookie, even if it is wrong', async () => {
+    const cookie = await signIn(await parley.tokenOf(human))
+    const other = await parley.human('Bob')
+    const authorization = `Bearer ${await parley.tokenOf(other)}`
+    expect((await ask(LIST, page({ cookie, authorization }))).data?.viewer).toMatchObject({ human: { id: other.id } })
+    expect((await ask(LIST, page({ cookie, authorization: 'Bearer nonsense' }))).status).toBe(401)
+  })
+
+  test('a page learns whether its browser has a session without an error', async () => {
+    const cookie = await signIn(await parley.tokenOf(human))
+    const scopeOf = async (headers: Record<string, string>) =>
+      (await (await fetch(`${parley.origin}/auth/session`, { headers })).json()) as object
+    expect(await scopeOf(page())).toEqual({ scope: null })
+    expect(await scopeOf(page({ cookie }))).toEqual({ scope: 'HUMAN' })
+    const authorization = `Bearer ${await parley.tokenOf(parley.admin)}`
+    expect(await scopeOf({ authorization })).toEqual({ scope: 'ADMIN' })
+    expect(await scopeOf({ authorization: 'Bearer wrong' })).toEqual({ scope: null })
+    await post('/auth/sign-out', {}, page({ cookie }))
+    expect(await scopeOf(page({ cookie }))).toEqual({ scope: null })
+  })
+
+  test('a new sign-in replaces the session that the browser had', async () => {
+    const own = await parley.human('Cleo')
+    const token = await parley.tokenOf(own)
+    const first = await signIn(token)
+    const second = await signIn(token, { cookie: first })
+    expect(second).not.toBe(first)
+    expect((await ask(LIST, page({ cookie: first }))).status).toBe(401)
+    expect((await list(second)).sessions).toHaveLength(1)
+  })
+
+  test('sessions are listed with their device, and ended one by one or all but this one', async () => {
+    const own = await parley.human('Dora')
+    const token = await parley.tokenOf(own)
+    const [here, there, elsewhere] = [await signIn(token), await signIn(token), await signIn(token)]
+    const { sessions } = await list(here)
+    expect(sessions.map(({ device }) => device)).toEqual(Array(3).fill('Firefox on Linux'))
+    expect(sessions.filter(({ current }) => current)).toHaveLength(1)
+    const other = (await list(there)).sessions.find(({ current }) => current)?.id
+    const ended = await ask(END, page({ cookie: here }), { id: other })
+    expect(ended.data?.endSession).toEqual({ __typename: 'EndSessionPayload', endedSessionIds: [other] })
+    expect((await ask(LIST, page({ cookie: there }))).status).toBe(401)
+    expect((await ask(END, page({ cookie: here }), { id: other })).data?.endSession).toMatchObject({
+      __typename: 'NotFoundError',
+    })
+    await ask(END, page({ cookie: here }))
+    expect((await ask(LIST, page({ cookie: elsewhere }))).status).toBe(401)
+    expect((await list(here)).sessions).toHaveLength(1)
+  })
+
+  test("nobody sees or ends another person's session", async () => {
+    const victim = await signIn(await parley.tokenOf(await parley.human('Eve')))
+    const id = (await list(victim)).sessions[0]?.id
+    const cookie = await signIn(await parley.tokenOf(human))
+    expect((await ask(END, page({ cookie }), { id })).data?.endSession).toMatchObject({ __typename: 'NotFoundError' })
+    const { data } = await ask('query ($id: ID!) { node(id: $id) { id } }', page({ cookie }), { id })
+    expect(data).toEqual({ node: null })
+    expect((await list(victim)).sessions).toHaveLength(1)
+  })
+
+  test('signing out ends the session and its socket; revoking the token that opened one ends it too', async () => {
+    const own = await parley.human('Finn')
+    const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: own.id } })
+    const [first, second] = [await signIn(secret), await signIn(secret)]
+    const sockets = await Promise.all([first, second].map((cookie) => openSocket({ cookie, origin: parley.origin })))
+    const left = await post('/auth/sign-out', {}, page({ cookie: first }))
+    expect([left.status, cookieIn(left).attributes]).toEqual([204, expect.arrayContaining(['Max-Age=0'])])
+    await until('the socket of the session has an error', () => sockets[0]?.errors() === 1)
+    expect((await ask(LIST, page({ cookie: first }))).status).toBe(401)
+    expect(sockets[1]?.errors()).toBe(0)
+    await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
+    await until('the other socket has an error', () => sockets[1]?.errors() === 1)
+    expect((await ask(LIST, page({ cookie: second }))).status).toBe(401)
+    for (const { socket } of sockets) socket.terminate()
+  })
+
+  test('a token that is revoked while it opens a session leaves none, and a session ends with its human', async () => {
+    const own = await parley.human('Ida')
+    const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: own.id } })
+    const viewer = await parley.app.domain.tokens.authenticate(secret)
+    await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
+    const opening = parley.app.domain.sessions.open(viewer as Viewer, { userAgent: undefined, replaced: null })
+    await expect(opening).rejects.toThrow('The token was revoked. Sign in with another one.')
+    // As a process of an older version revokes tokens and erases people.
+    const cookie = await signIn(await parley.tokenOf(own))
+    const { prisma } = parley.app.platform.db
+    await prisma.accessToken.updateMany({ where: { humanId: own.id }, data: { revokedAt: new Date() } })
+    expect((await ask(LIST, page({ cookie }))).status).toBe(401)
+  })
+
+  test("another admin token ends the operator's sessions", async () => {
+    const { platform, domain } = parley.app
+    const operator = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expiresAt: null } as const
+    const { secret } = await domain.sessions.open(operator, { userAgent: undefined, replaced: null })
+    expect(await domain.sessions.authenticate(secret)).toMatchObject({ viewer: { scope: 'ADMIN', id: OPERATOR_ID } })
+    const rotated = createSessions(platform, 'another-admin-token-of-32-or-more-characters')
+    expect(await rotated.authenticate(secret)).toBeNull()
+  })
+
+  test('a socket by cookie needs an allowed origin', async () => {
+    const cookie = await signIn(await parley.tokenOf(human))
+    const socket = await openSocket({ cookie })
+    await until('the socket is closed', () => socket.closed() !== null)
+    expect(socket.closed()).toBe(4403)
+  })
+
+  test('an erased person has no session', async () => {
+    const own = await parley.human('Gus')
+    const cookie = await signIn(await parley.tokenOf(own))
+    await list(cookie)
+    await parley.app.domain.deletion.eraseHuman(parley.admin, { id: own.id, messages: false })
+    await until('the cookie is refused', async () => (await ask(LIST, page({ cookie }))).status === 401)
+    expect(await parley.app.platform.db.prisma.session.count({ where: { viewerId: own.id } })).toBe(0)
+  })
+
+  test('a session that is used lives on, and the browser keeps its cookie for longer', async () => {
+    const own = await parley.human('Hal')
+    const cookie = await signIn(await parley.tokenOf(own))
+    const { prisma } = parley.app.platform.db
+    const hourAgo = new Date(Date.now() - 3_600_000)
+    await prisma.session.updateMany({
+      where: { viewerId: own.id },
+      data: { lastUsedAt: hourAgo, expiresAt: new Date(Date.now() + 60_000) },
+    })
+    const used = await ask(LIST, page({ cookie }))
+    expect(used.headers.getSetCookie()[0]).toContain(cookie)
+    const [row] = await prisma.session.findMany({ where: { viewerId: own.id } })
+    expect(row?.expiresAt.getTime()).toBeGreaterThan(Date.now() + 29 * 86_400_000)
+    await prisma.session.updateMany({ where: { viewerId: own.id }, data: { expiresAt: hourAgo } })
+    const reread = await signIn(await parley.tokenOf(own))
+    expect((await list(reread)).sessions).toHaveLength(1)
+  })
+
+  interface Opened {
+    socket: WebSocket
+    errors(): number
+    closed(): number | null
+  }
+
+  /** A socket that watches the viewer's events. */
+  async function openSocket(headers: Record<string, string>): Promise<Opened> {
+    const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws', { headers })
+    let [errors, closed, isReady]: [number, number | null, boolean] = [0, null, false]
+    socket.on('open', () => socket.send('{"type":"connection_init"}'))
+    socket.on('message', (data) => {
+      const { type } = JSON.parse(String(data)) as { type: string }
+      if (type === 'error') errors += 1
+      if (type === 'connection_ack') {
+        const query = 'subscription { viewerEvents { __typename } }'
+        socket.send(JSON.stringify({ id: '1', type: 'subscribe', payload: { query } }))
+        socket.send('{"type":"ping"}')
+      }
+      if (type === 'pong') isReady = true
+    })
+    socket.on('close', (code) => {
+      closed = code
+    })
+    await until('the socket is ready, or closed', () => isReady || closed !== null)
+    return { socket, errors: () => errors, closed: () => closed }
+  }
+})
+
+interface Answer {
+  // biome-ignore lint/suspicious/noExplicitAny: results of several operations
+  data?: any
+  errors?: { message: string; extensions: { code: string } }[]
+}
+
+function cookieIn(answer: Response): { pair: string; attributes: string[] } {
+  const [cookie = ''] = answer.headers.getSetCookie()
+  const [pair = '', ...attributes] = cookie.split('; ')
+  return { pair, attributes }
+}

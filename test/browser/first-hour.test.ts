@@ -1,0 +1,79 @@
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasBrowserFor, openBrowser } from '../support/browser.ts'
+import { PATIENCE } from '../support/console-page.ts'
+import { type ParleyProcess, startParley } from '../support/parley-process.ts'
+import { createTestDataDirectory } from '../support/pglite.ts'
+import { until } from '../support/until.ts'
+
+const hasBrowser = hasBrowserFor('the test of the first hour')
+
+describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
+  let browser: Browser
+  let directory: Awaited<ReturnType<typeof createTestDataDirectory>>
+  let parley: ParleyProcess
+
+  beforeAll(async () => {
+    browser = await openBrowser()
+    directory = await createTestDataDirectory()
+    parley = await start()
+  }, 60_000)
+  afterAll(async () => {
+    await parley?.stop()
+    await directory?.remove()
+  })
+
+  const start = () => startParley({ settings: { DATA_DIR: directory.path, PARLEY_LOG_LEVEL: 'debug' } })
+  /** The lines that the start printed, without those of the log. */
+  const printed = async () => {
+    await until('the addresses are printed', async () => parley.output().includes('  model '))
+    return parley
+      .output()
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('{'))
+  }
+
+  test('the start prints the console first, a link that signs in after a click, once, and the place of the token', async () => {
+    const lines = await printed()
+    const [, port] = parley.origin.split(/:(?=\d)/)
+    expect(lines[0]).toBe(`Parley console  http://localhost:${port}/`)
+    expect(lines.join('\n')).toContain(`http://localhost:${port}/graphql`)
+    expect(lines).toContain('  token     in PARLEY_ADMIN_TOKEN')
+    expect(parley.output()).not.toContain(parley.adminToken)
+    const link = lines.flatMap((line) => /(http\S+\/sign-in\/\S+)/.exec(line)?.[1] ?? [])[0] ?? ''
+
+    expect((await fetch(link, { headers: { 'sec-purpose': 'prefetch' } })).status).toBe(200)
+    const page = await browser.newPage()
+    await page.goto(link)
+    await page.getByRole('heading', { name: 'Welcome to Parley' }).waitFor(PATIENCE)
+    expect(await page.getByRole('button').allTextContents()).toEqual(['Sign in'])
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByText('You are the operator').waitFor(PATIENCE)
+    expect(page.url()).not.toContain('sign-in')
+    await page.getByRole('button', { name: 'Try it' }).waitFor(PATIENCE)
+
+    await page.getByRole('link', { name: 'GraphiQL' }).click()
+    await page.getByRole('navigation', { name: 'Parley' }).getByRole('link', { name: 'Console' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
+    await page.getByText('You are Ada').waitFor(PATIENCE)
+    await page.close()
+
+    const again = await browser.newPage()
+    await again.goto(link)
+    await again.getByRole('button', { name: 'Sign in' }).click(PATIENCE)
+    await again.getByText('This link was already used or has expired.').waitFor(PATIENCE)
+    await again.getByRole('link', { name: 'Go to the console' }).click()
+    await again.getByLabel('Token').waitFor(PATIENCE)
+    await again.close()
+    expect(parley.output().split(link.slice(-43))).toHaveLength(2)
+  }, 90_000)
+
+  test('a later start, on a server with people, prints no link', async () => {
+    await parley.stop()
+    parley = await start()
+    const text = (await printed()).join('\n')
+    expect(text).toMatch(/^Parley console {2}http/)
+    expect(text).toContain('  token     in PARLEY_ADMIN_TOKEN')
+    expect(text).not.toContain('sign-in')
+  }, 90_000)
+})

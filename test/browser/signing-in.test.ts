@@ -1,0 +1,69 @@
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { hasBrowserFor } from '../support/browser.ts'
+import { PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
+import type { TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the console', () => {
+  let parley: TestServer
+  const { openAs } = playConsole((started) => {
+    parley = started
+  })
+
+  /** Opens the console in another tab of the same browser. */
+  async function anotherTab(page: Page): Promise<Page> {
+    const [tab] = await Promise.all([
+      page.context().waitForEvent('page'),
+      // A tab with an opener would get a copy of its storage.
+      page.evaluate(`void window.open('/', '_blank', 'noopener')`),
+    ])
+    return tab
+  }
+
+  test('a person is signed in in each tab, also later, until the session ends', async () => {
+    const human = await parley.human('Ada')
+    // The requests of the other tab are refused once the session has ended.
+    const { page } = await openAs(human, '/', {}, { mayComplain: true })
+    await page.getByText('You are Ada').waitFor(PATIENCE)
+    const [cookie] = await page.context().cookies()
+    expect(cookie).toMatchObject({ name: 'parley_session', httpOnly: true, sameSite: 'Lax' })
+    await page.reload()
+    await page.getByText('You are Ada').waitFor(PATIENCE)
+    const tab = await anotherTab(page)
+    await tab.getByText('You are Ada').waitFor(PATIENCE)
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('Token').waitFor(PATIENCE)
+    await tab.getByText('Your session has ended. Sign in again.').waitFor(PATIENCE)
+    const { prisma } = parley.app.platform.db
+    await until(
+      'the session is gone',
+      async () => (await prisma.session.count({ where: { viewerId: human.id } })) === 0,
+    )
+  })
+
+  test("the operator's token stays in its tab", async () => {
+    const { page } = await openAs(parley.admin, '/')
+    await page.getByRole('button', { name: 'Sign out' }).waitFor(PATIENCE)
+    expect(await page.context().cookies()).toEqual([])
+    const tab = await anotherTab(page)
+    await tab.getByLabel('Token').waitFor(PATIENCE)
+  })
+
+  test('a person makes a join link, and another one signs in by it and joins', async () => {
+    const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const space = await parley.space(ada, [], { name: 'Garden' })
+    const { page } = await openAs(ada, `/spaces/${space.id}`)
+    await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Make a join link' }).click(PATIENCE)
+    const link = await page.getByText(`${parley.origin}/join/`).textContent(PATIENCE)
+    const path = new URL(link ?? '').pathname
+    const other = await openAs(bob, path)
+    await other.page.getByRole('button', { name: 'Join', exact: true }).click(PATIENCE)
+    await other.page.waitForURL(`${parley.origin}/spaces/${space.id}`)
+    await other.say('Hello')
+    await page.keyboard.press('Escape')
+    await page.getByRole('article').getByText('Hello').waitFor(PATIENCE)
+  })
+})

@@ -1,0 +1,78 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { startTestServer, type TestServer } from '../support/served.ts'
+
+const WATCH = `subscription ($spaceId: ID!, $after: StreamCursor) {
+  spaceMessages(spaceId: $spaceId, after: $after) { __typename cursor ... on MessagePosted { message { text } } }
+}`
+type Data = { spaceMessages: { __typename: string; cursor: string; message?: { text: string } } }
+
+describe('an event whose payload cannot be built', () => {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer({ worker: false })
+  })
+  afterAll(() => parley?.close())
+  afterEach(() => vi.restoreAllMocks())
+
+  /** A human who follows a space. */
+  async function watched() {
+    const ada = await parley.human('Ada')
+    const space = await parley.space(ada, [])
+    const client = await parley.clientOf(ada)
+    const watch = (after?: string) => client.subscribe<Data, object>(WATCH, { spaceId: space.id, after })
+    const live = watch()
+    const { spaceMessages } = await live.first(({ spaceMessages }) => spaceMessages.__typename === 'SpaceSnapshot')
+    return { ada, space, live, watch, snapshot: spaceMessages.cursor }
+  }
+  const textsOf = (seen: Data[]) => seen.flatMap(({ spaceMessages }) => spaceMessages.message?.text ?? [])
+  const says = (text: string) => (data: Data) => data.spaceMessages.message?.text === text
+
+  test('is retried, and delivered before later ones', async () => {
+    const { ada, space, live } = await watched()
+    const lookUp = vi
+      .spyOn(parley.app.domain.reading, 'getMany')
+      .mockRejectedValueOnce(new Error('the database is away'))
+    await parley.send(ada, space.id, 'one')
+    await parley.send(ada, space.id, 'two')
+    await live.first(says('two'))
+    expect(textsOf(live.seen)).toEqual(['one', 'two'])
+    expect(lookUp.mock.calls.length).toBeGreaterThan(2)
+    live.stop()
+  })
+
+  test('ends the subscription if retrying fails, and is delivered after a resume', async () => {
+    const { ada, space, live, watch, snapshot } = await watched()
+    const lookUp = vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(new Error('the database is away'))
+    await parley.send(ada, space.id, 'one')
+    await parley.send(ada, space.id, 'two')
+    expect(await live.ended).toMatchObject([{ extensions: { code: 'INTERNAL_SERVER_ERROR' } }])
+    expect(live.seen).toHaveLength(1)
+    lookUp.mockRestore()
+    const resumed = watch(snapshot)
+    await resumed.first(says('two'))
+    expect(textsOf(resumed.seen)).toEqual(['one', 'two'])
+    resumed.stop()
+  })
+
+  test('ends an event stream in the same way', async () => {
+    const ada = await parley.human('Ada')
+    const space = await parley.space(ada, [])
+    vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(new Error('the database is away'))
+    const response = await fetch(`${parley.origin}/graphql`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${await parley.tokenOf(ada)}`,
+        'content-type': 'application/json',
+        accept: 'text/event-stream',
+      },
+      body: JSON.stringify({ query: WATCH, variables: { spaceId: space.id } }),
+    })
+    const reading = response.text()
+    await parley.send(ada, space.id, 'one')
+    const events = [...(await reading).matchAll(/^data: (.+)$/gm)].map(([, data = '']) => JSON.parse(data))
+    expect(events).toMatchObject([
+      { data: { spaceMessages: { __typename: 'SpaceSnapshot' } } },
+      { errors: [{ extensions: { code: 'INTERNAL_SERVER_ERROR' } }] },
+    ])
+  })
+})

@@ -1,0 +1,311 @@
+import path from 'node:path'
+import { createClient } from 'graphql-ws'
+import { Webhook } from 'standardwebhooks'
+import { Agent, fetch, type RequestInit } from 'undici'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import { hasBrowserFor, launchBrowser } from '../support/browser.ts'
+import { freePort } from '../support/free-port.ts'
+import { canStartNginx, type Nginx, startNginx } from '../support/nginx.ts'
+import { createParleyClient } from '../support/parley-client.ts'
+import { type ParleyProcess, startParley } from '../support/parley-process.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
+import { until } from '../support/until.ts'
+import { createSpace, hasServices, mutate, say } from './deployed.ts'
+
+const CONFIGURATION = path.resolve(import.meta.dirname, '../../deploy/nginx.conf')
+const PREFIX = '/parley'
+const WATCH = `subscription ($spaceId: ID!, $after: StreamCursor) { spaceMessages(spaceId: $spaceId, after: $after) {
+  __typename cursor
+  ... on SpaceSnapshot { space { messages(last: 100) { edges { node { text } } } } }
+  ... on MessagePosted { message { text } } } }`
+/** How many people send at the same time while a process restarts, and for how many messages each. */
+const SENDERS = 8
+const MESSAGES = 40
+
+interface Event {
+  spaceMessages: {
+    cursor: string
+    message?: { text: string }
+    space?: { messages: { edges: { node: { text: string } }[] } }
+  }
+}
+
+describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a path prefix and two API processes', () => {
+  let nginx: Nginx
+  let database: TestDatabase
+  let redis: ThrowawayRedis
+  let ports: [number, number]
+  let apis: ParleyProcess[]
+  let dispatcher: Agent
+  let base: string
+  let token: string
+  let humanId: string
+  let spaceId: string
+
+  const start = (port: number) =>
+    startParley({
+      settings: {
+        PORT: String(port),
+        DATABASE_URL: database.url,
+        REDIS_URL: redis.url,
+        PARLEY_ROLE: 'api',
+        PARLEY_PUBLIC_URL: base,
+        PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
+        PARLEY_LOG_LEVEL: 'fatal',
+        PARLEY_RATE_MESSAGES: '0',
+      },
+    })
+  /** A request as a browser or service sends it: to nginx. */
+  const ask = (url: string, init: RequestInit = {}) =>
+    fetch(url.startsWith('/') ? base + url : url, { ...init, dispatcher })
+  const bearer = () => ({ authorization: `Bearer ${token}` })
+  const post = (query: string, variables: object = {}, headers: Record<string, string> = {}) =>
+    ask('/graphql', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...bearer(), ...headers },
+      body: JSON.stringify({ query, variables }),
+    })
+  /** A client of one of the processes, past nginx. */
+  const near = (secret = token) => createParleyClient({ origin: apis[1]?.origin ?? '', token: secret })
+
+  beforeAll(async () => {
+    ports = [await freePort(), await freePort()]
+    nginx = await startNginx(CONFIGURATION, ports)
+    base = nginx.origin + PREFIX
+    dispatcher = new Agent({ connect: { ca: nginx.certificate } })
+    database = await createTestDatabase()
+    redis = await startThrowawayRedis()
+    apis = await Promise.all(ports.map(start))
+    const admin = near(apis[0]?.adminToken)
+    const { id } = await mutate(admin, 'createHuman(input: { name: "Ada" })', 'CreateHumanPayload { human { id } }')
+    humanId = id
+    const grant = `createAccessToken(input: { grant: { humanId: "${humanId}" } })`
+    token = (await mutate(admin, grant, 'CreateAccessTokenPayload { secret }')).secret
+    spaceId = await createSpace(near(), [])
+    await admin.close()
+  })
+  afterAll(async () => {
+    await dispatcher?.close()
+    await Promise.all((apis ?? []).map((parley) => parley.kill()))
+    await nginx?.dispose()
+    await Promise.all([redis?.dispose(), database?.drop()])
+  })
+
+  test('plain HTTP and the prefix without a slash are redirected', async () => {
+    const plain = await ask(`${nginx.plainOrigin}/parley/spaces`, { redirect: 'manual' })
+    expect([plain.status, plain.headers.get('location')]).toEqual([308, 'https://localhost/parley/spaces'])
+    const bare = await ask(base, { redirect: 'manual' })
+    expect([bare.status, bare.headers.get('location')]).toEqual([308, `${base}/`])
+  })
+
+  test('the console and GraphiQL load all they need from under the prefix', async () => {
+    const headers = { accept: 'text/html' }
+    for (const page of ['/', '/spaces/spc_1', '/invitations/a-code', '/graphql', '/graphql/']) {
+      const answer = await ask(page, { headers })
+      expect([page, answer.status]).toEqual([page, 200])
+      const text = await answer.text()
+      const loaded = [...text.matchAll(/ (?:src|href)="(\/[^"]*)"/g)].map(([, url = '']) => url)
+      for (const url of loaded) {
+        expect(url.startsWith(`${PREFIX}/`), url).toBe(true)
+        expect([url, (await ask(nginx.origin + url, { headers })).status]).toEqual([url, 200])
+      }
+      if (page.startsWith('/graphql')) expect(text).toContain(`"${PREFIX}/graphql"`)
+      else expect(loaded.length).toBeGreaterThan(3)
+    }
+  })
+
+  test('the links of invitations and webhooks work as they are given', async () => {
+    const admin = near(apis[0]?.adminToken)
+    const { url } = await mutate(
+      admin,
+      `createInvitation(input: { humanId: "${humanId}" })`,
+      'CreateInvitationPayload { url }',
+    )
+    expect(url).toMatch(`${base}/invitations/`)
+    const redeemed = await ask(url, { method: 'POST', headers: { origin: nginx.origin } })
+    expect([redeemed.status, await redeemed.json()]).toEqual([200, { token: expect.any(String) }])
+    const agent = await mutate(
+      admin,
+      'createAgent(input: { name: "Iris", instructions: "Help.", model: "demo" })',
+      'CreateAgentPayload { agent { id } }',
+    )
+    const field = `createWebhook(input: { agentId: "${agent.id}", serviceName: "shop" })`
+    const made = await mutate(admin, field, 'CreateWebhookPayload { secret webhook { url } }')
+    const at = new Date()
+    const headers = {
+      'webhook-id': 'msg_1',
+      'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+      'webhook-signature': new Webhook(made.secret).sign('msg_1', at, '{}'),
+    }
+    expect((await ask(made.webhook.url, { method: 'POST', headers, body: '{}' })).status).toBe(202)
+    await admin.close()
+  })
+
+  test('metrics are not for everybody, although nginx runs on the same machine', async () => {
+    expect((await ask('/metrics')).status).toBe(401)
+  })
+
+  /** Reads a response until a text has arrived. */
+  async function arrives(answer: Awaited<ReturnType<typeof ask>>, text: string): Promise<void> {
+    let all = ''
+    const reader = answer.body?.pipeThrough(new TextDecoderStream() as never).getReader()
+    await until(`${text} arrives`, async () => {
+      const { done, value } = (await reader?.read()) ?? { done: true }
+      all += value ?? ''
+      if (done) throw new Error(`it ended: ${all}`)
+      return all.includes(text)
+    })
+    await reader?.cancel()
+  }
+
+  test.each([
+    ['server-sent events', 'text/event-stream'],
+    ['multipart', 'multipart/mixed;subscriptionSpec=1.0,application/json'],
+  ])('an event arrives at once: %s', async (name, accept) => {
+    const answer = await post(WATCH, { spaceId }, { accept })
+    expect([answer.status, answer.headers.get('content-encoding')]).toEqual([200, null])
+    const client = near()
+    await say(client, spaceId, `over ${name}`)
+    await arrives(answer, `over ${name}`)
+    await client.close()
+  })
+
+  test('an event arrives at once: the single connection mode, which needs one process', async () => {
+    for (let attempt = 0; attempt < 4; attempt++) {
+      const stream = await (await ask('/graphql', { method: 'PUT', headers: bearer() })).text()
+      const opened = await ask(`/graphql?token=${stream}`, { headers: { ...bearer(), accept: 'text/event-stream' } })
+      expect(opened.status).toBe(200)
+      const started = await ask('/graphql', {
+        method: 'POST',
+        headers: { ...bearer(), 'content-type': 'application/json', 'x-graphql-event-stream-token': stream },
+        body: JSON.stringify({ query: WATCH, variables: { spaceId }, extensions: { operationId: 'one' } }),
+      })
+      expect(started.status).toBe(202)
+      const client = near()
+      await say(client, spaceId, `over one connection ${attempt}`)
+      await arrives(opened, `over one connection ${attempt}`)
+      await client.close()
+    }
+  })
+
+  /** A browser's socket: with the origin of the page, to nginx. */
+  function openSocket(onConnected: () => void = () => {}) {
+    const certificate = nginx.certificate
+    const page = nginx.origin
+    class Socket extends WebSocket {
+      constructor(url: string, protocols: string) {
+        super(url, protocols, { ca: certificate, origin: page })
+      }
+    }
+    return createClient({
+      url: `${base.replace('https', 'wss')}/graphql`,
+      webSocketImpl: Socket,
+      connectionParams: bearer(),
+      retryAttempts: 100,
+      retryWait: () => new Promise((resolve) => setTimeout(resolve, 50)),
+      shouldRetry: () => true,
+      on: { connected: onConnected },
+    })
+  }
+
+  test('a process restarts under load: requests succeed, nothing is lost or doubled, sockets resume by cursor', async () => {
+    const room = await createSpace(near(), [])
+    let connections = 0
+    const socket = openSocket(() => {
+      connections += 1
+    })
+    const known = new Set<string>()
+    let after: string | undefined
+    async function watch(): Promise<void> {
+      const events = socket.iterate<Event>({ query: WATCH, variables: { spaceId: room, after } })
+      for await (const { data } of events) {
+        const { cursor, message, space } = data?.spaceMessages ?? {}
+        after = cursor
+        for (const text of [message?.text, ...(space?.messages.edges ?? []).map(({ node }) => node.text)])
+          if (text !== undefined) known.add(text)
+      }
+    }
+    let isOver = false
+    // graphql-ws repeats the subscription with its first variables: begin again with the last cursor instead.
+    const watching = (async () => {
+      while (!isOver) await watch().catch(() => {})
+    })()
+    await until('the subscription is active', () => after !== undefined)
+
+    const statuses: number[] = []
+    async function send(text: string): Promise<void> {
+      const query = `mutation ($text: String!, $key: String!) { sendMessage(input: { spaceId: "${room}", text: $text, idempotencyKey: $key }) {
+        __typename ... on Error { message } } }`
+      await until(`${text} is sent`, async () => {
+        const answer = await post(query, { text, key: text })
+        statuses.push(answer.status)
+        const body = await answer.text()
+        return answer.status === 200 && body.includes('SendMessagePayload')
+      })
+    }
+    let sent = 0
+    const senders = Array.from({ length: SENDERS }, async (_, sender) => {
+      for (let n = 0; n < MESSAGES; n++) {
+        await send(`sender ${sender} message ${n}`)
+        sent += 1
+      }
+    })
+    const [port] = ports
+    async function restart(): Promise<void> {
+      await until('the load runs', () => sent > SENDERS)
+      await apis[0]?.stop()
+      const isDown = sent
+      await until('the other process serves alone', () => sent > isDown + SENDERS)
+      apis[0] = await start(port)
+    }
+    await Promise.all([...senders, restart()])
+
+    await until('the subscription knows every message', () => known.size === SENDERS * MESSAGES)
+    isOver = true
+    await socket.dispose()
+    await watching
+    expect({ refused: statuses.filter((status) => status !== 200), errors: nginx.errors() }).toMatchObject({
+      refused: [],
+    })
+    const client = near()
+    const { data } = await client.ask<{ space: { messages: { edges: { node: { text: string } }[] } } }>(
+      `{ space(id: "${room}") { messages(last: 100) { edges { node { text } } } } }`,
+    )
+    const last = data?.space.messages.edges.map(({ node }) => node.text) ?? []
+    expect(new Set(last).size).toBe(100)
+    await client.close()
+    expect(connections).toBeGreaterThan(0)
+  })
+
+  test.skipIf(!hasBrowserFor('the console behind nginx'))(
+    'people sign in by an invitation, and talk, under the prefix',
+    async () => {
+      const admin = near(apis[1]?.adminToken)
+      const { url } = await mutate(
+        admin,
+        `createInvitation(input: { humanId: "${humanId}" })`,
+        'CreateInvitationPayload { url }',
+      )
+      const browser = await launchBrowser()
+      const page = await browser.newPage({ ignoreHTTPSErrors: true })
+      const outside: string[] = []
+      const errors: string[] = []
+      page.on('request', (request) => request.url().startsWith(`${base}/`) || outside.push(request.url()))
+      page.on('console', (line) => line.type() === 'error' && errors.push(line.text()))
+      page.on('pageerror', ({ message }) => errors.push(message))
+      await page.goto(url)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.waitForURL(`${base}/spaces/**`)
+      await page.getByRole('textbox', { name: 'Message' }).fill('Written under a prefix')
+      await page.getByRole('button', { name: 'Send' }).click()
+      await page.getByRole('article').filter({ hasText: 'Written under a prefix' }).waitFor()
+      await page.reload()
+      await page.getByRole('article').filter({ hasText: 'Written under a prefix' }).waitFor()
+      expect({ outside, errors }).toEqual({ outside: [], errors: [] })
+      await browser.close()
+      await admin.close()
+    },
+  )
+})

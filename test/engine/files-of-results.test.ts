@@ -1,0 +1,109 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { type McpServer, startMcpServer } from '../support/mcp-server.ts'
+import { type ModelServer, startModelServer } from '../support/model-server.ts'
+import { steps } from '../support/model-server-script.ts'
+import { until } from '../support/until.ts'
+
+const PNG = Buffer.from('\x89PNG\r\n\x1a\n0000', 'latin1')
+const WORDS = 'A file of type image/png, 12 bytes.'
+
+describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (stack) => {
+  let parley: TestApplication
+  let spare: ModelServer
+  let drawing: Server
+  let mcp: McpServer
+  let url: string
+
+  beforeAll(async () => {
+    spare = await startModelServer()
+    drawing = createServer((request, response) => {
+      if (request.url === '/refuses') {
+        response.writeHead(422, { 'content-type': 'application/json' })
+        return response.end('{"field":"size","key":"secret-of-the-tool"}')
+      }
+      response.writeHead(200, { 'content-type': 'image/png' }).end(PNG)
+    })
+    await new Promise<void>((listening) => drawing.listen(0, '127.0.0.1', listening))
+    url = `http://127.0.0.1:${(drawing.address() as AddressInfo).port}`
+    const content = [{ type: 'image', data: PNG.toString('base64'), mimeType: 'image/png' }]
+    mcp = await startMcpServer([{ name: 'draw', answer: () => ({ content }) }])
+    const providers = {
+      anthropic: { api: 'anthropic', baseUrl: spare.baseUrl, apiKey: 'a-key' },
+      google: { api: 'google', baseUrl: spare.googleUrl, apiKey: 'a-key' },
+    }
+    parley = await startApplication({ stack, settings: { PARLEY_PROVIDERS: JSON.stringify(providers) } })
+  })
+  afterAll(async () => {
+    await parley?.close()
+    await mcp?.close()
+    await spare?.close()
+    drawing?.close()
+  })
+  beforeEach(() => {
+    parley.models.reset()
+    spare.reset()
+  })
+
+  async function drawWith(model: string, toolCall = 'draw', path = '') {
+    const script = steps([{ toolCall, input: {} }], [{ text: 'Done.' }])
+    for (const server of [parley.models, spare]) server.script(script)
+    const tool = { name: 'draw', description: 'Draws.', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
+    const headers = { authorization: 'secret-of-the-tool' }
+    const { human, space } = await parley.room('Ada', {
+      model,
+      tools: [{ ...tool, url: `${url}${path}`, headers }],
+      mcpServers: [{ name: 'art', url: mcp.url }],
+    })
+    const { runs } = await parley.send(human, space.id, 'Draw')
+    const run = await parley.runWhen(runs[0]?.id ?? '')
+    const [call] = (await parley.app.domain.toolCalls.ofRuns([run.id])).get(run.id) ?? []
+    const last = [...parley.models.requests, ...spare.requests].at(-1)
+    return { run, call, body: JSON.stringify(last?.body) }
+  }
+
+  test.each(['draw', 'art__draw'])(
+    'by %s is shown to models that take images, and described to others',
+    async (name) => {
+      const data = PNG.toString('base64')
+      for (const model of ['anthropic:claude-haiku-4-5', 'google:gemini-3-flash', 'openai:gpt-5-mini']) {
+        const { run, call, body } = await drawWith(model, name)
+        expect(run).toMatchObject({ status: 'COMPLETED' })
+        expect(body).toContain(data)
+        expect(JSON.stringify(call?.output)).not.toContain(data)
+        expect(call?.output).toContain(WORDS)
+        parley.models.reset()
+        spare.reset()
+      }
+      const { body } = await drawWith('openai.chat:test', name)
+      expect(body).toContain(WORDS)
+      expect(body).not.toContain(data)
+    },
+  )
+
+  test('is not kept in the consciousness of a persistent agent', async () => {
+    parley.models.script(steps([{ toolCall: 'draw', input: {} }], [{ text: 'Done.' }]))
+    spare.script(steps([{ toolCall: 'draw', input: {} }], [{ text: 'Done.' }]))
+    const { human, space, agent } = await parley.room('Ida', {
+      mind: 'PERSISTENT',
+      model: 'anthropic:claude-haiku-4-5',
+      tools: [{ name: 'draw', description: 'Draws.', inputSchema: { type: 'object' }, execution: 'HTTP', url }],
+    })
+    await parley.send(human, space.id, 'Draw')
+    const done = await spare.request(({ step }) => step === 1)
+    expect(JSON.stringify(done.body)).toContain(PNG.toString('base64'))
+    const { prisma } = parley.app.platform.db
+    const cycle = await until('the cycle is remembered', () => prisma.cycle.findFirst({ where: { agentId: agent.id } }))
+    expect(JSON.stringify(cycle.messages)).toContain(WORDS)
+    expect(JSON.stringify(cycle.messages)).not.toContain(PNG.toString('base64'))
+  })
+
+  test("a failure carries the server's JSON, without the values of headers", async () => {
+    const { call, body } = await drawWith('openai.chat:test', 'draw', '/refuses')
+    const details = { field: 'size', key: '[removed]' }
+    expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_STATUS', details } } })
+    expect(body).not.toContain('secret-of-the-tool')
+  })
+})

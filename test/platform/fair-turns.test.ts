@@ -1,0 +1,100 @@
+import { describe, expect, test } from 'vitest'
+import { createDeferred } from '../../src/lib/async.ts'
+import { createFairTurns } from '../../src/platform/fair-turns.ts'
+
+describe('fair turns', () => {
+  /** The time that tasks have taken. */
+  let nowMs = 0
+  const now = () => nowMs
+  /** Keeps the process busy, like a statement of PGlite. */
+  const work = (ms: number) => {
+    nowMs += ms
+  }
+
+  test('run one task at a time, and continue after one that throws', async () => {
+    const turns = createFairTurns({ places: 1, yieldAfterMs: 5, now })
+    let running = 0
+    const task = async () => {
+      running += 1
+      expect(running).toBe(1)
+      await new Promise(setImmediate)
+      running -= 1
+      return 'done'
+    }
+    const failed = turns.run('a', async () => {
+      throw new Error('broken')
+    })
+    const results = Promise.all([turns.run('a', task), turns.run('b', task)])
+    await expect(failed).rejects.toThrow('broken')
+    expect(await results).toEqual(['done', 'done'])
+  })
+
+  test('serve the requester with the least use first, before earlier tasks of others', async () => {
+    const turns = createFairTurns({ places: 1, yieldAfterMs: 5, now })
+    const gate = createDeferred()
+    const done: string[] = []
+    const add = (id: string, name: string, ms: number) =>
+      turns.run(id, async () => {
+        work(ms)
+        done.push(name)
+      })
+    const held = turns.run('first', () => gate.promise)
+    const all = [1, 2, 3, 4].map((n) => add('hostile', `hostile ${n}`, 3))
+    gate.resolve()
+    // Arrives while the hostile requester is served.
+    await Promise.race(all)
+    all.push(...[1, 2, 3].map((n) => add('honest', `honest ${n}`, 0)))
+    await Promise.all([held, ...all])
+    expect(done).toEqual(['hostile 1', 'hostile 2', 'honest 1', 'honest 2', 'honest 3', 'hostile 3', 'hostile 4'])
+  })
+
+  test('starve nobody: an absent requester does not catch up on its absence', async () => {
+    const turns = createFairTurns({ places: 1, yieldAfterMs: 5, now })
+    const done: string[] = []
+    const add = (id: string) =>
+      turns.run(id, async () => {
+        work(2)
+        done.push(id)
+      })
+    const busy = Array.from({ length: 20 }, () => add('busy'))
+    await busy[9]
+    await Promise.all([...busy, ...Array.from({ length: 10 }, () => add('late'))])
+    // As many of the one as of the other from then on, give or take a longer one.
+    expect(done.slice(10, 18).filter((id) => id === 'busy').length).toBeGreaterThanOrEqual(2)
+  })
+
+  test('run as many tasks concurrently as there are places', async () => {
+    const turns = createFairTurns({ places: 2, now })
+    const [first, second] = [await turns.take('a'), await turns.take('a')]
+    const third = turns.take('b')
+    expect(turns.waitingCount()).toBe(1)
+    first()
+    // A second call is ignored.
+    first()
+    const fourth = turns.take('b')
+    expect(turns.waitingCount()).toBe(1)
+    second()
+    for (const end of await Promise.all([third, fourth])) end()
+    expect(turns.waitingCount()).toBe(0)
+  })
+
+  test('let other events of the process run between tasks that never wait', async () => {
+    const turns = createFairTurns({ places: 1, yieldAfterMs: 5, now })
+    let longestMs = 0
+    let isOver = false
+    let lastAt = nowMs
+    const watch = () => {
+      longestMs = Math.max(longestMs, nowMs - lastAt)
+      lastAt = nowMs
+      if (!isOver) setImmediate(watch)
+    }
+    setImmediate(watch)
+    /** A run: one statement after the other. */
+    async function run(id: string) {
+      for (let n = 0; n < 20; n++) await turns.run(id, async () => work(1))
+    }
+    await Promise.all(['a', 'b', 'c', 'd', 'e'].map(run))
+    isOver = true
+    expect(longestMs).toBeLessThan(10)
+  })
+})

@@ -1,0 +1,188 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { Prisma } from '../../src/generated/prisma/client.ts'
+import { type Database, openDatabase } from '../../src/platform/db.ts'
+import { inspectPostgres } from '../../src/platform/postgres-check.ts'
+import { canStartPgBouncer, type PgBouncer, type PgBouncerOptions, startPgBouncer } from '../support/pgbouncer.ts'
+import { createEmptyDatabase, createTestDatabase, hasPostgres, type TestDatabase } from '../support/postgres.ts'
+import { startTestServer } from '../support/served.ts'
+import { openStage } from '../support/stage.ts'
+import { until } from '../support/until.ts'
+
+const TRANSACTIONS: PgBouncerOptions = { poolMode: 'transaction', settings: { default_pool_size: 4 } }
+const IGNORED = 'extra_float_digits,statement_timeout,idle_in_transaction_session_timeout,options,search_path'
+
+describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBouncer', () => {
+  let database: TestDatabase
+  const closing: (() => Promise<unknown>)[] = []
+
+  beforeAll(async () => {
+    database = await createTestDatabase()
+    await withDatabase(database.url, (db) =>
+      db.prisma.$executeRawUnsafe(
+        `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Kolkata''', current_database()); END $$`,
+      ),
+    )
+  })
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close()
+  })
+  afterAll(() => database?.drop())
+
+  async function pooler(options: PgBouncerOptions): Promise<PgBouncer> {
+    const started = await startPgBouncer(database.url, options)
+    closing.push(() => started.dispose())
+    return started
+  }
+
+  async function withDatabase<T>(url: string, use: (db: Database) => Promise<T>): Promise<T> {
+    const db = await openDatabase({ url, dataDirectory: '' })
+    try {
+      return await use(db)
+    } finally {
+      await db.close()
+    }
+  }
+
+  test.each([
+    ['in transaction mode', TRANSACTIONS, '', { keepsSession: false, settings: 'transaction' }],
+    [
+      'in transaction mode with one connection',
+      { ...TRANSACTIONS, settings: { default_pool_size: 1 } },
+      '',
+      { keepsSession: false },
+    ],
+    [
+      'in transaction mode with connections that take turns',
+      { ...TRANSACTIONS, settings: { default_pool_size: 2, min_pool_size: 2, server_round_robin: 1 } },
+      '',
+      { keepsSession: false },
+    ],
+    ['named as a pooler', TRANSACTIONS, '?pgbouncer=true', { keepsSession: false, settings: 'transaction' }],
+    [
+      'that ignores what a connection is set to',
+      { ...TRANSACTIONS, settings: { ignore_startup_parameters: IGNORED } },
+      '',
+      { keepsSession: false, settings: 'transaction' },
+    ],
+    ['in session mode', { poolMode: 'session' }, '', { keepsSession: true, settings: 'transaction' }],
+    [
+      'in session mode, that ignores what a connection is set to',
+      { poolMode: 'session', settings: { ignore_startup_parameters: IGNORED } },
+      '',
+      { keepsSession: true, settings: 'transaction' },
+    ],
+  ] satisfies [string, PgBouncerOptions, string, object][])(
+    '%s is found out, and each transaction has its settings',
+    async (_, options, parameters, access) => {
+      const url = (await pooler(options)).through(database.url) + parameters
+      const inspected = await inspectPostgres({ url, directUrl: null })
+      expect(inspected.main).toMatchObject(access)
+      await withDatabase(url, async (db) => {
+        const shown = Prisma.sql`SELECT current_setting('TimeZone') AS zone, current_setting('search_path') AS path,
+          current_setting('statement_timeout') AS timeout, ${1}::int AS one`
+        const expected = [{ zone: 'UTC', path: '"pgboss", "public"', timeout: '30s', one: 1 }]
+        for (let turn = 0; turn < 3; turn++) {
+          const rows = await Promise.all([
+            db.query(shown),
+            db.prisma.$queryRaw(shown),
+            db.transaction((tx) => tx.$queryRaw(shown)),
+          ])
+          expect(rows).toEqual([expected, expected, expected])
+        }
+        const texts = await db.query(Prisma.sql`SELECT 'a' AS text`)
+        expect(texts).toEqual([{ text: 'a' }])
+        await expect(db.query(Prisma.sql`SELECT 1 / ${0}::int`)).rejects.toThrow('division by zero')
+        await expect(
+          db.transaction(async (tx) => {
+            await tx.entity.create({ data: { id: `hum_${'0'.repeat(32)}`, kind: 'HUMAN', name: 'Nobody' } })
+            throw new Error('rolled back')
+          }),
+        ).rejects.toThrow('rolled back')
+        expect(await db.prisma.entity.count()).toBe(0)
+        expect(await db.fault()).toBeNull()
+      })
+    },
+  )
+
+  test('in statement mode is refused', async () => {
+    const url = (await pooler({ poolMode: 'statement' })).through(database.url)
+    await expect(inspectPostgres({ url, directUrl: null })).rejects.toThrow(
+      /^DATABASE_URL: .*transaction blocks not allowed in statement pooling mode/,
+    )
+  })
+
+  test('is used for statements, and the server itself for sessions, if both are named', async () => {
+    const url = (await pooler(TRANSACTIONS)).through(database.url)
+    const inspected = await inspectPostgres({ url, directUrl: database.url })
+    expect(inspected).toMatchObject({
+      main: { keepsSession: false },
+      direct: { keepsSession: true, settings: 'session' },
+      warnings: [],
+    })
+    const db = await openDatabase({ url, directUrl: database.url, dataDirectory: '' })
+    closing.push(() => db.close())
+    const session = db.beside?.createSession?.({})
+    await session?.connect()
+    closing.push(async () => session?.end())
+    await session?.query('SELECT pg_advisory_lock(1)')
+    const { rows } = (await session?.query(`SELECT count(*)::int AS held FROM pg_locks
+      WHERE locktype = 'advisory' AND pid = pg_backend_pid()`)) ?? { rows: [] }
+    expect(rows).toEqual([{ held: 1 }])
+  })
+
+  test('says at the start what it costs not to name the server itself', async () => {
+    const url = (await pooler(TRANSACTIONS)).through(database.url)
+    const { direct, warnings } = await inspectPostgres({ url, directUrl: null })
+    expect(direct).toBeNull()
+    expect(warnings).toEqual([
+      expect.stringMatching(/^DATABASE_URL is a transaction pooler, and PARLEY_DIRECT_DATABASE_URL is not set: /),
+    ])
+  })
+
+  test('is refused as the server itself, as is another database', async () => {
+    const url = (await pooler(TRANSACTIONS)).through(database.url)
+    await expect(inspectPostgres({ url, directUrl: url })).rejects.toThrow(
+      'PARLEY_DIRECT_DATABASE_URL: is a transaction pooler too',
+    )
+    const other = await createEmptyDatabase()
+    closing.push(() => other.drop())
+    await expect(inspectPostgres({ url, directUrl: other.url })).rejects.toThrow(
+      'PARLEY_DIRECT_DATABASE_URL: leads to another database than DATABASE_URL',
+    )
+  })
+
+  test('is migrated, holds conversations, and runs jobs, through the pooler alone', async () => {
+    const empty = await createEmptyDatabase()
+    closing.push(() => empty.drop())
+    const { through } = await pooler({ poolMode: 'transaction', settings: { default_pool_size: 3 } })
+    const parley = await startTestServer({
+      stack: 'postgres',
+      isFresh: true,
+      settings: { DATABASE_URL: through(empty.url) },
+    })
+    closing.push(() => parley.close())
+    const stage = await openStage(parley)
+    parley.models.script(() => [{ text: 'Nothing to do.' }])
+    const person = await stage.person('Ada')
+    const agents = await Promise.all(['Bo', 'Cy', 'Di'].map((name) => stage.bot(name)))
+    const spaces = await Promise.all(agents.map((agent) => stage.space(`Room of ${agent.name}`, [person, agent])))
+    await Promise.all(spaces.flatMap((space) => [1, 2, 3].map((n) => stage.say(person, space, `Hello ${n}`))))
+    for (const agent of agents) {
+      const runs = await stage.endedRuns(agent, 3)
+      expect(runs.map(({ status }) => status)).toEqual(['COMPLETED', 'COMPLETED', 'COMPLETED'])
+    }
+    const { plan } = await stage.ask(
+      stage.admin,
+      `mutation ($input: CreatePlanInput!) { createPlan(input: $input) { ... on CreatePlanPayload { plan { id } } ... on Error { message } } }`,
+      { input: { agentId: agents[0]?.id, name: 'soon', instruction: 'Say hi.', schedule: { afterSeconds: 1 } } },
+    )
+    await until('the plan has fired', async () => {
+      const { firings } = await stage.ask(
+        stage.admin,
+        `query ($id: ID!) { node(id: $id) { ... on Plan { firings { edges { node { firedAt } } } } } }`,
+        { id: plan.id },
+      )
+      return firings.edges.length === 1
+    })
+  })
+})

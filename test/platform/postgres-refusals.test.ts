@@ -1,0 +1,333 @@
+import path from 'node:path'
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { createApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
+import { readPostgresUrl } from '../../src/lib/postgres-url.ts'
+import { openDatabase } from '../../src/platform/db.ts'
+import { faultsOfServer, inspectPostgres } from '../../src/platform/postgres-check.ts'
+import { StartFaults } from '../../src/platform/start-faults.ts'
+import { freePort } from '../support/free-port.ts'
+import { createEmptyDatabase, type DatabaseMake, hasPostgres, type TestDatabase } from '../support/postgres.ts'
+import { openThrowawayPostgres, type ThrowawayPostgres } from '../support/throwaway-postgres.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close()
+})
+
+async function database(make: DatabaseMake = {}): Promise<TestDatabase> {
+  const made = await createEmptyDatabase(make)
+  closing.push(() => made.drop())
+  return made
+}
+
+async function execute(url: string, ...statements: string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    for (const statement of statements) await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+/** The lines with which a start with this URL is refused. */
+async function refusal(url: string, directUrl: string | null = null): Promise<string[]> {
+  try {
+    await inspectPostgres({ url, directUrl })
+    return []
+  } catch (error) {
+    if (!(error instanceof StartFaults)) throw error
+    return error.faults
+  }
+}
+
+function withParts(url: string, parts: Partial<Pick<URL, 'username' | 'password' | 'pathname' | 'search' | 'host'>>) {
+  return Object.assign(new URL(url), parts).href
+}
+
+describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
+  test('where nobody listens, and where there is no such database', async () => {
+    const { url } = await database()
+    const port = await freePort()
+    expect(await refusal(withParts(url, { host: `127.0.0.1:${port}` }))).toEqual([
+      `DATABASE_URL: nothing listens at 127.0.0.1:${port}: start PostgreSQL there, or correct host and port`,
+    ])
+    expect(await refusal(withParts(url, { pathname: '/nowhere' }))).toEqual([
+      expect.stringMatching(
+        /^DATABASE_URL: there is no database "nowhere" at .*: correct the name, or run CREATE DATABASE$/,
+      ),
+    ])
+    expect(await refusal('postgresql://h/x?host=/nowhere')).toEqual([
+      expect.stringMatching(/^DATABASE_URL: there is no socket \/nowhere\/.s.PGSQL.5432: /),
+    ])
+    expect(await refusal(withParts(url, { username: 'nobody_of_parley' }))).toEqual([
+      expect.stringMatching(/^DATABASE_URL: PostgreSQL does not let the user "nobody_of_parley" in \(/),
+    ])
+  })
+
+  test('for a database that is not UTF8', async () => {
+    const latin = await database({ clauses: `ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'` })
+    const ascii = await database({ clauses: `ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'` })
+    for (const [{ url }, encoding] of [
+      [latin, 'LATIN1'],
+      [ascii, 'SQL_ASCII'],
+    ] as const)
+      expect(await refusal(url)).toEqual([
+        expect.stringMatching(
+          new RegExp(
+            `^DATABASE_URL: the encoding of the database ".*" is ${encoding}: create one with CREATE DATABASE … ENCODING 'UTF8'`,
+          ),
+        ),
+      ])
+  })
+
+  test('for a database that is set to be read-only', async () => {
+    const { url } = await database({ settings: { default_transaction_read_only: 'on' } })
+    expect(await refusal(url)).toEqual([expect.stringMatching(/^DATABASE_URL: the database ".*" is read-only \(/)])
+  })
+
+  test('for an old version, with everything else that is wrong', () => {
+    const facts = {
+      ...{ pid: 1, version: 130_014, versionName: '13.14', encoding: 'LATIN1', isStandby: true, isReadOnly: true },
+      ...{
+        schema: null,
+        searchPath: 'app',
+        database: 'chat',
+        databaseId: '1',
+        startedAt: '',
+        role: 'ada',
+        marker: null,
+      },
+    }
+    expect(
+      faultsOfServer({ variable: 'DATABASE_URL', facts, access: { url: readPostgresUrl('postgresql://h/chat') } }),
+    ).toEqual([
+      'DATABASE_URL: PostgreSQL 13.14 is too old: use version 14 or newer',
+      expect.stringContaining('DATABASE_URL: the encoding of the database "chat" is LATIN1'),
+      'DATABASE_URL: the server of the database "chat" is a read-only standby: name the primary server',
+      expect.stringContaining('DATABASE_URL: the search path app names no schema that exists'),
+    ])
+  })
+
+  test('for a search path without a schema', async () => {
+    const { url } = await database()
+    expect(await refusal(`${url}?options=-c%20search_path%3Dnowhere`)).toEqual([
+      expect.stringMatching(/^DATABASE_URL: the search path nowhere names no schema that exists: /),
+    ])
+  })
+
+  test('for a user without the rights to create, use or own the tables, with what to grant', async () => {
+    const { url } = await database()
+    const role = 'parley_test_guest'
+    await execute(
+      url,
+      `DO $$ BEGIN CREATE ROLE ${role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
+      'REVOKE CREATE ON SCHEMA public FROM PUBLIC',
+    )
+    const name = new URL(url).pathname.slice(1)
+    closing.push(() => execute(url, `DROP OWNED BY ${role}`))
+    const guest = withParts(url, { username: role })
+    const may = (right: string) => execute(url, right)
+    expect(await refusal(guest)).toEqual([
+      `DATABASE_URL: the user "${role}" may not create the schema "pgboss" for jobs: GRANT CREATE ON DATABASE "${name}" TO "${role}", or CREATE SCHEMA "pgboss" AUTHORIZATION "${role}"`,
+    ])
+    await may(`CREATE SCHEMA pgboss AUTHORIZATION ${role}`)
+    expect(await refusal(guest)).toEqual([
+      `DATABASE_URL: the user "${role}" may not create tables in the schema "public": GRANT CREATE, USAGE ON SCHEMA "public" TO "${role}"`,
+    ])
+    expect(await refusal(`${guest}?schema=own`)).toEqual([
+      expect.stringContaining('may not create the schema "pgboss_own" for jobs'),
+    ])
+    await (await openDatabase({ url, dataDirectory: '' })).close()
+    expect(await refusal(guest)).toEqual([
+      expect.stringMatching(
+        /^DATABASE_URL: the user ".*" may not read or write all tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "public", pgboss TO "/,
+      ),
+    ])
+    await may(`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ${role}`)
+    await may(`GRANT SELECT ON _prisma_migrations TO ${role}`)
+    expect(await refusal(guest)).toEqual([])
+    await may(`DELETE FROM _prisma_migrations WHERE migration_name LIKE '%readiness_check'`)
+    expect(await refusal(guest)).toEqual([expect.stringContaining('may not create tables in the schema "public"')])
+    await may(`GRANT CREATE ON SCHEMA public TO ${role}`)
+    expect(await refusal(guest)).toEqual([
+      expect.stringMatching(/^DATABASE_URL: the user ".*" does not own the tables, which an upgrade changes: /),
+    ])
+    // The owner migrates through the other URL.
+    expect(await refusal(guest, url)).toEqual([])
+  })
+
+  test('for a schema that an earlier version ignored', async () => {
+    const { url } = await database()
+    await (await openDatabase({ url, dataDirectory: '' })).close()
+    const elsewhere = `${url}?schema=production`
+    expect(await refusal(elsewhere)).toEqual([])
+    await execute(url, `DELETE FROM _prisma_migrations WHERE migration_name >= '20261126160000'`)
+    expect(await refusal(elsewhere)).toEqual([
+      'DATABASE_URL: schema=production has no tables, and "public" has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it',
+    ])
+  })
+
+  test('together with what is wrong with Redis', async () => {
+    const port = await freePort()
+    const settings = { DATABASE_URL: `postgresql://127.0.0.1:${port}/x`, REDIS_URL: `redis://127.0.0.1:${port}` }
+    const alsoCheck = async () => {
+      throw new Error('PORT: in use')
+    }
+    const error = await createApp(readConfig({ ...settings, PARLEY_LOG_LEVEL: 'silent' }), { alsoCheck }).catch(
+      (thrown) => thrown,
+    )
+    expect(error.faults).toEqual([
+      expect.stringMatching(/^DATABASE_URL: nothing listens/),
+      expect.stringMatching(/^REDIS_URL: /),
+      'PORT: in use',
+    ])
+  })
+
+  test('if the direct URL comes without the other one', () => {
+    expect(() => readConfig({ PARLEY_DIRECT_DATABASE_URL: 'postgresql://h/x' })).toThrow(
+      'PARLEY_DIRECT_DATABASE_URL: needs DATABASE_URL',
+    )
+  })
+})
+
+describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
+  let server: ThrowawayPostgres | null
+  let plain: ThrowawayPostgres | null
+  let certificates = ''
+
+  beforeAll(async () => {
+    const files = ['ssl=on', 'ssl_cert_file=server.crt', 'ssl_key_file=server.key']
+    server = await openThrowawayPostgres({
+      settings: [...files, 'password_encryption=scram-sha-256'],
+      async prepare(data, run) {
+        certificates = data
+        const at = (name: string) => path.join(data, name)
+        const subject = (name: string) => ['-subj', `/CN=${name}`]
+        await run('openssl', [
+          'req',
+          '-x509',
+          '-newkey',
+          'rsa:2048',
+          '-nodes',
+          '-days',
+          '2',
+          '-keyout',
+          at('ca.key'),
+          '-out',
+          at('ca.crt'),
+          ...subject('Test CA'),
+        ])
+        await run('openssl', [
+          'req',
+          '-newkey',
+          'rsa:2048',
+          '-nodes',
+          '-keyout',
+          at('server.key'),
+          '-out',
+          at('server.csr'),
+          ...subject('localhost'),
+        ])
+        await run('openssl', [
+          'x509',
+          '-req',
+          '-in',
+          at('server.csr'),
+          '-CA',
+          at('ca.crt'),
+          '-CAkey',
+          at('ca.key'),
+          '-CAcreateserial',
+          '-days',
+          '2',
+          '-out',
+          at('server.crt'),
+        ])
+        const rules = [
+          'hostnossl all postgres 127.0.0.1/32 trust',
+          'hostssl all postgres 127.0.0.1/32 trust',
+          'hostssl all ada 127.0.0.1/32 scram-sha-256',
+        ]
+        await run('sh', ['-c', `printf '%s\\n' "$@" > "$0"`, at('pg_hba.conf'), ...rules])
+      },
+    })
+    if (server === null) return
+    await execute(server.url, `CREATE ROLE ada LOGIN PASSWORD 'p@ss' SUPERUSER`)
+    plain = await openThrowawayPostgres()
+  })
+  afterAll(async () => {
+    await server?.dispose()
+    await plain?.dispose()
+  })
+
+  /** Whether a connection with these parameters is encrypted, or why there is none. */
+  async function encryption(url: string): Promise<boolean | string> {
+    const faults = await refusal(url)
+    if (faults.length > 0) return faults.join('\n')
+    const { main } = await inspectPostgres({ url, directUrl: null })
+    return main.tls !== false
+  }
+  const ada = (search = '', host = '127.0.0.1') => {
+    const url = new URL(withParts(server?.url ?? '', { username: 'ada', password: 'p%40ss', search }))
+    url.hostname = host
+    return url.href
+  }
+
+  test('is reached as `sslmode` says, as by libpq', async ({ skip }) => {
+    if (server === null || plain === null) return skip()
+    const root = `sslrootcert=${path.join(certificates, 'ca.crt')}`
+    const [withTls, without] = [server.url, plain.url]
+    expect(await encryption(withTls)).toBe(false)
+    expect(await encryption(`${withTls}?sslmode=disable`)).toBe(false)
+    expect(await encryption(`${withTls}?sslmode=prefer`)).toBe(true)
+    expect(await encryption(`${withTls}?sslmode=require`)).toBe(true)
+    expect(await encryption(`${withTls}?sslmode=verify-full`)).toMatch(
+      /^DATABASE_URL: the certificate of 127.0.0.1:\d+ is not trusted \(.*\): write its CA as sslrootcert=/,
+    )
+    expect(await encryption(`${withTls}?sslmode=require&sslrootcert=/nowhere.crt`)).toMatch(
+      /^DATABASE_URL: sslrootcert cannot be read: ENOENT/,
+    )
+    expect(await encryption(`${withTls}?sslmode=verify-ca&${root}`)).toBe(true)
+    // The certificate is of localhost.
+    expect(await encryption(`${withTls}?sslmode=verify-full&${root}`)).toMatch(
+      /certificate of 127.0.0.1:\d+ is not trusted/,
+    )
+    expect(await encryption(ada(`sslmode=verify-full&${root}`, 'localhost'))).toBe(true)
+    expect(await encryption(`${without}?sslmode=prefer`)).toBe(false)
+    expect(await encryption(`${without}?sslmode=allow`)).toBe(false)
+    expect(await encryption(`${without}?sslmode=require`)).toMatch(
+      /^DATABASE_URL: 127.0.0.1:\d+ offers no TLS, which sslmode=require wants: /,
+    )
+    expect(await encryption(`${without}?sslmode=verify-full&sslrootcert=system`)).toMatch(/offers no TLS/)
+  })
+
+  test('is reached with TLS where it wants that, without a setting', async ({ skip }) => {
+    if (server === null) return skip()
+    expect(await encryption(ada())).toBe(true)
+    expect(await encryption(ada('sslmode=disable'))).toMatch(/does not let the user "ada" in/)
+  })
+
+  test('binds the password to the channel where that is asked for, and is refused where it cannot', async ({
+    skip,
+  }) => {
+    if (server === null) return skip()
+    expect(await encryption(ada('sslmode=require&channel_binding=require'))).toBe(true)
+    expect(await encryption(`${server.url}?sslmode=require&channel_binding=require`)).toMatch(
+      /does not bind the password to the TLS channel: remove channel_binding=require/,
+    )
+  })
+
+  test('refuses a wrong password, or none, without showing it', async ({ skip }) => {
+    if (server === null) return skip()
+    const wrong = withParts(ada(), { password: 'hidden-word' })
+    expect(await refusal(wrong)).toEqual([
+      'DATABASE_URL: PostgreSQL refuses the password of the user "ada": correct it, and percent-encode @ : / ? # and % in it',
+    ])
+    expect(await refusal(withParts(ada(), { password: '' }))).toEqual([
+      'DATABASE_URL: PostgreSQL asks for the password of the user "ada": write it in the URL, as postgresql://user:password@…',
+    ])
+  })
+})

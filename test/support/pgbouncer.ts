@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { chmod, rm, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { freePort } from './free-port.ts'
+import { makeScratchFolder } from './scratch.ts'
+import { skipFor } from './skip-for.ts'
+
+/** A PgBouncer for one test, before the server of a database's URL. */
+export interface PgBouncer {
+  /** The URL of the same database through the pooler. */
+  through(databaseUrl: string): string
+  dispose(): Promise<void>
+}
+
+export interface PgBouncerOptions {
+  poolMode: 'transaction' | 'session' | 'statement'
+  /** Further lines of `[pgbouncer]`. */
+  settings?: Record<string, string | number>
+}
+
+function findPgBouncer(): string | null {
+  const folders = [...(process.env.PATH ?? '').split(path.delimiter), '/usr/sbin']
+  const programs = folders.filter((folder) => folder !== '').map((folder) => path.join(folder, 'pgbouncer'))
+  return programs.find((program) => existsSync(program)) ?? null
+}
+
+/** Whether a test can start PgBouncer. Reports loudly if not. @throws on a CI machine, which must have it */
+export function canStartPgBouncer(): boolean {
+  if (findPgBouncer() !== null) return true
+  skipFor('No program pgbouncer on the PATH')
+  return false
+}
+
+/** Starts PgBouncer on a free port of the loopback interface. It ends with this process. */
+export async function startPgBouncer(serverUrl: string, { poolMode, settings }: PgBouncerOptions): Promise<PgBouncer> {
+  const program = findPgBouncer()
+  if (program === null) throw new Error('there is no PgBouncer on this machine: call canStartPgBouncer first')
+  const { hostname, port: serverPort, username } = new URL(serverUrl)
+  const folder = await makeScratchFolder('parley-pgbouncer-')
+  const port = await freePort()
+  const options = {
+    listen_addr: '127.0.0.1',
+    listen_port: port,
+    unix_socket_dir: '',
+    auth_type: 'any',
+    pool_mode: poolMode,
+    max_client_conn: 500,
+    ...settings,
+  }
+  const file = path.join(folder, 'pgbouncer.ini')
+  const lines = Object.entries(options).map(([name, value]) => `${name} = ${value}`)
+  const server = `* = host=${hostname} port=${serverPort || 5432} user=${username}`
+  await writeFile(file, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'))
+  await chmod(folder, 0o755)
+  // It refuses to run as root.
+  const user = process.getuid?.() === 0 ? ['-u', 'postgres'] : []
+  const child = spawn(program, [...user, file], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const killWithUs = () => void child.kill('SIGKILL')
+  process.on('exit', killWithUs)
+  await isUp(child)
+  return {
+    through(databaseUrl) {
+      const url = new URL(databaseUrl)
+      url.host = `127.0.0.1:${port}`
+      return url.href
+    },
+    async dispose() {
+      process.off('exit', killWithUs)
+      if (child.exitCode === null) {
+        const ended = once(child, 'exit')
+        child.kill('SIGKILL')
+        await ended
+      }
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+function isUp(child: ChildProcess): Promise<void> {
+  const log: string[] = []
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code) => reject(new Error(`pgbouncer ended with ${code}:\n${log.join('\n')}`)))
+    createInterface({ input: child.stderr as NonNullable<ChildProcess['stderr']> }).on('line', (line) => {
+      if (log.length < 100) log.push(line)
+      if (line.includes('process up')) resolve()
+    })
+  })
+}

@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest'
+import type { Mind, Toolset } from '../../src/generated/prisma/client.ts'
+import { TOOLS_WITHOUT_EFFECT } from '../../src/tools/built-in-tools.ts'
+import { createToolbox } from '../../src/tools/toolbox.ts'
+
+const AGENT_ID = 'agt_1'
+const OTHERS = [
+  { id: AGENT_ID, name: 'Ada', kind: 'AGENT', description: null },
+  { id: 'agt_2', name: 'Bea', kind: 'AGENT', description: null },
+]
+
+/** The built-in tools of an agent that has all of them, in the order in which its model sees them. */
+async function toolsOf(toolset: Toolset, mind: Mind) {
+  const parts = { historyLimit: 50, mcp: { toolsFor: async () => [] } }
+  const spaces = [
+    { id: 'spc_1', routing: 'ADMIN', adminAgentId: AGENT_ID, members: OTHERS },
+    { id: 'spc_2', routing: 'MENTION_CHAIN', adminAgentId: null, members: OTHERS },
+  ]
+  const tools = await createToolbox(parts as never).toolsFor({
+    run: { triggerSpaceId: 'spc_1' },
+    scene: { agent: { id: AGENT_ID, toolset, mind, tools: [], mcpServers: [] }, spaces },
+    speech: { composite: toolset === 'SPACE_TOOLS' ? {} : null },
+  } as never)
+  return [...tools.values()].map(({ name, description, inputSchema, presence, execution }) => ({
+    ...{ name, description, inputSchema, execution },
+    presence: { ...presence, refuse: undefined },
+  }))
+}
+
+test('a think cycle that skips after these tools is forgotten', () => {
+  expect(TOOLS_WITHOUT_EFFECT.toSorted()).toEqual([
+    'enter_space',
+    'getMyRuns',
+    'getPlans',
+    'get_my_runs',
+    'get_plans',
+    'readSpaceMessages',
+    'read_messages',
+    'skip',
+  ])
+})
+
+describe.each(['ACTIVE_SPACE', 'SPACE_TOOLS'] as const)('the definitions of the toolset %s', (toolset) => {
+  test.each(['STATELESS', 'PERSISTENT'] as const)('are unchanged for a %s agent', async (mind) => {
+    const definitions = JSON.stringify(await toolsOf(toolset, mind), null, 2)
+    await expect(definitions).toMatchFileSnapshot(`toolsets/${toolset}-${mind}.snap`)
+  })
+})

@@ -1,0 +1,29 @@
+import type { ToolCall } from '../../client/index.ts'
+import { Avatar } from '../ui/avatar.tsx'
+import { Icon } from '../ui/icons.tsx'
+import { Moment } from '../ui/time.tsx'
+
+type Decision = NonNullable<ToolCall['approval']>['decisions'][number]
+
+/** The decisions of people, oldest first. */
+export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
+  if (decisions.length === 0) return null
+  return (
+    <ul className="decisions">
+      {decisions.map(({ human, approve, reason, at, counts }) => (
+        <li key={`${human.id} ${at}`} className={counts ? '' : 'lapsed'}>
+          <Avatar entity={{ ...human, kind: 'HUMAN' }} size={22} />
+          <span className={approve ? 'good' : 'bad'}>
+            <Icon name={approve ? 'check' : 'cross'} size={14} />
+          </span>
+          <span className="grow">
+            <b>{human.name}</b> {approve ? 'approved' : 'denied'}
+            {reason !== null && <q dir="auto">{reason}</q>}
+            {!counts && <span className="note"> (no longer counts)</span>}
+          </span>
+          <Moment at={at} />
+        </li>
+      ))}
+    </ul>
+  )
+}

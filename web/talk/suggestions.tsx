@@ -1,0 +1,50 @@
+import { useState } from 'react'
+import type { LiveSpace } from '../../client/index.ts'
+import { useDo } from '../ask.ts'
+import { Button } from '../ui/button.tsx'
+import { Refused } from '../ui/notice.tsx'
+
+const storageKey = (spaceId: string) => `parley.suggestions.${spaceId}`
+
+/** Offers messages in a space, in this tab. */
+export function suggest(spaceId: string, texts: readonly string[]): void {
+  if (texts.length === 0) sessionStorage.removeItem(storageKey(spaceId))
+  else sessionStorage.setItem(storageKey(spaceId), JSON.stringify(texts))
+}
+
+function suggestedIn(spaceId: string): string[] {
+  try {
+    const stored: unknown = JSON.parse(sessionStorage.getItem(storageKey(spaceId)) ?? '[]')
+    return Array.isArray(stored) ? stored.filter((text) => typeof text === 'string') : []
+  } catch {
+    return []
+  }
+}
+
+interface SuggestionsProps {
+  spaceId: string
+  send: LiveSpace['send']
+}
+
+/** Messages to send with one click. Each is offered until it was sent. */
+export function Suggestions({ spaceId, send }: SuggestionsProps) {
+  const [texts, setTexts] = useState(() => suggestedIn(spaceId))
+  const sending = useDo(async (text: string) => {
+    // The same key at each attempt, so that two clicks post one message.
+    await send({ text, mentionedAgentId: null, idempotencyKey: `suggestion: ${text}` })
+    const left = suggestedIn(spaceId).filter((other) => other !== text)
+    suggest(spaceId, left)
+    setTexts(left)
+  })
+  if (texts.length === 0) return null
+  return (
+    <section className="suggestions" aria-label="Suggested messages">
+      <Refused error={sending.error} />
+      {texts.map((text) => (
+        <Button key={text} className="suggestion" isBusy={sending.isBusy} onClick={() => sending.start(text)}>
+          {text}
+        </Button>
+      ))}
+    </section>
+  )
+}
