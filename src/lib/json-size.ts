@@ -1,7 +1,10 @@
 /** Longer texts are measured by native functions, shorter ones character by character, which is faster for them. */
 const SHORT_TEXT = 64
-/** Characters that JSON escapes, and surrogates, which it escapes where they stand alone. */
-const ESCAPED = /["\\\p{Cc}\p{Cs}]/u
+/**
+ * All but the characters that JSON never escapes: it escapes surrogates that stand alone. Ranges are several times as
+ * fast as Unicode properties here.
+ */
+const ESCAPED = /[^ !#-[\]-~\u00a0-\ud7ff\ue000-\uffff]/
 
 /** Returns the bytes of a string as JSON in UTF-8, with its quotation marks. */
 export function jsonTextSize(text: string): number {

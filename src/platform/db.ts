@@ -146,7 +146,7 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     // PGlite reads the array types at its start. Without this, arrays of enums that were created just now would fail
     // until the next start.
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
-    const turns = createFairTurns({ places: 1, yieldAfterMs: YIELD_AFTER_MS })
+    const turns = createFairTurns({ places: () => 1, yieldAfterMs: YIELD_AFTER_MS })
     // All statements and transactions pass here, those of Prisma and pg-boss too.
     pglite._runExclusiveTransaction = (work) => turns.run(requesterHere(), work)
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })

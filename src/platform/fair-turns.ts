@@ -14,8 +14,8 @@ export interface FairTurns {
 }
 
 export interface FairTurnsOptions {
-  /** The number of turns at a time: of connections. */
-  places: number
+  /** Returns the number of turns at a time: of connections. It may change. */
+  places: () => number
   /**
    * Waits for the next turn of the event loop once tasks have taken this long in one. The statements of PGlite run in
    * this process and never wait for I/O: a queue of them would hold up every other event until it is empty.
@@ -30,6 +30,8 @@ export interface FairTurnsOptions {
  * requesters, if it needs that.
  */
 const SHARE_OF_OWN_WORK = 4
+/** How often the number of places is looked at while no turn begins or ends. */
+const LOOK_AGAIN_MS = 100
 
 interface Line {
   share: number
@@ -53,10 +55,11 @@ export function createFairTurns({
   /** The used time of the requester that was served last. */
   let servedMs = 0
   let waiting = 0
-  let free = places
+  let taken = 0
   /** When the first turn in this turn of the event loop began; null if none has. */
   let loopTurnAt: number | null = null
   let isYielding = false
+  let isLookingAgain = false
 
   function next(): Line | undefined {
     let least: Line | undefined
@@ -86,15 +89,26 @@ export function createFairTurns({
   }
 
   function serve(): void {
-    while (waiting > 0 && free > 0 && !mustYield()) {
+    while (waiting > 0 && taken < places() && !mustYield()) {
       const line = next()
       if (line === undefined) return
       waiting -= 1
-      free -= 1
+      taken += 1
       servedMs = line.usedMs
       noteLoopTurn()
       line.waiting.shift()?.()
     }
+    if (waiting > 0) serveSoon()
+  }
+
+  /** Turns may be long, and there may be more places before one ends. */
+  function serveSoon(): void {
+    if (isLookingAgain) return
+    isLookingAgain = true
+    setTimeout(() => {
+      isLookingAgain = false
+      serve()
+    }, LOOK_AGAIN_MS)
   }
 
   function endOf(line: Line): () => void {
@@ -103,10 +117,10 @@ export function createFairTurns({
     return () => {
       if (isOver) return
       isOver = true
-      free += 1
+      taken -= 1
       line.usedMs += (now() - startedAt) / line.share
       if (waiting > 0) serve()
-      else if (free === places) {
+      else if (taken === 0) {
         lines.clear()
         servedMs = 0
       }
@@ -136,6 +150,6 @@ export function createFairTurns({
       }
     },
     waitingCount: () => waiting,
-    isFull: () => free === 0,
+    isFull: () => taken >= places(),
   }
 }

@@ -4,6 +4,7 @@ import { createDeferred } from '../lib/async.ts'
 import { gauge, histogram } from '../lib/metrics.ts'
 import { requesterHere } from '../lib/requester-context.ts'
 import { createFairTurns, type FairTurns } from './fair-turns.ts'
+import { createLoopPlaces } from './loop-places.ts'
 
 type Callback = (...result: unknown[]) => void
 
@@ -52,7 +53,7 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
  * hold up everybody else's.
  */
 function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; longestWaitMs: number }): FairTurns {
-  const turns = createFairTurns({ places })
+  const turns = createFairTurns({ places: createLoopPlaces({ most: places }) })
   const connect: () => Promise<pg.PoolClient> = pool.connect.bind(pool)
 
   async function connectInTurn(): Promise<pg.PoolClient> {

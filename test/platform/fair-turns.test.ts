@@ -12,7 +12,7 @@ describe('fair turns', () => {
   }
 
   test('run one task at a time, and continue after one that throws', async () => {
-    const turns = createFairTurns({ places: 1, yieldAfterMs: 5, now })
+    const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     let running = 0
     const task = async () => {
       running += 1
@@ -30,7 +30,7 @@ describe('fair turns', () => {
   })
 
   test('serve the requester with the least use first, before earlier tasks of others', async () => {
-    const turns = createFairTurns({ places: 1, yieldAfterMs: 5, now })
+    const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     const gate = createDeferred()
     const done: string[] = []
     const add = (id: string, name: string, ms: number) =>
@@ -49,7 +49,7 @@ describe('fair turns', () => {
   })
 
   test('starve nobody: an absent requester does not catch up on its absence', async () => {
-    const turns = createFairTurns({ places: 1, yieldAfterMs: 5, now })
+    const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     const done: string[] = []
     const add = (id: string) =>
       turns.run(id, async () => {
@@ -63,8 +63,20 @@ describe('fair turns', () => {
     expect(done.slice(10, 18).filter((id) => id === 'busy').length).toBeGreaterThanOrEqual(2)
   })
 
+  test('use places that were added while no task begins or ends', async () => {
+    let places = 1
+    const turns = createFairTurns({ places: () => places })
+    const gate = createDeferred()
+    const held = turns.run('a', () => gate.promise)
+    const second = turns.run('b', async () => 'done')
+    places = 2
+    expect(await second).toBe('done')
+    gate.resolve()
+    await held
+  })
+
   test('run as many tasks concurrently as there are places', async () => {
-    const turns = createFairTurns({ places: 2, now })
+    const turns = createFairTurns({ places: () => 2, now })
     const [first, second] = [await turns.take('a'), await turns.take('a')]
     const third = turns.take('b')
     expect(turns.waitingCount()).toBe(1)
@@ -79,7 +91,7 @@ describe('fair turns', () => {
   })
 
   test('let other events of the process run between tasks that never wait', async () => {
-    const turns = createFairTurns({ places: 1, yieldAfterMs: 5, now })
+    const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     let longestMs = 0
     let isOver = false
     let lastAt = nowMs
