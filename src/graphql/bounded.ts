@@ -16,6 +16,7 @@ import {
 } from 'graphql'
 import { jsonSize } from '../lib/json-size.ts'
 import type { Context } from './context.ts'
+import type { ResponseMeter } from './response-meter.ts'
 import { instancePath } from './response-path.ts'
 
 type Resolver = GraphQLFieldResolver<unknown, Context>
@@ -25,20 +26,22 @@ type ResolveInfo = Parameters<Resolver>[3]
 type Account = (value: unknown, source: unknown, args: ResolveArgs, context: Context, info: ResolveInfo) => unknown
 type ResolveArgs = Record<string, unknown>
 
+/** Introspection types belong to graphql-js: all schemas of a process share their fields. */
+const countedFields = new WeakSet<object>()
+
 /**
- * Makes every field add its result to the context's meter before serialization: the bytes of leaves and the
- * actual length of lists. Connections drop edges if the response has to shrink. Fields without a resolver are
- * counted by `countedFieldResolver`, which must be passed to the execution.
+ * Makes every field add its result to the context's meter before serialization: the bytes of leaves and of keys, and
+ * the actual length of lists, also of introspection. Connections drop edges if the response has to shrink. Fields
+ * without a resolver are counted by `countedFieldResolver`, which must be passed to the execution.
  */
 export function bounded(schema: GraphQLSchema): GraphQLSchema {
-  const subscription = schema.getSubscriptionType()
   const mutation = schema.getMutationType()
   for (const type of Object.values(schema.getTypeMap())) {
-    // A subscription's own field only returns the event.
-    if (!isObjectType(type) || type.name.startsWith('__') || type === subscription) continue
+    if (!isObjectType(type)) continue
     for (const field of Object.values(type.getFields())) {
       const { resolve } = field
-      if (resolve === undefined) continue
+      if (resolve === undefined || countedFields.has(field)) continue
+      countedFields.add(field)
       const once = type === mutation ? resolvedOnce(resolve as Resolver) : (resolve as Resolver)
       field.resolve = counted(once, accountOf(field.type)) as typeof resolve
     }
@@ -51,6 +54,7 @@ export const countedFieldResolver: Resolver = (source, args, context, info) => {
   const { meter } = context
   if (meter === undefined) return defaultFieldResolver(source, args, context, info)
   if (meter.isExceeded) return meter.never
+  addRootKeys(meter, info)
   const value = defaultFieldResolver(source, args, context, info)
   const account = knownAccountOf(info.returnType)
   if (account === null) return value
@@ -65,13 +69,22 @@ function accounted(account: Account, ...given: Parameters<Account>): unknown {
 
 function counted(resolve: Resolver, account: Account | null): Resolver {
   return (source, args, context, info) => {
-    const { meter } = context
+    // Without a context, somebody else introspects the schema.
+    const meter = context?.meter
     if (meter === undefined) return resolve(source, args, context, info)
     if (meter.isExceeded) return meter.never
+    addRootKeys(meter, info)
     const value = resolve(source, args, context, info)
     if (account === null) return value
     return after(value, (settled) => accounted(account, settled, source, args, context, info))
   }
+}
+
+/** Counts the keys of a field of the root, and of the objects in it: those of lists are counted for each item. */
+function addRootKeys(meter: ResponseMeter, info: ResolveInfo): void {
+  if (info.path.prev !== undefined) return
+  const { bytes } = itemSizeOf(info)
+  meter.addItems(info.path, 1, { bytes: bytes + String(info.path.key).length + PUNCTUATION, leaves: 0 })
 }
 
 /** Executes a mutation once, although its response may be built again with fewer edges. */
@@ -104,7 +117,8 @@ function knownAccountOf(type: GraphQLOutputType): Account | null {
 function accountOf(declared: GraphQLOutputType): Account | null {
   const type = getNullableType(declared)
   const named = getNamedType(type)
-  if (isListType(type)) return isLeafType(named) ? accountForValue : accountForList
+  if (isListType(type) && isLeafType(named)) return accountForValue
+  if (isListType(type)) return named.name.startsWith('__') ? accountForIntrospected : accountForList
   if (isLeafType(named)) return fixedSizeOf(named.name) ?? (isEnumType(named) ? accountForName : accountForValue)
   return named.name.endsWith('Connection') ? accountForConnection : null
 }
@@ -138,6 +152,13 @@ const accountForValue: Account = (value, source, _args, { meter }, info) => {
 
 const accountForList: Account = (value, _source, _args, { meter }, info) => {
   if (Array.isArray(value) && value.length > 0) meter!.addItems(info.path, value.length, itemSizeOf(info))
+  return value
+}
+
+/** The number of leaves is not limited: they are limited by the length of the schema, and cost next to nothing. */
+const accountForIntrospected: Account = (value, _source, _args, { meter }, info) => {
+  if (Array.isArray(value) && value.length > 0)
+    meter!.addItems(info.path, value.length, { bytes: itemSizeOf(info).bytes, leaves: 0 })
   return value
 }
 

@@ -23,10 +23,13 @@ export interface ResponsesInFlight {
    * @throws RateLimitedError if there is no room within 10 s; the signal's reason if it aborts meanwhile
    */
   hold(viewerId: string, bytes: number, sending: Sending, signal?: AbortSignal): Promise<void>
+  /** Disconnects a client that reads slowly while other responses wait, although its response is beyond the budget. */
+  watch(sending: Sending): void
 }
 
 export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFlight {
   const room = createWork({ mostOfViewer: maxResponseBytes, mostInAll: MOST_RESPONSES * maxResponseBytes })
+  /** When each response was handed to its connection. */
   const held = new Map<Sending, number>()
   let waiting = 0
   let recheck: NodeJS.Timeout | undefined
@@ -51,13 +54,18 @@ export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFl
     }
   }
 
+  function hand(sending: Sending, onEnd: () => void): void {
+    held.set(sending, performance.now())
+    sending.onSent(() => {
+      if (held.delete(sending)) onEnd()
+    })
+  }
+
   return {
     async hold(viewerId, bytes, sending, signal) {
       const release = await waitForRoom(viewerId, Math.min(bytes, maxResponseBytes), signal)
-      held.set(sending, performance.now())
-      sending.onSent(() => {
-        if (held.delete(sending)) release()
-      })
+      hand(sending, release)
     },
+    watch: (sending) => hand(sending, () => {}),
   }
 }

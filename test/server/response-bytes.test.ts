@@ -95,6 +95,21 @@ describe('a response of at most 64 KiB', () => {
     expect(answer.errors?.[0]?.message).toContain('same content more than once')
   })
 
+  test('counts the keys too, of objects, lists and introspection, and aliases of over 200 characters are refused', async () => {
+    const alias = (n: number) => `a${n}_${'x'.repeat(190)}`
+    const many = Array.from({ length: 400 }, (_, n) => `${alias(n)}: id`).join(' ')
+    const [code, keyed] = ['QUERY_TOO_COMPLEX', await post(`{ viewer { human { ${many} } } }`)]
+    expect(keyed.bytes).toBeLessThan(2000)
+    expect(keyed.answer.errors?.map(({ extensions }) => extensions.code)).toEqual([code])
+    const few = Array.from({ length: 20 }, (_, n) => `${alias(n)}: name`).join(' ')
+    const introspection = await post(`{ __schema { types { fields { ${few} } } } }`)
+    expect(introspection.bytes).toBeLessThan(2000)
+    expect(introspection.answer.errors?.map(({ extensions }) => extensions.code)).toEqual([code])
+    const long = await post(`{ viewer { ${'y'.repeat(201)}: id } }`)
+    expect(long.answer.errors?.[0]?.message).toContain('is longer than 200 characters')
+    expect(long.bytes).toBeLessThan(2000)
+  })
+
   test('is shared among sibling connections, each with one edge at least', async () => {
     const { bytes, answer } = await post(`query ($spaceId: ID!) { space(id: $spaceId) {
       first: messages(first: 30) { ${PAGE} } last: messages(last: 30) { ${PAGE} } } }`)

@@ -114,13 +114,19 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
         })
         const execute: ExecuteOnce = async (contextValue, fieldResolver) =>
           executeFn({ ...(given as object), contextValue, fieldResolver, signal }) as Promise<ExecutionResult>
-        const { result, bytes } = await Promise.resolve(
-          executeBounded(execute, (given as Hook['args']).contextValue, maxResponseBytes),
-        ).finally(end)
-        await chargeBytes(args.contextValue, bytes)
-        // A mutation has taken effect: send its response even if too many bytes are in flight.
-        if (operationOf(args)?.operation === OperationTypeNode.QUERY) await holdUntilSent(args.contextValue, bytes)
-        return result
+        try {
+          const { result, bytes } = await executeBounded(
+            execute,
+            (given as Hook['args']).contextValue,
+            maxResponseBytes,
+          )
+          await chargeBytes(args.contextValue, bytes)
+          await holdUntilSent(args.contextValue, bytes, operationOf(args)?.operation)
+          return result
+        } finally {
+          // Only now, so that results that wait to be sent are as few as operations that run.
+          end()
+        }
       } catch (error) {
         return { errors: [signal?.aborted ? NOBODY_WAITS : maskError(error)] }
       }
@@ -139,10 +145,19 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
     if (points > 0) await rates.take('requests', viewer, points).catch(() => {})
   }
 
-  async function holdUntilSent(context: Hook['args']['contextValue'], bytes: number): Promise<void> {
+  async function holdUntilSent(
+    context: Hook['args']['contextValue'],
+    bytes: number,
+    operation: OperationTypeNode | undefined,
+  ): Promise<void> {
     if (bytes < SHORT_RESPONSE_BYTES) return
     const { viewer, res, request, signal = request?.signal, sending = res && sendingBy(res) } = context
-    if (sending !== undefined) await inFlight.hold(viewer.id, bytes, sending, signal)
+    if (sending === undefined) return
+    await inFlight.hold(viewer.id, bytes, sending, signal).catch((error) => {
+      // A mutation has taken effect: its response is sent even if too many bytes are in flight.
+      if (operation !== OperationTypeNode.MUTATION) throw error
+      inFlight.watch(sending)
+    })
   }
 
   return { onExecute: onExecute as never, onSubscribe: onSubscribe as never }

@@ -60,8 +60,22 @@ function ExactNumbersRule(context: ValidationContext): ASTVisitor {
   return { IntValue: check, FloatValue: check }
 }
 
+const LONGEST_ALIAS = 200
+
+/** Refuses aliases that nobody writes: each item of a list repeats them. */
+function ShortAliasesRule(context: ValidationContext): ASTVisitor {
+  return {
+    Field({ alias }) {
+      if (alias === undefined || alias.value.length <= LONGEST_ALIAS) return
+      const message = `The alias "${alias.value.slice(0, 20)}…" is longer than ${LONGEST_ALIAS} characters. Shorten it.`
+      context.reportError(new GraphQLError(message, { nodes: alias }))
+    },
+  }
+}
+
 /** The rules for every document: those of the specification, and ours. */
 export const documentRules: readonly ValidationRule[] = [
   ...specifiedRules.map((rule) => (rule === SingleFieldSubscriptionsRule ? UnconditionalSubscriptionsRule : rule)),
   ExactNumbersRule,
+  ShortAliasesRule,
 ]

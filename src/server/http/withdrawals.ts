@@ -24,14 +24,18 @@ const MOST_FIELDS = 500
 
 type Input = Readonly<Record<string, unknown>>
 
+/** Denials of one mutation that count as one withdrawal. */
+const DENIALS_AT_ONCE = 10
+
 /**
- * Mutations that may withdraw, and whether they do for an input: leaving a space, denying a call, stopping a
- * run, releasing a claim.
+ * Mutations that may withdraw, and how many withdrawals an input counts as: leaving a space, denying calls, stopping
+ * a run, releasing a claim. 0 or false: it does not withdraw.
  */
-const WITHDRAWALS: Readonly<Record<string, (input: Input, viewer: Viewer) => boolean>> = {
+const WITHDRAWALS: Readonly<Record<string, (input: Input, viewer: Viewer) => boolean | number>> = {
   removeMember: ({ entityId }, { id }) => entityId === id,
   decideToolCall: ({ approve, input }) => approve === false && input == null,
-  decideToolCalls: ({ approve }) => approve === false,
+  decideToolCalls: ({ approve, toolCallIds }) =>
+    approve === false && Array.isArray(toolCallIds) && Math.ceil(toolCallIds.length / DENIALS_AT_ONCE),
   stopRun: () => true,
   claimToolCall: ({ release }) => release === true,
 }
@@ -57,14 +61,14 @@ function withdrawalsOf({ schema, document, operationName, variableValues }: Exec
   if (operation?.operation !== 'mutation' || mutation == null) return 0
   const { coerced } = getVariableValues(schema, operation.variableDefinitions ?? [], variableValues ?? {})
   const { selections } = operation.selectionSet
-  const isEach = selections.every((selection) => {
-    if (coerced === undefined || selection.kind !== Kind.FIELD) return false
+  const counts = selections.map((selection): number => {
+    if (coerced === undefined || selection.kind !== Kind.FIELD) return 0
     const { value: name } = selection.name
     const field = mutation.getFields()[name]
     const withdraws = Object.hasOwn(WITHDRAWALS, name) ? WITHDRAWALS[name] : undefined
-    if (field === undefined || withdraws === undefined) return false
+    if (field === undefined || withdraws === undefined) return 0
     const { input } = getArgumentValues(field, selection, coerced) as { input: Input }
-    return withdraws(input, viewer)
+    return Number(withdraws(input, viewer))
   })
-  return isEach ? selections.length : 0
+  return counts.includes(0) ? 0 : counts.reduce((sum, count) => sum + count, 0)
 }
