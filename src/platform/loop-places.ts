@@ -36,7 +36,7 @@ export function createLoopPlaces({
     lookedAt = now()
     const share = busyShare()
     if (share > BUSY) places = Math.max(least, Math.floor(places / 2))
-    else if (share < IDLE_ENOUGH) places = Math.min(most, places * 2)
+    else if (share < IDLE_ENOUGH) places = Math.min(most, places + 1)
     return places
   }
 }

@@ -14,10 +14,10 @@ describe('places by the load of the event loop', () => {
   test.each([
     { what: 'halve while it is busy, down to two', shares: [1, 1, 1, 1], most: 10, expected: [5, 2, 2, 2] },
     {
-      what: 'double when it has time to spare',
+      what: 'grow by one when it has time to spare',
       shares: [1, 1, 0.3, 0.3, 0.3, 0.3],
       most: 10,
-      expected: [5, 2, 4, 8, 10, 10],
+      expected: [5, 2, 3, 4, 5, 6],
     },
     { what: 'stay in between', shares: [1, 0.8, 0.8], most: 10, expected: [5, 5, 5] },
     { what: 'are never more than there are', shares: [1, 0, 0], most: 1, expected: [1, 1, 1] },
