@@ -1,7 +1,6 @@
-// Which part may import which: the arrows of docs/architecture.md, one line each. They point down; there is no way back up and no
-// way around in a circle. `types` names parts of which a file may import types, and nothing that runs.
-// The siblings know each other by id, and the viewer by its type.
-// What is said in confidence concerns all of them.
+// Which part of src/ may import which: the arrows of docs/architecture.md, one line each. Imports go down through the layers, and
+// never in a circle. `values` lists the parts that a part may import; from the parts in `types` it may import types only.
+// The parts of the domain refer to each other by id, and to the viewer by its type. Confidentiality labels concern all of them.
 const DOMAIN = {
   values: ['lib', 'rules', 'platform', 'jobs', 'broker', 'generated', 'confidentiality', 'stores'],
   types: ['access', 'config'],
@@ -16,9 +15,9 @@ const ARROWS = {
   models: { values: ['lib'], types: ['platform', 'config'] },
   // Pure functions over plain facts: no transaction, no platform, nothing asynchronous.
   rules: { values: ['lib', 'confidentiality'], types: ['generated', 'platform'] },
-  // One file per table, its only writer; and fragments of SQL that several tables share.
+  // One file per table, the only file that writes it, and fragments of SQL that several tables share.
   stores: { values: ['lib', 'rules', 'platform', 'jobs', 'generated', 'confidentiality'], types: ['config'] },
-  // Where words come from, and where they may go: rules, and the fragments of SQL that go with them.
+  // The rules about where content comes from and where it may go, and their fragments of SQL.
   confidentiality: { values: ['lib', 'generated'], types: ['platform'] },
   access: DOMAIN,
   spaces: DOMAIN,
@@ -29,13 +28,13 @@ const ARROWS = {
   flows: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans', 'access'] },
   tools: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans'] },
   posting: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'runs', 'flows', 'tools'] },
-  // What a model is shown, and what a mind keeps of it.
+  // What a model is shown, and what a persistent agent remembers of it.
   context: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'tools'] },
   engine: {
     ...DOMAIN,
     values: [...DOMAIN.values, 'models', 'flows', 'spaces', 'agents', 'runs', 'tools', 'posting', 'context'],
   },
-  // What a team that runs Parley for years does with it: it ends things, keeps them for a time, and moves them.
+  // For operators: retention, deletion and erasure, export and import, failed jobs.
   operation: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans', 'tools'] },
   graphql: {
     values: ['lib', 'rules'],
@@ -85,7 +84,7 @@ const arrows = Object.entries(ARROWS).flatMap(([part, { values = [], types = [] 
     to: { path: '^src/', pathNot: anyOf([part, ...values]), dependencyTypesNot: ['type-only'] },
   },
   {
-    name: `${part} imports only types of ${types.join(', ') || 'nothing further'}`,
+    name: `${part} imports only types of ${types.join(', ') || 'no further parts'}`,
     severity: 'error',
     from: { path: pathOf(part) },
     to: { path: '^src/', pathNot: anyOf([part, ...values, ...types]), dependencyTypes: ['type-only'] },
@@ -96,43 +95,43 @@ module.exports = {
   forbidden: [
     ...arrows,
     {
-      name: 'every part of src/ has its arrows here',
+      name: 'every part of src/ is listed in ARROWS',
       severity: 'error',
       from: { path: '^src/', pathNot: anyOf([...Object.keys(ARROWS), 'generated']) },
       to: {},
     },
-    { name: 'no circles', severity: 'error', from: {}, to: { circular: true } },
+    { name: 'no circular imports', severity: 'error', from: {}, to: { circular: true } },
     {
-      name: 'what runs in production does not import tests, benchmarks or scripts',
+      name: 'production code does not import tests, benchmarks or scripts',
       severity: 'error',
       from: { path: '^src/' },
       to: { path: '^(test|bench|scripts|web|client|examples)/' },
     },
     {
-      name: 'the console is a client like any other',
+      name: 'the console, the client package and the examples do not import the server, tests, benchmarks or scripts',
       severity: 'error',
       from: { path: '^(web|client|examples)/', pathNot: '^examples/test/' },
       to: { path: '^(src|test|bench|scripts)/' },
     },
     {
-      name: 'what others build on knows nothing of the console',
+      name: 'the client package does not import the console or the examples',
       severity: 'error',
       from: { path: '^client/' },
       to: { path: '^(web|examples|generated)/' },
     },
     {
-      name: 'what runs in production imports production dependencies only',
+      name: 'production code imports production dependencies only',
       severity: 'error',
       from: { path: '^src/' },
       to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['type-only'] },
     },
     {
-      name: 'every import is found, and its package stands in package.json',
+      name: 'every import can be resolved, and package.json lists its package',
       severity: 'error',
       from: {},
       to: { couldNotResolve: true },
     },
-    { name: 'no file that nothing uses', severity: 'error', from: { orphan: true, path: '^src/' }, to: {} },
+    { name: 'no unused files', severity: 'error', from: { orphan: true, path: '^src/' }, to: {} },
   ],
   options: {
     doNotFollow: { path: ['node_modules', '(^|/)(__)?generated(__)?/'] },

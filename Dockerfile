@@ -1,4 +1,4 @@
-# Parley as one image for every role: PARLEY_ROLE says whether a container serves, works, or does both.
+# One image for every role: PARLEY_ROLE decides whether a container serves the API, executes runs, or does both.
 
 FROM node:24-slim AS build
 WORKDIR /app
@@ -23,7 +23,7 @@ RUN install -d -o node -g node /data
 VOLUME /data
 USER node
 EXPOSE 4000
-# Whether the process lives: readiness is for whoever sends it requests. Restarting it because Redis is away helps nobody.
+# Checks liveness, not readiness: readiness is for load balancers, and restarting the process does not help if Redis is unreachable.
 HEALTHCHECK --interval=30s --timeout=3s --start-period=20s --start-interval=2s --retries=3 \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/health/live`).then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 CMD ["node", "src/main.ts"]

@@ -4,22 +4,23 @@ import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { isAvailable } from './scripts/packages.ts'
 
-// Five projects: `suite` is what `npm test` runs, below five minutes; `long`, `heap` and `alone` are `npm run test:long`: whole servers, as
-// an operator starts them, browsers, heaps that are measured, and hostile members at random; `faults` kills processes and servers, takes many minutes and has its
-// own command. Files run several at a time: those of `heap` and `faults` each in a process of its own,
-// those of the others in a few processes for all, which load the server and what it stands on once.
-// GraphQL comes once: Vite would take its ES modules for our files, beside those that the packages load.
+// Five projects. `npm test` runs `suite`, which takes about 10 minutes on two cores. `npm run test:long` runs `long`, `heap` and
+// `alone`: whole servers as an operator starts them, browsers, heap measurements, and random attacks by hostile members.
+// `npm run test:faults` runs `faults`, which kills processes and servers and takes many minutes. Several files run at a time. In
+// `heap` and `faults` each file has a process of its own; in the other projects files share a few processes, which load the
+// server and its packages once.
+// Resolves GraphQL to one copy: Vite would load its ES modules for our files, beside the copy that the packages load.
 const graphql = createRequire(import.meta.url).resolve('graphql')
 
-// What Node has compiled is kept: for the next worker, for the processes of Parley that tests start, and for the next run.
+// Keeps Node's compiled code for the next worker, for the processes of Parley that tests start, and for the next run of the tests.
 process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache')
 
-// A connection plans a statement once, and not six times: planning is more than half of what a short test asks of PostgreSQL.
+// A connection plans each statement once instead of six times: in a short test, planning is more than half of PostgreSQL's work.
 process.env['PGOPTIONS'] ??= '-c plan_cache_mode=force_generic_plan'
 
 /**
- * They start whole servers, browsers or compilers again and again, attack one with whatever there is, play at random, or look into
- * a database of years: many seconds each.
+ * These files take many seconds each. They start whole servers, browsers or compilers many times, attack a server in every way
+ * that we know, act at random, or query a database with years of data.
  */
 const LONG = [
   ...['attacks', 'browser', 'e2e', 'package'].map((folder) => `test/${folder}/**/*.test.ts`),
@@ -37,12 +38,12 @@ const LONG = [
 /** The examples have packages of their own, which `npm ci` at the root leaves out. */
 const EXAMPLES = isAvailable('examples', 'examples/test')
 
-/** They measure a heap, which is only theirs in a process of their own. */
+/** These files measure the heap, so each needs a process of its own. */
 const HEAPS = ['delivery/subscription-leaks', 'delivery/slow-readers', 'server/document-cache'].map(
   (name) => `test/${name}.test.ts`,
 )
 
-/** They measure how long things take, beside nothing else: one after the other, after the files of all other projects. */
+/** These files measure times, so they run one after the other, after the files of all other projects. */
 const ALONE = ['attacks/randomized', 'attacks/unfinished-bodies', 'e2e/behind-nginx'].map(
   (name) => `test/${name}.test.ts`,
 )
@@ -53,7 +54,7 @@ export default defineConfig({
     globalSetup: 'test/support/global-setup.ts',
     pool: 'forks',
     maxWorkers: 4,
-    // For machines that are slow or busy: what waits, waits for a fact, and is as fast as that comes.
+    // High, for slow or busy machines. It costs nothing: tests wait for facts, never for a fixed time.
     testTimeout: 120_000,
     hookTimeout: 120_000,
     teardownTimeout: 10_000,

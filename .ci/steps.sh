@@ -1,4 +1,4 @@
-# What .ci/run and .ci/nightly share: steps that count what passed and failed. Sourced by bash, from the project's root.
+# Steps that .ci/run and .ci/nightly share, and that count passes and failures. Sourced by bash from the project's root.
 results=.ci/results
 passed=0 failed=0
 
@@ -37,7 +37,7 @@ tests() {
     ;`${report.numPassedTests} ${report.numFailedTests + broken.length}`
   ' "$report") || counts='0 1'
   passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
-  # Ended badly without a failed test: an unhandled error, or its time was up.
+  # vitest failed without a failed test: an unhandled error, or the time limit.
   if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then failed=$((failed + 1)); fi
 }
 
@@ -49,7 +49,7 @@ nginx nginx-light
 pgbouncer pgbouncer
 "
 
-# A step that installs what is missing of them, as root on a machine with apt-get.
+# A step that installs the missing ones of these programs, if this runs as root on a machine with apt-get.
 install_programs() {
   local program package missing=''
   while read -r program package; do

@@ -27,7 +27,10 @@ import { createReplies } from '../spaces/replies.ts'
 import { createSpacePublisher } from '../spaces/space-publisher.ts'
 import { TOOLS_WITHOUT_EFFECT } from '../tools/built-in-tools.ts'
 
-/** Connects the one cycle of the system: messages, plans and services start runs; runs post messages and end. */
+/**
+ * Connects the parts that depend on each other in a circle: messages, plans and services start runs, and runs post
+ * messages.
+ */
 export function createCore(platform: Platform) {
   const runs = createRuns(platform)
   const runProgress = createRunProgress(platform)
@@ -66,7 +69,7 @@ export function createCore(platform: Platform) {
   }
 }
 
-/** Builds the flows that answer, decide on and settle tool calls outside of their run. */
+/** Builds the flows that decide on tool calls and settle them outside of their run. */
 function createCalls(platform: Platform, posting: Said['posting']) {
   const visibility = createVisibility(platform)
   const toolCalls = createToolCalls(platform)

@@ -96,7 +96,7 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
   }
 }
 
-/** The jobs of plans and of the operation. */
+/** Binds the jobs of plans, retention, deletions and restored work to their handlers. */
 function bindJobs(platform: Platform, { planFiring }: Core, { deletion }: OwnDomain): BoundJob[] {
   const isAnythingDeleted = Object.values(platform.config.retention).some((days) => days !== null)
   const retention = createRetention(platform)

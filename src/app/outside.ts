@@ -27,11 +27,11 @@ export interface AppOptions {
   racepoint?: Racepoint
   /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
   redisPrefix?: string
-  /** A check of the start that is not about the outside. Its faults are reported together with those of the outside. */
+  /** A further check at the start. Its faults are reported together with the faults of the database and of Redis. */
   alsoCheck?: () => Promise<void>
 }
 
-/** The connections to the outside, and how to close them. */
+/** The connections to the database, the queue and Redis. `close` closes them. */
 export interface Outside {
   platform: Platform
   realtime: Broker
@@ -40,9 +40,9 @@ export interface Outside {
 }
 
 /**
- * Opens database, queue and realtime once; `close` closes them in the opposite order. Writes nothing before all
- * settings have been tried.
- * @throws StartFaults with a line for each that cannot be used
+ * Opens the database, the queue and the broker; `close` closes them in the opposite order. Tries all settings before it
+ * writes anything.
+ * @throws StartFaults with a line for each setting that cannot be used
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
   const { clock = systemClock, racepoint = async () => {} } = options
@@ -96,7 +96,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
   }
 }
 
-/** Tries what the settings name, all at once. */
+/** Tries the database and the broker of the settings, and the further check, all at the same time. */
 async function tryOutside(
   config: Config,
   { redisPrefix, alsoCheck }: AppOptions,

@@ -18,8 +18,8 @@ function refuse(error: unknown): never {
 }
 
 /**
- * Prints the addresses, how to sign in, and the services in use. The admin token is printed only if this start created it;
- * else only where it is.
+ * Prints the addresses, how to sign in, and the services in use. Prints the admin token only if this start created it, and
+ * otherwise where to find it.
  */
 async function announce(config: Config, app: Application, server: RunningServer): Promise<void> {
   const { publicUrl } = app.platform
@@ -39,7 +39,10 @@ async function announce(config: Config, app: Application, server: RunningServer)
   process.stdout.write(`${lines.join('\n')}\n`)
 }
 
-/** On a server without people on this machine, a link that signs in; and the place of the admin token. */
+/**
+ * Returns the lines about signing in: a link, if the server has no people and listens only on this machine; and where
+ * the admin token is.
+ */
 async function signInLines(config: Config, { adminToken, startLink, platform }: Application): Promise<string[]> {
   const path = await startLink.create()
   const place = config.adminToken === null ? `${config.dataDirectory}/admin-token` : 'PARLEY_ADMIN_TOKEN'
@@ -55,7 +58,7 @@ async function signInLines(config: Config, { adminToken, startLink, platform }: 
   ]
 }
 
-/** Within this time two signals count as one: a process group gets one from the sender and one from npm. */
+/** Two signals within this time count as one, because a process group gets one from the sender and one from npm. */
 const SAME_SIGNAL_MS = 500
 
 /** The first signal drains; a second one ends the process immediately. */

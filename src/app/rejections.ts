@@ -5,7 +5,7 @@ import { messageOf } from '../lib/errors.ts'
 import { counter } from '../lib/metrics.ts'
 
 /**
- * Keeps the process alive after an unhandled rejection, which Node would end it for: logs the rejection with an id and
+ * Keeps the process alive after an unhandled rejection, at which Node would end it. Logs the rejection with an id and
  * counts it (`parley_unhandled_rejections_total`). Returns a function that removes the handler.
  */
 export function surviveRejections(logger: Pick<Logger, 'error'>, metrics: Registry): () => void {

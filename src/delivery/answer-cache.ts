@@ -1,5 +1,5 @@
-// Caches the answers to publications for all subscribers of one operation, and batches viewers that need the same event
-// executed.
+// Caches the answers to publications for all subscribers of one operation, and batches the viewers for whom the same event
+// must be executed.
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../access/viewer.ts'
 import { type Answer, type EventAnswer, isPersonal } from './answer.ts'
@@ -17,7 +17,10 @@ interface CachedAnswer {
 
 const TOO_LARGE: CachedAnswer = { answer: undefined }
 
-/** Subscribers that resume later are few: their events are executed again, and the memory of a burst is freed. */
+/**
+ * Few subscribers resume later than this. Their events are executed again, so the memory that a burst of events takes
+ * can be freed.
+ */
 const KEPT_FOR_MS = 30_000
 const PURGED_EVERY_MS = 15_000
 
@@ -40,8 +43,8 @@ function cacheAnswer(answer: Answer): CachedAnswer {
 }
 
 /**
- * Caches the answers of one operation: for a publication, as long as the publication is held and until the cache evicts the answer; for a
- * snapshot, while it is being executed. Per-viewer answers are not cached.
+ * Caches the answers of one operation: of a publication until the window drops the publication or the cache evicts the
+ * answer, and of a snapshot while it is being executed. Per-viewer answers are not cached.
  */
 export function createAnswerCache() {
   const ofPublications = new WeakMap<object, CachedAnswer | Promise<EventAnswer>>()

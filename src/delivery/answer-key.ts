@@ -1,6 +1,6 @@
 // Stage for speed: lets subscribers that began at different cursors share answers. To remove it, use all variables as the key.
-// No benchmark subscribes with cursors; without it, each client that has reconnected is executed for alone
-// (docs/decisions/delivery-stages.md).
+// Without this stage, the server executes events separately for each client that has reconnected. No benchmark measures
+// that, because none subscribes with cursors (docs/decisions/delivery-stages.md).
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import type { Viewer } from '../access/viewer.ts'
 
@@ -47,8 +47,8 @@ function shapeOf(document: DocumentNode, name: string): Shape {
 }
 
 /**
- * Only if the root field is selected directly. A subscription whose root field is in a fragment shares its
- * key only with those that begin at the same cursor.
+ * Finds the variable only if the root field is selected directly. A subscription whose root field is in a fragment shares
+ * its key only with subscriptions that begin at the same cursor.
  */
 function ownVariableOf(
   document: DocumentNode,

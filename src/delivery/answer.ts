@@ -1,4 +1,4 @@
-// The answer to an event, shared by its subscribers or made for each viewer, and the sink to which a subscriber's answers go.
+// The answer to an event, which subscribers share or which is made for each viewer, and the sink that gets a subscriber's answers.
 import type { GraphQLError } from 'graphql'
 import type { Viewer } from '../access/viewer.ts'
 
@@ -13,8 +13,8 @@ export interface Answer {
   hasData: boolean
   versions: VersionSpan
   /**
-   * Bytes that were serialized in vain, since the event was too large at first. They count towards the
-   * subscriber's pace.
+   * Bytes that were serialized and then discarded, because the event was too large at first. They count towards
+   * the subscriber's pace.
    */
   discardedBytes?: number
 }
@@ -45,8 +45,8 @@ export function isPersonal(answer: EventAnswer): answer is PersonalAnswers {
 export interface Sink {
   send(answers: readonly Answer[]): void
   /**
-   * Whether the client must read before the sink should get more; `whenReady` announces that. The sink
-   * buffers what it is sent nevertheless.
+   * Whether the client must read before the sink should get more answers; `whenReady` reports when it has. A busy
+   * sink buffers answers.
    */
   isBusy(): boolean
   /** Calls the listener each time the sink can take more. Returns a function that stops it. */

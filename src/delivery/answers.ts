@@ -24,10 +24,10 @@ import { probeOf } from './viewer-probe.ts'
 /** Answers the events of one operation for all subscribers with the same scope and variables. */
 export interface Answers {
   /**
-   * Executes an event once and caches its answer as long as its publication is held. An event whose own fields suffice is
-   * not even executed (plain-answers.ts). If the answer depends on the viewer, the event is executed for each of
-   * `viewers`, with batched lookups. Data read before version `minVersion` is read again, so that no subscriber receives
-   * data older than what it has.
+   * Executes an event once and caches its answer until the window drops the publication. If the selection needs only the
+   * event's own fields, the event is not even executed (plain-answers.ts). If the answer depends on the viewer, the event
+   * is executed for each of `viewers`, with batched lookups. Data read before version `minVersion` is read again, so that
+   * no subscriber receives older data than it already has.
    * @throws the error that ends every subscription, after some retries: an event is never skipped
    */
   answer(delivery: Delivery<object>, viewers: () => Iterable<Viewer>, minVersion: number): MaybePromise<EventAnswer>
@@ -52,7 +52,10 @@ export interface AnswersParts {
 const RETRIES_AFTER_MS = [100, 500]
 /** The maximum number of concurrent executions of one event. */
 const VIEWERS_AT_ONCE = 512
-/** Over this size of the answers to one event, in characters, the remaining viewers are answered one by one. */
+/**
+ * Once the answers to one event exceed this size, in characters, the event is executed for one remaining viewer at a
+ * time.
+ */
 const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
 /** The length of a path to the subscription field, or to the entity that its event names. */
@@ -121,7 +124,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     return result
   }
 
-  /** A viewer who subscribes meanwhile may hold newer data, and is answered separately. */
+  /** A viewer who subscribes during the execution may have newer data, and gets a separate answer. */
   function executeAndCache(
     { event, shareKey }: Delivery<object>,
     requesters: Iterable<Viewer>,
@@ -138,9 +141,9 @@ export function createAnswers(parts: AnswersParts): Answers {
   const executeTogether = createBatching(executeAndCache)
 
   /**
-   * Waits for an execution in progress and uses its answer if it began late enough for this subscriber. If answers
-   * differ per viewer, all waiting viewers are executed together next, and later ones wait for that; so many
-   * subscribers that reconnect cost a few statements.
+   * Waits for an execution in progress and uses its answer if the execution began late enough for this subscriber. If
+   * answers differ per viewer, the next execution is for all waiting viewers together, and later viewers wait for it.
+   * Many subscribers that reconnect therefore cost only a few statements.
    */
   async function answerAfter(
     other: Promise<EventAnswer>,
@@ -185,7 +188,7 @@ function answerOf({ result, discardedBytes }: BoundedResult, versions: VersionSp
   const hasData = result.data != null
   if (result.errors === undefined)
     return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, versions, discardedBytes }
-  // Not a fault to be logged: the event's subject was deleted, or is hidden from this viewer.
+  // Do not log this error: the event's subject was deleted, or is hidden from this viewer.
   if (result.errors.every(isUndeliverable)) return { text: EMPTY, errors: NO_ERRORS, hasData, versions, discardedBytes }
   const errors = result.errors.map(maskError)
   const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
@@ -195,11 +198,11 @@ function answerOf({ result, discardedBytes }: BoundedResult, versions: VersionSp
 
 const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'
 
-/** Whether the event's own subject is deleted or hidden, and not something nested in what is selected of it. */
+/** Whether the event's own subject is deleted or hidden, as opposed to an object nested in the selection. */
 const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
   (originalError instanceof GoneError || originalError instanceof HiddenError) && path.length <= PATH_TO_SUBJECT
 
-/** The text of an event that is not delivered, because what it is about was deleted or is hidden. */
+/** The text of an event that is not delivered, because its subject was deleted or is hidden. */
 const EMPTY = ''
 
 /** Whether the answer is delivered. */
@@ -215,7 +218,10 @@ function failureOf({ errors }: Answer): Error {
 
 const isComplete = (result: EventAnswer) => !isTransient(result) && (isPersonal(result) || !hasFailed(result))
 
-/** Returns the per-viewer answers that did not fail; null if there are none. The others are answered again, alone. */
+/**
+ * Returns the per-viewer answers that did not fail; null if there are none. The event is executed again for each other
+ * viewer.
+ */
 function successesOf(result: EventAnswer): PersonalAnswers | null {
   if (!isPersonal(result)) return null
   const whole = new Map(

@@ -1,5 +1,5 @@
-// Slows down viewers that receive too much: a budget of characters for each viewer, and the merging of events that wait for
-// it.
+// Slows down viewers that receive too much: gives each viewer a budget of characters, and merges events that wait for the
+// budget.
 import { sleep } from '../lib/async.ts'
 import type { Answer } from './answer.ts'
 import type { Delivery } from './feed.ts'
@@ -7,8 +7,8 @@ import type { Delivery } from './feed.ts'
 /** The size of an ordinary event. Only characters beyond it count. */
 export const FREE_CHARACTERS = 16 * 1024
 /**
- * The budget of large characters of one viewer, over all its subscriptions in this process: at once, and per
- * second.
+ * The budget of one viewer for the large characters of all its subscriptions in this process: the burst, and the
+ * refill per second.
  */
 const BURST_CHARACTERS = 32 * 1024 * 1024
 const CHARACTERS_A_SECOND = 2 * 1024 * 1024
@@ -66,8 +66,8 @@ export function largeCharactersOf({ text, discardedBytes = 0 }: Pick<Answer, 'te
 
 /**
  * The budgets of this process. They are not shared between processes, because a budget protects the process
- * that executes and writes the events; a viewer with subscriptions on several processes is slowed on those
- * where it receives too much.
+ * that executes and writes the events; a viewer with subscriptions on several processes is slowed only on the
+ * processes where it receives too much.
  */
 export function createPaces(options: PacesOptions = {}): Paces {
   const budgets = new Map<string, Budget>()
@@ -83,7 +83,7 @@ export function createPaces(options: PacesOptions = {}): Paces {
         leave() {
           budget.users -= 1
           if (budget.users > 0) return
-          // Keep the budget for a while: reconnecting must not give a fresh one.
+          // Keep the budget for a while, so that a viewer does not get a new one by reconnecting.
           setTimeout(() => {
             if (budget.users === 0 && budgets.get(viewerId) === budget) budgets.delete(viewerId)
           }, budget.recoveryMs()).unref()
@@ -221,7 +221,7 @@ const DELTAS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Events that name a changed entity, which is read at delivery. Those between the first and the last of a
+ * Events that name a changed entity, which is read at delivery. The events between the first and the last of a
  * kind add nothing.
  */
 const CHANGES: Readonly<Record<string, readonly string[]>> = {

@@ -1,5 +1,5 @@
-// The port between the source of a subscription's events (a feed) and the subscriber that receives them, with the
-// subscription's lifetime.
+// The port between a feed, which is the source of a subscription's events, and the subscriber that receives them; and the
+// lifetime of the subscription.
 import type { Publication, SharedWindow, SubscriberPosition } from '../broker/log.ts'
 
 /** An event on its way to a subscriber. */
@@ -40,11 +40,11 @@ export interface Subscriber<E> {
 
 /**
  * The events of one subscription, already authorised. It is typed as AsyncIterable only because graphql-js
- * requires that of a source; call `deliverTo` instead (see subscribe.ts).
+ * requires an AsyncIterable as a source; call `deliverTo` instead (see subscribe.ts).
  */
 export interface Feed<E> extends AsyncIterable<E> {
   lifeline: OwnLifeline
-  /** The space whose members all its viewers are while it is delivered; null if there is none. */
+  /** The space of which every viewer of this feed is a member while the feed is delivered; null if there is none. */
   shownIn: string | null
   /**
    * Resolves when there are no more events, or the lifeline has ended. @throws the error that ends the
@@ -53,7 +53,7 @@ export interface Feed<E> extends AsyncIterable<E> {
   deliverTo(to: Subscriber<E>): Promise<void>
 }
 
-/** Opens a feed once its guards are active. If that fails, everything is released. */
+/** Opens a feed once its guards are active. If this fails, everything is released. */
 export async function openFeed<E>(
   prepare: (lifeline: Lifeline) => Promise<(to: Subscriber<E>) => Promise<void>>,
   shownIn: string | null = null,

@@ -17,23 +17,23 @@ import { createSharedWatch } from './shared-watch.ts'
 export type EntityChange = EntitySignal | { type: 'reconnected' | 'missed' }
 
 /**
- * Guards end a subscription as soon as its viewer loses access, whichever process decided that. A guard is
- * active when its promise resolves, and ends with the lifeline. Each one subscribes to signals before it
- * checks the database.
+ * Guards end a subscription as soon as its viewer loses access, in whichever process the change was made. A guard
+ * is active when its promise resolves, and ends with the lifeline. Each guard subscribes to signals before it checks
+ * the database.
  */
 export interface Guards {
   /** Fails with UnauthenticatedError once the viewer's token is revoked or expires. */
   viewer(viewer: Viewer, lifeline: Pick<Lifeline, 'fail' | 'onEnd'>): Promise<void>
   /**
-   * Fails with ForbiddenError once the viewer is no longer a member. @throws NotFoundError if it is not a
+   * Fails with ForbiddenError once the viewer is no longer a member. @throws NotFoundError if the viewer is not a
    * member now
    */
   space(viewer: Viewer, spaceId: string, lifeline: Lifeline): Promise<void>
   /** Whether the viewer may see the space now. Retries until the database answers; false once the signal has aborted. */
   seesSpace(viewer: Viewer, spaceId: string, signal: AbortSignal): Promise<boolean>
   /**
-   * Fails with ForbiddenError once the viewer may no longer read the run. @throws NotFoundError if it may not
-   * now
+   * Fails with ForbiddenError once the viewer may no longer read the run. @throws NotFoundError if the viewer may
+   * not read it now
    */
   run(viewer: Viewer, runId: string, lifeline: Lifeline): Promise<Run>
   /** Listens to the changes of a human. All listeners of one human share a subscription. */

@@ -27,20 +27,20 @@ export interface CaughtUpSubscriber {
 }
 
 /**
- * Delivers to caught-up subscribers: each publication is answered once per group of subscribers with the same
- * answer key, and then sent to one after another without awaiting in between.
+ * Delivers to caught-up subscribers. Answers each publication once per group of subscribers with the same answer
+ * key, and then sends the answer to one subscriber after another without awaiting.
  */
 export interface Hub {
   /**
-   * Attaches a subscriber. Resolves with its data version when it must continue alone or at its own pace, or
-   * when the signal aborts.
+   * Attaches a subscriber. Resolves with the version of the data that it has received, when it must continue
+   * alone or at its own pace, or when the signal aborts.
    * @throws the error that ends its subscription
    */
   attach(subscriber: CaughtUpSubscriber, until: AbortSignal): Promise<number>
 }
 
 interface Member extends CaughtUpSubscriber {
-  /** Faster to check, for each of many members, than membership in the set. */
+  /** Set when the member has left: faster to check, for each of many members, than membership in the set. */
   isGone: boolean
   leave(error?: Error): void
 }
@@ -197,7 +197,7 @@ class HubGroup {
     const { last } = this.publications
     let first = last
     let firstOfReady = last
-    // Nearly always every member is caught up, and this loop is skipped.
+    // Skips this loop if every member is caught up, which is nearly always the case.
     if (this.#first < last) {
       for (const { position, sink } of this.#members) {
         if (position.offset < first) first = position.offset
@@ -215,7 +215,7 @@ class HubGroup {
     for (let given = 0; given < MOST_BATCHES; given++) {
       if (position.offset >= this.publications.last || member.isGone) return
       if (sink.isBusy()) {
-        // Record what this sink refused; publications it was never offered do not count towards lag.
+        // Record what this sink refused: publications that were never offered to it do not count as lag.
         if (given === 0) this.#window.offer(position, this.publications.last)
         return
       }
@@ -308,7 +308,7 @@ export interface AnsweredPublicationsParts {
  * answered separately.
  */
 const MOST_KEPT_CHARACTERS = 4 * 1024 * 1024
-/** The size of one batch: the most that a client that does not read holds in this process, besides one event. */
+/** The maximum size of one batch. A client that does not read makes this process hold one batch and one event at most. */
 const MOST_BATCH_CHARACTERS = 256 * 1024
 
 /** The publications of a window after a position, answered one after another as they arrive. */

@@ -1,4 +1,4 @@
-// Finds at intervals what no signal has announced: lost access of subscribers, and watched runs that have ended.
+// Checks at intervals for changes whose signal was lost: subscribers that have lost access, and watched runs that have ended.
 import DataLoader from 'dataloader'
 import type { Domain } from '../graphql/domain.ts'
 import type { Run } from '../graphql/shapes.ts'
@@ -112,8 +112,8 @@ function repeat(logger: Platform['logger'], intervalMs: number, check: () => Pro
 }
 
 /**
- * Detects watched runs that have ended without a published end event: the process that ended them may have
- * died in between.
+ * Detects watched runs that have ended without a published end event, because the process that ended them may
+ * have died before it published the event.
  */
 export interface EndedRuns {
   /** Calls `onOver` once, with the run or null if it was deleted, at the second check that finds the run ended. */
@@ -125,7 +125,7 @@ const CHECK_INTERVAL_MS = 5000
 
 interface Watch {
   onOver: (run: Run | null) => void
-  /** The previous check already found the run ended, so its end event must have been published by now. */
+  /** The previous check already found that the run had ended, so its end event must have been published by now. */
   wasEnded: boolean
 }
 

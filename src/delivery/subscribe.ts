@@ -48,10 +48,10 @@ const LAST_ERROR_MS = 30_000
 const LEAST_RETRY_MS = 1000
 
 /**
- * The only delivery path of subscriptions: guards are activated, the feed is followed, each event is answered
- * once for all subscribers with the same answer key, and the answers go to a sink. If the transport has no
- * sink, it gets an iteration of the answers; otherwise `onBegun` gets an iteration that yields nothing and
- * ends with the subscription.
+ * The only delivery path of subscriptions. It activates the guards, follows the feed, executes each event once for all
+ * subscribers with the same answer key, and sends the answers to the transport's sink. A transport without a sink gets
+ * an iteration of the answers; otherwise `onBegun` gets an iteration that yields nothing and ends with the
+ * subscription.
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)

@@ -11,8 +11,8 @@ import type { Hub } from './hub.ts'
 export interface SubscriberParts {
   hub: Hub
   /**
-   * Takes turns among lagging subscribers: before each continues, and after a lookup for which many may have
-   * waited.
+   * Makes lagging subscribers take turns: before each of them continues, and after a lookup for which many may
+   * have waited.
    */
   turns: Turns
   answers: Answers
@@ -32,8 +32,8 @@ export function createSubscriber(
   { answers, viewer, sink, pace, hub, turns, onTooSlow }: SubscriberParts,
 ): Subscriber<object> {
   /**
-   * The newest data version that this subscriber has received. Data that it got elsewhere is older than its
-   * start.
+   * The newest data version that this subscriber has received. Data that its client got by other operations is older
+   * than the start of the subscription.
    */
   let readVersion = nextVersion()
   let wasCaughtUp = false

@@ -17,9 +17,9 @@ export type Serve = (most: number) => number
 /** Schedules the writes to all sockets. */
 export interface WriteSchedule {
   /**
-   * Calls `serve` in the next round: at the end of this tick, or after the pause of the previous round. So
-   * the more there is to write, the more events share a write. A long round is divided into slices, between
-   * which the event loop continues.
+   * Calls `serve` in the next round: at the end of this tick, or after the pause of the previous round. The more
+   * there is to write, the more events share a write. A long round is divided into slices, between which the event
+   * loop continues.
    */
   next(serve: Serve): void
 }
@@ -51,7 +51,7 @@ export function createWriteSchedule(): WriteSchedule {
     slice()
   }
 
-  /** Removes those that are done. */
+  /** Serves one slice, and removes the functions that have served all their subscribers. */
   function serveSlice(serving: Serve[]): void {
     let left = SERVED_A_SLICE
     while (left > 0 && serving.length > 0) {

@@ -29,7 +29,7 @@ async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
   const { toolDigest } = termsOf(call) ?? {}
   if (toolDigest !== undefined && toolDigest === tool.versionDigest) return
   if (toolDigest !== undefined || tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
-  // The approval is older than version digests, so validate the input now.
+  // The call was approved before version digests existed, so validate the input now.
   const fault = await checkInput(tool, call.input, { id: call.runId, isPatient: true })
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
 }

@@ -38,9 +38,9 @@ export function executeApprovedCalls(
     try {
       const signal = AbortSignal.any([job.signal, stopped.signal])
       const settlement = job.attempt > MOST_EXECUTIONS ? GIVEN_UP : await execute(call, signal)
-      // The result of a call that was aborted is an error of ours. Another process executes it, unless its run was stopped.
+      // The error of an aborted call is not a result. Another process executes the call, unless its run was stopped.
       job.signal.throwIfAborted()
-      // Retry for as long as the job is ours: a call that was executed must not run again because the database was away.
+      // Retry as long as this process has the job: a call must not be executed again because the database was unreachable.
       while (!(await isSettled(settlement))) {
         await sleep(AGAIN_MS, job.signal)
         job.signal.throwIfAborted()

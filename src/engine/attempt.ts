@@ -126,7 +126,7 @@ export async function attempt(
 type ModelCall = Parameters<typeof streamLanguageModelCall>[0] & { model: LanguageModel; abortSignal: AbortSignal }
 
 /**
- * Makes the call and consumes its stream to the end; passes errors from the stream to `fail`.
+ * Calls the model and consumes its stream to the end; passes errors from the stream to `fail`.
  * @throws any other error, or the signal's reason
  */
 async function follow(
@@ -154,7 +154,10 @@ async function follow(
   }
 }
 
-/** The SDK retries by status alone. @throws the error, marked as final if the provider says that a retry cannot help */
+/**
+ * Marks errors as final if the provider says that a retry cannot help, because the SDK decides by status alone. @throws
+ * the error
+ */
 function rethrowFinal(error: unknown): never {
   if (!APICallError.isInstance(error) || !error.isRetryable || readProviderError(error).isRetryable) throw error
   const { message, url, requestBodyValues, statusCode, responseHeaders, responseBody } = error
@@ -170,7 +173,7 @@ function rethrowFinal(error: unknown): never {
   })
 }
 
-/** An agent's settings in the SDK's terms. The cache key is the agent's id, because its prompts share a prefix. */
+/** Converts an agent's settings to the SDK's. The cache key is the agent's id, because its prompts share a prefix. */
 function settingsOf({ reasoningEffort, serviceTier, ...sampling }: ModelSettings, agentId: string) {
   return {
     ...sampling,

@@ -19,7 +19,7 @@ import { NESTED_TOO_DEEP } from './tapped-model.ts'
 
 type Content = readonly ContentPart<ToolSet>[]
 
-/** The model's output as an assistant message. Omits sources: they are for readers, not for providers. */
+/** Converts the model's output to an assistant message. Omits sources, which providers do not accept in the history. */
 export function assistantMessage(model: string, content: Content): ModelMessage {
   const parts = content.flatMap((part) => assistantPart(part) ?? [])
   return madeBy(model, parts)
@@ -43,13 +43,16 @@ function inputOf(input: unknown): Json {
   return typeof input === 'object' && input !== null ? toJson(input) : {}
 }
 
-/** The input with which a call is executed. */
+/** Returns the input with which a call is executed. */
 async function givenInput(written: unknown, tool: Tool | undefined, requester: Requester): Promise<Json> {
   const input = inputOf(written)
   return tool === undefined ? input : withoutNulls(tool, input, requester)
 }
 
-/** A generation's calls, for the journal. Calls of unknown tools, or whose input is not JSON, are already FAILED. */
+/**
+ * Returns the calls of a generation for the journal. Calls of unknown tools, and calls whose input is not JSON, are
+ * already FAILED.
+ */
 export function callsOf(content: Content, parts: CallParts): Promise<NewToolCall[]> {
   const made = content.filter((part) => part.type === 'tool-call')
   return Promise.all(made.map((part) => newCall(part, parts)))

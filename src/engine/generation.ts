@@ -23,8 +23,8 @@ export type Generated =
   | { type: 'aborted' }
 
 /**
- * Attempts of one model beyond the first, after its stream broke off. Before the stream begins, the
- * SDK retries by itself.
+ * How often a model is called again after its stream broke off. Before the stream begins, the SDK
+ * retries by itself.
  */
 const MOST_RETRIES = 2
 const FIRST_PAUSE_MS = 500
@@ -50,7 +50,7 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
   throw new Error('the step plan names no model')
 }
 
-/** The models in call order, those in cooldown last. Models before the first available one are recorded as failed. */
+/** Returns the models in call order, models in cooldown last. Records models before the first available one as failed. */
 async function orderOf(
   { models }: GenerationParts,
   plan: StepPlan,
@@ -107,7 +107,7 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
   }
 }
 
-/** Why this model is not called again after a failed attempt; null if it is. */
+/** Returns why this model is not called again after a failed attempt; null if it is called again. */
 async function endAfter(
   parts: GenerationParts,
   { plan, steps }: Question,
@@ -121,7 +121,10 @@ async function endAfter(
   return parts.run.signal.aborted ? { type: 'aborted' } : null
 }
 
-/** A broken-off response is kept if no other model will be called: it says why the run fails. */
+/**
+ * Decides what follows an attempt. Keeps a broken-off response if no other model will be called, because it shows why
+ * the run fails.
+ */
 function nextOf(made: Attempt, retries: number, insists: boolean): 'keep' | 'again' | 'give up' {
   if (insists && retries < MOST_RETRIES && isRecoverable(made)) return 'again'
   return made.end !== null && (insists || !isBrokenOff(made)) ? 'keep' : 'give up'
@@ -165,7 +168,7 @@ function isRecoverable(made: Attempt): boolean {
   return made.end !== null || made.live.hasBegun() || made.isSilent
 }
 
-/** A rejected prompt is not a failure of the provider. */
+/** Whether the provider caused the failure, which it does not if it rejects a prompt. */
 function isItsProvidersFault(made: Attempt): boolean {
   return isBrokenOff(made) && made.failure?.blame !== 'prompt'
 }
@@ -176,8 +179,8 @@ function failureOf({ failure, end }: Attempt): ModelFailure {
 }
 
 /**
- * The journal entry of a generation. Of the messages that were sent, it holds only those that
- * earlier steps do not hold.
+ * Returns the journal entry of a generation. It contains only the sent messages that no earlier step
+ * contains.
  */
 function generationOf(
   { steps, plan, name, failed }: Question,
@@ -212,20 +215,20 @@ function generationOf(
   }
 }
 
-/** Cancels what was shown of a call that the model began and did not finish. */
+/** Cancels the shown part of a call that the model began and did not finish. */
 async function interrupt(writer: SpaceWriter, begun: string | null): Promise<void> {
   if (begun !== null) await writer.close({ toolCallId: begun, status: 'CANCELED', output: null, error: null })
 }
 
 /**
- * With these finish reasons the last call may be incomplete: the run fails, and its call is shown
+ * The finish reasons with which the last call may be incomplete. The run then fails, and the call is shown
  * as CANCELED, not FAILED.
  */
 const BROKEN_OFF: ReadonlySet<string> = new Set(['length', 'error', 'interrupted', 'content-filter'])
 
 /**
- * Publishes the calls of a generation, the results of those that already failed, and the end of a
- * call that it began and did not finish.
+ * Publishes the calls of a generation, the results of calls that have already failed, and the end of a
+ * call that the model began and did not finish.
  */
 async function tellOf(
   { writer, events }: GenerationParts,

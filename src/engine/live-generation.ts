@@ -16,17 +16,20 @@ export interface Draft {
   input: string
 }
 
-/** One attempt at a generation while it streams: what is shown live, and the ids of its calls. */
+/** One attempt at a generation while it streams: its live output, and the ids of its calls. */
 export interface LiveGeneration {
   /** Returns the model with a tap on its stream, which sees each part before the SDK does. */
   watch(model: LanguageModel): LanguageModel
   /** Our id for a call of the model. */
   callIdOf(modelCallId: string): string
-  /** Our id of the call that is shown live while its input streams, or of the draft that it has not continued yet. */
+  /**
+   * Our id of the call that is shown live while its input streams, or of the draft that the attempt has not continued
+   * yet.
+   */
   begunCall(): string | null
   /** The message that this attempt leaves unfinished; null if there is none. */
   draft(): Draft | null
-  /** Resolves when the draft of an earlier attempt, if this one does not continue it, has ended. */
+  /** Resolves when the draft of an earlier attempt has ended, if this attempt does not continue the draft. */
   settled(): Promise<void>
   /** Whether anything was shown in a space: a part, or the first character of a message. */
   hasShown(): boolean
@@ -102,7 +105,10 @@ export function createLiveGeneration(parts: LiveParts): LiveGeneration {
     return call
   }
 
-  /** Publishes more of a call's input; of a continued one, only what follows the input that was published before. */
+  /**
+   * Publishes more of a call's input. For a continued draft, publishes only what follows the input that was published
+   * before.
+   */
   function publishInput(call: LiveCall, delta: string): void {
     const known = call.id === before?.callId ? before.input : ''
     const from = Math.max(call.input.length, known.length)
@@ -150,7 +156,7 @@ const longerOf = (one: string, other: string) => (one.length > other.length ? on
 
 type CallWriter = Pick<SpaceWriter, 'open' | 'openPart' | 'write' | 'close'>
 
-/** While the draft of an earlier attempt is ended, what follows waits: it must not go into the same message. */
+/** Delays writes until the draft of an earlier attempt has ended, because they must not go into the same message. */
 function createDelayedWriter(writer: CallWriter) {
   let ending: Promise<void> | null = null
   const waiting: (() => void)[] = []

@@ -46,12 +46,12 @@ export class ModelFailure extends Error {
 type Redact = (text: string) => string
 
 const LONGEST_ERROR = 1000
-/** Redaction reads no further than this. */
+/** The number of characters of an error that redaction reads. */
 const LONGEST_READ = 20_000
 
 const QUOTES = ['"', "'", '`']
 
-/** Returns the failed HTTP request; null if the error is another one. */
+/** Returns the failed HTTP request; null if another error occurred. */
 function responseTo(error: unknown): APICallError | null {
   const cause = RetryError.isInstance(error) ? error.lastError : error
   return APICallError.isInstance(cause) ? cause : null

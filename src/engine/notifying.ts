@@ -44,7 +44,7 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
   })
 }
 
-/** Adds the link to the page on which people see the call, if it is known where they reach this server. */
+/** Adds the link to the page on which people see the call, if the public URL of this server is known. */
 function withLink(body: string, publicUrl: PublicUrl): string {
   const notice = JSON.parse(body)
   const spaceId = notice.data?.spaceId
@@ -64,8 +64,9 @@ function signed({ id, body }: Notice, { secret, now }: { secret: string; now: nu
 const MOST_AT_ONCE = 500
 
 /**
- * Enqueues the notifications that a version before 0.3 has left in its table, in their order. Leaves those that a worker
- * of that version may be sending (its lease took 30 s), and the later ones of their calls, to the next time.
+ * Enqueues the notifications that a version before 0.3 has left in its table, in their order. Skips notifications that a
+ * worker of that version may be sending (its leases last 30 s), and later notifications of the same calls, until the
+ * next time.
  */
 export async function adoptFormerNotices({ db }: Pick<Platform, 'db'>): Promise<void> {
   const rows = await db.prisma.$queryRaw<{ id: string; toolCallId: string; isClaimed: boolean }[]>`

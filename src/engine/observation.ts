@@ -46,7 +46,7 @@ interface ObserverParts {
 /**
  * Makes one trace per attempt of a run: a span for the run or cycle, a child span for each step,
  * and in it one for each tool call. Names and attributes follow OpenTelemetry's semantic
- * conventions for generative AI where there are any, else those of the AI SDK, else `parley.…`.
+ * conventions for generative AI if they have one, else the AI SDK's, else they begin with `parley.`.
  */
 export function createObserver({ telemetry, generationMetrics, journal }: ObserverParts): Observer {
   /** Usage of the cycles that called skip. */
@@ -62,7 +62,7 @@ export function createObserver({ telemetry, generationMetrics, journal }: Observ
       let step: TelemetrySpan = span
       let sent: Attributes = {}
 
-      /** `at`: when the next step began, if there is one. */
+      /** `at`: when the next step began, if there is a next step. */
       function closeStep(at?: Date): void {
         if (step !== span) step.end(at)
       }

@@ -41,7 +41,7 @@ export async function executePendingCalls(
     const end = await executeCall(parts, call, { isAllowed: index < allowed })
     if (end.type === 'aborted' || run.signal.aborted) return { step, end: { type: 'aborted' } }
     step.calls[index] = callAfter(call, end)
-    // A think cycle continues: the answer arrives in the inbox.
+    // A think cycle does not wait, because the answer arrives in the inbox.
     if (end.type === 'waiting' && run.context.run.triggerType !== 'INBOX') waitingIds.push(call.id)
   }
   return { step, end: waitingIds.length > 0 ? { type: 'waiting', callIds: waitingIds } : null }
@@ -69,10 +69,10 @@ async function executeCall(
   return end
 }
 
-/** The call waits for somebody outside the run, or was approved and is executed by any worker. */
+/** Whether the call waits for somebody outside the run, or was approved, so that any worker may execute it. */
 const isLeftToOthers = (call: JournaledCall) => call.status === 'WAITING' || isExecutedByWorker(call)
 
-/** The call as it is in the journal now. */
+/** Returns the call as it is in the journal now. */
 function callAfter(call: JournaledCall, end: Exclude<CallEnd, { type: 'aborted' }>): JournaledCall {
   if (end.type === 'settled') {
     const { files = [], ...settlement } = end.settlement

@@ -145,7 +145,10 @@ function createMind(platform: Platform, { recalling }: PerformParts, input: Mind
   return createPersistentMind({ ...input, platform, recalling })
 }
 
-/** Performs the steps. If the run then ends without having posted anything, posts its closing text where the agent wants that. */
+/**
+ * Performs the steps. If the run ends without having posted anything, posts its closing text if the agent's setting
+ * says so.
+ */
 async function performAll(platform: Platform, loop: Loop, steps: readonly JournaledStep[]): Promise<PerformEnd> {
   const end = await performSteps(loop, steps)
   if (end.type !== 'finished' || end.isWritten === true) return end
@@ -162,7 +165,7 @@ async function performAll(platform: Platform, loop: Loop, steps: readonly Journa
   return end
 }
 
-/** The closing text that the agent's setting wants to be posted, with its space; null for none. */
+/** Returns the closing text that must be posted by the agent's setting, with its space; null for none. */
 function plainTextAfter(
   { run, agent, scene }: Pick<Loop, 'run' | 'agent' | 'scene'>,
   { stopReason, text: closing }: { stopReason: string; text: string | null },
@@ -237,7 +240,7 @@ async function completeStep(
 async function planStep(loop: Loop, steps: JournaledStep[]): Promise<StepPlan | PerformEnd> {
   const { agent, journal, mind, prices, reserve, run } = loop
   const planned = await mind.plan(steps)
-  // Written before the model call, because visibility of the run depends on its label.
+  // Write the label before the model call, because the visibility of the run depends on it.
   const { label } = run.context.run
   if (label.length > loop.writtenLabel.length) await journal.marked(run.context)
   loop.writtenLabel = label

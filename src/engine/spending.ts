@@ -12,8 +12,8 @@ import type { RunExecution } from '../tools/run-context.ts'
 import type { Tool } from '../tools/tool.ts'
 
 /**
- * Reduces a plan to what its budgets allow: an error if one is exhausted; only models with a known
- * price if one is in USD.
+ * Reduces a plan to what its budgets allow. Returns an error if a budget is exhausted. If a budget is
+ * in USD, keeps only models with a known price.
  */
 export function affordable(
   plan: StepPlan,
@@ -29,8 +29,8 @@ export function affordable(
 }
 
 /**
- * Output tokens to reserve if the agent's settings set no limit. Too many delay runs near the end
- * of a budget; too few exceed it.
+ * The number of output tokens to reserve if the agent's settings set no limit. A higher number would
+ * delay runs near the end of a budget, and a lower one would let runs exceed the budget.
  */
 const OUTPUT_TOKENS = 8192
 

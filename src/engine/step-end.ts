@@ -13,8 +13,8 @@ type FinishReason = Exclude<Extract<RunEnding, { status: 'COMPLETED' }>['stopRea
 /** How an attempt of a run ended. */
 export type PerformEnd =
   /**
-   * The model is done, or has reached a limit. `text`: its closing words. `isWritten`: the end was
-   * written with the last step.
+   * The model is done, or has reached a limit. `text`: its closing text. `isWritten`: the end was
+   * written together with the last step.
    */
   | { type: 'finished'; stopReason: FinishReason; text: string | null; isWritten?: true }
   /** A tool requested this end. */

@@ -62,7 +62,7 @@ function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => v
     async pull(controller) {
       for (let passed: StreamPart[] = []; passed.length === 0; ) {
         if (fault !== null) throw fault.error
-        // Pass on what was received before the stream broke off.
+        // Emit the parts that were received before the stream broke off.
         const { done, value } = await reader.read().catch((error: unknown) => {
           fault = { error }
           return { done: false, value: undefined }

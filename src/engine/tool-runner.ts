@@ -100,7 +100,7 @@ export function createToolRunner({
     if (use.context.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = await checkInput(tool, call.input, requesterOf(use.context.run))
     if (fault !== null) {
-      // A call with invalid input is shown too.
+      // Show calls with invalid input too.
       if (tool.presence.type === 'part') await writer.show(use, { wait: null, at: 'call' })
       throw new ToolFailure('BAD_INPUT', fault)
     }
@@ -145,7 +145,7 @@ export function createToolRunner({
     return doneWith(returned)
   }
 
-  /** Applies the effects of a call, and journals those that a resumed run needs. */
+  /** Applies the effects of a call, and journals the effects that a resumed run needs. */
   async function applyToolEffects(effects: ToolEffects, { callId, state }: ToolUse): Promise<void> {
     const { entered, ending } = effects
     run.apply(effects)
@@ -157,8 +157,8 @@ export function createToolRunner({
   }
 
   /**
-   * The settlement of a failed call. Mentions that people have seen part of its text, unless somebody
-   * else ended the message.
+   * Returns the settlement of a failed call. It mentions that people have seen part of its text, unless
+   * somebody else ended the message.
    */
   async function settlementOf(error: unknown, tool: Tool, call: JournaledCall): Promise<Settlement> {
     const { id: runId, agentId } = run.context.run
@@ -199,19 +199,22 @@ export function createToolRunner({
   }
 }
 
-/** What a call has to wait for; null if it is executed at once. */
+/** Returns what a call has to wait for; null if it is executed at once. */
 function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { isGranted: boolean }): NewWait | null {
   if (approval !== undefined && !isGranted)
     return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }
   return waitMs === undefined ? null : { waitMs }
 }
 
-/** The result of a call that succeeded. */
+/** Returns the settlement of a call that succeeded. */
 export function doneWith({ output, files = [] }: ToolOutput): Settlement {
   return { status: 'DONE', output: toJson(output), error: null, files }
 }
 
-/** A tool error as a result: a ToolFailure in its own words, any other error without internal details. */
+/**
+ * Converts the error of a tool to a result: a ToolFailure with its own message, any other error without internal
+ * details.
+ */
 export function failureOf(error: unknown): Settlement {
   if (!(error instanceof ToolFailure)) return failedWith('TOOL_FAILED', UNEXPECTED)
   const { details, files = [] } = error.returned

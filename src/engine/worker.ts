@@ -8,7 +8,7 @@ import type { Claim } from '../runs/claiming.ts'
 import type { Executor, Place } from './execute-run.ts'
 
 export interface Worker {
-  /** Wakes the worker: there may be something to claim. */
+  /** Wakes the worker, because there may be something to claim. */
   ring(): void
   /** Claims no new work, waits up to `graceMs` for active runs, and releases the rest. */
   drain(graceMs: number): Promise<void>
@@ -21,16 +21,16 @@ interface WorkerParts {
 }
 
 /**
- * Minimum pause between two claims: delays a single run by this much at most, and lets many be
- * claimed in one statement.
+ * The minimum pause between two claims, which delays a single run by at most this time, and makes it
+ * possible to claim many runs in one statement.
  */
 const SHORTEST_PAUSE_MS = 4
-/** If this many runs are active here, wait `GATHERING_MS` and claim new work in one statement. */
+/** If this many runs are active here, the worker waits for `GATHERING_MS` and claims new work in one statement. */
 const MANY = 4
 const GATHERING_MS = 3
 /** Longest pause after a lock conflict (doubles each time) or an error. */
 const LONGEST_PAUSE_MS = 1000
-/** Pause if there is nothing to do. The poller for due work also wakes the worker. */
+/** The pause if there is nothing to do. The poller for due work also wakes the worker. */
 const FOR_LONG_MS = 60_000
 
 /**
@@ -44,7 +44,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   const handBack = new AbortController()
   const active = new Set<Promise<void>>()
   let aside = 0
-  /** The last claim left work for lack of a slot: claim again as soon as one is free. */
+  /** Whether the last claim left work because no slot was free: then claim again as soon as a slot is free. */
   let isPlaceWanted = true
   let isPlaceFree = false
   const unsubscribe = await signals.subscribe(JOBS_CHANNEL, () => bell.ring())

@@ -5,10 +5,10 @@ import { holdOf } from '../runs/hold.ts'
 import { waitNoticesSql } from '../stores/call-notices.ts'
 import { awaitAnswerSql, type NewWait } from '../stores/call-store.ts'
 
-/** Calls that wait for somebody outside their run without being shown. */
+/** Makes calls that are not shown wait for somebody outside their run. */
 export interface AwaitAnswer {
   /**
-   * Lets a call wait for its result, or for the decision of named approvers, for at most `waitMs`.
+   * Makes a call wait for its result, or for the decision of named approvers, for at most `waitMs`.
    * @throws RunLostError
    */
   awaitAnswer(claim: Claim, toolCallId: string, wait: NewWait): Promise<void>

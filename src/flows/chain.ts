@@ -36,7 +36,7 @@ interface AfterCommit {
   afterCommit(): Promise<void>
 }
 
-/** The run of a turn, or the inbox event that was to become one. */
+/** The run of a turn, or the inbox event that would have become a run. */
 type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth' | keyof Provenance>
 
 /** A turn that ended. */
@@ -45,8 +45,8 @@ interface EndedTurn extends TurnEnd {
 }
 
 /**
- * In the transaction that ends a run, under the chain's row lock: wakes the next agent, or ends the chain. Null if the
- * run has no turn in a chain.
+ * Wakes the next agent of a chain, or ends the chain, in the transaction that ends a run and under the chain's row lock.
+ * Returns null if the run has no turn in a chain.
  */
 export async function passTurn(
   tx: Tx,
@@ -58,12 +58,15 @@ export async function passTurn(
   return chain === null ? null : pass(tx, platform, chain, end, outcomes)
 }
 
-/** In the transaction that removes inbox events that no cycle will process: ends their turns in chains. */
+/**
+ * Ends the turns of inbox events in chains, in the transaction that removes the events because no cycle will process
+ * them.
+ */
 export async function loseTurns(tx: Tx, platform: ChainPlatform, events: InboxEvent[]): Promise<AfterCommit> {
   const outcomes = collectOutcomeChanges(tx, platform.log)
   const follow: AfterCommit[] = []
   for (const event of events) {
-    // A turn without a run passes nothing on, so only the fields of ChainTurn are read.
+    // A turn without a run passes nothing to the next agent, so only the fields of ChainTurn are read.
     const run = turnOf(event) as Run
     const end: EndedTurn = { run, handingOn: null, silent: 'stopped', reason: null }
     const followed = event.chainId === null ? null : await passTurn(tx, platform, end, outcomes)
@@ -90,7 +93,7 @@ export const HAS_NO_TURN_SQL = Prisma.sql`(
     WHERE c."runId" = "Run".id AND c."toolName" = 'mentionAgent' AND c.execution IS NULL AND c.status = 'DONE')
   AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m."runId" = "Run".id AND m."mentionedAgentId" IS NOT NULL))`
 
-/** Expression: the request that mentionAgent left in the journal; else the last mention in a message of the run. */
+/** Expression: the request of mentionAgent in the journal, or else the last mention in a message of the run. */
 export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     SELECT output FROM "ToolCall" WHERE "runId" = ${runId} AND "toolName" = 'mentionAgent' AND execution IS NULL AND status = 'DONE'
     ORDER BY id LIMIT 1
@@ -103,13 +106,13 @@ export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
 /** What an agent that is called back learns about the previous turn. */
 interface Before {
   agentId: string
-  /** Null: no message was posted in the space where it waits. */
+  /** Null: no message was posted in the space where the agent waits. */
   messageId: string | null
   ended: TurnOutcome
   reason: string | null
 }
 
-/** A turn to give: the chain at this point, and the previous turn as the called-back agent sees it. */
+/** A turn that is passed: the state of the chain, and the previous turn as the called-back agent sees it. */
 interface Giving {
   chain: Chain
   end: EndedTurn
@@ -117,7 +120,7 @@ interface Giving {
   outcomes: OutcomeChanges
 }
 
-/** A mention or call-back: wakes an agent in a space by the last message there, or by none. */
+/** A mention or call-back, which wakes an agent in a space. The trigger is the last message there, if there is one. */
 interface Call {
   type: 'mention' | 'callback'
   agentId: string
@@ -204,7 +207,10 @@ async function pass(
   return { async afterCommit() {} }
 }
 
-/** A mention in a message was not checked when it was posted: records with the message why it wakes nobody. */
+/**
+ * Records with a message why its mention wakes nobody, because mentions in messages are not checked when they are
+ * posted.
+ */
 async function noteRefusal(
   tx: Tx,
   { config }: ChainPlatform,
@@ -258,7 +264,7 @@ async function noteLimit(
   await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
 }
 
-/** The text of the last finished message of a run in a space. */
+/** Returns the text of the last finished message of a run in a space. */
 async function lastWordOf(tx: Tx, runId: string, spaceId: string): Promise<string | null> {
   const message = await tx.message.findFirst({
     where: { runId, spaceId, status: { in: ['COMPLETE', 'REQUIRES_ACTION'] } },
@@ -269,9 +275,9 @@ async function lastWordOf(tx: Tx, runId: string, spaceId: string): Promise<strin
 }
 
 /**
- * The chain in which a run holds the turn, with its row locked; null if another run holds the turn,
- * or the run is in no chain and begins none. Outside a chain, a mention begins one; a delegation
- * does so only in a MENTION_CHAIN space.
+ * Returns the chain in which a run holds the turn, with its row locked. Outside of a chain, a mention begins
+ * a new chain; a delegation does so only in a MENTION_CHAIN space. Returns null if another run holds the
+ * turn, or if the run is in no chain and begins none.
  */
 async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | null> {
   if (run.chainId !== null) {

@@ -21,7 +21,7 @@ export interface CreateSpaceInput {
   adminAgentId?: string | null
   memberIds?: readonly string[] | null
   mentionNarrows?: boolean | null
-  /** Absent: by PARLEY_CONFIDENTIAL_SPACES. */
+  /** Absent: PARLEY_CONFIDENTIAL_SPACES decides. */
   confidential?: boolean | null
   /** Admins only. */
   budget?: BudgetInput | null
@@ -136,7 +136,7 @@ async function createSpace(
   const humans = memberIds.length - agentIds.length
   const confidential = confidentialAtFirst(asked, { humans, isDefault })
   const space = await insertSpace(tx, { id: newId('spc'), createdAt: new Date(now), confidential, ...data })
-  // Join times are a millisecond apart, in the given order; the last one is now.
+  // Join times are a millisecond apart, in the given order; the last member joins now.
   const joinedAt = (index: number) => new Date(now - memberIds.length + 1 + index)
   await insertMembers(
     tx,
@@ -145,7 +145,7 @@ async function createSpace(
   return space
 }
 
-/** Under ADMIN routing, the agent that a human's message wakes must be determined and be a member. */
+/** Checks that a space with ADMIN routing has an admin agent, and that this agent is a member. */
 export function checkAdminAgent(
   { routing, adminAgentId }: Pick<SpaceSettings, 'routing' | 'adminAgentId'>,
   agentIds: string[],

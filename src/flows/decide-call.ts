@@ -66,7 +66,7 @@ export interface DecideInput {
 /** Approval of calls by people, and their claims of calls. */
 export interface DecideCall {
   /**
-   * Records a decision. Only one decision takes the call out of PENDING; later ones get ConflictError.
+   * Records a decision. Only one decision takes the call out of PENDING; later decisions get a ConflictError.
    *
    * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, LimitExceededError; RateLimitedError if too many
    * edits of this human wait to be validated
@@ -79,8 +79,8 @@ export interface DecideCall {
    */
   decidable(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }>
   /**
-   * Runs `also` in a transaction that has locked a pending call, of which `humanId` is an approver, and approves the
-   * call in the same transaction if `approveCall` is set.
+   * Runs `also` in a transaction that has locked a pending call. Checks that `humanId` is an approver of the call. If
+   * `approveCall` is set, approves the call in the same transaction.
    *
    * @throws ForbiddenError, ConflictError, LimitExceededError, and what `also` throws
    */
@@ -94,11 +94,11 @@ export interface DecideCall {
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
   claimToolCall(viewer: Viewer, input: { toolCallId: string; release: boolean }): Promise<ToolCall>
-  /** Returns by call the human who has claimed it, while it waits and that human may answer it. */
+  /** Returns, by call, the human who has claimed it, as long as the call waits and that human may answer it. */
   claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
   /**
-   * Takes the next step of pending calls (all, or those of `among`) after a member joined or left or approval was
-   * requested: `nextOf` of rules/approvals.ts.
+   * Decides the next step of pending calls by `nextOf` of rules/approvals.ts, after a member has joined or left or
+   * approval was requested. `among`: absent for all pending calls.
    */
   recheck(among?: PendingCalls): Promise<void>
   /** Calls past their deadline, and calls that are due for escalation, by the clock of the database. */
@@ -111,10 +111,10 @@ export interface DecideCallParts {
   settleCall: Pick<SettleCall, 'applySettled' | 'publishSettled' | 'publishChanged' | 'expireResult'>
 }
 
-/** A decision on a call that is applied, or its end. */
+/** The effect of a decision on a call. */
 interface Decided {
   call: ToolCall
-  /** Null: the call is not settled by it. */
+  /** Null: the decision does not settle the call. */
   settled: Settled | null
   delivered?: { afterCommit(): Promise<void> } | null
 }
@@ -125,7 +125,7 @@ interface Deciding {
   given: GivenDecision
 }
 
-/** The maximum of claims and releases of one call, because each is in the audit log. */
+/** The maximum number of claims and releases of one call, because each writes an audit entry. */
 const MOST_CLAIM_CHANGES = 100
 const LONGEST_REASON = 2000
 const NO_SUCH_CALL = 'There is no such tool call.'
@@ -155,7 +155,7 @@ export function createDecideCall(
   }
 
   /**
-   * Checks that a human may decide, before anything is validated or locked. Checked again under the lock.
+   * Checks that a human may decide, before anything is validated or locked. The check is repeated under the lock.
    *
    * @throws ConflictError with the state of the call; ForbiddenError
    */
@@ -191,7 +191,7 @@ export function createDecideCall(
     return decided ?? { call: (await lockCall(tx, callId)) ?? call, settled: null }
   }
 
-  /** Under a lock on a pending call: approves it if enough of the deciders have approved its input. */
+  /** Approves a locked pending call if enough deciders have approved its input. */
   async function approveIn(
     tx: Tx,
     call: Pick<ToolCall, 'id' | 'inputDigest' | 'approval'>,
@@ -207,7 +207,7 @@ export function createDecideCall(
     return { call: approved, settled: null, delivered: await deliverApproval(tx, platform, approved) }
   }
 
-  /** Under a lock on a pending call: settles it without executing it. */
+  /** Settles a locked pending call without executing it. */
   async function refuseIn(
     tx: Tx,
     { run, call, deciderIds }: { run: LockedRun; call: ToolCall; deciderIds?: string[] },
@@ -315,7 +315,7 @@ export function createDecideCall(
     async decideToolCall(viewer, { toolCallId, approve, reason, input, inputDigest }) {
       const { call, humanId } = await decidable(viewer, toolCallId)
       const checkedReason = reason ? checkText(reason, LONGEST_REASON, 'input.reason') : (reason ?? null)
-      // Clients send null for an omitted input. Tools accept only objects, so null cannot be meant as one.
+      // Clients send null for an omitted input. Tools accept only objects, so null cannot be an input.
       const edit = input ?? undefined
       const given = { approve, reason: checkedReason, input: edit, inputDigest: inputDigest ?? null }
       if (edit !== undefined) await checkEdit(call, { humanId, given })
@@ -373,7 +373,7 @@ async function checkEdit(
   if (fault !== null) throw new BadInputError(`The input does not match the tool's schema: ${fault}`, 'input.input')
 }
 
-/** Writes an edited input. @returns the digest of the input that is decided on */
+/** Writes an edited input. @returns the digest of the input to which the decision applies */
 async function writeEdit(tx: Tx, call: ToolCall, { input }: GivenDecision, current: string): Promise<string> {
   if (input === undefined) return current
   const json = toJson(input)

@@ -13,16 +13,16 @@ export interface HandOn {
   /** The target must be a member of this space and of the trigger's space. */
   spaceId: string
   reason: string | null
-  /** The chain of the handoff. Without one the target does not learn of the delegator. */
+  /** The chain of the delegation. Without a chain the target does not learn of the delegator. */
   chainId: string | null
 }
 
 /** The outcome of waking one agent. */
 export type Woke =
   | { type: 'woken'; woken: Woken }
-  /** Not an agent member of the space any more, paused, or already woken by the same key. */
+  /** The agent is no longer a member of the space, is paused, or was already woken by the same key. */
   | { type: 'gone' }
-  /** A loop limit prevented it. */
+  /** A loop limit prevented the wake-up. */
   | { type: 'limit'; reason: string }
 
 /**

@@ -13,7 +13,7 @@ import { allowance } from './loop-limits.ts'
 /** A run and the agent to which it wants to pass the turn. */
 export interface DelegationQuestion {
   run: ClaimedRun
-  /** The space in which it acts. */
+  /** The space in which the run acts. */
   spaceId: string | null
   targetId: string
 }
@@ -21,16 +21,16 @@ export interface DelegationQuestion {
 /** Checks whether a run may mention or delegate, so that a tool can return the refusal to the model. */
 export interface DelegationChecks {
   /**
-   * For a run that names its spaces instead of entering them: the space of its last message; else
-   * `activeSpaceId`.
+   * Returns the space in which a run acts if it names its spaces instead of entering them: the space of
+   * its last message, or else `activeSpaceId`.
    */
   placeOf(run: ClaimedRun, activeSpaceId: string | null): Promise<string | null>
   /** Why the run may not mention that agent in that space, which must use MENTION_CHAIN routing; null if it may. */
   refuseMention(question: DelegationQuestion & { expectReply: boolean }): Promise<Refusal | null>
   /**
-   * Why the run may not delegate its trigger to that agent of the space; null if it may. `inChain`:
-   * allowed only under MENTION_CHAIN routing. The target must also be a member of the trigger's
-   * space, or it could not read the trigger.
+   * Why the run may not delegate its trigger to that agent of the space; null if it may. With `inChain`, only
+   * MENTION_CHAIN routing allows it. The target must also be a member of the trigger's space, because
+   * otherwise it could not read the trigger.
    */
   refuseDelegation(question: DelegationQuestion & { inChain: boolean }): Promise<Refusal | null>
   /** Why the run may no longer skip; null if it may. */
@@ -93,7 +93,7 @@ export function createDelegationChecks(
   }
 }
 
-/** The target learns what the run knows, and the reason that it gives. */
+/** Refuses if the target may not learn what the run knows, including the reason that the run gives. */
 async function refuseConfidential(
   discretion: Pick<Discretion, 'toSpeak'>,
   run: ClaimedRun,
@@ -104,7 +104,7 @@ async function refuseConfidential(
   return clearance.type === 'refused' ? clearance.refusal : null
 }
 
-/** Refuses if the remaining runs do not suffice for the next run and the call-backs. */
+/** Refuses if the limit leaves too few runs for the next run and the call-backs. */
 function tooFew(allowed: Allowance, count: number): Refusal | null {
   if (allowed.count >= count) return null
   const why = allowed.count === 0 ? allowed.reason : NO_ROOM_FOR_REPLIES
@@ -152,8 +152,8 @@ async function refusePlace(prisma: PrismaClient, spaceId: string | null): Promis
 }
 
 /**
- * A handoff must come before any post of the run, have a trigger, and go to an agent that has not
- * had that trigger.
+ * Refuses a delegation after the run has posted, without a trigger, or to an agent that has already had
+ * the trigger.
  */
 async function refuseHandoff(
   prisma: PrismaClient,

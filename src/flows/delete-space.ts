@@ -22,8 +22,8 @@ import type { Lifecycle } from './lifecycle.ts'
 export interface SpaceDeletion {
   /**
    * For admins, and for the last human member. One transaction hides the space from everybody, makes agents forget it
-   * and ends everything that waits in it; then its active runs end as CANCELED, GONE, and its rows are removed in
-   * batches, a large rest by a worker.
+   * and ends everything that waits in it. Then its active runs end as CANCELED, GONE, and its rows are removed in
+   * batches. If many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
@@ -77,7 +77,7 @@ export function createSpaceDeletion(
 
 const NOT_THE_LAST = 'Only an admin or the last human member can delete a space; to leave the space, use removeMember.'
 
-/** Checked before the space is locked, and again under the lock. @throws ForbiddenError */
+/** Called before the space is locked, and again under the lock. @throws ForbiddenError */
 async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
   const humans = await tx.membership.count({ where: { spaceId, entity: { kind: 'HUMAN' } } })
   if (humans > 1) throw new ForbiddenError(NOT_THE_LAST)

@@ -21,9 +21,9 @@ import { deleteGoneEvents, IS_GONE_SQL, retryNowSql } from '../stores/inbox-stor
 // the number of earlier cycles.
 
 /**
- * Sets the pause between two cycles. After a successful cycle the provider evidently responds, so postponed events
- * become due. Locks the agent's row until the transaction ends: a cycle is claimed under the same lock, so one of the
- * two sees each new event.
+ * Sets the pause between two cycles. After a successful cycle the provider evidently responds, so events that wait for a
+ * retry become due. Locks the agent's row until the transaction ends. Cycles are claimed under the same lock, so either
+ * this transaction or the next claim sees each new event.
  */
 export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number): Promise<void> {
   await tx.$executeRaw`
@@ -33,7 +33,7 @@ export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number
     UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${agentId}`
 }
 
-/** Deletes the events of a cycle from deleted sources, and from those that it is to forget. */
+/** Deletes the events of a cycle that come from deleted sources, or from sources that the cycle is to forget. */
 export async function forgetEvents(tx: Tx, { id, forgets }: Run): Promise<void> {
   await deleteGoneEvents(tx, id, forgets)
 }
@@ -85,7 +85,7 @@ function noteOf(ending: RunEnding, isTriedAgain: boolean): string | null {
 
 const said = (content: string | null): ModelMessage[] => (content === null ? [] : [{ role: 'user', content }])
 
-/** Replaces a cycle that a provider refused: names the sources of its events without their content. */
+/** Returns the message that replaces a cycle which a provider refused: the sources of its events, without their content. */
 async function leftOut(tx: Tx, { id: runId }: Run): Promise<ModelMessage> {
   const events = await tx.inboxEvent.findMany({ where: { runId }, orderBy: { id: 'asc' }, take: MOST_NAMED })
   const names = events.map((event) => `- ${sourceNameOf(event)}`)

@@ -23,7 +23,7 @@ import { publishWoken } from './wake.ts'
 /** A run that has ended. `isErased`: it was rolled back, so that only its usage and its outcome remain. */
 export type EndedRun = Run & { isErased: boolean }
 
-/** Ends runs, by their workers, people, limits and deletions. */
+/** Ends runs on behalf of workers, people, limits and deletions. */
 export interface RunEnds {
   /**
    * Ends a run that is in one of the states, with all effects on its chain, its outcomes and its agent's inbox.
@@ -32,7 +32,7 @@ export interface RunEnds {
    */
   end(from: EndFrom, ending: RunEnding, alongside?: (tx: Tx) => Promise<void>): Promise<EndedRun | null>
   /**
-   * Optimistic form: the assignments of the hold that writes a run's last step, which also complete the run if its end
+   * The optimistic form of `end`. Returns assignments for the write of a run's last step; they complete the run if its end
    * has no other effects. Otherwise the run stays RUNNING, and `end` must end it. Saves the four round trips of the
    * transaction of `end` (BEGIN, the end, the facts, COMMIT) for each run that answers without tools.
    */
@@ -123,7 +123,8 @@ async function applyEffects(
       await outcomes.announce()
       await next?.afterCommit()
       if (goesOn) await ring()
-      // For events that arrive during the pause. If this signal is lost, the poll for due inboxes finds them later.
+      // Wakes the workers for events that arrive during the pause. If this signal is lost, the poll for due inboxes
+      // finds the events later.
       if (plan.rests) setTimeout(() => ring().catch(() => {}), cycleRestMs + 1).unref()
     },
   }
@@ -175,7 +176,7 @@ async function readEndFacts(
   return { ...row, failure, mention, hasActed: row.hasActed || row.hasPosted || mention !== null }
 }
 
-/** Errors that are raised before anything outside is reached. */
+/** The codes of errors that are raised before a call has any effect outside. */
 const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
 
 /**
@@ -188,10 +189,10 @@ const hasDoneNothingSql = (runId: string, toolsWithoutEffect: readonly string[])
     Prisma.sql`CASE WHEN c.execution IS NULL THEN c."toolName" <> ALL(${[...toolsWithoutEffect]}::text[]) ELSE c.execution <> 'INTERNAL' END`,
   )})`
 
-/** A call `c` of a tool of somebody else: of a server, of a service, or of people. */
+/** Condition: the tool of the call `c` belongs to another server, a service, or people. */
 const ACTS_OUTSIDE = Prisma.sql`(c.execution <> 'INTERNAL' OR c.execution IS NULL AND strpos(c."toolName", ${MCP_NAME_SEPARATOR}) > 0)`
 
-/** Expression: the run has made a call `c` that needed approval, or that counts and may have had an effect. */
+/** Expression: the run has made a call `c` that needed approval, or that meets `counts` and may have had an effect. */
 function hasCalledSql(runId: string, counts: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`EXISTS (
     SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId} AND (c."approvalState" IS NOT NULL OR ${counts}

@@ -15,11 +15,11 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { overBudgetOf, wayToWake } from '../rules/wake.ts'
 import { publishWoken, wake } from './wake.ts'
 
-/** Fires plans: each slot once over all processes, however often its job runs. */
+/** Fires plans. Each slot fires once over all processes, however often its job runs. */
 export interface Firing {
   /**
    * Handles a job of FIRE_PLAN: fires the slot of the plan if the slot is due by the database's clock. The plan's row
-   * decides, so that jobs that are early, late, repeated or of a former schedule have no effect.
+   * decides, so jobs that are early, late, repeated or belong to a former schedule have no effect.
    */
   fire(planId: string, job?: Pick<JobContext, 'complete'>): Promise<void>
   /**
@@ -28,8 +28,8 @@ export interface Firing {
    */
   runNow(viewer: Viewer, input: { id: string }): Promise<PlanFiring>
   /**
-   * Enqueues the jobs of slots that are due within a minute and have none, which an earlier version has left, and
-   * restores slots that a clock running ahead has postponed. A slot whose job has failed for good is left to the admin.
+   * Enqueues jobs for slots that are due within a minute and have no job, because an earlier version wrote them. Restores
+   * slots that a clock running ahead has postponed. A slot whose job has failed for good is left to the admin.
    */
   restore(): Promise<void>
 }
@@ -58,7 +58,7 @@ interface PlanRow extends Provenance {
   over: OverBudget | null
   /** The last event of the plan still waits in the inbox, so no other is added. */
   waits: boolean
-  /** By the database's clock. */
+  /** The time by the database's clock. */
   now: Date
 }
 

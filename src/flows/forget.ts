@@ -52,21 +52,21 @@ export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals
   }
 }
 
-/** The tables of an agent's knowledge, besides plans, cycles and inbox events, whose rows name their source spaces. */
+/** The tables of an agent's knowledge whose rows name their source spaces, without plans, cycles and inbox events. */
 const KEPT = ['Memory', 'Goal'].map((table) => Prisma.raw(`"${table}"`))
 
 /**
  * Makes agents forget what they were given directly in a space: think cycles, memories, goals, plans and inbox events.
- * An active cycle that was given some of it continues to its end and is not remembered. Runs in the caller's
- * transaction. This function alone defines what forgetting a space means.
+ * An active cycle that was given some of this continues to its end and is not remembered. Runs in the caller's
+ * transaction. Only this function defines what an agent forgets with a space.
  */
 export async function forgetSpace(
   tx: Tx,
   { spaceId, agentIds }: { spaceId: string; agentIds: string[] },
 ): Promise<void> {
   const theirs = Prisma.sql`"agentId" = ANY(${agentIds}::text[])`
-  // Locks in the order of a cycle's end, run before agent: either this sees the remembered cycle, or the cycle's end
-  // sees that it is to be forgotten.
+  // Locks in the same order as the end of a cycle, run before agent: either this transaction sees the remembered cycle, or
+  // the end of the cycle sees that the cycle is to be forgotten.
   await forgetSpaceInCycles(tx, agentIds, spaceId)
   await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${agentIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
   const plans = await tx.plan.findMany({

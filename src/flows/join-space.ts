@@ -57,8 +57,8 @@ export const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you
 const MOST_SPACES_OF_AGENT = 1000
 
 /**
- * Checks whether the viewer may add these agents to a space, and whether they have room for it.
- * Ignores humans.
+ * Checks whether the viewer may add these agents to a space, and whether they may join one more
+ * space. Ignores humans.
  * @throws ForbiddenError by their `addableBy`; LimitExceededError over 1,000 spaces of an agent
  */
 export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly string[]): Promise<void> {

@@ -29,20 +29,20 @@ export interface StopOptions {
 /** Changes the status of runs: every change is a compare-and-set from the allowed statuses. */
 export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publishCompleted'> {
   /**
-   * QUEUED, answered WAITING_TOOL or released RUNNING → RUNNING, at most `most`; also returns the
-   * inboxes that are next.
+   * QUEUED, answered WAITING_TOOL or released RUNNING → RUNNING, for at most `most` runs. Also returns
+   * the inboxes that are next.
    */
   claim(most: number): Promise<Claimed>
   /** Publishes that a claimed run started or resumed, and cleans up after a dead worker. */
   announce(claim: Claim): Promise<void>
   /**
-   * RUNNING → WAITING_TOOL, if at least one of its calls still waits. False: all are answered, so
-   * continue.
+   * RUNNING → WAITING_TOOL, if at least one of the run's calls still waits. Returns false if all calls have
+   * results, so that the run continues.
    * @throws RunLostError
    */
   pause(claim: Claim, waitingIds: string[]): Promise<boolean>
   /**
-   * Ends a run that is RUNNING under this claim. Null: it no longer belongs to this attempt.
+   * Ends a run that is RUNNING under this claim. Null: the run no longer belongs to this attempt.
    * `isErased`: the run was rolled back.
    */
   end(claim: Claim, ending: RunEnding): Promise<EndedRun | null>
@@ -51,24 +51,24 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
   /** RUNNING with an expired lease: claimable again after a pause; after the third time in a row → FAILED. */
   lapse(runId: string): Promise<void>
   /**
-   * Any active status → CANCELED, final when this returns. With `cascade` also stops the runs that
-   * it started, even if it has itself ended.
-   * @returns the runs that this ended, the run itself first if it was active
+   * Any active status → CANCELED, which is final when this returns. With `cascade` also stops the runs
+   * that the run started, even if the run itself has ended.
+   * @returns the stopped runs; the run itself is the first one if it was active
    */
   stop(runId: string, options: StopOptions): Promise<Run[]>
   /** QUEUED → CANCELED, for runs whose agent has left the triggering space: of one agent and space, or of all. */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
   /**
-   * Active → CANCELED, GONE, for runs whose agent was deleted, or whose triggering space was, or a
-   * space of an event of their cycle.
+   * Active → CANCELED, GONE, for runs whose agent or triggering space was deleted, and for cycles with an
+   * event from a deleted space.
    */
   endGone(): Promise<void>
   /** Finishes the cleanup of ended runs whose process died before it. */
   sweep(): Promise<void>
   /**
-   * Releases a run that this worker does not finish. After `handed-over` it is claimable at once;
-   * else after a pause that doubles until the run makes progress. Only a fault counts as a crash;
-   * the third in a row fails the run.
+   * Releases a run that this worker does not finish. After `handed-over` the run is claimable at once,
+   * otherwise after a pause that doubles until the run makes progress. Only a fault counts as a crash; the
+   * third crash in a row fails the run.
    */
   handBack(claim: Claim, reason: HandBackReason): Promise<void>
   /** The due rows of this module: runs over their time limit, and expired leases. */
@@ -215,7 +215,7 @@ function timedBy({ expire, lapse }: Pick<Lifecycle, 'expire' | 'lapse'>): Timed[
 const isNoSpace = (id: Prisma.Sql) =>
   Prisma.sql`(${id} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = ${id} AND s."deletedAt" IS NULL))`
 
-/** A run `r` whose agent or space was deleted. */
+/** Condition: the agent or a space of the run `r` was deleted. */
 const IS_GONE = Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = r."agentId") OR ${isNoSpace(Prisma.sql`r."triggerSpaceId"`)}
   OR (r."triggerType" = 'INBOX' AND EXISTS (
@@ -225,8 +225,8 @@ const HAS_LAPSED = Prisma.sql`
   status = 'RUNNING' AND "claimableAt" IS NULL AND ${LEASE_END} <= clock_timestamp()`
 
 /**
- * Locks the run's row, as a submission does: the last answer either comes before and is seen, or
- * resumes the run.
+ * Locks the run's row, as a submission of a result does. So the last result either comes earlier and is
+ * seen here, or resumes the paused run.
  */
 async function pause(tx: Tx, claim: Claim): Promise<boolean> {
   await writeHeld(tx, claim)

@@ -54,8 +54,9 @@ export interface ModelProviders<Provider extends KnownProvider> {
   /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider of the environment */
   save(viewer: Viewer, input: SetModelProviderInput): Promise<Provider>
   /**
-   * Agents may still name models of the provider: their runs then fail with what to do, and work again if a provider
-   * with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a provider of the environment
+   * Deletes a provider. Agents may still name its models: their runs then fail with an error that says what to do, and
+   * work again if a provider with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a provider
+   * of the environment
    */
   delete(viewer: Viewer, name: string): Promise<{ deletedName: string }>
   /** Calls a model once. @throws ForbiddenError, NotFoundError */
@@ -168,8 +169,8 @@ function checkInput({ name, api, baseUrl, apiKey }: SetModelProviderInput): Chec
 }
 
 /**
- * Returns the provider after the change; `apiKey: undefined` keeps the stored key. A stored key is only sent where it
- * was meant for. @throws BadInputError
+ * Returns the provider after the change; `apiKey: undefined` keeps the stored key. A stored key is only sent to the
+ * address for which it was entered. @throws BadInputError
  */
 function changedProvider(
   { name, api, baseUrl: given, apiKey }: CheckedInput,

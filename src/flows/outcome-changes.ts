@@ -8,7 +8,7 @@ import { type OutcomeChange, setOutcomes } from '../stores/outcome-store.ts'
 export interface OutcomeChanges {
   /** Overwrites outcomes. */
   set(...changes: OutcomeChange[]): Promise<void>
-  /** After the commit: publishes the changed messages. */
+  /** Publishes the changed messages; call it after the commit. */
   announce(): Promise<void>
 }
 

@@ -10,7 +10,7 @@ import { checkJsonSize, LARGEST_JSON_BYTES } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Triggers } from './trigger-agent.ts'
 
-/** The result of a delivery: it woke the agent, now or earlier. */
+/** The result of a delivery that has woken the agent, now or earlier. */
 export interface Delivery {
   /** Null if a persistent agent received an inbox event. */
   runId: string | null
@@ -62,7 +62,7 @@ export function createWebhookDeliveries(
     async receive(webhookId, headers, body) {
       const [row] = await db.prisma.webhook.findMany({ where: { id: { in: wellFormedIds([webhookId]) } } })
       if (row === undefined) {
-        // Reads the body first, so that the sender gets the response instead of a broken connection.
+        // Read the body first, so that the sender gets the response instead of a broken connection.
         await body(MOST_BYTES_FOR_NOBODY)
         throw new NotFoundError(NO_SUCH_WEBHOOK)
       }

@@ -27,20 +27,20 @@ export interface MessageRecovery {
    */
   settle(run: ClaimedRun, end: RunLogEvent): Promise<void>
   /**
-   * After a takeover: everything that the dead worker was streaming from a generation that is not in the
-   * journal becomes INTERRUPTED, and the call shown by it CANCELED. A message begun by a journaled
-   * call is left for that call to finish. Announces messages that were committed and not announced.
-   * Stops if another worker takes the run over in turn.
+   * Cleans up after a takeover. If the dead worker was streaming a message from a generation that is not in
+   * the journal, the message becomes INTERRUPTED, and the call that it shows CANCELED. A message that a journaled
+   * call has begun is left for that call to finish. Announces messages that were committed and not announced.
+   * Stops if another worker takes the run over.
    */
   takeOver(run: ClaimedRun): Promise<void>
-  /** Settles ended runs with open messages: their process died in between. */
+  /** Settles ended runs whose messages are still open because their process died before it settled them. */
   sweep(): Promise<void>
 }
 
-/** The event for a run's end. */
+/** Returns the event for a run's end. */
 export function endEventOf(run: ClaimedRun): RunLogEvent {
   if (run.status === 'COMPLETED') return { type: 'RunCompleted' }
-  // The error itself is for admins only, on the run.
+  // Only admins see the error itself, on the run.
   return run.status === 'FAILED' ? { type: 'RunFailed', error: errorForMembers(run) ?? '' } : { type: 'RunCanceled' }
 }
 
@@ -53,7 +53,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
   const callPublisher = createCallPublisher(platform)
   const publisher = createMessagePublisher(platform)
 
-  /** The parts of an unfinished message, with the streamed text of the current one. */
+  /** Returns the parts of an unfinished message, with the streamed text of the current part. */
   async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
     const message = messageOfRow(row)
     // Without the event log, use the text that was saved last.
@@ -80,7 +80,10 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     await finishOpen(db.prisma, row.id, { status: isWhole ? 'COMPLETE' : 'INTERRUPTED', parts, marks })
   }
 
-  /** The same for a run that continues under this claim, since a later claim may be writing. @throws RunLostError */
+  /**
+   * Interrupts a message of a run that continues under this claim; a later claim may already be writing. @throws
+   * RunLostError
+   */
   async function interruptHeld(row: MessageRow, run: ClaimedRun, hold: Hold): Promise<void> {
     const parts = await partsSoFar(row)
     const marks = marksTogether([row, run])
@@ -99,7 +102,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     }
   }
 
-  /** Publishes that messages exist, and that they wait, even if that was published before. */
+  /** Publishes that messages exist, and that they wait, even if this was already published. */
   async function announceOpen(rows: MessageRow[]): Promise<void> {
     for (const row of rows) {
       await announcer.announce(row)
@@ -124,7 +127,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     await log.append(spaceTopic(row.spaceId), changed, { once: `canceled:${id}` })
   }
 
-  /** The messages that no call will continue. */
+  /** Returns the messages that none of the open calls will continue. */
   async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
     const openCalls = new Set(calls.filter(({ settledAt }) => settledAt === null).map(({ id }) => id))
     const parts = await Promise.all(
@@ -133,7 +136,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     return rows.filter((row, index) => isOrphan({ ...row, parts: parts[index] ?? [] }, openCalls))
   }
 
-  /** The messages with a call that will still be answered although its run has ended. */
+  /** Returns the ids of open messages with a call that can still get a result although its run has ended. */
   async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
     const open = rows.filter(({ status }) => !isFinalMessage(status)).map(({ id }) => id)
     const calls = await db.prisma.toolCall.findMany({

@@ -17,7 +17,7 @@ import { publishWoken, type Woken, wakeAgain } from './wake.ts'
 export interface Retrying {
   /**
    * Retries a FAILED run as a new run with the same trigger, root and depth. For a failed cycle,
-   * puts its events back into the inbox and returns null as `run`. Allowed for human members of the
+   * requeues its events in the inbox and returns null as `run`. Allowed for human members of the
    * trigger's space, the service that triggered the run, and admins.
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
@@ -99,7 +99,10 @@ async function isRetried(tx: Tx, retryOfId: string): Promise<boolean> {
   return (await tx.run.findFirst({ where: { retryOfId }, select: { id: true } })) !== null
 }
 
-/** The retry sees the current messages of the space. @throws ConflictError if the agent is no longer a member */
+/**
+ * Returns the last message of the space, up to which the retry reads. @throws ConflictError if the agent is no longer a
+ * member
+ */
 async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<number | null> {
   if (triggerSpaceId === null) return null
   const [space] = await tx.$queryRaw<{ lastSeq: number }[]>`
@@ -109,7 +112,7 @@ async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<num
   return space.lastSeq
 }
 
-/** Reopens a chain that ended with the run. @throws ConflictError if the chain has continued without it */
+/** Reopens a chain that ended with the run. @throws ConflictError if the chain has continued without the run */
 async function takeChainUp(tx: Tx, run: Run, chainId: string, holderRunId: string): Promise<void> {
   const [chain] = await tx.$queryRaw<{ isFree: boolean }[]>`
     SELECT "holderId" IS NULL AND NOT EXISTS (

@@ -26,24 +26,25 @@ import { deliver, publishWoken } from './wake.ts'
 export interface Settled {
   call: ToolCall
   partIndex: number | null
-  /** The humans who were last requested to decide; null if there was no request. */
+  /** The people who were last asked to answer or decide; null if nobody was asked. */
   audience: Audience | null
   afterCommit: (() => Promise<void>)[]
 }
 
 export interface SettleOptions {
   audience: Audience | null
-  /** Timed out: skip the call for now if its run's row is locked. */
+  /** Set for a call that timed out: it is skipped for now if its run's row is locked. */
   isDue?: boolean
 }
 
 /**
- * Settles calls that their run does not execute itself: answered, decided, executed by another worker, or timed out.
+ * Settles calls that their run does not execute itself: people or services answer or decide them, another worker executes
+ * them, or they time out.
  */
 export interface SettleCall {
   /**
-   * Submits a result, which only the first time has an effect; the last answer of a step resumes its run. A late result
-   * is refused, but a persistent agent receives it in its inbox.
+   * Submits the result of a call. Only the first result has an effect. The last missing result of a step resumes the run.
+   * A late result is refused, but a persistent agent receives it in its inbox.
    *
    * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError; RateLimitedError if too many results of the
    * viewer wait to be validated
@@ -52,8 +53,8 @@ export interface SettleCall {
   /** Times out a call that waits for its result; does nothing if it is answered, not due yet, or locked. */
   expireResult(call: Pick<ToolCall, 'id' | 'toolName'>): Promise<void>
   /**
-   * In a transaction: locks the run's row (which orders this against a pause or stop), changes the call by `change`, a
-   * compare-and-set, and applies the effects; then publishes them. Null: there was nothing to change.
+   * Opens a transaction that locks the run's row (which orders it against a pause or stop), changes the call by `change`,
+   * a compare-and-set, and applies the effects. Then publishes them. Null: there was nothing to change.
    */
   settle(
     toolCallId: string,
@@ -65,7 +66,7 @@ export interface SettleCall {
    * result into a persistent agent's inbox, and makes the run claimable once none of its calls waits for others.
    */
   applySettled(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled>
-  /** The same for calls whose run has ended and whose agent gets no result: finishes only their messages. */
+  /** Applies the effects for calls whose run has ended and whose agent gets no result: only finishes their messages. */
   applyAbandoned(tx: Tx, calls: ToolCall[]): Promise<Settled[]>
   /** Publishes the effects after the commit. */
   publishSettled(settled: Settled): Promise<void>
@@ -243,8 +244,8 @@ function timedOutResult(toolName: string): Json {
 }
 
 /**
- * In the transaction that settles or approves a call: puts its result into the inbox of the agent, also if the
- * think cycle has ended. Null: the call is of another run, which waits for its result.
+ * Puts the result of a call into the inbox of its agent, in the transaction that settles or approves the call, and even
+ * if the think cycle has ended. Null: the call does not belong to a think cycle, so its run waits for the result.
  */
 async function deliverResult(
   tx: Tx,
@@ -276,8 +277,8 @@ async function deliverResult(
 }
 
 /**
- * In the transaction that approves a call: tells a persistent agent, which does not wait for it, that the call was
- * approved and that its result is yet to come from outside. Null: there is nothing to tell.
+ * Notifies a persistent agent that its call was approved and that the result has yet to come from outside. Runs in the
+ * transaction that approves the call. Null: no notification is needed.
  */
 export async function deliverApproval(tx: Tx, platform: Pick<Platform, 'signals'>, call: ToolCall) {
   if (call.status !== 'WAITING') return null

@@ -17,7 +17,7 @@ export interface WaitingCall {
   callId: string
   runId: string
   agentId: string
-  /** The message that asks. */
+  /** The message that asks the question. */
   messageId: string
   spaceId: string
 }
@@ -34,9 +34,8 @@ export interface ReplyWaits {
   /** The remaining time of a wait, by the database's clock, when a run is resumed. */
   leftMs(callId: string): Promise<number>
   /**
-   * In the transaction that settles the call: determines the reply, unless a message posted in the
-   * meantime has already done so, and finishes the asking message. `found` null: the wait timed
-   * out.
+   * Determines the reply in the transaction that settles the call, unless a message posted in the meantime
+   * has already done so, and finishes the asking message. `found` null: the wait timed out.
    */
   settle(tx: Tx, call: WaitingCall, found: Reply | null): Promise<SettledWait>
 }
@@ -87,15 +86,15 @@ export function createReplyWaits(platform: Platform, { posting, lifecycle }: Rep
 }
 
 /**
- * The confidential spaces from which the reply comes, its own space included: of the reply stored
- * with the call, else of the found one.
+ * Returns the confidential spaces from which the reply comes, including its own space. Reads them from the
+ * reply that is stored with the call, or else from the found reply.
  */
 function labelOfReply({ spaceId }: WaitingCall, found: Reply | null): Prisma.Sql {
   const posted = Prisma.sql`ARRAY(SELECT jsonb_array_elements_text(coalesce(state#>'{reply,marks}', '[]')))`
   return confidentialAmong(Prisma.sql`${posted} || ${[spaceId, ...(found?.marks ?? [])]}::text[]`)
 }
 
-/** Uses what the tools show as text if a message only shows tools. */
+/** Uses the text of the shown tool calls if a message has no text of its own. */
 async function withText(tx: Tx, reply: Reply): Promise<Reply> {
   if (reply.text !== '') return reply
   const row = await tx.message.findUniqueOrThrow({ where: { id: reply.messageId } })

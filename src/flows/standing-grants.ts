@@ -34,11 +34,11 @@ import type { DecideCall } from './decide-call.ts'
 
 export interface ProposeGrantInput extends GrantBoundsInput {
   toolCallId: string
-  /** Also approves the call itself. */
+  /** Whether the proposer also approves the call itself. */
   approveCall: boolean
 }
 
-/** Decisions of people in advance. */
+/** Standing grants: approvals in advance. */
 export interface StandingGrants {
   /**
    * Proposes a grant for calls like one that waits for approval, and approves it as the proposer. It becomes active
@@ -50,7 +50,7 @@ export interface StandingGrants {
   /** Approves or denies a grant; the first denial ends it. @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
   decide(viewer: Viewer, input: { id: string; approve: boolean; reason?: string | null }): Promise<ReadGrant>
   /**
-   * Ends a grant at once: no call that has not started is let through by it. For its approvers, and admins.
+   * Ends a grant at once: it approves no further calls. For its approvers, and admins.
    * @throws NotFoundError, ForbiddenError, ConflictError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<ReadGrant>
@@ -61,10 +61,13 @@ interface GrantParts {
   grantReading: Pick<GrantReading, 'getMany' | 'visible'>
 }
 
-/** The maximum of live grants for the calls of one tool in one space, because each call is compared with all. */
+/**
+ * The maximum number of live grants for the calls of one tool in one space, because each call is compared with all of
+ * them.
+ */
 const MOST_LIVE = 20
 const LONGEST_REASON = 2000
-/** The maximum of a schema in characters, as that of a tool. */
+/** The maximum length of a schema in characters, the same as for a tool. */
 const LONGEST_SCHEMA = 65_536
 const NO_SUCH_GRANT = 'There is no such standing grant.'
 const HUMANS_ONLY = 'Only a human decides on standing grants: an admin or a service does so as nobody.'
@@ -141,7 +144,7 @@ interface Proposal {
   bounds: GrantBounds
 }
 
-/** In the transaction that has locked the call. */
+/** Writes the proposed grant, in the transaction that has locked the call. */
 async function proposeIn(tx: Tx, call: ToolCall, { id, humanId, bounds }: Proposal): Promise<ReadGrant> {
   const { agentId, toolName, spaceId, approverIds, places, label } = call
   const terms = termsOf(call)

@@ -28,7 +28,7 @@ export interface UpdateSpaceInput {
   routing?: Routing | null
   adminAgentId?: string | null
   mentionNarrows?: boolean | null
-  /** Members may set it; only admins may end it. */
+  /** Members may set it to true; only admins may set it to false. */
   confidential?: boolean | null
   /** Admins only. */
   budget?: BudgetInput | null
@@ -108,7 +108,7 @@ async function changeSpace(
       select: { entityId: true },
     })
     const agentIds = agents.map(({ entityId }) => entityId)
-    // An admin agent that has left counts as none, unless the update names it again.
+    // If the admin agent has left the space, the space has none, unless the update names that agent again.
     const kept = before.adminAgentId !== null && agentIds.includes(before.adminAgentId) ? before.adminAgentId : null
     checkAdminAgent({ routing: before.routing, adminAgentId: kept, ...changes }, agentIds)
   }

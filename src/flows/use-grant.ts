@@ -11,21 +11,21 @@ import { holdOf } from '../runs/hold.ts'
 import { letThroughSql } from '../stores/call-store.ts'
 import { readActiveGrants, useGrantSql } from '../stores/grant-store.ts'
 
-/** A call about which people would be asked. */
+/** A call that needs approval by people unless a grant covers it. */
 export interface AskingCall {
   id: string
   toolName: string
   input: JsonObject
   approval: AskedApproval
-  /** The space in which they would be asked; null: they are asked by name. */
+  /** The space whose members would be asked for approval; null: the policy names the approvers. */
   spaceId: string | null
 }
 
-/** Lets calls through that people have approved in advance. */
+/** Finds out whether people have approved a call in advance. */
 export interface UseGrant {
   /**
-   * Finds a standing grant that covers the call, and counts the call towards it. Each call is counted once, and before
-   * it is executed: it counts even if it fails.
+   * Finds a standing grant that covers the call, and counts the call towards it. Each call is counted once, before it is
+   * executed, so it counts even if it fails.
    * @returns false if no grant covers the call
    * @throws RunLostError
    */

@@ -150,7 +150,8 @@ Tool.implement({
     url: t.exposeString('url', { nullable: true }),
     method: t.exposeString('method', {
       nullable: true,
-      description: 'As `ToolInput.method`. Null: POST of the whole input.',
+      description:
+        'The HTTP method. Inputs that the URL names are part of the URL; the others are the JSON body, or the query of a GET or DELETE. Null: POST of the whole input as JSON.',
     }),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     resultSchema: t.field({ type: 'JSON', nullable: true, resolve: (tool) => tool.resultSchema }),

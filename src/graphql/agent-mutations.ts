@@ -83,7 +83,11 @@ export const McpServerInput = builder.inputType('McpServerInput', {
   fields: (t) => ({
     name: t.string({ required: true }),
     url: t.string({ required: true }),
-    headers: t.field({ type: 'JSON', description: 'As `ToolInput.headers`.' }),
+    headers: t.field({
+      type: 'JSON',
+      description:
+        'HTTP request headers, name to value. Stored encrypted, never returned. In an update: if absent, the server with the same name keeps its headers; null removes them.',
+    }),
     allowedTools: t.stringList(),
     approval: t.field({
       type: ApprovalPolicyInput,
@@ -95,7 +99,7 @@ export const McpServerInput = builder.inputType('McpServerInput', {
       required: true,
       defaultValue: false,
       description:
-        'As `ToolInput.mayReceiveConfidential`, for all tools of the server or only for `confidentialTools`.',
+        'Whether calls may contain content of confidential spaces, although this sends it out of the server: calls of all tools, or only of `confidentialTools`.',
     }),
     confidentialTools: t.stringList(),
     oauth: t.field({
@@ -224,7 +228,10 @@ builder.mutationFields((t) => ({
     },
   }),
   updateAgent: t.field({
-    type: agentPayload('UpdateAgentPayload', 'As `CreateAgentPayload.notifySecret`.'),
+    type: agentPayload(
+      'UpdateAgentPayload',
+      'Secret that signs requests to `notifyUrl` (`whsec_…`). Returned only by the mutation that sets a `notifyUrl`.',
+    ),
     errors: { types: [BadInputError, ForbiddenError, NotFoundError, RateLimitedError] },
     args: { input: t.arg({ type: UpdateAgentInput, required: true }) },
     async resolve(_, { input }, context) {

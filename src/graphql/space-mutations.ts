@@ -9,7 +9,8 @@ import type * as shapes from './shapes.ts'
 
 const ADMINS_ONLY = 'Only admins may set it; others get a ForbiddenError.'
 
-const NARROWS = 'As `Space.mentionNarrows`; default false.'
+const NARROWS =
+  'For BROADCAST routing: whether a message that mentions an agent wakes only that agent. A new space has false by default.'
 
 const CreateSpaceInput = builder.inputType('CreateSpaceInput', {
   fields: (t) => ({

@@ -49,7 +49,9 @@ StandingGrant.implement({
       resolve: ({ inputSchema }) => inputSchema,
     }),
     maxCalls: t.exposeInt('maxCalls', { nullable: true }),
-    usedCalls: t.exposeInt('usedCalls', { description: 'The calls that were let through, also those that failed.' }),
+    usedCalls: t.exposeInt('usedCalls', {
+      description: 'The number of calls that this grant has approved, including calls that then failed.',
+    }),
     amountProperty: t.exposeString('amountProperty', {
       nullable: true,
       description:

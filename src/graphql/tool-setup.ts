@@ -49,12 +49,17 @@ const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').impleme
     operation: t.exposeString('operation', { description: 'Method and path: `GET /pets/{id}`.' }),
     name: t.exposeString('name', { description: 'Unique among these tools.' }),
     description: t.exposeString('description'),
-    url: t.exposeString('url', { description: 'As `ToolInput.url`.' }),
-    method: t.exposeString('method', { description: 'As `ToolInput.method`.' }),
+    url: t.exposeString('url', {
+      description: 'The URL of the operation. It may name inputs: `{id}` in the path, `{?limit,tags*}` in the query.',
+    }),
+    method: t.exposeString('method', {
+      description:
+        'GET, POST, PUT, PATCH or DELETE. Inputs that the URL does not name are the JSON body, or the query of a GET or DELETE.',
+    }),
     inputSchema: t.expose('inputSchema', { type: 'JSON' }),
     problem: t.exposeString('problem', {
       nullable: true,
-      description: 'Why it cannot be used as it is. Null: it can.',
+      description: 'Why the tool cannot be used as it is. Null: it can.',
     }),
   }),
 })

@@ -71,7 +71,8 @@ builder.objectField(Message, 'rootUsage', (t) =>
 builder.objectField(Run, 'rootUsage', (t) =>
   t.field({
     type: TokenUsage,
-    description: 'As `Message.rootUsage`, for the root of this run.',
+    description:
+      'Usage so far of all runs and think cycles that the root of this run started, directly or not. Everyone who sees the run may read the sums.',
     resolve: async ({ rootId }, _, { loaders }) => usageOfRoot(await loaders.rootUsages.load(rootId)),
   }),
 )

@@ -2,8 +2,8 @@
 const LONGEST_LINE = 16 * 1024 * 1024
 
 /**
- * Yields the lines of a UTF-8 stream without line breaks. Memory is bounded by one line. @throws Error for a line that
- * is too long
+ * Yields the lines of a UTF-8 stream without line breaks. Holds one line in memory at a time. @throws Error for a line
+ * that is too long
  */
 export async function* boundedLines(
   stream: AsyncIterable<Buffer | string>,

@@ -13,8 +13,8 @@ export interface ErasedHuman {
 }
 
 /**
- * A condition that finds the name in a JSON or text column, in any encoding, or the human's id. Matching rows are then
- * checked value by value. A name in JSON within a string is encoded twice.
+ * Condition: a JSON or text column contains the name, in any encoding, or the human's id. Matching rows are then checked
+ * value by value. A name in JSON within a string is encoded twice.
  */
 export function holds({ id, name }: ErasedHuman, column: Prisma.Sql): Prisma.Sql {
   const encoded = (text: string) => JSON.stringify(text).slice(1, -1)

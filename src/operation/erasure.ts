@@ -23,15 +23,15 @@ import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction
 /** Erasure of humans. */
 export interface Erasure {
   /**
-   * Admins only. One transaction ends the human's tokens and memberships and renames the row to "Erased". Then, a few
-   * rows at a time, it empties all messages of the human if `messages` is set, sends subscribers of those spaces a
-   * snapshot, and removes the name from text that the server wrote. Rows that active runs may still write are checked
-   * again after those runs have ended. A row that fails is logged and retried later. Returns after at most 5 s; `sweep`
-   * does the rest. @throws ForbiddenError, NotFoundError
+   * Erases a human; for admins only. One transaction ends the human's tokens and memberships and renames the row to
+   * "Erased". Then, a few rows at a time, the erasure empties all messages of the human if `messages` is set, sends
+   * subscribers of those spaces a snapshot, and removes the name from text that the server wrote. Rows that active runs may
+   * still write are checked again after those runs have ended. A row that fails is logged and retried later. Returns after
+   * at most 5 s; `sweep` does the rest. @throws ForbiddenError, NotFoundError
    */
   eraseHuman(viewer: Viewer, input: { id: string; messages: boolean }): Promise<{ erasedHumanId: string }>
   /**
-   * Continues erasures that wait for runs, were interrupted, or had failed rows. A failure does not stop the others.
+   * Continues erasures that wait for runs, were interrupted, or had failed rows. If one erasure fails, the others continue.
    */
   sweep(): Promise<void>
 }
@@ -50,7 +50,7 @@ interface Task {
   emptiedTo?: string | null
   /** Spaces whose subscribers get a snapshot once all messages are emptied. */
   emptiedIn?: string[]
-  /** Null: every row has been checked, except what active runs may still write. */
+  /** Null: every row has been checked, except rows that active runs may still write. */
   place: Place | null
   /** Runs that were active when the erasure started. */
   living: string[]
@@ -62,7 +62,7 @@ interface Task {
   retryAt?: number
 }
 
-/** Yields to others who wait for the same rows, or for the only connection of an embedded database. */
+/** The pause for others who wait for the same rows, or for the only connection of an embedded database. */
 const PAUSE_MS = 5
 /** The maximum time before the mutation returns, and in one sweep. */
 const AT_ONCE_MS = 5000
@@ -84,8 +84,8 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 
   /**
-   * Processes some rows. Other processes may do the same rows, which is idempotent. @returns true if nothing more can
-   * be done now
+   * Processes some rows. Other processes may process the same rows, because the work is idempotent. @returns true if
+   * nothing more can be done now
    */
   async function goOn(id: string): Promise<boolean> {
     const task = await taskOf(db.prisma, id)
@@ -197,7 +197,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 }
 
-/** Keeps the former name until it is removed everywhere, because the rows are found by it. */
+/** Renames the human. Keeps the former name until it is removed everywhere, because the rows are found by it. */
 async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: boolean; goneAt: Date }): Promise<void> {
   const [human] = await tx.$queryRaw<{ name: string }[]>`
     SELECT name FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`
@@ -257,5 +257,5 @@ async function revokeAll(tx: Tx, humanId: string, revokedAt: Date): Promise<stri
   return tokens.map(({ id }) => id)
 }
 
-/** Only the class of an error, because the message may quote the row. */
+/** Returns only the class of an error, because the message may quote the row. */
 const errorName = (error: unknown) => (error instanceof Error ? error.name : typeof error)

@@ -38,7 +38,7 @@ export interface FailedJobs {
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedJobId: string }>
 }
 
-/** Ids of failed jobs sort by the time of the failure, which pg-boss's own ids do not. */
+/** Ids of failed jobs sort by the time of the failure, unlike pg-boss's own ids. */
 const ID = Prisma.sql`(
   'job_' || lpad(to_hex((extract(epoch FROM created_on) * 1000)::bigint), 12, '0') || left(replace(id::text, '-', ''), 20)) COLLATE "C"`
 const NO_SUCH_JOB = 'There is no such failed job.'

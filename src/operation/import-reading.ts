@@ -8,7 +8,7 @@ import { FORMAT, FORMAT_VERSION } from './moving.ts'
 
 const ROWS_AT_ONCE = 200
 const CHARACTERS_AT_ONCE = 1024 * 1024
-/** Distinct reasons that are counted separately; column names come from the file, so their number must be bounded. */
+/** The maximum number of reasons that are counted separately: reasons contain column names from the file. */
 const MOST_REASONS = 200
 
 export const NO_EXPORT = 'The file is not a space export: it has no heading.'
@@ -43,7 +43,7 @@ interface Heading {
   version: number
 }
 
-/** Stages every row that is valid by itself. @throws Error if the file is not one complete export */
+/** Stages every row that is valid on its own. @throws Error if the file is not one complete export */
 export async function readAll(
   tx: Tx,
   lines: AsyncIterable<string> | Iterable<string>,

@@ -2,8 +2,8 @@ import { oneLine } from '../lib/json.ts'
 import type { Imported, NewAgent } from './import.ts'
 
 /**
- * Returns the lines that tell the operator what an import did, or would do: agents and the addresses of their tools
- * first. Names come from the file, so each is quoted and on one line.
+ * Returns a report for the operator of what an import did, or would do: agents and the addresses of their tools come
+ * first. Names come from the file, so each name is quoted and on one line.
  */
 export function importReport({ spaceId, agents, here, counts, leftOut }: Imported, isDryRun: boolean): string[] {
   const quoted = (text: string) => JSON.stringify(oneLine(text))

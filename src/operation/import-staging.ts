@@ -3,7 +3,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
-/** A row of the file that is valid by itself. */
+/** A row of the file that is valid on its own. */
 export interface StagedRow {
   /** The row's line in the file. */
   line: number
@@ -20,8 +20,8 @@ export interface LeftOut {
 }
 
 /**
- * Creates a temporary table for the rows of the file, dropped at the end of the transaction, in which they are compared
- * with each other and with existing rows, for any number and order of rows.
+ * Creates a temporary table for the rows of the file, in which they are compared with each other and with existing rows,
+ * however many there are and in any order. PostgreSQL drops the table at the end of the transaction.
  */
 export async function createStaging(tx: Tx): Promise<void> {
   await tx.$executeRaw`
@@ -61,9 +61,9 @@ export function createForgetting(tx: Tx): (characters: number) => Promise<void> 
   }
 }
 
-/** Tables whose rows may already exist here under their id. */
+/** The tables whose rows may already exist here under the same id. */
 const WITH_IDS: MovedTable[] = ['Entity', 'Chain', 'Run', 'Step', 'ToolCall', 'Message']
-/** In this order a row is settled after all rows that it refers to. */
+/** The tables in an order in which each row is settled after all rows that it refers to. */
 const BY_DEPENDENCY: MovedTable[] = [
   'Entity',
   'Agent',
@@ -82,7 +82,7 @@ const BY_DEPENDENCY: MovedTable[] = [
   'RootUsage',
   'Membership',
 ]
-/** Columns that may also refer to an existing run of the same space, which was kept when the space was deleted. */
+/** Columns that may also refer to an existing run of the same space: runs are kept when a space is deleted. */
 const RUNS_HERE_TOO = ['RunSpace.runId', 'Message.runId', 'Outcome.runId', 'Run.parentRunId', 'Run.retryOfId']
 
 const HERE = 'already exists'
@@ -130,7 +130,10 @@ async function markHere(tx: Tx): Promise<void> {
 
 type Leave = (table: MovedTable, where: Prisma.Sql, reason: string) => Promise<void>
 
-/** Decided before anything is written: only agents that this import creates get settings, tools and MCP servers. */
+/**
+ * Leaves out the settings, tools and MCP servers of agents that already exist or were deleted, and agents without
+ * settings. So only agents that this import creates get settings, and this is decided before anything is written.
+ */
 async function leaveAgents(leave: Leave): Promise<void> {
   const agentHere = Prisma.sql`EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>'agentId' AND e."isHere")`
@@ -165,7 +168,7 @@ interface Reference {
   refersTo: MovedTable
 }
 
-/** A condition on a staged row `t`: the row that its column refers to is imported too. */
+/** Condition: the row to which the column of the staged row `t` refers is imported too. */
 function broughtSql(spaceId: string, { table, column, refersTo }: Reference): Prisma.Sql {
   const value = Prisma.sql`t.row->>${column}`
   if (refersTo === 'Space') return Prisma.sql`(${value} = ${spaceId})`
@@ -174,7 +177,7 @@ function broughtSql(spaceId: string, { table, column, refersTo }: Reference): Pr
   return Prisma.sql`(${staged} OR EXISTS (SELECT 1 FROM "Run" h WHERE h.id = ${value} AND h."triggerSpaceId" = ${spaceId}))`
 }
 
-/** The call belongs to an imported run, or a message shows it and its run does not exist here. */
+/** Condition: the call belongs to an imported run, or a message shows the call and its run does not exist here. */
 const isCallOfSpace = Prisma.sql`(
   EXISTS (SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Run' AND b.key = t.row->>'runId')
   OR (EXISTS (SELECT 1 FROM "ImportedRow" m WHERE m."table" = 'Message' AND m.key = t.row->>'messageId')
@@ -201,7 +204,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
           WHERE t."table" = ${table} AND jsonb_array_length(coalesce(t.row->${column}, '[]')) > 0`
     }
   }
-  // Keeps a `dedupKey` only if no other trigger can use it: one made of the agent and a message of this space.
+  // Keeps a `dedupKey` only if it consists of the agent and a message of this space, so that no other trigger can use it.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || '{"dedupKey": null}' WHERE t."table" = 'Run' AND t.row->>'dedupKey' IS NOT NULL AND (
       t.row->>'triggerMessageId' IS NULL OR t.row->>'dedupKey' <> (t.row->>'agentId') || ':' || (t.row->>'triggerMessageId')
@@ -210,7 +213,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
     UPDATE "ImportedRow" t SET row = t.row || '{"retryOfId": null}' WHERE t."table" = 'Run' AND (
       EXISTS (SELECT 1 FROM "Run" h WHERE h."retryOfId" = t.row->>'retryOfId')
       OR EXISTS (SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Run' AND b.row->>'retryOfId' = t.row->>'retryOfId' AND b.line < t.line))`
-  // Replaces roots that rows here already use: the existing root would be charged for imported usage, and the reverse.
+  // Replaces roots that rows here already use: otherwise the usage of the existing and the imported rows would be added up.
   const isForeignRoot = Prisma.sql`NOT EXISTS (SELECT 1 FROM "ImportedRow" m WHERE m."table" = 'Message' AND m.key = t.row->>'rootId') AND (
     EXISTS (SELECT 1 FROM "Run" h WHERE h."rootId" = t.row->>'rootId')
     OR EXISTS (SELECT 1 FROM "RootUsage" h WHERE h."rootId" = t.row->>'rootId')

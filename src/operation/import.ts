@@ -11,8 +11,9 @@ export interface ImportOptions {
   /** Reads and validates everything but writes nothing. */
   dryRun?: boolean
   /**
-   * Trusts the file about identities: an imported human with the `externalId` of an existing human becomes that human,
-   * and others get their `externalId`. Without it, such a human makes the import fail, and no `externalId` is imported.
+   * Trusts the identities in the file: an imported human with the `externalId` of an existing human becomes that human,
+   * and all others get their `externalId`. Without this option, an import with such a human fails, and no `externalId` is
+   * imported.
    */
   trustExternalIds?: boolean
 }
@@ -46,10 +47,11 @@ const IMPORT_LOCK = 7_275_541
 
 /**
  * Writes a space from the lines of an export, in one transaction: a refused or interrupted import changes nothing and
- * can be repeated. Writes rows of the space in the heading, and the people and agents that the file contains; existing
- * ones are unchanged. Everything active at the time of the export is ended: runs become CANCELED, GONE, and unfinished
- * messages INTERRUPTED. For each confidential space that labels name and that does not exist here it writes a row
- * without a name, as a deletion leaves it, so that the labels keep counting. Memory is bounded by a batch of rows.
+ * can be repeated. Writes the rows of the space that the heading names, and the people and agents that the file contains;
+ * people and agents that already exist are not changed. Runs that were active at the time of the export become CANCELED
+ * with the reason GONE, and unfinished messages become INTERRUPTED. If labels name a confidential space that does not
+ * exist here, the import writes a row without a name for it, like the row that remains of a deleted space, so that the
+ * labels still restrict who may read. Holds one batch of rows in memory at a time.
  * @throws Error with one readable line if the lines are not an export, or if the space already exists
  */
 export async function importSpace(
@@ -194,7 +196,7 @@ async function writeAll(
 ): Promise<Imported['counts']> {
   const counts: Imported['counts'] = {}
   const missing = await missingLabels(tx, spaceId)
-  // Replaces what remained of the space if it was deleted here.
+  // Replaces the row that remained if the space was deleted here.
   await deleteRemains(tx, spaceId)
   const forget = createForgetting(tx)
   await insertRemains(tx, missing, new Date())

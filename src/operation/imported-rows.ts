@@ -90,7 +90,7 @@ function faultIn(check: () => unknown): string | null {
 
 const isOver = (status: unknown, over: readonly string[]) => over.includes(String(status))
 
-/** Ends what was active at the time of the export. */
+/** Changes rows that were active at the time of the export to their ended state. */
 const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
   Run: (row) =>
     isOver(row['status'], ENDED_RUN_STATUSES)

@@ -7,7 +7,7 @@ import { SealBrokenError, type SecretBox } from '../platform/secret-box.ts'
 const ID = Prisma.sql`id`
 const OF_AGENT = Prisma.sql`"agentId" || ':' || name`
 
-/** The encrypted columns: SQL for the row's key and for the context that the value is bound to. */
+/** The encrypted columns, each with SQL for the key of the row and for the context to which the value is bound. */
 export const SEALED = [
   { table: 'Agent', column: 'notifySecretSealed', id: ID, context: Prisma.sql`'notify:' || id` },
   { table: 'Webhook', column: 'secretSealed', id: ID, context: ID },
@@ -57,10 +57,10 @@ export interface Rotation {
 const ROWS_AT_ONCE = 500
 
 /**
- * Re-encrypts with the current key everything that the current or the previous key decrypts, each row in its own
- * statement. It may be interrupted and run again; each row can be decrypted with one of the two keys at any time. A row
- * that cannot be decrypted or written is reported and left unchanged. A row that changes at the same time was encrypted
- * by its writer.
+ * Re-encrypts with the current key everything that the current or the previous key can decrypt, each row in its own
+ * statement. The rotation may be interrupted and run again, because one of the two keys can decrypt each row at any time.
+ * A row that cannot be decrypted or written is reported and left unchanged. A row that changes at the same time is left
+ * as its writer has encrypted it.
  */
 export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: SecretBox): Promise<Rotation> {
   const rotation: Rotation = { rotated: 0, failed: [] }

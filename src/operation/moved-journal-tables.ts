@@ -83,7 +83,7 @@ export const JOURNAL_TABLES = {
       worker: null,
       setbacks: 0,
       deadlineAt: null,
-      // Usage is counted on the server where it happened, and the triggering service does not exist here.
+      // The exporting server has already counted the usage, and the triggering service does not exist here.
       timeLeftMs: null,
       usageDay: null,
       usageSpaceId: null,

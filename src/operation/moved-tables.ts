@@ -40,7 +40,7 @@ import { JOURNAL_TABLES } from './moved-journal-tables.ts'
 
 export type { Column, MovedTable, MovedTableSpec } from './moved-columns.ts'
 
-/** In an order in which the rows can be written. */
+/** The exported tables, in an order in which their rows can be written. */
 export const MOVED_TABLES = {
   Entity: {
     key: ['id'],

@@ -3,7 +3,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
 import { type MovedTable, specOf } from './moved-tables.ts'
 
-/** The format name in the first line of an export, beside the version. */
+/** The name of the format, which the first line of an export contains together with the version. */
 export const FORMAT = 'parley-space'
 /** Version 1 has no last line, so a truncated file cannot be detected. */
 export const FORMAT_VERSION = 2
@@ -27,11 +27,11 @@ interface FoundRow {
 const idOf = ({ row }: FoundRow) => String(row['id'])
 
 /**
- * Yields a space as JSON lines: a heading, rows, and a last line with their number. It contains the space's current and
- * former members, senders and deciders; the settings of agents but not their knowledge; the messages; and the runs that
- * the space triggered, with their journals. For other runs that wrote in the space it contains only the visible calls.
- * It leaves out the journal, the invisible calls and all texts of runs with content of another confidential space.
- * Concurrent changes may or may not be included. Memory is bounded by a batch of rows.
+ * Yields a space as JSON lines: a heading, rows, and a last line with the number of rows. The export contains the space's
+ * current and former members, senders and deciders; the settings of agents but not their knowledge; the messages; and the
+ * runs that the space triggered, with their journals. Of other runs that wrote in the space, it contains only the visible
+ * calls. If a run has content of another confidential space, the export leaves out its journal, its invisible calls and
+ * all its texts. Concurrent changes may or may not be included. Holds one batch of rows in memory at a time.
  * @throws Error with one readable line if the space does not exist
  */
 export async function* exportSpace(db: Pick<Database, 'prisma'>, spaceId: string): AsyncGenerator<string> {
@@ -66,7 +66,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
   for await (const page of read('Chain', ofSpace))
     for (const { row } of page) yield { table: 'Chain', row: { ...row, replyStack: [] } }
 
-  // Instructions list the agent's other spaces by a separate rule, so they have no label.
+  // Instructions have no label, because a separate rule decides which other spaces of the agent they list.
   const hasOthers = (await prisma.space.count({ where: { confidential: true, id: { not: spaceId } } })) > 0
   const runs = read('Run', Prisma.sql`t."triggerSpaceId" = ${spaceId}`, { most: LARGE_ROWS_AT_ONCE })
   for await (const page of runs) {
@@ -93,7 +93,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
 
   async function* grants(): AsyncGenerator<MovedRow> {
     for await (const page of read('StandingGrant', ofSpace)) {
-      // The bounds of the others may contain words of another confidential space.
+      // The bounds of other grants may contain words of another confidential space.
       const open = page.filter(({ foreign }) => foreign.length === 0)
       for (const { row } of open) yield { table: 'StandingGrant', row }
       yield* plain('GrantDecision', Prisma.sql`t."grantId" = ANY(${open.map(idOf)}::text[])`, { key: 'grantId' })
@@ -115,7 +115,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
 }
 
 interface PageOptions {
-  /** The column for reading in pages; it need not be unique. */
+  /** The column by which pages are read. Its values need not be unique. */
   key?: string
   /** A value that sorts before every value of the key. */
   first?: string | number
@@ -195,7 +195,7 @@ function exportedRun({ row, foreign }: FoundRow, spaceId: string): Record<string
 
 const LEFT_OUT = 'Omitted from the export: the content may come from another confidential space.'
 
-/** Keeps the message, but removes its origin if that is from elsewhere. */
+/** Keeps the message, but removes its origin if the origin is in another space. */
 function exportedMessage({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {
   const origin = row['origin'] as Record<string, unknown> | null
   if (origin === null || (origin['triggerSpaceId'] === spaceId && foreign.length === 0)) return row

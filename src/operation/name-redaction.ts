@@ -9,7 +9,7 @@ export interface Edit {
   text: string
 }
 
-/** Context of a row besides its text. */
+/** Facts about the surroundings of a row. */
 export interface Surroundings {
   /** Whether a name without an id means the erased human in this row. */
   isByName: boolean
@@ -18,8 +18,8 @@ export interface Surroundings {
 }
 
 /**
- * Finds where the server wrote an erased human's name, and the reasons of the human's decisions if the messages are
- * erased too. Each function takes a decoded value and returns the strings to replace. Text of people, agents, services
+ * Finds the places where the server wrote an erased human's name, and the reasons of the human's decisions if the messages
+ * are erased too. Each function takes a decoded value and returns the strings to replace. Text of people, agents, services
  * and external tools is never changed: it is in separate fields, and in JSON quotes in prompts.
  */
 export interface NameRedaction {
@@ -138,7 +138,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
 
   const promptText = (text: string) => text.split('\n').map(promptLine).join('\n')
 
-  /** Adds the edits of one object: names beside ids, then names without one. */
+  /** Adds the edits of one object: names next to ids, and then names without an id. */
   function objectEdits(value: JsonRecord, path: string[], edits: Edit[]): void {
     const rename = (key: string) => {
       if (typeof value[key] === 'string' && value[key] !== ERASED) edits.push({ path: [...path, key], text: ERASED })

@@ -7,8 +7,8 @@ const SPACES_OF = (humanId: string) => Prisma.sql`
   SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId} UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId}`
 
 /**
- * Decides which of several people with the same name is meant: where the human was, and which agents and runs know the
- * human.
+ * The facts that decide which of several people with the same name is meant: the spaces where the human was, and the agents
+ * and runs that know the human.
  */
 export interface Near {
   humanId: string
@@ -33,8 +33,8 @@ export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise
 }
 
 /**
- * If two people with the name were in the same space, replaces both names there: one name too many is better than one
- * that stays. The same holds where the human decided on a call.
+ * Whether a name means the erased human. If two people with the name were in the same space, the answer is yes for both:
+ * it is better to replace one name too many than to keep one. The same applies where the human decided on a call.
  */
 export function isNear(
   { humanId, spaceIds, agentIds }: Near,

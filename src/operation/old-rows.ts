@@ -7,7 +7,7 @@ import { deleteSpacesOfRunsSql } from '../stores/run-store.ts'
 import { beginAfterSql } from '../stores/space-store.ts'
 import { ENDED_RUNS_SQL, FINAL_MESSAGES_SQL } from '../stores/status-sql.ts'
 
-// How old rows are found and deleted. Ids are ordered by time, so the primary key finds them.
+// Finds and deletes old rows. Ids are ordered by time, so the primary key finds them.
 
 /** A kind of row with a maximum age. */
 export interface OldRows {
@@ -20,7 +20,7 @@ export interface OldRows {
   shared?: Prisma.Sql
   /** The deletions of rows that depend on the rows `few`. */
   belongings: Prisma.Sql[]
-  /** Run after the deletion: an update of a row that others use concurrently. */
+  /** Returns an update of a row that others use concurrently, to be run after the deletion. */
   told?: (shared: string) => Prisma.Sql
 }
 
@@ -52,7 +52,7 @@ export const MESSAGES: OldRows = {
 
 /**
  * Ended runs, with journals, events and calls, except calls that a message shows. The last cycle of an agent is kept,
- * because the next one continues from what it was shown.
+ * because the next cycle continues from its messages.
  */
 export const RUNS: OldRows = {
   prefix: 'run',
@@ -83,7 +83,7 @@ export const CHAINS: OldRows = {
   belongings: [],
 }
 
-/** The usage of roots that plans and services started. The usage of messages is deleted with these. */
+/** The usage of roots that plans and services started. The usage of a message is deleted with the message. */
 export const ROOTS: OldRows = {
   prefix: 'trg',
   table: Prisma.sql`"RootUsage"`,
@@ -103,8 +103,8 @@ export const GRANTS: OldRows = {
 }
 
 /**
- * Entries of the audit log, whose trigger forbids deletions that are not declared as caused by age, as every `removal`
- * does.
+ * Entries of the audit log. Its trigger forbids deletions, unless the transaction declares that age is the reason, which
+ * every `removal` does.
  */
 export const ENTRIES: OldRows = {
   prefix: 'aud',
@@ -129,7 +129,7 @@ export function search(
 /** Ids are ordered by the clocks of the processes that created them. */
 const CLOCK_SLACK_MS = 3_600_000
 
-/** Returns the first id that is not old: all old rows have smaller ids. */
+/** Returns the first id that is not old; all old rows have smaller ids. */
 function idAt(prefix: IdPrefix, before: Date): string {
   return `${prefix}_${(before.getTime() + CLOCK_SLACK_MS).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 }
@@ -138,10 +138,10 @@ function idAt(prefix: IdPrefix, before: Date): string {
 const RETENTION_LOCK = 7_275_540
 
 /**
- * The statement that deletes found rows that may still be deleted. It is its own transaction, so that no lock is held
- * while this process does other work. It does not wait for the disk, since rows that return after a crash are found
- * again. Locked rows are skipped. Returns whether this process had the retention lock (`mine`), and the number of rows
- * (`done`).
+ * The statement that deletes found rows, if they may still be deleted. The statement is a transaction of its own, so that
+ * this process holds no lock while it does other work. It does not wait for the disk, because rows that return after a
+ * crash are found again. It skips locked rows. Returns whether this process had the retention lock (`mine`), and the
+ * number of deleted rows (`done`).
  */
 export function removal(
   { table, key, isOld, belongings, told }: OldRows,
@@ -149,7 +149,7 @@ export function removal(
 ): Prisma.Sql {
   const parts = belongings.map((part, index) => Prisma.sql`${partOf(index)} AS (${part} RETURNING 1)`)
   const counts = belongings.map((_, index) => Prisma.sql`(SELECT count(*) FROM ${partOf(index)})`)
-  // A part of a statement runs after those that it reads from. This row is used by others, so its update comes last.
+  // A part of a statement runs after the parts from which it reads. Others use this row, so its update comes last.
   const last =
     told &&
     Prisma.sql`told AS (${told(shared)} AND ${Prisma.join([Prisma.sql`(SELECT count(*) FROM gone)`, ...counts], ' + ')} > 0)`

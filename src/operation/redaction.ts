@@ -42,12 +42,12 @@ interface Change {
 interface Table {
   /** The columns to read. */
   columns: string[]
-  /** Those columns in which the server may have written the name. */
+  /** The columns in which the server may have written the name. */
   named: string[]
   agent: string
   runs: string[]
   condition?: Prisma.Sql
-  /** A condition for further rows that are about the human. */
+  /** Returns a condition for further rows that are about the human. */
   about?(human: ErasedHuman): Prisma.Sql
   change(row: Row, names: NameRedaction, human: ErasedHuman): Change
 }
@@ -134,7 +134,7 @@ const TABLES: Record<string, Table> = {
   },
 }
 
-/** Processed last, because the reasons are needed to recognise them in other rows. */
+/** This table is processed last, because its reasons are needed to recognise them in other rows. */
 const DECISIONS = 'Decision'
 
 export const FIRST_PLACE: Place = { table: 'Run', after: '' }
@@ -143,8 +143,8 @@ const PLACES = [...Object.keys(TABLES), DECISIONS]
 /**
  * Removes the name from text that the server wrote, in some rows, each in its own transaction: origins of messages,
  * inbox events, the consciousness, results of built-in tools, and decisions. With `runIds`, only in rows of those runs.
- * Text of agents and people, and journaled steps, are not changed. A row that fails is reported and skipped. Running it
- * again changes nothing.
+ * Does not change text of agents and people, nor journaled steps. A row that fails is reported and skipped. A second
+ * call for the same rows changes nothing.
  */
 export async function redactSome(
   db: Database,

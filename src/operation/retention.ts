@@ -18,13 +18,13 @@ import { createWorkPace, type WorkPace } from './work-pace.ts'
 /** Deletes rows that are older than the settings allow. */
 export interface RetentionUpkeep {
   /**
-   * Deletes old rows in small batches with pauses, while this process has its turn, until the signal aborts, and for at
-   * most some seconds. The next sweep continues.
+   * Deletes old rows in small batches with pauses, as long as this process has its turn, until the signal aborts, and for a
+   * few seconds at most. The next sweep continues.
    */
   sweep(signal?: AbortSignal): Promise<void>
 }
 
-/** A third of the period of DELETE_OLD_ROWS, so that the disk can serve others. */
+/** The longest sweep: a third of the period of DELETE_OLD_ROWS, so that the disk can serve others. */
 const LONGEST_SWEEP_MS = 5000
 /** The size of the largest batch. */
 const ROWS_OF_SEARCH = 500

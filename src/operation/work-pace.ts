@@ -15,7 +15,7 @@ export interface WorkPace {
 const AIM_MS = 10
 const LEAST_ROWS = 5
 const MOST_ROWS = 500
-/** Works a fifth of the time, because the disk must also keep up with the writes of others. */
+/** The work takes a fifth of the time, because the disk must also keep up with the writes of others. */
 const REST_TO_WORK = 4
 
 export function createWorkPace(): WorkPace {

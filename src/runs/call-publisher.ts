@@ -7,11 +7,11 @@ import type { NamedApprovers } from '../rules/approvals.ts'
 export interface PublishedCall extends Partial<NamedApprovers> {
   id: string
   agentId: string
-  /** The space in which it is shown; null if it is not shown. */
+  /** The space in which the call is shown; null if it is not shown. */
   spaceId: string | null
 }
 
-/** Recipients: those who can answer the call, or those who can approve it. */
+/** The recipients: people and services who can answer the call, or people who can approve it. */
 export type Audience = 'answerers' | 'deciders'
 
 /**
@@ -53,7 +53,7 @@ function channelsOfAnswerers({ spaceId, agentId }: PublishedCall): string[] {
   return [...(spaceId === null ? [] : [spaceChannel(spaceId)]), agentChannel(agentId), ADMIN_CHANNEL]
 }
 
-/** The named approvers, or the members of the space if there are none; and the escalation contacts once escalated. */
+/** The channels of the named approvers, or of the space if there are none; and of the escalation contacts once escalated. */
 function channelsOfDeciders({
   spaceId,
   approverIds = [],

@@ -13,7 +13,7 @@ export type ClaimedRun = Readonly<Omit<Run, keyof Provenance>> & Provenance
 export interface Claim {
   readonly run: ClaimedRun
   readonly attempt: number
-  /** The first claim, a claim after the tools were answered, or one from a worker that died or released the run. */
+  /** The first claim; a claim after the calls got their results; or a claim after a worker has died or released the run. */
   readonly kind: 'started' | 'resumed' | 'taken-over'
 }
 
@@ -21,20 +21,20 @@ export interface Claimed {
   claims: Claim[]
   /** Persistent agents whose inbox is next, oldest event first; the caller begins their cycles. */
   inboxes: string[]
-  /** Rows were skipped because another transaction had locked them: retry very soon. */
+  /** Whether rows were skipped because another transaction had locked them: then retry very soon. */
   isMoreThere: boolean
-  /** Runs were left for lack of a slot here or of their agent: retry when a run ends. */
+  /** Set if runs were left because this process or their agent had no free slot: then retry when a run ends. */
   isLeft?: true
 }
 
-/** An unclaimed inbox event; must match the partial index. */
+/** Condition: nobody has claimed the inbox event. Must match the partial index. */
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
 
-/** An agent `a` that is not paused, and is not resting after a cycle or has an urgent event. */
+/** Condition: the agent `a` is not paused, and does not rest after a cycle or has an urgent event. */
 export const MAY_THINK = Prisma.sql`NOT a.paused AND (a."restsUntil" IS NULL OR a."restsUntil" <= clock_timestamp() OR EXISTS (
   SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = a.id AND e.urgent AND ${IS_WAITING}))`
 
-/** Runs to be resumed are few, and older than new ones; each status has its own query. */
+/** Few runs have to be resumed, and they are older than new runs, so each status has its own query. */
 const [RUNNING, WAITING, QUEUED] = ['RUNNING', 'WAITING_TOOL', 'QUEUED'].map((status) => Prisma.raw(`'${status}'`))
 const GOING_ON = [RUNNING, WAITING]
 const CLAIMED_FROM = [...GOING_ON, QUEUED]
@@ -62,7 +62,7 @@ const FULL_AGENTS = Prisma.sql`
 const FULL_AGENTS_WAIT = Prisma.sql`EXISTS (SELECT 1 FROM "full" f WHERE EXISTS (
   SELECT 1 FROM "Run" w WHERE w."agentId" = f."agentId" AND w.status IN ('QUEUED', 'WAITING_TOOL') AND w."claimableAt" <= now()))`
 
-/** Each persistent agent with a waiting event, with its oldest one: a loose index scan, one step per agent. */
+/** The persistent agents with waiting events, each with its oldest one: a loose index scan, one step per agent. */
 const INBOXES = Prisma.sql`
   (SELECT e."agentId", e.id AS "eventId" FROM "InboxEvent" e WHERE ${IS_WAITING} ORDER BY e."agentId", e.id LIMIT 1)
   UNION ALL
@@ -80,7 +80,7 @@ const ASKER = Prisma.sql`coalesce(
 
 /** Older runs do not count towards fairness. */
 const RECENTLY_MS = 10 * 60_000
-/** Number of queued runs to consider, since the first ones may all have the same requester. */
+/** The number of queued runs to consider. The first ones may all have the same requester. */
 const QUEUE_LOOK = 2000
 
 /**
@@ -106,9 +106,9 @@ const FAIR = (most: number, since: string) => Prisma.sql`
   ) f WHERE f.nth <= ${most}`
 
 /**
- * Defines the order of claims. Resumed runs come before new ones, by age. Of new runs, those whose
- * requester has the fewest running runs of the agent come first, so that many runs of one requester
- * do not block the first run of another.
+ * Defines the order of claims. Resumed runs come before new ones, by age. Among new runs, the runs of the
+ * requester with the fewest running runs of the agent come first, so that many runs of one requester do
+ * not block the first run of another.
  */
 const QUEUE = (most: number, since: string) => Prisma.sql`
   SELECT * FROM (
@@ -141,8 +141,8 @@ const LOOK_AHEAD = 4
  * Claims the next runs, at most `most` including the returned inboxes, in one statement. Skips rows
  * that another transaction has locked. Counts an agent's runs under its row lock, so that
  * `maxConcurrentRuns` holds across processes; a run taken over from a dead worker already has its
- * slot. A run that was queued by a transaction that did not see its agent being paused is parked
- * until the agent is resumed.
+ * slot. If the agent of a run was paused without the transaction that queued the run seeing it,
+ * parks the run until the agent is resumed.
  */
 export async function claimNext(platform: Platform, most: number): Promise<Claimed> {
   const taker = takerOf(platform)

@@ -80,7 +80,10 @@ function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName
   return made?.type === 'tool-call' ? made.toolName : toolName
 }
 
-/** Returns what each of a run's journaled steps sent, after `first`, and what it added. */
+/**
+ * Returns, for each journaled step of a run, the messages that the step sent after `first`, and the messages that it
+ * added.
+ */
 export function sentAndAdded(
   steps: JournaledStep[],
   first: ModelMessage[] = [],

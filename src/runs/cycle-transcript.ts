@@ -4,7 +4,7 @@ import type { Blame } from '../rules/run-end.ts'
 import { messagesOfStep } from './conversation.ts'
 import type { JournaledStep } from './journal.ts'
 
-/** The prompt parts of a cycle besides the journal: part of the cycle's state. */
+/** The parts of a cycle's prompt that are not in the journal. The cycle's state contains them. */
 export interface CycleInput {
   /** The inbox message, exactly as the model was shown it. */
   inbox: string
@@ -15,7 +15,7 @@ export interface CycleInput {
   failure?: Blame
 }
 
-/** Reads it from the row of a cycle. */
+/** Reads the input from the row of a cycle. */
 export function cycleInputOf({ state }: Pick<Run, 'state'>): CycleInput {
   return state as unknown as CycleInput
 }
@@ -23,8 +23,8 @@ export function cycleInputOf({ state }: Pick<Run, 'state'>): CycleInput {
 const asShown = (step: JournaledStep): ModelMessage[] => messagesOfStep(step, { asynchronous: true })
 
 /**
- * Returns the messages of a cycle's journaled steps, with urgent events at their places. Every call has a result,
- * for any end of the cycle.
+ * Returns the messages of a cycle's journaled steps, with urgent events where the model was shown them. Every call has
+ * a result, however the cycle ended.
  */
 export function messagesOfCycle({ injections }: CycleInput, steps: JournaledStep[], ofStep = asShown): ModelMessage[] {
   const last = steps.at(-1)?.step.index ?? -1
@@ -57,8 +57,8 @@ const RESULT_LEFT_OUT = {
 }
 
 /**
- * Removes reasoning and the provider's item ids, which only the provider of that moment can use, and the files of
- * results, which would fill the consciousness. Calls keep Parley's own ids, which are unique across steps.
+ * Removes reasoning and the provider's item ids, which only that provider can use, and the files of results, which would
+ * fill the consciousness. Calls keep Parley's own ids, which are unique across steps.
  */
 function lastingStep({ calls, ...rest }: JournaledStep): ModelMessage[] {
   const step = { ...rest, calls: calls.map((call) => ({ ...call, files: null })) }

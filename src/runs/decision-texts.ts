@@ -13,7 +13,7 @@ export interface DecisionText {
 
 type DecidedCall = Pick<ToolCall, 'id' | 'toolName' | 'approval' | 'approvalState' | 'input'>
 
-/** Describes the decisions on those of the calls that needed approval and are decided. */
+/** Describes the decisions on the decided calls among `calls`; calls that needed no approval are left out. */
 export async function readDecisionTexts(tx: Tx, calls: readonly DecidedCall[]): Promise<DecisionText[]> {
   const decided = calls.filter(({ approvalState }) => approvalState !== null && approvalState !== 'PENDING')
   if (decided.length === 0) return []

@@ -17,7 +17,7 @@ export interface Timed {
  * handlers lock the rows that they handle.
  */
 export interface Due {
-  /** Starts handling the due rows. @returns the milliseconds until the next one is due; Infinity if none is known */
+  /** Starts handling the due rows. @returns the milliseconds until the next row is due; Infinity if none is known */
   look(): Promise<number>
   /** Resolves when no handler is running. */
   idle(): Promise<void>

@@ -25,11 +25,11 @@ export interface GrantStanding {
 export interface GrantReading {
   /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(ReadGrant | null)[]>
-  /** Of these grants, those that the viewer may see: in a space of theirs, or as an approver; all for an admin. */
+  /** Returns the ids of the grants that the viewer may see: in one of their spaces, or as an approver; for an admin all. */
   visible(viewer: Viewer, ids: readonly string[]): Promise<Set<string>>
-  /** The newest 100 that the viewer may see, newest first. */
+  /** The newest 100 grants that the viewer may see, newest first. */
   list(viewer: Viewer, filter: { agentId: string | null; spaceId: string | null }): Promise<ReadGrant[]>
-  /** The newest 100 of each space, newest first, without a check of visibility. */
+  /** The newest 100 grants of each space, newest first. Does not check visibility. */
   ofSpaces(spaceIds: readonly string[]): Promise<Map<string, ReadGrant[]>>
   standingOf(ids: readonly string[]): Promise<Map<string, GrantStanding>>
 }

@@ -28,14 +28,14 @@ export interface HowHeld extends HeldChanges {
 }
 
 /**
- * Fences the writes of a run: all of its work is written through a hold, and only while the run is
- * RUNNING under this attempt. The row lock orders the writes against stops, ends and claims.
+ * Fences the writes of a run: an attempt writes all of its work through a hold, which writes only
+ * while the run is RUNNING under this attempt. The row lock orders the writes against stops, ends and claims.
  */
 export interface Hold {
   /**
-   * Applies the changes in one statement. Each change must read `FROM held`, or from one that does,
-   * or check `HELD`.
-   * @returns the row of the last one, or null if it changed nothing
+   * Applies the changes in one statement. Each change must read `FROM held` or from a change that
+   * does, or check `HELD`.
+   * @returns the row of the last change, or null if it changed nothing
    * @throws RunLostError
    */
   write<Row>(changes: Changes, how?: HowHeld): Promise<Row | null>

@@ -34,16 +34,16 @@ export interface Generation {
   /** The model that responded. */
   model: string
   failedModels: FailedModel[]
-  /** Null: the same as in the step before. */
+  /** Null: the same instructions as in the previous step. */
   instructions: string | null
   /**
-   * The number of leading messages of the previous step's prompt that are kept; the messages which
-   * that step added, and `messagesAdded`, follow them.
+   * The number of leading messages that the prompt shares with the previous step's prompt. The
+   * messages that the previous step added, and `messagesAdded`, follow them.
    */
   messagesKept: number
   /**
-   * Whether the messages that the previous step added stand between the two. False if
-   * `messagesAdded` contains them, because new messages come before them.
+   * Whether the messages that the previous step added come between the kept messages and
+   * `messagesAdded`. False if `messagesAdded` contains them, because new messages come before them.
    */
   followsResponse: boolean
   messagesAdded: ModelMessage[]
@@ -113,7 +113,7 @@ export interface WrittenLabel {
   label: readonly string[]
 }
 
-/** The result of a tool that changed the database, and the sources of what it returns. */
+/** The result of a tool that changed the database, and the sources of its output. */
 export interface WorkResult {
   output: Json
   learned?: Partial<Marks>

@@ -27,9 +27,9 @@ export interface Leases {
 const LOOK_MS = 1000
 
 /**
- * Once a second, and after each reconnect of the signals, one statement on a connection of its own
+ * Once a second, and after each reconnect of the signals, one statement on a separate connection
  * renews the leases that are three seconds old and returns the runs that still belong to this
- * process. Aborts the others, so that a stop takes effect even if its signal was lost.
+ * process. Aborts all other runs, so that a stop takes effect even if its signal was lost.
  */
 export async function createLeases(platform: Platform, stopSignals: StopSignals): Promise<Leases> {
   const { signals, logger } = platform

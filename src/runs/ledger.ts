@@ -4,13 +4,13 @@ import type { Database } from '../platform/db.ts'
 import { addLostUsageSql, deleteRunSql, type Spending, TODAY } from '../stores/run-store.ts'
 import type { ClaimedRun } from './claiming.ts'
 
-/** Maximum delay until a change of a message's usage is published, and minimum interval between such events. */
+/** The maximum delay until a change of a message's usage is published, and the minimum interval between such events. */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
 /**
  * Changes that add usage to the day and the root, in a statement that holds a run (`FROM held`).
- * Every statement locks the rows in this order, the run's first. The run's `usageDay` before the
- * statement says whether the run is already counted.
+ * Every statement locks the rows in this order, after the row of the run. The value of the run's
+ * `usageDay` before the statement shows whether the run is already counted.
  */
 export function countInLedger(spent: Spending): Changes {
   const { model, inputTokens, cachedInputTokens, outputTokens, costNanos, estimated } = spent
@@ -44,8 +44,8 @@ function summed(row: string): Prisma.Sql {
 }
 
 /**
- * Counts usage outside of a hold: of a run that lost its claim, or of a failed generation; works if
- * the run was deleted.
+ * Counts usage outside of a hold: of a run that lost its claim, or of a failed generation. Also works
+ * if the run was deleted.
  */
 export async function countLost(db: Database, run: ClaimedRun, spent: Spending): Promise<void> {
   const { daily, root } = countInLedger(spent)

@@ -56,7 +56,7 @@ function foreign(part: AssistantPart, renamed: Map<string, string>): AssistantPa
   return [{ ...rest, toolCallId }]
 }
 
-/** The result describes its files in words, too. */
+/** Removes the files that the model does not take. The result also describes its files in words. */
 function withFilesFor(part: ToolPart, takesFile: (mediaType: string) => boolean): ToolPart {
   if (part.type !== 'tool-result' || part.output.type !== 'content') return part
   const value = part.output.value.filter((one) => one.type !== 'file' || takesFile(one.mediaType))

@@ -9,7 +9,7 @@ const CLASS = Prisma.raw(String(0x7061726c))
 const IS_PRESENCE = Prisma.sql`l.locktype = 'advisory' AND l.classid = ${CLASS} AND l.objsubid = 2 AND l.granted
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-/** A living worker rarely lets its leases get below this: it renews them at an age of 2.5 to 3.5 s. */
+/** The leases of a living worker rarely have less time left than this, because it renews them at an age of 2.5 to 3.5 s. */
 const OVERDUE = Prisma.sql`interval '5.5 seconds'`
 /** After all connections broke, every living worker reconnects within this time. */
 const RETURNED_WITHIN = Prisma.sql`interval '5 seconds'`
@@ -36,7 +36,7 @@ export const LEASE_END = Prisma.sql`
 
 const LOOK_MS = 1000
 const CONNECTED_WITHIN_MS = 3000
-/** Timeout of the lock query: long, so that a slow database does not make a worker look dead. */
+/** The timeout of the lock query is long, so that a slow database does not make a worker look dead. */
 const ANSWERED_WITHIN_MS = 20_000
 /** TCP keepalive starts after this idle time; the kernel then detects a silent peer within about ten seconds. */
 const SILENT_FOR_MS = 2000
@@ -45,8 +45,8 @@ const LONGEST_GOODBYE_MS = 1000
 /**
  * Marks this process as alive until it is closed: holds an advisory lock on a connection that runs
  * no other query, so that no slow query delays it. If the process dies, the kernel closes the
- * connection. Reconnects within a second. Behind a transaction pooler alone there is no such
- * connection: others then wait for the end of the leases.
+ * connection. Reconnects within a second. If all connections go through a transaction pooler, no
+ * connection can hold the lock: other workers then wait until the leases expire.
  */
 export function keepPresent({ db, logger, worker }: Platform): { close(): Promise<void> } {
   if (db.beside !== null && db.beside.createSession === null) return { async close() {} }

@@ -24,16 +24,16 @@ export interface RunFilter {
 
 /** Reads runs in pages. */
 export interface RunReading {
-  /** The runs that the viewer may see, newest first. */
+  /** Returns a page of the runs that the viewer may see, newest first. */
   page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
-  /** By run, the runs that it started and that the viewer may see, oldest first, in the order of the ids. */
+  /** Returns, for each id, a page of the runs that this run started and that the viewer may see, oldest first. */
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
-  /** Those of the runs that answered a space and ended well, with a closing text, without having posted anything. */
+  /** Returns the runs that were to answer a space and completed with a closing text, but posted nothing. */
   unheardAmong(runIds: readonly string[]): Promise<Set<string>>
   /**
-   * By agent, a page of the runs that the viewer may see, newest first, in the order of the ids;
-   * `statuses` null: all. Returns a BadInputError in place of a page if a cursor belongs to another
-   * agent's runs. Two statements, however many agents.
+   * Returns, for each agent, a page of the runs that the viewer may see, newest first; `statuses`
+   * null: all. If a cursor belongs to another agent's runs, the page is replaced by a BadInputError.
+   * Takes two statements, however many agents there are.
    */
   pageMany(
     viewer: Viewer,
@@ -107,7 +107,7 @@ function conditionsOf(viewer: Viewer, { agentId, spaceId, rootId, status, since 
   return Prisma.join([Prisma.empty, ...conditions], ' AND ')
 }
 
-/** Of a run that the viewer may see, they are not told that it wrote in a space that they may not see. */
+/** Condition: the viewer may see the space. Without it, the filter would reveal which runs wrote in other spaces. */
 function isSpaceOf(viewer: Viewer, spaceId: string): Prisma.Sql {
   if (viewer.scope !== 'HUMAN') return viewer.scope === 'ADMIN' ? Prisma.sql`true` : Prisma.sql`false`
   return Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own WHERE own."spaceId" = ${spaceId} AND own."entityId" = ${viewer.id})`

@@ -18,7 +18,7 @@ const TOLD = [
 ] as const satisfies (keyof Run)[]
 export type ToldRun = Pick<Run, (typeof TOLD)[number]>
 
-/** These fields as columns of "Run". */
+/** The published fields as columns of "Run". */
 export const TOLD_COLUMNS = Prisma.raw(TOLD.map((column) => `"${column}"`).join(', '))
 
 /** The signal that a run's status changed, with its channel. */

@@ -4,8 +4,8 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Publishes the events of a run while this process executes it, in call order. An unavailable log
- * loses events, and does not fail the run.
+ * Publishes the events of a run while this process executes it, in call order. If the log is
+ * unavailable, events are lost, but the run does not fail.
  */
 export interface RunEvents {
   text(step: number, delta: string): void
@@ -88,9 +88,9 @@ export function createRunEvents(
 }
 
 /**
- * Options for appending a run event: never after the run's end; and call, result and step events
- * once each, because the previous worker, the next one, or one that was suspended may each append
- * them.
+ * Returns the options for appending a run event: no event after the run's end, and each call, result
+ * and step event only once, because the previous worker, the next one and a suspended one may all
+ * append it.
  */
 export function appending(runId: string, event: RunLogEvent): AppendOptions {
   const unlessSealed = runTopic(runId)

@@ -7,23 +7,23 @@ import type { Platform } from '../platform/platform.ts'
 
 /** The progress of a run, for its own agent. */
 export interface RunReport {
-  /** Who or what triggered it, and in which space. */
+  /** Who or what triggered the run, and in which space. */
   triggerSource: string
   /** The topic of the trigger. */
   about: string
-  /** In order; with what a waiting call waits for. */
+  /** The names in call order. The entry of a waiting call also names what the call waits for. */
   toolsCalled: string[]
   /** What the model generated so far, reasoning included, shortened; null if nothing. */
   textGenerated: string | null
   reasoning: string | null
-  /** Its last message in a space, shortened; null if none. */
+  /** The run's last message in a space, shortened; null if none. */
   said: string | null
 }
 
 /** Reports on active runs, from their journals and, for the current generation, their event logs. */
 export interface RunProgress {
   ofRuns(runs: Run[]): Promise<Map<string, RunReport>>
-  /** The last message of each run in a space, shortened; runs without messages are left out. */
+  /** Returns, by run, the last message of the run in a space, shortened; runs without messages are left out. */
   lastWords(runs: Run[]): Promise<Map<string, string>>
 }
 
@@ -159,7 +159,7 @@ export interface CallInBrief {
   status: ToolCallStatus
   execution: ToolExecution | null
   isSettled: boolean
-  /** It waits for a reply. */
+  /** Whether the call waits for a reply. */
   waits: boolean
 }
 
@@ -168,7 +168,7 @@ function callInBrief({ toolName, status, execution, settledAt, state }: ToolCall
   return { toolName, status, execution, isSettled: settledAt !== null, waits }
 }
 
-/** For whom a call waits. */
+/** Returns for whom a call waits. */
 function waitOf({
   toolName,
   status,

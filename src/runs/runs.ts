@@ -15,7 +15,7 @@ export interface Runs {
   retriesOf(ids: string[]): Promise<Map<string, Run>>
   /** The agents' QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
   activeOf(agentIds: string[]): Promise<Map<string, Run[]>>
-  /** The same, with only the published fields. */
+  /** Returns the same runs as `activeOf`, with only the published fields. */
   toldOf(agentIds: string[]): Promise<Map<string, ToldRun[]>>
   /** An agent's runs with these statuses (null: the active ones), newest first. */
   ofAgent(agentId: string, statuses: RunStatus[] | null, most: number): Promise<Run[]>

@@ -7,7 +7,7 @@ import type { Platform } from '../platform/platform.ts'
 import { waitsForReply } from '../rules/call-answers.ts'
 import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
 
-/** Whether a message by this human answers a waiting call; `wait` is from its input. */
+/** Whether a message by this human answers a waiting call; `wait` comes from the input of the call. */
 function mayReply(wait: unknown, humanId: string): boolean {
   const conditions = (wait as { for?: WaitCondition[] } | null)?.for ?? []
   return conditions.some((one) => isMet(one, { senderId: humanId, kind: 'HUMAN' }))
@@ -26,7 +26,7 @@ export interface ToolCalls {
   pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>
   /** Complete calls, in the order of the ids; null if there is none. */
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
-  /** The same without long inputs and outputs, which `contentsOf` reads. */
+  /** Returns the calls without long inputs and outputs, which `contentsOf` reads. */
   getBriefMany(ids: readonly string[]): Promise<(BriefCall | null)[]>
   contentsOf(ids: readonly string[]): Promise<Map<string, CallContents>>
   ofRuns(runIds: string[]): Promise<Map<string, BriefCall[]>>
@@ -63,8 +63,8 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
     db.prisma.$queryRaw<BriefCall[]>`SELECT ${BRIEF_COLUMNS} FROM "ToolCall" c WHERE ${condition}`
 
   /**
-   * The calls that wait for a result and are shown in one of these spaces, or are EXTERNAL ones of these agents (null: of
-   * all), oldest first.
+   * Returns the calls that wait for a result, oldest first: calls that one of these spaces shows, and EXTERNAL calls of
+   * these agents (null: of all agents).
    */
   function awaitingResult({ spaceIds, agentIds }: { spaceIds: string[] | null; agentIds: string[] | null }) {
     const inAny = (column: Prisma.Sql, ids: string[] | null) =>
@@ -85,7 +85,7 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
     return rows.filter((call) => mayReply(call.wait, humanId)).slice(0, MOST_PENDING)
   }
 
-  /** The calls on whose current input the human may decide and has not yet, oldest first. */
+  /** Returns the calls on whose current input the human may still decide, oldest first. */
   function awaitingDecisionOf(humanId: string, spaceIds: string[]): Promise<BriefCall[]> {
     return briefCalls(Prisma.sql`
       c.status = 'WAITING' AND c."approvalState" = 'PENDING' AND (

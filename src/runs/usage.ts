@@ -41,13 +41,13 @@ export interface CostedUsage extends Usage {
 
 /** Reads usage from the ledger, including rolled-back cycles and deleted runs. */
 export interface UsageReading {
-  /** By day, agent, space, model, in this order. @throws BadInputError for more than 10,000 rows */
+  /** Returns usage ordered by day, agent, space and model. @throws BadInputError for more than 10,000 rows */
   query(filter: UsageFilter): Promise<UsageRow[]>
   /** The usage of all runs and cycles of each root so far; a root without usage is left out. */
   ofRoots(rootIds: readonly string[]): Promise<Map<string, CostedUsage>>
-  /** The usage of each agent and space today (UTC), by id; one without usage is left out. */
+  /** Returns today's (UTC) usage of agents and spaces, by id; an id without usage is left out. */
   today(ownerIds: readonly string[]): Promise<Map<string, SpentToday>>
-  /** Messages whose changed usage is to be published. */
+  /** The messages whose changed usage must be published. */
   timed: Timed
 }
 
@@ -73,8 +73,8 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
   return {
     async query(filter) {
       const rows = await db.transaction(async (tx) => {
-        // A generic plan, made for any number of days, takes each row by the index: three times as
-        // long for 200,000 rows.
+        // A generic plan, which has to suit any number of days, reads each row through the index. With
+        // 200,000 rows that takes three times as long.
         await tx.$executeRaw`SET LOCAL plan_cache_mode = force_custom_plan`
         return tx.$queryRaw<SummedRow[]>(statementOf(filter))
       })

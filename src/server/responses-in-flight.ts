@@ -14,8 +14,8 @@ export interface Sending {
 }
 
 /**
- * A budget of bytes, over the whole process, for long responses that were serialized and not sent. A viewer
- * may have one response of the maximum size in flight; viewers that wait for room are served in turn.
+ * A budget of bytes, for the whole process, of long responses that are serialized but not sent yet. A viewer may
+ * have one response of the maximum size in flight; viewers that wait for room take turns.
  */
 export interface ResponsesInFlight {
   /**

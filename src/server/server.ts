@@ -85,7 +85,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { logger } = platform
   let draining = false
   let closing = false
-  /** Idle connections are closed as soon as they are idle. */
+  /** Whether connections are closed as soon as they are idle. */
   let closesIdle = false
   const isApi = config.role !== 'worker'
   const signIns = createSignIns(app.domain, logger)
@@ -121,7 +121,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     async close({ drain } = { drain: true }) {
       draining = true
       if (drain) await health.drainIsKnown()
-      // Accepts the connections that wait now: the kernel resets those that arrive later and are not accepted.
+      // Lets the server accept the connections that already wait: the kernel resets connections that nobody accepts.
       await nextTurn()
       closing = true
       const closed = stopAccepting(server)
@@ -137,7 +137,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ])
       server.closeAllConnections()
       await closed
-      // Ends what the HTTP server does at intervals.
+      // Stops the timers of the HTTP server.
       server.close()
       await endpoint?.close()
     },

@@ -41,15 +41,15 @@ export async function enqueueNotice(tx: Tx, toolCallId: string, type: CallNotice
 }
 
 /**
- * Part of a WITH: notifies that the approvals of those calls that the part `changed` returns as
- * CANCELED are no longer requested.
+ * Part of a WITH: enqueues a notification for each call that the part `changed` returns as CANCELED:
+ * its approval is no longer requested.
  */
 export function cancelNoticesSql(changed: string): Prisma.Sql {
   const calls = Prisma.sql`(SELECT * FROM ${Prisma.raw(`"${changed}"`)} WHERE "approvalState" = 'CANCELED')`
   return enqueueNoticesSql(calls, 'tool_call.decided')
 }
 
-/** Part of a WITH: notifies that the calls returned by the part `changed` wait. */
+/** Part of a WITH: enqueues a notification for each call that the part `changed` returns, which now waits. */
 export function waitNoticesSql(changed: string): Prisma.Sql {
   return Prisma.sql`${enqueueNoticesSql(Prisma.raw(`"${changed}"`), 'tool_call.waiting')} RETURNING id`
 }

@@ -13,9 +13,9 @@ import type { SettledCallStatus } from '../rules/statuses.ts'
 import { cancelNoticesSql } from './call-notices.ts'
 import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 
-// Writes ToolCall. Functions that end in `Sql` return a part of a larger statement: those of a run's own writes are
-// changes for its hold (runs/hold.ts), and some read from `message`, the message that shows the call. The others
-// execute one statement in `tx`.
+// Writes ToolCall. Functions whose name ends in `Sql` return a part of a larger statement. If a run itself makes the write,
+// the part is a change for its hold (runs/hold.ts). Some parts read from `message`, the message that shows the call. All
+// other functions execute one statement in `tx`.
 //
 //   showCallSql ▶ STREAMING ─ recordCallsSql ─▶ RUNNING ─ settleCallSql ──▶ DONE, FAILED, TIMED_OUT
 //   (while the input       recordCallsSql ─▶    │  │                           ▲
@@ -44,7 +44,7 @@ export interface NewToolCall {
   input: Json
   output: Json
   error: string | null
-  /** The initial state that must survive a crash: where the call is shown. */
+  /** The state that must survive a crash, at first only where the call is shown. */
   state: Json
 }
 
@@ -58,11 +58,11 @@ export interface Settlement {
   files?: readonly ToolFile[]
 }
 
-/** A tool call shown as a part of a message: its input is streaming, it is running, or it waits with a deadline. */
+/** A tool call that a message shows as a part: its input is streaming, the call is running, or it waits with a deadline. */
 export interface ShownCall {
   toolCallId: string
   waitMs: number | null
-  /** It waits for approval. */
+  /** Set if the call waits for approval. */
   approval?: NewApproval
   /** A call whose input is still streaming, with the `input` parsed so far: it is not in the journal yet. */
   writing?: { toolName: string; execution: ToolExecution | null; input: JsonObject | null }
@@ -95,8 +95,8 @@ export function recordCallsSql(stepIndex: number, calls: NewToolCall[]): Prisma.
 export const WAITS_OUTSIDE_RUN_SQL = Prisma.sql`(status = 'WAITING' OR "carryAt" IS NOT NULL)`
 
 /**
- * In an UPDATE that stores the result of a waiting call: hides the result in its space if a new member may not read
- * what the call comes from. A result that a member submitted in the space itself is shown.
+ * Assignment for an UPDATE that stores the result of a waiting call: hides the result in the space if a new member may
+ * not read the sources of the call. A result that a member submitted in the space itself is shown.
  */
 const HIDE_UNREADABLE_OUTPUT_SQL = Prisma.sql`approval = CASE
   WHEN "spaceId" IS NULL OR execution = 'SPACE' OR ${isHeardIn(Prisma.sql`"ToolCall"."spaceId"`, Prisma.sql`places || label`)} THEN approval
@@ -140,7 +140,7 @@ export interface AskingCall {
   waitMs: number
 }
 
-/** A call waits for a reply to the `message`. */
+/** Makes a call wait for a reply to the `message`. */
 export function awaitReplySql({ toolCallId, state, waitMs }: AskingCall): Prisma.Sql {
   return Prisma.sql`
     UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb, "messageId" = message.id, "spaceId" = message."spaceId",
@@ -196,7 +196,7 @@ function waitSql({ waitMs, approval }: NewWait): Prisma.Sql {
     "escalatesAt" = now() + ${escalateAfterSeconds}::int * interval '1 second'`
 }
 
-/** A call that is not shown waits for somebody outside the run. */
+/** Makes a call that is not shown wait for somebody outside the run. */
 export function awaitAnswerSql(toolCallId: string, wait: NewWait): Prisma.Sql {
   return Prisma.sql`
     UPDATE "ToolCall" SET ${waitSql(wait)}
@@ -210,7 +210,7 @@ export function cancelStreamingCallsSql(runId: string): Prisma.Sql {
     FROM held WHERE "ToolCall"."runId" = ${runId} AND status = 'STREAMING' RETURNING "ToolCall".id`
 }
 
-/** A call is let through without asking: by the standing grant that `used` returns. */
+/** Records that a standing grant, which `used` returns, has approved a call, so that nobody is asked. */
 export function letThroughSql(
   toolCallId: string,
   { hidesOutput, grantDigest = null }: Pick<NewApproval, 'hidesOutput' | 'grantDigest'>,
@@ -227,14 +227,14 @@ export interface Answerer {
 }
 
 export interface SettleWaitingOptions {
-  /** Only if its time is up by the database's clock. */
+  /** Settles the call only if its time is up by the database's clock. */
   isDue?: boolean
   by?: Answerer
   /** The new approval state, for a call that waits for approval; absent for a call that waits for its result. */
   decided?: 'DENIED' | 'EXPIRED' | 'CANCELED'
 }
 
-/** Compare-and-set from WAITING. Null: the call does not wait, is not due, or waits for something else. */
+/** Settles a call by compare-and-set from WAITING. Null: the call does not wait, is not due, or waits for something else. */
 export async function settleWaitingCall(
   tx: Tx,
   toolCallId: string,
@@ -251,7 +251,7 @@ export async function settleWaitingCall(
   return call ?? null
 }
 
-/** Under a lock on a PENDING call: sets its input. */
+/** Sets the input of a locked PENDING call. */
 export async function editInput(tx: Tx, toolCallId: string, input: Json, inputDigest: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "ToolCall" SET input = ${jsonbText(input)}::jsonb, "inputDigest" = ${inputDigest},
@@ -260,7 +260,7 @@ export async function editInput(tx: Tx, toolCallId: string, input: Json, inputDi
 }
 
 /**
- * Under a lock on a PENDING call: approves it. It then waits `answerMs` for its result; null: a job executes it.
+ * Approves a locked PENDING call. The call then waits `answerMs` for its result; null: a job executes it.
  */
 export async function approveCall(tx: Tx, toolCallId: string, answerMs: number | null): Promise<ToolCall | null> {
   const next =
@@ -276,8 +276,8 @@ export async function approveCall(tx: Tx, toolCallId: string, answerMs: number |
 }
 
 /**
- * Escalates a call, so that its escalation contacts may decide too. Null: it is not pending, or
- * there is nothing to escalate.
+ * Escalates a call, so that its escalation contacts may decide too. Null: the call is not pending, or
+ * it has no escalation.
  */
 export async function escalateCall(
   tx: Tx,
@@ -291,7 +291,7 @@ export async function escalateCall(
   return call ?? null
 }
 
-/** Under a lock on a waiting call: sets who has claimed it; null releases it. */
+/** Sets who has claimed a locked waiting call; null releases the call. */
 export function setClaimer(tx: Tx, toolCallId: string, humanId: string | null): Promise<ToolCall> {
   const data = { claimedById: humanId, claimChanges: { increment: 1 } }
   return tx.toolCall.update({ where: { id: toolCallId }, data })
@@ -302,9 +302,9 @@ const CANCELED_COLUMNS_SQL = Prisma.sql`status = 'CANCELED', "settledAt" = now()
   "approvalState" = CASE "approvalState" WHEN 'PENDING' THEN 'CANCELED' ELSE "approvalState" END`
 
 /**
- * In the transaction that cancels or fails a run. For a think cycle that is not GONE, calls that
- * wait for an external result stay open, with the inbox as destination, and approved calls are
- * executed; pending approvals are canceled, and the agent's `notifyUrl` is notified.
+ * Cancels the open calls of a run, in the transaction that cancels or fails the run. In a think cycle
+ * that is not GONE, calls that wait for an external result stay open, with the inbox as destination, and
+ * approved calls are executed. Cancels pending approvals, and notifies the agent's `notifyUrl`.
  */
 export async function cancelCallsOfRun(
   tx: Tx,
@@ -346,7 +346,8 @@ export function showsWaitingCallSql(messageId: string, exceptId = ''): Prisma.Sq
 }
 
 /**
- * In `carryAt` of an approved call whose job executes it. Processes before 0.3 claim such a call at `carryAt`: never.
+ * The value of `carryAt` of an approved call that a job executes. Processes before 0.3 claim an approved call at
+ * `carryAt`: with this value never.
  */
 const BY_JOB_SQL = Prisma.sql`'9999-01-01Z'::timestamptz`
 
@@ -360,8 +361,8 @@ const enqueueExecutionSql = enqueueSql(
 )
 
 /**
- * Returns an approved call for its execution, with its label updated, since a space may have become confidential since.
- * Null: it was canceled, or it is settled.
+ * Returns an approved call for its execution. Updates its label, because a space may have become confidential in the
+ * meantime. Null: the call was canceled, or it is settled.
  */
 export async function readApprovedCall(tx: Tx, toolCallId: string): Promise<ToolCall | null> {
   const [call] = await tx.$queryRaw<ToolCall[]>`
@@ -396,12 +397,12 @@ export function cancelCallsOfAgent(tx: Tx, agentId: string): Promise<ToolCall[]>
     RETURNING c.*`
 }
 
-/** Lets the calls that wait in a deleted space time out. */
+/** Sets the deadline of calls that wait in a deleted space to now, so that they time out. */
 export async function expireCallsOfSpace(tx: Tx, spaceId: string): Promise<void> {
   await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE "spaceId" = ${spaceId} AND status = 'WAITING'`
 }
 
-/** Part of a WITH: deletes the calls of deleted runs, except those that a message shows. */
+/** Part of a WITH: deletes the calls of deleted runs, except calls that a message shows. */
 export function deleteCallsOfRunsSql(runIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."runId" IN (${runIds})
@@ -415,7 +416,7 @@ export function deleteCallsOfMessagesSql(messageIds: Prisma.Sql): Prisma.Sql {
       AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = c."runId")`
 }
 
-/** Condition on a call: its result came from the server, or was approved by people. */
+/** Condition on a call: its result comes from the server, or people approved the call. So the result may name people. */
 export const NAMES_PEOPLE_SQL = Prisma.sql`(execution IS NULL OR "approvalState" IS NOT NULL)`
 
 /** A locked call. `isLate`: its time is up by the clock of the database. */
@@ -427,7 +428,7 @@ export async function lockCall(tx: Tx, id: string): Promise<LockedCall | null> {
   return call ?? null
 }
 
-/** The maximum of characters of a call's output that agents read with a message, as JSON. */
+/** The maximum length, in characters of JSON, of a call's output that agents read with a message. */
 export const LONGEST_OUTPUT = 2000
 
 /** The output of a tool that is visible only because it needs approval is private to its run. */

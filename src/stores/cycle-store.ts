@@ -7,7 +7,7 @@ import type { Tx } from '../platform/db.ts'
 
 export interface NewCycle {
   agentId: string
-  /** Counted from 0 by agent. */
+  /** Counted from 0 for each agent. */
   index: number
   runId: string
   places: string[]

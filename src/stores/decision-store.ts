@@ -19,7 +19,10 @@ const APPROVERS_SQL = Prisma.sql`
     UNION SELECT m."entityId" FROM "Membership" m WHERE m."spaceId" = c."spaceId" AND cardinality(c."approverIds") = 0
   ) asked JOIN "Entity" h ON h.id = asked.id AND h.kind = 'HUMAN' AND h."goneAt" IS NULL`
 
-/** Of these, the ones who may decide: the call must not come from a confidential space that they cannot read. */
+/**
+ * Subquery: the approvers who may decide, because the call does not come from a confidential space that they cannot
+ * read.
+ */
 const DECIDERS_SQL = Prisma.sql`
   SELECT h.id FROM (${APPROVERS_SQL}) h WHERE ${isHeardBy(Prisma.sql`h.id`, Prisma.sql`c.places || c.label`)}`
 
@@ -79,7 +82,7 @@ export function countApprovals(
   })
 }
 
-/** Returns the names of those who approved an input, in the order of their decisions. */
+/** Returns the names of the people who approved an input, in the order of their decisions. */
 export async function readApproverNames(
   tx: Tx,
   { toolCallId, inputDigest }: { toolCallId: string; inputDigest: string | null },
@@ -111,7 +114,7 @@ export interface PendingCalls {
 const AGREES_SQL = Prisma.sql`said."toolCallId" = c.id AND said."humanId" = d.id AND said.approve
   AND said."inputDigest" = c."inputDigest" AND said.counted IS NULL`
 
-/** Returns the pending calls whose next step is not to wait (`nextOf` of rules/approvals.ts); at most 500. */
+/** Returns at most 500 pending calls that need not wait any longer (`nextOf` of rules/approvals.ts). */
 export function readDecidedCalls(tx: Tx, among: PendingCalls): Promise<(PendingFacts & { id: string })[]> {
   const { toolCallId = null, spaceId = null } = among
   return tx.$queryRaw<(PendingFacts & { id: string })[]>`
@@ -148,14 +151,14 @@ export async function recordDecision(
       SET approve = excluded.approve, reason = excluded.reason, at = excluded.at, counted = NULL`
 }
 
-/** Invalidates all decisions on a call, for good: also if a later edit restores the input. */
+/** Invalidates all decisions on a call. They stay invalid even if a later edit restores the input. */
 export async function invalidateDecisions(tx: Tx, toolCallId: string): Promise<void> {
   await tx.decision.updateMany({ where: { toolCallId }, data: { counted: false } })
 }
 
 /**
- * Marks which decisions counted, when a call is decided, so that later changes of membership do not affect them.
- * `deciderIds` is passed in because one of them may be leaving at the same time.
+ * Records which decisions counted when a call was decided, so that later changes of membership do not affect them.
+ * The caller passes `deciderIds`, because one of the deciders may be leaving at the same time.
  */
 export async function closeDecisions(
   tx: Tx,

@@ -5,7 +5,7 @@ import type { Tx } from '../platform/db.ts'
 import type { AskedApproval } from '../rules/approvals.ts'
 import type { GrantBounds, ReadGrant } from '../rules/standing-grants.ts'
 
-// Writes StandingGrant and GrantDecision, and reads who may decide on a grant. Calls are counted by `useGrantSql` alone.
+// Writes StandingGrant and GrantDecision, and reads who may decide on a grant. Only `useGrantSql` counts calls.
 
 const COLUMNS_SQL = Prisma.sql`g.*, g."expiresAt" <= clock_timestamp() AS "isLate"`
 
@@ -13,7 +13,7 @@ const COLUMNS_SQL = Prisma.sql`g.*, g."expiresAt" <= clock_timestamp() AS "isLat
 const IS_LIVE_SQL = Prisma.sql`g."deniedAt" IS NULL AND g."revokedAt" IS NULL AND g."toolChangedAt" IS NULL
   AND g."expiresAt" > clock_timestamp()`
 
-/** Subquery: the ids of the humans from whom the grant `g` needs approval, of whom a policy names all or none. */
+/** Subquery: the ids of the humans from whom the grant `g` needs approval. A policy names all of them or none. */
 const DECIDERS_SQL = Prisma.sql`
   SELECT h.id FROM (
     SELECT unnest(g."approverIds") AS id
@@ -76,18 +76,18 @@ export function readActiveGrants(tx: Tx, place: GrantPlace, toolDigest: string):
 
 /** A call that a grant may cover. */
 export interface CoveredCall {
-  /** Counts towards the grant's maximum. */
+  /** The amount that counts towards the grant's maximum. */
   amount: number
   /** The sources of the call. */
   marks: readonly string[]
-  /** The policy by which it would be asked about. */
+  /** The approval policy that applies to the call without a grant. */
   approval: Pick<AskedApproval, 'quorum' | 'approverIds'>
 }
 
 /**
- * A change for the hold of a run: counts a call towards a grant, if the grant still covers it when its row is locked. The
- * people who approved the grant must be those who may decide on this call, and enough of them. Amounts are added as
- * decimals, so that ten times 0.1 is 1. Returns the id of the grant.
+ * A change for the hold of a run: counts a call towards a grant, if the grant still covers the call when the row of the
+ * grant is locked. Enough of the people who approved the grant must be allowed to decide on this call. Amounts are added
+ * as decimals, so that ten times 0.1 is 1. Returns the id of the grant.
  */
 export function useGrantSql(
   grantId: string,
@@ -124,27 +124,27 @@ export async function recordGrantDecision(
     VALUES (${grantId}, ${humanId}, ${approve}, ${reason}, clock_timestamp())`
 }
 
-/** Under a lock on an undecided grant: activates it if enough of those who may decide have approved it. */
+/** Activates a locked undecided grant if enough of the people who may decide have approved it. */
 export async function activateIfApproved(tx: Tx, grantId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "StandingGrant" g SET "activeSince" = clock_timestamp() WHERE g.id = ${grantId} AND g."activeSince" IS NULL AND g.quorum <= (
       SELECT count(*) FROM "GrantDecision" d WHERE d."grantId" = g.id AND d.approve AND d."humanId" IN (${DECIDERS_SQL}))`
 }
 
-/** Under a lock on an undecided grant. */
+/** Denies a locked undecided grant. */
 export async function denyGrant(tx: Tx, grantId: string): Promise<void> {
   await tx.$executeRaw`UPDATE "StandingGrant" SET "deniedAt" = clock_timestamp() WHERE id = ${grantId}`
 }
 
-/** Under a lock on a grant that has not ended. `humanId` is null for an admin. */
+/** Revokes a locked grant that has not ended. `humanId` is null for an admin. */
 export async function revokeGrant(tx: Tx, grantId: string, humanId: string | null): Promise<void> {
   await tx.$executeRaw`
     UPDATE "StandingGrant" SET "revokedAt" = clock_timestamp(), "revokedById" = ${humanId} WHERE id = ${grantId}`
 }
 
 /**
- * Ends the grants of an agent whose tools are not among these versions any more, for good: also if the tool is changed
- * back.
+ * Ends the grants of an agent for tools whose version is no longer among these. The grants stay ended even if a tool is
+ * changed back.
  */
 export async function endGrantsOfOtherVersions(
   tx: Tx,
@@ -187,7 +187,7 @@ export async function readSeenGrants(tx: Tx, humanId: string, ids: readonly stri
 export interface GrantFilter {
   agentId?: string
   spaceId?: string
-  /** Only those that this human may see. */
+  /** Selects only grants that this human may see. */
   humanId?: string
 }
 

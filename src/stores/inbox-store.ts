@@ -11,17 +11,17 @@ import { type EventFate, RETRY_MINUTES } from '../rules/run-end.ts'
 import { IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
 
 // The only writer of InboxEvent. An event waits (no run, not done), is claimed by a think cycle (`runId`), and is done
-// (`doneAt`). A waiting event may be postponed to the next day (`waitsUntil`); an event of a cycle that failed by an
-// outage stays with that cycle until `retryAt`, then waits again.
+// (`doneAt`). A waiting event may be postponed to the next day (`waitsUntil`). If a cycle failed because of an outage, its
+// events stay with that cycle until `retryAt`, and then wait again.
 
 /**
- * An inbox event for a persistent agent. The row's label holds those of its marks that are confidential when the event
+ * An inbox event for a persistent agent. The label of the row contains the marks that are confidential when the event
  * arrives.
  */
 export interface NewInboxEvent extends Provenance {
   agentId: string
   type: InboxEventType
-  /** Deduplicates: the same key is delivered to an agent once. */
+  /** The key for deduplication: an agent gets an event with the same key only once. */
   dedupKey: string
   payload: Json
   urgent?: boolean
@@ -41,7 +41,7 @@ export interface NewInboxEvent extends Provenance {
 const COMES_FROM_URGENT = Prisma.sql`EXISTS (SELECT 1 FROM "Agent" a
   WHERE a.id = r."agentId" AND a.cycle->'urgentFrom' ?| array_remove(ARRAY[given.e->>'senderId', r."spaceId"], NULL))`
 
-/** The statement, or a part of one, that writes at least one event. Skips events whose key the agent already had. */
+/** A statement, or a part of one, that writes one or more events. Skips events whose key the agent already had. */
 export function insertEventsSql(events: NewInboxEvent[], within: { from?: string } = {}): Prisma.Sql {
   const rows = events.map((event) => ({ ...event, id: newId('inb') }))
   const urgent = Prisma.sql`(coalesce(r.urgent, false) OR ${COMES_FROM_URGENT})`
@@ -81,25 +81,25 @@ const OVER = overBudget({
   rootId: Prisma.sql`e."rootId"`,
 })
 /**
- * The event must be alone in its cycle: it belongs to a chain, or to an ADMIN or MENTION_CHAIN space, where
- * delegation, mention and reply stack refer to one event; or a provider refused a cycle with it.
+ * Condition: the event must be alone in its cycle. It belongs to a chain, or to an ADMIN or MENTION_CHAIN space, where
+ * delegation, mention and reply stack refer to one event; or a provider refused a cycle that contained it.
  */
 const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
 const WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
 /** The confidentiality label of an event. All events of a cycle have the same label. */
 const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
-/** The event has the same label as the events that the cycle has claimed. */
+/** Condition: the event has the same label as the events that the cycle has claimed. */
 const isLike = (runId: string) => Prisma.sql`(${LABEL}) = (
   SELECT ${confidentialAmong(Prisma.sql`t.places || t.label`)} FROM "InboxEvent" t WHERE t."runId" = ${runId} ORDER BY t.id LIMIT 1)`
 
-/** The event comes from no space, or from a space of the agent. Other events are dropped. */
+/** Condition: the event comes from no space, or from a space of the agent. Other events are dropped. */
 const BELONGS = Prisma.sql`(e."spaceId" IS NULL OR EXISTS (
   SELECT 1 FROM "Membership" m WHERE m."spaceId" = e."spaceId" AND m."entityId" = e."agentId"))`
 
 /**
- * Claims an agent's next events for a cycle, urgent ones first, then by arrival: those that may share a cycle, at most
- * 100, and at most `mostCharacters` of content unless the first event alone has more. The caller holds the lock of the
- * agent's row.
+ * Claims an agent's next events for a cycle, urgent ones first, then by arrival. Claims only events that may share a
+ * cycle, at most 100, with at most `mostCharacters` of content together unless the first event alone has more. The caller
+ * holds the lock of the agent's row.
  */
 export async function takeEvents(
   tx: Tx,
@@ -120,7 +120,7 @@ export async function takeEvents(
   return { events, alone: candidates[0]?.alone === true, put }
 }
 
-/** Claims the waiting urgent events in order, except those that must be alone in a cycle. */
+/** Claims the waiting urgent events in order, except events that must be alone in a cycle. */
 export async function takeUrgentEvents(
   tx: Tx,
   agentId: string,
@@ -171,7 +171,7 @@ export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   )
 }
 
-/** The events that cycles have claimed, by run, in order; at most `most` of each. */
+/** Returns the events that cycles have claimed, by run, in order; at most `most` events of each cycle. */
 export async function claimedEvents(
   prisma: PrismaClient,
   runIds: string[],
@@ -221,30 +221,30 @@ export async function recheckPostponed(tx: Tx, { agentId, spaceId }: { agentId?:
 /** Postponed events and when they are due: a SELECT of `id` and `at`. */
 export const POSTPONED_SQL = Prisma.sql`SELECT id, "waitsUntil" AS at FROM "InboxEvent" WHERE "waitsUntil" IS NOT NULL`
 
-/** Lets postponed events wait in the inbox again. */
+/** Returns postponed events to the inbox. */
 export async function returnPostponed(prisma: PrismaClient, ids: string[]): Promise<void> {
   await prisma.inboxEvent.updateMany({ where: { id: { in: ids } }, data: { waitsUntil: null } })
 }
 
-// Outages: events of a cycle that failed by an outage of a provider are tried again.
+// Outages: the events of a cycle that failed because of a provider's outage are tried again.
 
 /** The events to be tried again and when they are due: a SELECT of `id` and `at`. */
 export const RETRIED_SQL = Prisma.sql`SELECT id, "retryAt" AS at FROM "InboxEvent" WHERE "retryAt" IS NOT NULL`
 
-/** The assignments that let an event wait for the next cycle. */
+/** The assignments that make an event wait for the next cycle. */
 const REQUEUED = Prisma.sql`"runId" = NULL, "retryAt" = NULL`
 
-/** Lets those of the events whose delay is over wait in the inbox again. */
+/** Returns events whose delay is over to the inbox. */
 export async function returnRetried(prisma: PrismaClient, ids: string[]): Promise<void> {
   await prisma.$executeRaw`
     UPDATE "InboxEvent" SET ${REQUEUED} WHERE id = ANY(${ids}::text[]) AND "retryAt" <= clock_timestamp()`
 }
 
-/** Part of a WITH: makes the events of an agent that are to be tried again due now, if `condition`. */
+/** Part of a WITH: if `condition`, makes an agent's events that wait for a retry due now. */
 export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
   UPDATE "InboxEvent" SET ${REQUEUED} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${condition}::boolean`
 
-/** Puts the events of a failed cycle back, with all retries left. @returns the events */
+/** Requeues the events of a failed cycle, with all retries left. @returns the events */
 export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, 'messageId'>[]> {
   return tx.inboxEvent.updateManyAndReturn({
     where: { runId },
@@ -255,13 +255,13 @@ export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, '
 
 // The end of a cycle.
 
-/** The events of a cycle that are not done, as its end finds them. @param forgets spaces that the cycle is to forget */
+/** Selects the events of an ending cycle that are not done. @param forgets spaces that the cycle is to forget */
 export const claimedEventsSql = (runId: string, forgets: string[]): Prisma.Sql => Prisma.sql`(
   SELECT coalesce(jsonb_agg(jsonb_build_object('id', e.id, 'messageId', e."messageId", 'outages', e.outages, 'over', ${OVER},
     'isGone', ${IS_GONE_SQL} OR coalesce(e."spaceId" = ANY(${forgets}::text[]), false)) ORDER BY e.id), '[]')
   FROM "InboxEvent" e WHERE e."runId" = ${runId} AND e."doneAt" IS NULL)`
 
-/** Writes what becomes of the events of a cycle that ends. */
+/** Writes the fates of the events of a cycle that ends. */
 export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: EventFate }[]): Promise<void> {
   if (fates.length === 0) return
   const is = (...names: EventFate[]) => Prisma.sql`f.fate = ANY(${names}::text[])`
@@ -316,19 +316,19 @@ export function dropEventsOfSpace(tx: Tx, agentId: string, spaceId: string): Pro
 export const IS_GONE_SQL = Prisma.sql`(NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId")
   OR (e."spaceId" IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = e."spaceId" AND s."deletedAt" IS NULL)))`
 
-/** Deletes the events of a cycle whose agent or space was deleted, and those of the given spaces. */
+/** Deletes the events of a cycle whose agent or space was deleted, and its events from the given spaces. */
 export async function deleteGoneEvents(tx: Tx, runId: string, spaceIds: string[]): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "InboxEvent" e WHERE e."runId" = ${runId} AND (${IS_GONE_SQL} OR e."spaceId" = ANY(${spaceIds}::text[]))`
 }
 
-/** Deletes an agent's events, except those claimed by an active cycle, which are deleted with that cycle. */
+/** Deletes an agent's events, except events that an active cycle has claimed, which are deleted with that cycle. */
 export async function deleteEventsOfAgent(tx: Tx, agentId: string): Promise<void> {
   const unclaimed = [{ runId: null }, { doneAt: { not: null } }, { retryAt: { not: null } }]
   await tx.inboxEvent.deleteMany({ where: { agentId, OR: unclaimed } })
 }
 
-/** Deletes the events that agents were given in a space, except those of active cycles. */
+/** Deletes the events that agents were given in a space, except events of active cycles. */
 export async function deleteEventsOfSpace(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "InboxEvent" e WHERE "agentId" = ANY(${agentIds}::text[]) AND (e."spaceId" = ${spaceId} OR ${spaceId} = ANY(e.places))

@@ -1,7 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "Membership" and "FormerMember". Imports go over all tables by name and do not pass here.
+// The statements that write "Membership" and "FormerMember", except those of imports, which write all tables by name.
 
 export interface Member {
   spaceId: string
@@ -37,13 +37,13 @@ export async function deleteMembershipsOf(tx: Tx, entityId: string): Promise<str
   return rows.map(({ spaceId }) => spaceId)
 }
 
-/** Removes all members of a deleted space, and the record of former ones. */
+/** Removes all members of a deleted space, and the record of its former members. */
 export async function deleteMembersIn(tx: Tx, spaceId: string): Promise<void> {
   await tx.membership.deleteMany({ where: { spaceId } })
   await tx.formerMember.deleteMany({ where: { spaceId } })
 }
 
-/** Moves a member's read marker forward. Returns false if it was there already, or further. */
+/** Moves a member's read marker forward. Returns false if the marker was already there or further. */
 export async function moveReadMarker(tx: Tx, { spaceId, entityId }: Member, seq: number): Promise<boolean> {
   const { count } = await tx.membership.updateMany({
     where: { spaceId, entityId, lastReadSeq: { lt: seq } },

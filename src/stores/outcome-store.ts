@@ -4,7 +4,7 @@ import type { Tx } from '../platform/db.ts'
 import { ANSWERED, type Verdict } from '../rules/routing.ts'
 import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
-// The only writer of Outcome: what became of a message for an agent of its space.
+// The only writer of Outcome: the result of a message for an agent of its space.
 
 /** A change of a message's outcome for an agent after routing. */
 export interface OutcomeChange {
@@ -21,7 +21,10 @@ export interface OutcomeChange {
 
 const DUPLICATE = 'This message has already triggered the agent.'
 
-/** A message that is routed after it was answered may already have woken an agent by a mention; keep that outcome. */
+/**
+ * Condition for overwriting an outcome: the new outcome says more. A message that was answered before it is routed may
+ * already have woken an agent by a mention; that outcome is kept.
+ */
 const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
   ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`
 
@@ -43,8 +46,9 @@ const upsertSql = (rows: Prisma.Sql, existing: keyof typeof ON_CONFLICT, columns
   ON CONFLICT ("messageId", "agentId") ${ON_CONFLICT[existing]}`
 
 /**
- * Part of a WITH: the outcomes of routing `message`, which started `runs` and delivered the events `arrived`. An agent
- * that was to be woken and has no new row had already been woken by this message.
+ * Part of a WITH: writes the outcomes of routing `message`. The statement has inserted `runs` and the inbox events
+ * `arrived`. If a verdict says that an agent wakes, but the statement inserted no row for the agent, then this message
+ * had already woken it, and its outcome is DUPLICATE.
  */
 export function upsertOutcomesSql(verdicts: Verdict[]): Prisma.Sql {
   const isRepeated = Prisma.sql`(v.kind = 'RUN' AND runs.id IS NULL OR v.kind = 'INBOX' AND arrived.id IS NULL)`
@@ -81,8 +85,8 @@ export async function setOutcomes(
 }
 
 /**
- * Records the outcome ANSWERED if a message is answered by its first part before routing. Keeps the outcome of a
- * message that was routed before the wait began. @returns whether the outcome is new
+ * Records the outcome ANSWERED for a message whose first part answers a wait before the message is routed. Keeps the
+ * outcome of a message that was routed before the wait began. @returns whether the outcome is new
  */
 export async function markAnswered(
   tx: Tx,

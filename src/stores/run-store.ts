@@ -37,7 +37,7 @@ export interface NewRun extends Provenance {
   retryOfId?: string | null
 }
 
-/** SQL that writes at least one QUEUED run, with increasing ids: a statement, or a part of one. */
+/** A statement, or a part of one, that writes one or more QUEUED runs, with increasing ids. */
 export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSeq?: Prisma.Sql } = {}): Prisma.Sql {
   const { from, enteredSeq } = within
   const rows = runs.map((run) => ({ ...run, id: newId('run'), status: 'QUEUED' }))
@@ -59,8 +59,8 @@ export async function insertRun(tx: Tx, run: NewRun): Promise<Run | null> {
 /** The time for which a claim lasts unless it is renewed, by the database's clock. */
 const LEASE = Prisma.sql`interval '10 seconds'`
 /**
- * Renew a lease with less time left than this: when it is about three seconds old. Three more
- * renewals may fail before it expires.
+ * A lease with less time left than this is renewed: it is then about three seconds old, and three
+ * more renewals may fail before it expires.
  */
 const RENEWED_BELOW = Prisma.sql`interval '7.5 seconds'`
 
@@ -81,7 +81,7 @@ const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
 export const takeRunsSql = (taker: Taker, which: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`UPDATE "Run" r SET ${claimSql(taker)} ${which}`
 
-/** QUEUED runs of paused agents: not claimable until the agent is resumed. */
+/** Parks QUEUED runs of paused agents: nobody can claim them until the agent is resumed. */
 export const parkRunsSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`
   UPDATE "Run" SET "claimableAt" = NULL WHERE id IN (
     SELECT id FROM "Run" WHERE id IN (${ids}) AND status = 'QUEUED' FOR NO KEY UPDATE SKIP LOCKED)`
@@ -94,8 +94,8 @@ export async function parkRunsOfAgent(tx: Tx, agentId: string, isParked: boolean
 }
 
 /**
- * Renews the leases of these claims that are about three seconds old, also expired ones that nobody has taken over, and
- * returns the ids of the claims that still hold. Skips locked rows until the next time.
+ * Renews the leases of these claims that are about three seconds old, including expired leases if nobody has taken the run
+ * over, and returns the ids of the claims that are still valid. Skips locked rows until the next time.
  */
 export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prisma.Sql {
   const ids = claims.map(({ id }) => id)
@@ -113,7 +113,7 @@ export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prism
     SELECT r.id FROM claims c JOIN "Run" r ON ${isMine}`
 }
 
-/** The changes to the run's own row in a write that holds the run. */
+/** The changes of the run's own row in a write that holds the run. */
 export interface HeldChanges {
   sets?: Prisma.Sql
   /** The write is durable progress: it resets the count of fruitless attempts. */
@@ -131,19 +131,19 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
   return Prisma.sql`UPDATE "Run" SET ${Prisma.join(changes)} WHERE ${isHeld} RETURNING ${HELD_COLUMNS}`
 }
 
-/** Columns of the run for its changes: the owners of its usage, besides its agent (runs/ledger.ts), and its marks. */
+/** The columns of a held run that its changes read: the owners of its usage (runs/ledger.ts), and its marks. */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
   coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", places AS "runPlaces", label AS "runLabel"`
 
 /** Why a worker releases a run: it shuts down, the database was away, or an internal error. */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
-/** Attempts without journaled progress that a run survives. */
+/** The number of attempts without journaled progress after which a run fails. */
 export const MOST_FRUITLESS_ATTEMPTS = 3
 
 /**
  * Ends the current attempt of a run that meets the condition, and makes the run claimable: at once after `handed-over`,
- * else after a pause. Null: it does not meet the condition.
+ * else after a pause. Null: the run does not meet the condition.
  */
 export async function setBackRun(
   db: Database,
@@ -173,8 +173,8 @@ function setBack(reason: HandBackReason): Prisma.Sql {
 }
 
 /**
- * RUNNING → WAITING_TOOL, if at least one of its calls still waits. Suspends the run's time limit if a waiting call has
- * an explicit timeout. False: all calls are answered.
+ * Changes a run from RUNNING to WAITING_TOOL, if at least one of its calls still waits. Suspends the run's time limit if a
+ * waiting call has an explicit timeout. Returns false if all calls have results.
  */
 export async function pauseRun(tx: Tx, id: string): Promise<boolean> {
   const count = await tx.$executeRaw`
@@ -197,8 +197,8 @@ export interface LockedRun {
 }
 
 /**
- * Locks the row of the run that made a call. Null: there is none, or, with `unlessLocked`, another transaction has locked
- * it.
+ * Locks the row of the run that made a call. Null: there is no such run, or, with `unlessLocked`, another transaction has
+ * locked it.
  */
 export async function lockRunOfCall(
   tx: Tx,
@@ -218,7 +218,7 @@ export async function resumeRunOfCalls(tx: Tx, runId: string): Promise<void> {
       AND NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE "runId" = ${runId} AND ${WAITS_OUTSIDE_RUN_SQL})`
 }
 
-/** An active think cycle `r` of these agents that was given something of the space forgets it when it ends. */
+/** Makes active think cycles of these agents forget, when they end, what they were given in the space. */
 export async function forgetSpaceInCycles(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" r SET forgets = array_append(r.forgets, ${spaceId})
@@ -270,11 +270,11 @@ export const addLostUsageSql = (id: string, attempt: number, spent: Spending): P
 
 export const deleteRunSql = (id: string): Prisma.Sql => Prisma.sql`DELETE FROM "Run" WHERE id = ${id}`
 
-/** Remembers that a run has written in the space of `from`, a part with the space's `id`. */
+/** Records that a run has written in the space of `from`, a part with the space's `id`. */
 export const insertRunSpaceSql = (runId: string, from: string): Prisma.Sql =>
   Prisma.sql`INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, id FROM ${Prisma.raw(`"${from}"`)} ON CONFLICT DO NOTHING`
 
-/** Part of a WITH: deletes where the runs have written. */
+/** Part of a WITH: deletes the records of the spaces in which the runs have written. */
 export const deleteSpacesOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`DELETE FROM "RunSpace" WHERE "runId" IN (${runIds})`
 
@@ -291,13 +291,13 @@ export async function insertCycleRun(tx: Tx, data: Prisma.RunUncheckedCreateInpu
 export interface EndFrom {
   id: string
   statuses: readonly RunStatus[]
-  /** The attempt that ends it; absent: any. */
+  /** The attempt that ends the run; absent: any. */
   attempt?: number
-  /** Only if it is over its time limit. */
+  /** Ends the run only if it is over its time limit. */
   isOverdue?: boolean
 }
 
-/** Ends a run, by compare-and-set. Null if it is not in one of the states. */
+/** Ends a run, by compare-and-set. Null if the run is not in one of the states. */
 export async function endRunRow(tx: Tx, from: EndFrom, ending: RunEnding): Promise<Run | null> {
   const { id, statuses, attempt = null, isOverdue = false } = from
   const summary = ending.status === 'COMPLETED' ? ending.summary : null

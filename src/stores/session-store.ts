@@ -21,29 +21,32 @@ export interface SessionUse {
   now: Date
   /** See `isOpenSql`. */
   operatorKey: string
-  /** A use is noted if the last one was noted before this time. */
+  /** A use is recorded only if the last one was recorded before this time. */
   notedBefore: Date
-  /** The new end, for the scope ADMIN and for the others. */
+  /** The new end, for sessions with the scope ADMIN and for all others. */
   adminUntil: Date
   until: Date
 }
 
 /**
- * Condition on a row `s`: it has not ended, its token was not revoked, and its human exists. `operatorKey` is the `tokenId`
- * of sessions of the present admin token.
+ * Condition on a session `s`: it has not ended, its token was not revoked, and its human exists. `operatorKey` is the
+ * `tokenId` of sessions of the present admin token.
  */
 const isOpenSql = (now: Date, operatorKey: string) => Prisma.sql`s."expiresAt" > ${now}
   AND (s."tokenId" IS NULL OR s."tokenId" = ${operatorKey} OR EXISTS (
     SELECT 1 FROM "AccessToken" t WHERE t.id = s."tokenId" AND t."revokedAt" IS NULL))
   AND (s.scope <> 'HUMAN' OR EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = s."viewerId" AND e."goneAt" IS NULL))`
 
-/** Selects the ids of those that have not ended. */
+/** Selects the ids of the sessions that have not ended. */
 export const selectOpenSessionsSql = (
   ids: readonly string[],
   { now, operatorKey }: { now: Date; operatorKey: string },
 ) => Prisma.sql`SELECT s.id FROM "Session" s WHERE s.id = ANY(${[...ids]}::text[]) AND ${isOpenSql(now, operatorKey)}`
 
-/** Selects the session of a hash that has not ended, and notes its use. `renewedUntil`: the new end, if the use was noted. */
+/**
+ * Selects the session with a hash, unless it has ended, and records its use. `renewedUntil`: the new end, if the use
+ * was recorded.
+ */
 export const useSessionSql = (
   hash: string,
   { now, operatorKey, notedBefore, adminUntil, until }: SessionUse,

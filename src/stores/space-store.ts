@@ -3,8 +3,7 @@ import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Database, Tx } from '../platform/db.ts'
 
-// The statements that write "Space" and "SpaceCreator". Bulk work of operation/ that goes over many tables by name does
-// not pass here.
+// The statements that write "Space" and "SpaceCreator", except bulk work of operation/, which goes over many tables by name.
 
 /** The error for a space that does not exist or is not visible to the viewer. */
 export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
@@ -33,8 +32,8 @@ export interface Turn {
 
 /**
  * The part `counter` for `insertMessageSql`: increments the space's message number and records the turn, if there is
- * one. Locks the space, so messages are numbered one at a time. Returns nothing if `condition`, on the space's row, is
- * false; a repeated message violates its unique key, so the number is not incremented either.
+ * one. Locks the space, so messages are numbered one at a time. Returns no row if `condition`, on the space's row, is
+ * false. A repeated message violates its unique key, so the number is not incremented in that case either.
  */
 export function countMessageSql(spaceId: string, condition: Prisma.Sql, turn: Turn | null = null): Prisma.Sql {
   return Prisma.sql`
@@ -45,7 +44,7 @@ export function countMessageSql(spaceId: string, condition: Prisma.Sql, turn: Tu
 const turnSql = ({ id, joinedAt }: Turn) =>
   Prisma.sql`, "lastPickedId" = ${id}, "lastPickedJoinedAt" = ${new Date(joinedAt)}`
 
-/** Records whose turn it was. */
+/** Records which agent had the turn. */
 export async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: Turn): Promise<void> {
   await tx.space.update({
     where: { id: spaceId },
@@ -53,7 +52,10 @@ export async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: Turn):
   })
 }
 
-/** A call begins to wait for a reply to the `message`: invalidates cached routing decisions for the space. */
+/**
+ * Part of a WITH, for a call that begins to wait for a reply to `message`: increments the version of the space, which
+ * invalidates cached routing decisions.
+ */
 export const RAISE_VERSION_SQL = Prisma.sql`UPDATE "Space" SET version = version + 1 FROM message WHERE "Space".id = message."spaceId"`
 
 /** Condition: the space still has this version. */
@@ -72,8 +74,8 @@ const DAY_MS = 86_400_000
 
 /**
  * Counts a space that the human creates, in the transaction that creates it. Returns false, and counts nothing, if the
- * human has created `most` within a day. The human's row serializes concurrent creations, and still counts spaces that
- * were deleted within the day.
+ * human has created `most` spaces within a day, including spaces that were deleted since. The lock of the human's row
+ * serializes concurrent creations.
  */
 export async function countCreation(tx: Tx, humanId: string, { now, most }: { now: number; most: number }) {
   const time = new Date(now)
@@ -93,11 +95,11 @@ export async function hideSpace(tx: Tx, id: string, deletedAt: Date): Promise<vo
   await tx.space.update({ where: { id }, data: { deletedAt } })
 }
 
-/** The row that remains of a deleted confidential space: it has no name. */
+/** Finds the rows that remain of deleted confidential spaces. They have no name. */
 export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.SpaceWhereInput
 
 /**
- * Removes the row of a hidden space that has no messages left. For a confidential space the nameless row remains, so
+ * Removes the row of a hidden space that has no messages left. A confidential space leaves a row without a name, so
  * that content which agents took from it stays confidential.
  */
 export async function removeSpace(prisma: Database['prisma'], id: string): Promise<void> {
@@ -109,12 +111,12 @@ export async function removeSpace(prisma: Database['prisma'], id: string): Promi
     WHERE confidential AND ${isEmpty}`
 }
 
-/** Deletes what remained of a confidential space, so that an import can write the space again. */
+/** Deletes the row that remained of a confidential space, so that an import can write the space again. */
 export async function deleteRemains(tx: Tx, id: string): Promise<void> {
   await tx.space.deleteMany({ where: { id, ...REMAINS } })
 }
 
-/** Writes what would remain of confidential spaces that only exist in another database. */
+/** Writes the rows that deletion would leave, for confidential spaces that only exist in another database. */
 export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: Date): Promise<void> {
   await tx.space.createMany({
     data: ids.map((id) => ({ id, name: '', routing: 'BROADCAST' as const, confidential: true, deletedAt })),
@@ -122,8 +124,8 @@ export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: D
 }
 
 /**
- * Records where the messages of the space begin once those whose ids `deleted` returns are gone. New messages come after
- * the `lastSeq` that this statement sees; another process may have deleted more than it sees.
+ * Records where the messages of the space begin once the messages with the ids of `deleted` are gone. New messages come
+ * after the `lastSeq` that this statement sees. Another process may have deleted more messages than this statement sees.
  */
 export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql {
   const space = (column: string) => Prisma.sql`SELECT ${Prisma.raw(`"${column}"`)} FROM "Space" WHERE id = ${spaceId}`

@@ -8,8 +8,8 @@ import {
   OPEN_MESSAGE_STATUSES,
 } from '../rules/statuses.ts'
 
-// Lists of statuses that stand after IN. They are literals, because PostgreSQL does not match a parameter with the
-// condition of a partial index.
+// Lists of statuses for use after IN. They are literals, because PostgreSQL does not match a parameter with the condition of
+// a partial index.
 
 export const ACTIVE_RUNS_SQL = literalsSql(ACTIVE_RUN_STATUSES)
 export const ENDED_RUNS_SQL = literalsSql(ENDED_RUN_STATUSES)
@@ -18,7 +18,7 @@ export const HANDED_OUT_CALLS_SQL = literalsSql(HANDED_OUT_CALL_STATUSES)
 export const OPEN_MESSAGES_SQL = literalsSql(OPEN_MESSAGE_STATUSES)
 export const FINAL_MESSAGES_SQL = literalsSql(FINAL_MESSAGE_STATUSES)
 
-/** An active think cycle, of the runs `r`. */
+/** Condition: the run `r` is an active think cycle. */
 export const IS_ACTIVE_CYCLE_SQL = Prisma.sql`r."triggerType" = 'INBOX' AND r.status IN ${ACTIVE_RUNS_SQL}`
 
 function literalsSql(statuses: readonly string[]): Prisma.Sql {

@@ -54,7 +54,7 @@ export function heardInPart(output: Json): Json {
 }
 
 const HEARD_IN_PART =
-  'People have seen what you wrote: it stands in the space, cut off. Do not say it again; say only what is still missing.'
+  'People have seen what you wrote, up to the point where it was cut off. Do not repeat that text; write only what is missing.'
 
 /** The facts that decide which tools a run gets. */
 export interface ToolScene {

@@ -26,8 +26,8 @@ const THOUGHTS: ReadonlySet<string> = new Set([
 ] satisfies RunLogEvent['type'][])
 
 /**
- * Where a subscriber begins in the log, and the events to deliver first, because the log does not hold them
- * (any more).
+ * Where a subscriber begins in the log, and the events that are delivered before, because the log no longer holds
+ * them or never did.
  */
 interface Beginning {
   after: string
@@ -62,8 +62,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     const isWhole =
       first === undefined ? run.status === 'QUEUED' : first.event.type === 'RunStarted' || ENDS.has(first.event.type)
     if (isWhole && batch.type === 'publications') return { after: start, replayed: [] }
-    // The log begins later than the run: events that the database holds happened before this head, or are
-    // delivered twice.
+    // The log begins later than the run. The head was read before the journal, so no event is missed: each one is in the
+    // journal or after the head, and a few are delivered twice.
     const [now] = await domain.runs.getMany([run.id])
     const replayed = replayOf(now ?? run, await journal.read(run.id))
     return { after: head, replayed: replayed.map(({ at, event }) => eventOf(run.id, head, at, event)) }

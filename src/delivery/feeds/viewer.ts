@@ -1,5 +1,5 @@
-// The feed of `viewerEvents`: what changed in the viewer's spaces, tool calls and standing grants, merged, and the channels from which it is
-// detected.
+// The feed of `viewerEvents`: merged changes of the viewer's spaces, tool calls and standing grants, and the channels that
+// signal these changes.
 import type { Viewer } from '../../access/viewer.ts'
 import {
   ADMIN_CHANNEL,
@@ -116,7 +116,7 @@ export type ViewerChange = ViewerEvent extends infer Event
     : never
   : never
 
-/** The sources of a viewer's changes: its own channel, and those of its spaces and agents. */
+/** The sources of a viewer's changes: the channels of the viewer, and of the viewer's spaces and agents. */
 export interface ViewerSources {
   /** Resolves when all channels are subscribed. Errors of later lookups go to `onError`. */
   listen(viewer: Viewer, lifeline: Lifeline, onChange: OnChange, onError: (error: unknown) => void): Promise<void>
@@ -175,12 +175,12 @@ export function createViewerSources(
 
   async function concerns(viewer: Viewer, channel: string, { toolCallId, audience }: ToolSignal): Promise<boolean> {
     if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
-    // A decider in the space is identified by the channel; a decider asked by name may not be allowed to read
-    // the space.
+    // The channel identifies deciders who are members of the space. A decider whom the policy names may not be allowed to
+    // read the space.
     if (audience === 'deciders' && channel !== entityChannel(viewer.id)) return true
     const [call] = await domain.toolCalls.getMany([toolCallId])
     if (call == null) return false
-    // The decision of others is the last event about a call that a decider asked by name receives.
+    // A decider whom the policy names receives one last event about a call: the decision of others.
     if (audience === 'deciders') return (await domain.visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
     return isForViewer(viewer, call)
   }
@@ -303,7 +303,7 @@ async function newest(page: (request: NewestRequest) => Promise<NewestPage>, mos
 const INTERVAL_MS = 500
 
 /**
- * Debounces the changes of each space: the first passes at once, later ones at most every half second, and
+ * Debounces the changes of each space: the first change passes at once, later ones at most every half second, and
  * the last one is never lost.
  */
 export interface SpacePace {

@@ -21,10 +21,10 @@ import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
-/** How long a subscription over the rate waits for its turn, since clients start many at once. */
+/** The longest time for which a subscription over the rate waits for its turn. Clients start many subscriptions at once. */
 const LONGEST_TURN_MS = 60_000
 
-/** A response counts as another request for each of these, beyond what its fields have been counted as. */
+/** A response counts as one more request for each time that it exceeds the cost of its fields by this many bytes. */
 const BYTES_A_REQUEST = 64 * 1024
 /** Shorter responses are not held back while others are in flight. */
 const SHORT_RESPONSE_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ interface SubscribeHook extends Hook {
   setSubscribeFn(subscribe: (args: unknown) => unknown): void
 }
 
-/** The signals that the client no longer waits for the response. */
+/** The additions of the transport to the context: the request, and signals that abort when the client stops waiting. */
 interface OfTransport {
   request?: Request
   res?: ServerResponse
@@ -69,8 +69,9 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
   const withdrawals = createWithdrawals()
 
   /**
-   * @throws why the operation is refused, unless it withdraws its viewer from something or returns the
-   * refusal as a result
+   * Refuses an operation. Returns without an error if the operation may run after all: if it withdraws its viewer
+   * from something, or if its mutation returns the refusal as a result.
+   * @throws the reason of the refusal
    */
   async function refuse(args: Hook['args'], error: unknown): Promise<void> {
     const isPastRate = error instanceof RateLimitedError
@@ -179,8 +180,8 @@ const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'The client closed the conn
 const operationOf = ({ document, operationName }: ExecutionArgs) => getOperationAST(document, operationName)
 
 /**
- * Lets a mutation whose result union has RateLimitedError return that. @throws `error` if it is another
- * error, or the mutation has no such result
+ * Makes a mutation return a RateLimitedError, if its result union has one. @throws `error` if it is another error, or
+ * if the mutation has no such result
  */
 function answerItself(args: Hook['args'], error: unknown): void {
   const { schema, contextValue } = args

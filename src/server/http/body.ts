@@ -10,8 +10,8 @@ import type { RequestContext } from './authentication.ts'
 type Refusal = 408 | 413 | 415 | 503
 
 /**
- * The server refused to read the whole body: too slow (408), too large (413), in an unknown encoding (415), or no memory
- * for it now (503).
+ * The server refused to read the whole body: it is too slow (408), too large (413) or in an unknown encoding (415), or
+ * there is no memory for it now (503).
  */
 export class BodyRefusedError extends Error {
   readonly status: Refusal
@@ -38,7 +38,10 @@ export interface BodyReader {
 }
 
 export interface BodyReaderOptions {
-  /** For all incomplete bodies together. Over it, the largest body of the owner with the most bytes is refused. */
+  /**
+   * The limit for all incomplete bodies together. Beyond it, the largest body of the owner with the most bytes is
+   * refused.
+   */
   mostUnfinishedBytes?: number
   /** The time for one whole body. */
   timeoutMs?: number
@@ -198,7 +201,7 @@ export function usePostedBody(
     onRequestParse({ request, requestParser, setRequestParser, serverContext: { req, viewer } }) {
       if (request.method !== 'POST' || requestParser === undefined || req === undefined) return
       const bounds = { mostBytes, owner: viewer === undefined ? '' : ownerOf(viewer) }
-      // The parsing of the body stays unchanged.
+      // Only reading changes: Yoga still parses the body.
       setRequestParser(() => requestParser({ json: () => readJson(bodies.read(req, bounds), maskError) } as Request))
     },
   }

@@ -25,7 +25,7 @@ const FIELDS_A_REQUEST = 100
  * about 150.
  */
 const MOST_INTROSPECTION = 300
-/** How many fields an introspection field counts as, since most are in lists of types. */
+/** An introspection field counts as this many fields, because most are in lists of types. */
 const FIELDS_OF_INTROSPECTION = 10
 
 /** The estimated cost of an operation. */
@@ -39,7 +39,7 @@ export interface Cost {
 /** The cost of operations whose variables do not change it. */
 const known = new WeakMap<OperationDefinitionNode, Cost>()
 
-/** Computes the cost of an operation with its variables: `first` may be one. @throws for invalid variables */
+/** Computes the cost of an operation with its variables, since `first` may be a variable. @throws for invalid variables */
 export function complexityOf({ document, operationName, schema, variableValues }: ExecutionArgs): Cost {
   const operation = getOperationAST(document, operationName)
   if (operation == null) return { complexity: 0, depth: 0, introspection: 0 }
@@ -113,7 +113,7 @@ export function pointsOf({ complexity }: Pick<Cost, 'complexity'>): number {
   return Math.max(1, Math.round(complexity / FIELDS_A_REQUEST))
 }
 
-/** The weight of one field while an operation runs: its text may be long. */
+/** The weight of one field while an operation runs, because its text may be long. */
 const WEIGHT_OF_FIELD = 50
 /** The maximum weight of an operation for the length of its texts, since the response size is limited too. */
 const MOST_WEIGHT_OF_TEXTS = 6250

@@ -30,7 +30,7 @@ const HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
   vary: 'accept-encoding',
 }
-/** Browsers revalidate it each time, so that a new server version shows its new console at once. */
+/** Browsers revalidate the page each time, so that a new server version shows its new console at once. */
 const ASKED_EACH_TIME = 'no-cache'
 /** Assets whose name contains a hash of their content. */
 const KEPT = 'public, max-age=31536000, immutable'
@@ -102,7 +102,7 @@ async function load(basePath: string): Promise<Map<string, Asset>> {
   return new Map(await Promise.all(read))
 }
 
-/** Adapts the page to its prefix: built, it names its assets relative to themselves, and the API at the root. */
+/** Adapts the page to its path prefix, because the build names the assets by relative paths and the API at the root. */
 function pageUnder(basePath: string, page: Buffer): Buffer {
   const text = page
     .toString()

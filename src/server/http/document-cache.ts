@@ -12,8 +12,8 @@ const MOST_TOKENS = 5000
 const MOST_NODES = 50_000
 
 /**
- * Caches the most recent valid documents without source locations. Each counts towards the viewer who sent it
- * first, so that a viewer who sends many documents does not evict those of others.
+ * Caches the most recent valid documents without source locations. Each document counts towards the viewer who sent it
+ * first, so that a viewer who sends many documents does not evict the documents of others.
  */
 function createValidDocuments() {
   const documents = new FairCache<DocumentNode>(MOST_NODES)
@@ -78,8 +78,8 @@ function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer 
 }
 
 /**
- * Parses and validates each document once per process, for all transports. It limits documents, and its
- * errors never suggest fields or types. Invalid documents are not cached, and so count each time.
+ * Parses and validates each document once per process, for all transports. Limits the size of documents. Its errors
+ * never suggest fields or types. Invalid documents are not cached, so they count each time.
  */
 export function useDocuments({ rates, maskError }: { rates: Rates; maskError: MaskError }): Plugin {
   const valid = createValidDocuments()
@@ -128,8 +128,8 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
 }
 
 /**
- * For documents nested deeply enough to overflow the parser's stack: some thousand list literals in one
- * another.
+ * Returns the error for a document that overflows the parser's stack: a few thousand nested list literals, for
+ * example.
  */
 function tooDeep(): GraphQLError {
   return topLevelError('GRAPHQL_PARSE_FAILED', 'The document is nested too deeply.', { status: 400, spec: true })

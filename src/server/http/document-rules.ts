@@ -62,7 +62,7 @@ function ExactNumbersRule(context: ValidationContext): ASTVisitor {
 
 const LONGEST_ALIAS = 200
 
-/** Refuses aliases that nobody writes: each item of a list repeats them. */
+/** Refuses very long aliases, because each item of a list repeats them. */
 function ShortAliasesRule(context: ValidationContext): ASTVisitor {
   return {
     Field({ alias }) {
@@ -73,7 +73,7 @@ function ShortAliasesRule(context: ValidationContext): ASTVisitor {
   }
 }
 
-/** The rules for every document: those of the specification, and ours. */
+/** The rules for every document: the rules of the specification, and ours. */
 export const documentRules: readonly ValidationRule[] = [
   ...specifiedRules.map((rule) => (rule === SingleFieldSubscriptionsRule ? UnconditionalSubscriptionsRule : rule)),
   ExactNumbersRule,

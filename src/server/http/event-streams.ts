@@ -229,7 +229,10 @@ function sendText(response: ServerResponse, status: number, text: string): void 
   response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' }).end(text)
 }
 
-/** Returns null for a body that is no operation. @throws BadInputError for one that is not UTF-8, or has inexact numbers */
+/**
+ * Returns null for a body that is not an operation. @throws BadInputError for a body that is not UTF-8, or has inexact
+ * numbers
+ */
 function parsed(body: Buffer): Posted | null {
   try {
     const posted = parseExactJson(decodeUtf8(body)) as Posted | null

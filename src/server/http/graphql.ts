@@ -38,7 +38,10 @@ export interface GraphqlOptions {
   bodies: BodyReader
 }
 
-/** The context that a transport gives to an operation: over HTTP Yoga's own, over a socket its session's. */
+/**
+ * The context that a transport gives to an operation: Yoga's context over HTTP, the context of the session over a
+ * socket.
+ */
 export interface OperationContext extends DocumentContext {
   viewer?: Viewer
   /** The request and response of an operation sent over HTTP. */
@@ -52,7 +55,7 @@ export interface OperationContext extends DocumentContext {
   signal?: AbortSignal
   /** The sink of a subscription over a socket or event stream. */
   sink?: Sink
-  /** How the response is sent, if not by an HTTP response of its own. */
+  /** How the response is sent, if the operation does not have its own HTTP response. */
   sending?: Sending
 }
 

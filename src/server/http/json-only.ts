@@ -40,8 +40,8 @@ function faultOf(json: string): string | null {
 }
 
 /**
- * Checks the form of requests that Yoga takes without a word. Refuses requests that a page of another origin can send without a CORS preflight (forms, plain text,
- * links): POST accepts JSON only, GET runs queries only.
+ * Refuses malformed requests that Yoga would accept. Also refuses requests that a page of another origin can send without
+ * a CORS preflight (forms, plain text, links): POST accepts JSON only, GET runs queries only.
  */
 export function useJsonOnly(): Plugin {
   return {

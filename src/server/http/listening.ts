@@ -23,8 +23,8 @@ export async function listen(server: Server, { port, host }: Address): Promise<v
 }
 
 /**
- * Checks that the address is available, before the start creates, migrates or locks anything. @throws as
- * `listen` does
+ * Checks that the address is available, before the start creates, migrates or locks anything. @throws the same
+ * errors as `listen`
  */
 export async function checkAddress(address: Address): Promise<void> {
   const server = createServer()

@@ -1,7 +1,7 @@
 import type { Domain } from '../../graphql/domain.ts'
 import type { Handler } from './health.ts'
 
-/** Where the browser of an admin returns from the authorization at an MCP server. */
+/** The path to which an MCP server's authorization redirects the browser of an admin. */
 export const MCP_CALLBACK_PATH = '/auth/mcp/callback'
 
 const TEXT = {
@@ -11,7 +11,7 @@ const TEXT = {
   'cache-control': 'no-store',
 }
 
-/** `GET /auth/mcp/callback`: ends an authorization, and says in plain text whether it worked. */
+/** `GET /auth/mcp/callback`: completes an authorization, and returns in plain text whether it worked. */
 export function createMcpCallback({ toolSetup }: Pick<Domain, 'toolSetup'>): Handler {
   return async (request, response) => {
     // A link preview must not use up the code.

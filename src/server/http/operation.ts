@@ -18,7 +18,7 @@ export interface Operation extends ExecutionArgs {
   run(): Promise<Result>
 }
 
-/** Errors that are the whole result of an operation. */
+/** Thrown for an operation whose whole result is errors. */
 export class OperationFailed extends Error {
   readonly errors: readonly GraphQLError[]
   constructor(errors: readonly GraphQLError[]) {

@@ -42,9 +42,9 @@ const FIRST_QUERY = `# Welcome to Parley. Type your token into the
 `
 
 /**
- * Runs before GraphiQL in its page: adds the Authorization last entered in a Headers pane to requests of tabs
- * without one, and delays the introspection query until there is one. The token stays in the page; this
- * removes what older versions stored.
+ * Runs before GraphiQL in its page. Adds the Authorization header that was last entered in a Headers pane to requests
+ * of tabs without one, and delays the introspection query until a token was entered. The token stays in the page; the
+ * script removes tokens that older versions stored.
  */
 const KEEP_AUTHORIZATION = `<script>
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)

@@ -9,7 +9,7 @@ export const REQUEST_ID_HEADER = 'x-request-id'
 /** Ids that are safe to log unchanged. */
 const USABLE = /^[\w.:=+/-]{1,128}$/
 
-/** Handles each request under its id, which the client or its proxy may set, and returns the id in the response. */
+/** Gives each request an id, unless the client or its proxy has set one, and returns the id in the response. */
 export function underItsId(handle: Handler, logger: Logger): Handler {
   return (request, response) => {
     const given = request.headers[REQUEST_ID_HEADER]

@@ -1,2 +1,2 @@
-/** Headers of every HTTP response that streams: proxies must pass its data on at once (nginx), and not compress it. */
+/** Headers of every streaming HTTP response: they keep proxies from buffering (nginx) and compressing its data. */
 export const STREAM_HEADERS = { 'x-accel-buffering': 'no', 'cache-control': 'no-store, no-transform' }

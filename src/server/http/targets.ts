@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Accepts any base: only path and query of the target count. */
+/** Any base will do: only the path and the query of the target are used. */
 const BASE = 'http://localhost'
 
 /**
- * Rewrites a request to what the handlers know: a target that is a whole URL (RFC 9112, 3.2.2) becomes its path, and
- * its host becomes the request's; the prefix of PARLEY_PUBLIC_URL and a slash at the end of the path are removed.
- * Proxies may remove the prefix or keep it.
+ * Rewrites a request to the form that the handlers expect. A target that is a whole URL (RFC 9112, 3.2.2) is replaced by
+ * its path, and its host becomes the host of the request. The prefix of PARLEY_PUBLIC_URL, which proxies may keep or
+ * remove, and a slash at the end of the path are removed.
  */
 export function rewriteTarget(request: IncomingMessage, basePath: string): void {
   const absolute = /^https?:\/\//i.test(request.url ?? '') ? URL.parse(request.url ?? '') : null

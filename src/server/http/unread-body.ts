@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** How long the rest of a body is read and dropped, so that a client which still sends can read its response. */
+/** How long the rest of a body is read and dropped, so that a client that is still sending can read its response. */
 const LINGER_MS = 3000
-/** A rest up to this size arrives with the headers or just after, so the connection is kept. */
+/** The rest of a body of up to this size arrives with the headers or just after them, so the connection is kept. */
 const SMALL_BYTES = 64 * 1024
 
 /**

@@ -3,7 +3,7 @@ import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { Viewer } from '../../access/viewer.ts'
 import { complexityOf } from './complexity.ts'
 
-/** Operations by which a viewer withdraws from something. They are admitted even over the viewer's rate. */
+/** Recognises operations by which a viewer withdraws from something, and admits them even over the viewer's rate. */
 export interface Withdrawals {
   /**
    * Counts the operation. Returns false if it is not a withdrawal, selects too many fields, or exceeds the
@@ -24,12 +24,12 @@ const MOST_FIELDS = 500
 
 type Input = Readonly<Record<string, unknown>>
 
-/** Denials of one mutation that count as one withdrawal. */
+/** The number of denials in one mutation that count as one withdrawal. */
 const DENIALS_AT_ONCE = 10
 
 /**
- * Mutations that may withdraw, and how many withdrawals an input counts as: leaving a space, denying calls, stopping
- * a run, releasing a claim. 0 or false: it does not withdraw.
+ * Mutations that can be withdrawals, with a function that returns how many withdrawals an input counts as: leaving a
+ * space, denying calls, stopping a run, releasing a claim. 0 or false: the input is not a withdrawal.
  */
 const WITHDRAWALS: Readonly<Record<string, (input: Input, viewer: Viewer) => boolean | number>> = {
   removeMember: ({ entityId }, { id }) => entityId === id,

@@ -25,11 +25,11 @@ export interface WorkOptions {
 /** Many small operations, or one of the maximum weight. */
 const MOST_OF_VIEWER = 25_000
 const MOST_IN_ALL = 100_000
-/** Each operation may hold a database connection, or wait for one in a queue that does not know viewers. */
+/** Each operation may hold a database connection, or wait for one in a queue that is not fair to viewers. */
 const MOST_AT_ONCE = 20
 const MOST_WAITING = 500
 const LONGEST_WAIT_MS = 10_000
-/** A viewer may send a minute's allowance of small operations at once: more of them may wait, and longer. */
+/** A viewer may send all small operations of a minute at once, so more of them may wait, and for longer. */
 const SMALL = 500
 const MORE_IF_SMALL = 12
 const LONGER_IF_SMALL = 6
@@ -110,7 +110,7 @@ class Places implements Work {
     if (count === 0 && waiting.length === 0) this.#queues.delete(viewerId)
   }
 
-  /** Runs in a turn of its own, so that other events of the loop are handled in between. */
+  /** Serves waiting operations in a separate tick, so that the event loop handles other events before. */
   #serveLater(): void {
     if (this.#isServing || this.#waitingInAll === 0) return
     this.#isServing = true
