@@ -7,9 +7,9 @@ import type { Platform } from '../platform/platform.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
-/** The number of agents that have a label of their own in metrics of active runs: the agents with the most active runs. */
+/** In metrics of active runs, this many agents have their own label: the agents with the most active runs. */
 const MOST_LIVING_AGENTS = 20
-/** The same in the metric of ended runs: the first agents whose runs this process ends. */
+/** In the metric of ended runs, this many agents have their own label: the first agents whose runs this process ends. */
 const MOST_ENDING_AGENTS = 200
 /** Scrapes share a result for this long. */
 const FRESH_MS = 1000

@@ -221,7 +221,7 @@ export async function recheckPostponed(tx: Tx, { agentId, spaceId }: { agentId?:
 /** Postponed events and when they are due: a SELECT of `id` and `at`. */
 export const POSTPONED_SQL = Prisma.sql`SELECT id, "waitsUntil" AS at FROM "InboxEvent" WHERE "waitsUntil" IS NOT NULL`
 
-/** Returns postponed events to the inbox. */
+/** Requeues postponed events in the inbox. */
 export async function returnPostponed(prisma: PrismaClient, ids: string[]): Promise<void> {
   await prisma.inboxEvent.updateMany({ where: { id: { in: ids } }, data: { waitsUntil: null } })
 }
@@ -234,7 +234,7 @@ export const RETRIED_SQL = Prisma.sql`SELECT id, "retryAt" AS at FROM "InboxEven
 /** The assignments that make an event wait for the next cycle. */
 const REQUEUED = Prisma.sql`"runId" = NULL, "retryAt" = NULL`
 
-/** Returns events whose delay is over to the inbox. */
+/** Requeues events in the inbox once their delay is over. */
 export async function returnRetried(prisma: PrismaClient, ids: string[]): Promise<void> {
   await prisma.$executeRaw`
     UPDATE "InboxEvent" SET ${REQUEUED} WHERE id = ANY(${ids}::text[]) AND "retryAt" <= clock_timestamp()`

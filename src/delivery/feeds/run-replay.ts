@@ -32,7 +32,7 @@ export interface ReplayedEvent {
 }
 
 /**
- * Rebuilds the events of a run whose log is lost from its journal: the start, the text and reasoning of each
+ * Rebuilds, from the journal, the events of a run whose log is lost: the start, the text and reasoning of each
  * step as one delta, the tool calls, and the end event if the run has ended.
  */
 export function replayOf(run: Run, steps: JournaledStep[]): ReplayedEvent[] {
