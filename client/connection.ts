@@ -12,8 +12,9 @@ export interface ConnectionOptions {
   url?: string
   /**
    * The bearer token. A function is called before each request and each opening of the socket, so that it can
-   * renew the token. When the token of the socket ends, a new socket with a new token continues all subscriptions. Absent
-   * in a page of the server: the session cookie signs in (`POST /auth/token` opens a session).
+   * renew the token. When the token of the socket ends, a new socket with a new token continues all subscriptions. A
+   * function that fails, or takes more than 10 s, is called again with a growing delay, and subscriptions wait; a request
+   * fails with its error. Absent in a page of the server: the session cookie signs in (`POST /auth/token` opens a session).
    */
   token?: string | (() => string | Promise<string>) | undefined
   /** A WebSocket implementation, for runtimes without one, such as Node before version 22. */

@@ -9,11 +9,13 @@ export type ConnectionState = 'idle' | 'connecting' | 'live' | 'lost' | 'refused
 
 export interface RenewedSocketOptions {
   url: string
-  /** Called for each opening of the socket. Null: the session cookie signs in. */
+  /** Called before each opening of the socket, and again later if it fails. Null: the session cookie signs in. */
   authorization(): Promise<string | null>
   /** Whether `authorization` may return another token than before. */
   canRenew: boolean
   webSocketImpl: unknown
+  /** How long `authorization` may take. */
+  tokenTimeoutMs?: number
   tell(state: ConnectionState): void
 }
 
@@ -40,6 +42,10 @@ const LONGEST_RETRY_WAIT_MS = 8000
  * keeps it.
  */
 const LINGER_MS = 5000
+/** A token function that takes longer has failed, such as a request for a token over a network that is gone. */
+const TOKEN_TIMEOUT_MS = 10_000
+/** Closes a socket for which there is no token. graphql-ws opens another one after this code, unlike after its own. */
+const NO_TOKEN_CLOSE = 4900
 /** A socket that has been open for this long has an accepted token, even without a result. */
 const ACCEPTED_AFTER_MS = 2000
 
@@ -119,22 +125,44 @@ interface SocketListeners {
 }
 
 /** @throws ParleyError in a runtime without WebSocket */
-function openSocket({ url, authorization, webSocketImpl }: RenewedSocketOptions, on: SocketListeners): Client {
+function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client {
+  const { url, authorization, webSocketImpl, tokenTimeoutMs = TOKEN_TIMEOUT_MS } = options
   if (webSocketImpl === undefined && typeof WebSocket === 'undefined') throw new ParleyError(NO_WEB_SOCKET, 'BAD_INPUT')
+  /** Of the socket that opens; undefined if the token function failed. */
+  let bearer: string | null | undefined
   return createClient({
-    url,
-    webSocketImpl,
-    connectionParams: async () => {
-      const bearer = await authorization()
-      return bearer === null ? {} : { authorization: bearer }
+    // Before the socket opens, because the server closes one that does not send its token soon.
+    url: async () => {
+      bearer = await inTime(authorization(), tokenTimeoutMs).catch((failure) => {
+        // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and the connection tries again
+        console.warn('The token function failed. The connection calls it again soon.', failure)
+        return undefined
+      })
+      return url
     },
+    webSocketImpl,
+    connectionParams: () => (bearer == null ? {} : { authorization: bearer }),
     keepAlive: KEEP_ALIVE_MS,
     lazyCloseTimeout: LINGER_MS,
     retryAttempts: Number.POSITIVE_INFINITY,
     retryWait: (retries) => new Promise((resolve) => setTimeout(resolve, waitMsAfter(retries))),
     shouldRetry: (failure) => !isUnauthenticatedClose(failure),
-    on,
+    on: {
+      ...on,
+      opened(socket) {
+        if (bearer === undefined) (socket as WebSocket).close(NO_TOKEN_CLOSE, 'No token')
+      },
+    },
   })
+}
+
+/** @throws Error if the promise does not settle in time */
+function inTime<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const isLate = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`No token came within ${timeoutMs / 1000} s.`)), timeoutMs)
+  })
+  return Promise.race([promise, isLate]).finally(() => clearTimeout(timer))
 }
 
 const NO_WEB_SOCKET =

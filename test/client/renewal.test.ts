@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { type Connection, createConnection } from '../../client/connection.ts'
 import { liveSpace } from '../../client/live-space.ts'
 import { liveViewer } from '../../client/live-viewer.ts'
+import { createRenewedSocket } from '../../client/renewed-socket.ts'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import { when } from '../support/live-state.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -46,8 +47,25 @@ describe('a connection whose token ends', () => {
   const revoke = ({ accessToken }: Awaited<ReturnType<typeof issue>>) =>
     parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
 
-  function follow(token: string | (() => string)) {
-    connection = createConnection({ url: parley.origin, token, webSocketImpl: Watched })
+  /** The close events that sockets of a slow network have delivered. */
+  let lateCloses = 0
+  /** A socket whose close event comes later than the first retry. */
+  class ClosedLate extends Watched {
+    constructor(url: string, protocols?: string | string[]) {
+      super(url, protocols)
+      const deliver = (listener: ((event: Event) => void) | null, event: Event) => {
+        lateCloses += 1
+        listener?.(event)
+      }
+      Object.defineProperty(this, 'onclose', {
+        set: (listener: ((event: Event) => void) | null) =>
+          this.addEventListener('close', (event) => setTimeout(() => deliver(listener, event), 700)),
+      })
+    }
+  }
+
+  function follow(token: string | (() => string | Promise<string>), webSocketImpl = Watched) {
+    connection = createConnection({ url: parley.origin, token, webSocketImpl })
     const space = liveSpace(connection, { spaceId })
     const viewer = liveViewer(connection)
     const statuses = new Set<string>()
@@ -129,6 +147,78 @@ describe('a connection whose token ends', () => {
     const { error } = await when(space, ({ status }) => status === 'ended')
     expect(error).toMatchObject({ code: 'UNAUTHENTICATED' })
     expect([connection.getState(), sockets.length]).toEqual(['refused', 1])
+  })
+
+  function throwAtOnce(): never {
+    throw new TypeError('fetch failed')
+  }
+
+  test.each<[string, () => Promise<string>]>([
+    ['rejects', () => Promise.reject(new TypeError('fetch failed'))],
+    ['throws', throwAtOnce],
+  ])('continues if the token function %s while the socket is lost', async (_, fail) => {
+    const warn = vi.spyOn(console, 'warn').mockReturnValue()
+    const { secret } = await issue()
+    let isLost = false
+    let failures = 0
+    const { space, viewer, statuses } = follow(() => {
+      if (!isLost || failures === 2) return secret
+      failures += 1
+      return fail()
+    })
+    await Promise.all([when(space, ({ status }) => status === 'live'), when(viewer, (state) => state.hasAllSpaces)])
+    isLost = true
+    sockets[0]?.close(4000, 'cut by the test')
+    await parley.send(ada, spaceId, 'hello')
+    expect(textsOf(await when(space, ({ messages }) => messages.length === 1))).toEqual(['hello'])
+    await when(viewer, ({ spaces }) => spaces.some(({ lastMessage }) => lastMessage?.text === 'hello'))
+    expect([[...statuses], viewer.getState().status]).toEqual([['live'], 'live'])
+    expect(connection.getState()).toBe('live')
+    expect([failures, warn.mock.calls.length]).toEqual([2, 2])
+    expect(events).toEqual(['SpaceSnapshot', 'MessagePosted'])
+    warn.mockRestore()
+  })
+
+  test('continues if the token function rejects, on a network where the closing of a socket takes long', async () => {
+    const warn = vi.spyOn(console, 'warn').mockReturnValue()
+    const { secret } = await issue()
+    let calls = 0
+    const { space } = follow(() => {
+      calls += 1
+      return calls === 1 ? Promise.reject(new TypeError('fetch failed')) : secret
+    }, ClosedLate)
+    await when(space, ({ status }) => status === 'live')
+    await until('the first socket is closed', () => lateCloses > 0)
+    await parley.send(ada, spaceId, 'hello')
+    expect(textsOf(await when(space, ({ messages }) => messages.length === 1))).toEqual(['hello'])
+    expect([connection.getState(), sockets.length]).toEqual(['live', 2])
+    warn.mockRestore()
+  })
+
+  test('calls a token function again that does not settle', async () => {
+    const warn = vi.spyOn(console, 'warn').mockReturnValue()
+    const { secret } = await issue()
+    let calls = 0
+    const socket = createRenewedSocket({
+      url: `${parley.origin.replace(/^http/, 'ws')}/graphql`,
+      authorization() {
+        calls += 1
+        return calls === 1 ? new Promise(() => {}) : Promise.resolve(`Bearer ${secret}`)
+      },
+      canRenew: true,
+      webSocketImpl: Watched,
+      tokenTimeoutMs: 20,
+      tell() {},
+    })
+    const payload = { query: 'subscription { viewerEvents { __typename } }' }
+    const first = await new Promise((next, error) =>
+      socket.client().subscribe(payload, { next, error, complete() {} }),
+    )
+    socket.close()
+    expect(first).toEqual({ data: { viewerEvents: { __typename: 'ViewerSnapshot' } } })
+    expect(calls).toBe(2)
+    expect(warn).toHaveBeenCalledWith(expect.any(String), new Error('No token came within 0.02 s.'))
+    warn.mockRestore()
   })
 
   test('says in a runtime without WebSocket what it needs, and requests need nothing', async () => {
