@@ -15,6 +15,13 @@ describe('the settings', () => {
     ['nonsense', /PARLEY_DEFAULT_MODEL: must be <provider>:<model> or demo/],
     ['openai:', /PARLEY_DEFAULT_MODEL: must be <provider>:<model> or demo/],
     ['claude:opus', /PARLEY_DEFAULT_MODEL: there is no provider "claude" in PARLEY_PROVIDERS/],
+    [
+      'anthropic:claude-haiku-4-5',
+      /PARLEY_DEFAULT_MODEL: the provider "anthropic" is not set up: set ANTHROPIC_API_KEY, or remove PARLEY_DEFAULT_MODEL and add the provider in the console under Models$/,
+    ],
+    ['google:gemini-2.5-flash', /: set GEMINI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY, or/],
+    ['azure:my-deployment', /: set AZURE_API_KEY and AZURE_RESOURCE_NAME, or/],
+    ['ollama:qwen3', /: set PARLEY_PROVIDERS='{ "ollama": {} }', or/],
     ['openai:gpt-5-mini', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
     ['openai.chat:llama3.1:8b', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
   ])('an impossible default model is an error: %s', (PARLEY_DEFAULT_MODEL, fault) => {

@@ -1,4 +1,5 @@
 import { parseModelName } from '../lib/model-name.ts'
+import { settingOfPreset } from '../lib/model-provider.ts'
 import type { ReadProviders } from './model-providers.ts'
 
 /** Faults of settings that require or exclude each other. */
@@ -21,9 +22,8 @@ export function combinedFaults(
   }
   const provider = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')?.provider ?? 'demo'
   const known = providers.find(({ name }) => name === provider)
-  if (known === undefined && provider !== 'demo' && badProviders.length === 0) {
-    faults.push(`PARLEY_DEFAULT_MODEL: there is no provider ${JSON.stringify(provider)} in PARLEY_PROVIDERS`)
-  }
+  if (known === undefined && provider !== 'demo' && badProviders.length === 0)
+    faults.push(`PARLEY_DEFAULT_MODEL: ${missingProvider(provider)}`)
   if (known?.lacks) faults.push(`PARLEY_DEFAULT_MODEL: ${known.lacks}`)
   if (set.PARLEY_DIRECT_DATABASE_URL && !set.DATABASE_URL)
     faults.push('PARLEY_DIRECT_DATABASE_URL: needs DATABASE_URL; set DATABASE_URL instead if there is no pooler')
@@ -32,6 +32,12 @@ export function combinedFaults(
     if (split && !set[name]) faults.push(`${name}: required when PARLEY_ROLE is api or worker`)
   }
   return faults
+}
+
+function missingProvider(name: string): string {
+  const remedy = settingOfPreset(name)
+  if (remedy === null) return `there is no provider ${JSON.stringify(name)} in PARLEY_PROVIDERS`
+  return `the provider "${name}" is not set up: ${remedy}, or remove PARLEY_DEFAULT_MODEL and add the provider in the console under Models`
 }
 
 /** Shorter secrets can be guessed. RFC 7518 requires this length for HS256 keys. */

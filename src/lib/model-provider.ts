@@ -96,6 +96,18 @@ export function smallModelOf(providers: readonly ModelProviderSettings[]): strin
   return null
 }
 
+/**
+ * Returns which setting makes a well-known provider available, as an imperative: `set ANTHROPIC_API_KEY`. Null for any
+ * other name.
+ */
+export function settingOfPreset(name: string): string | null {
+  if (name === 'azure') return 'set AZURE_API_KEY and AZURE_RESOURCE_NAME'
+  const preset = PROVIDER_PRESETS.get(name)
+  if (preset === undefined) return null
+  const { keyVariables = [] } = preset
+  return keyVariables.length > 0 ? `set ${keyVariables.join(' or ')}` : `set PARLEY_PROVIDERS='{ "${name}": {} }'`
+}
+
 /** The given settings of a provider. */
 export interface NewProvider {
   name: string

@@ -1,6 +1,7 @@
 import { extractReasoningMiddleware, type LanguageModel, wrapLanguageModel } from 'ai'
 import type { ModelProviderSettings } from '../config.ts'
 import { parseModelName } from '../lib/model-name.ts'
+import { settingOfPreset } from '../lib/model-provider.ts'
 import { openAnthropic } from './anthropic.ts'
 import { createDemoModel } from './demo.ts'
 import { openGoogle } from './google.ts'
@@ -81,11 +82,16 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
   function check(name: string): string | null {
     if (models.has(name)) return null
     const provider = providerOf(name)
-    if (provider === undefined) {
-      const known = [...byName.keys(), 'demo'].map((known) => (known === 'demo' ? '"demo"' : `"${known}:<model>"`))
-      return `The model ${JSON.stringify(name)} is unknown. Use ${known.slice(0, -1).join(', ')} or ${known.at(-1)}.`
+    if (provider !== undefined) {
+      return provider.lacks === null ? null : `The model ${JSON.stringify(name)} ${provider.lacks}.`
     }
-    return provider.lacks === null ? null : `The model ${JSON.stringify(name)} ${provider.lacks}.`
+    const { provider: missing = '' } = parseModelName(name) ?? {}
+    const remedy = settingOfPreset(missing)
+    if (remedy !== null) {
+      return `The model ${JSON.stringify(name)} needs the provider "${missing}": ${remedy} and restart, or add the provider in the console under Models.`
+    }
+    const known = [...byName.keys(), 'demo'].map((known) => (known === 'demo' ? '"demo"' : `"${known}:<model>"`))
+    return `The model ${JSON.stringify(name)} is unknown. Use ${known.slice(0, -1).join(', ')} or ${known.at(-1)}.`
   }
 
   /** Loads the provider's package for the first of its models. */

@@ -36,7 +36,20 @@ describe('the registry of models', () => {
     await expect(bare.resolve('openai.chat:x')).rejects.toThrow('needs OPENAI_API_KEY')
   })
 
-  test.each(['anthropic:claude', 'gpt-5-mini', 'openai:', 'openai: x', 'demo:x', '', 'openai.responses:x'])(
+  test.each([
+    ['anthropic:claude', 'set ANTHROPIC_API_KEY'],
+    ['google:gemini-2.5-flash', 'set GEMINI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY'],
+    ['azure:my-deployment', 'set AZURE_API_KEY and AZURE_RESOURCE_NAME'],
+    ['ollama:qwen3', `set PARLEY_PROVIDERS='{ "ollama": {} }'`],
+  ])('says what %s needs: %s', async (name, remedy) => {
+    const [provider] = name.split(':')
+    expect(keyed.check(name)).toBe(
+      `The model "${name}" needs the provider "${provider}": ${remedy} and restart, or add the provider in the console under Models.`,
+    )
+    await expect(keyed.resolve(name)).rejects.toThrow(remedy)
+  })
+
+  test.each(['claude:opus', 'gpt-5-mini', 'openai:', 'openai: x', 'demo:x', '', 'openai.responses:x'])(
     'lists the known models if %j is unknown',
     async (name) => {
       expect(keyed.check(name)).toBe(
