@@ -41,7 +41,7 @@ const REPORTS = {
 
 /** Describes the demo model and how to replace it. */
 function selfDescription({ name }: Pick<DemoReading, 'name'>): string {
-  return `I am ${name}, run by Parley's built-in demo model: it is scripted, so it needs no key and does not think. To give me a real mind, start the server with OPENAI_API_KEY set and give me a model such as openai:gpt-5-mini.`
+  return `I am ${name}, run by Parley's built-in demo model: it is scripted, so it needs no key and does not think. To let me think, start the server with the key of a model provider, such as OPENAI_API_KEY or ANTHROPIC_API_KEY, or add a provider in the console under Models, and give me one of its models.`
 }
 
 const QUESTIONS: { pattern: RegExp; answer: (event: MessageEvent, reading: DemoReading) => string }[] = [

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { surviveRejections } from '../../src/app/rejections.ts'
+import { PROVIDER_PRESETS } from '../../src/lib/model-provider.ts'
 import { STACKS } from '../support/application.ts'
 import { scrape } from '../support/figures.ts'
 import { steps } from '../support/model-server-script.ts'
@@ -136,14 +137,13 @@ test('each alert links to its section of docs/operation.md, and there are no oth
 
 test('docs/operation.md names every setting, and its links have targets', () => {
   const page = textOf('docs/operation.md')
-  const namesIn = (text: string) =>
-    new Set(
-      [...text.matchAll(/`((?:PARLEY|AUTH|OPENAI|OTEL)_[A-Z_]+|PORT|HOST|DATABASE_URL|REDIS_URL|DATA_DIR)`/g)].map(
-        ([, name]) => name,
-      ),
-    )
-  const table = page.slice(page.indexOf('## Settings'), page.indexOf('## Looking at it'))
+  const pattern =
+    /`((?:PARLEY|AUTH|OPENAI|AZURE|OTEL)_[A-Z_]+|[A-Z_]+_API_KEY|PORT|HOST|DATABASE_URL|REDIS_URL|DATA_DIR)`/g
+  const namesIn = (text: string) => new Set([...text.matchAll(pattern)].map(([, name]) => name))
+  const table = page.slice(page.indexOf('## Settings'), page.indexOf('## Monitoring'))
   expect([...namesIn(table)].sort()).toEqual([...namesIn(textOf('docs/settings.md'))].sort())
+  const keys = [...PROVIDER_PRESETS.values()].flatMap(({ keyVariables = [] }) => keyVariables)
+  expect([...namesIn(table)]).toEqual(expect.arrayContaining([...keys, 'AZURE_API_KEY', 'AZURE_RESOURCE_NAME']))
   for (const [, file = '', anchor] of page.matchAll(/\]\(([^)#]*)(?:#([^)]+))?\)/g)) {
     const target = path.join('docs', file === '' ? 'operation.md' : file)
     expect(existsSync(path.join(ROOT, target)), target).toBe(true)

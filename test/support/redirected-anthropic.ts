@@ -1,0 +1,12 @@
+// Loaded into a server that a test starts: its requests to Anthropic go to the model server of TEST_ANTHROPIC_URL.
+const ANTHROPIC = 'https://api.anthropic.com/v1'
+const trueFetch = globalThis.fetch
+
+globalThis.fetch = (input, init) => {
+  const url = String(input instanceof Request ? input.url : input)
+  return url.startsWith(`${ANTHROPIC}/`)
+    ? trueFetch(`${process.env.TEST_ANTHROPIC_URL}${url.slice(ANTHROPIC.length)}`, init)
+    : trueFetch(input, init)
+}
+
+export {}
