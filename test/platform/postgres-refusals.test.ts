@@ -63,7 +63,9 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
       expect.stringMatching(/^DATABASE_URL: there is no socket \/nowhere\/.s.PGSQL.5432: /),
     ])
     expect(await refusal(withParts(url, { username: 'nobody_of_parley' }))).toEqual([
-      expect.stringMatching(/^DATABASE_URL: PostgreSQL does not let the user "nobody_of_parley" in \(/),
+      expect.stringMatching(
+        /^DATABASE_URL: PostgreSQL (does not let the user "nobody_of_parley" in|refuses the password of the user "nobody_of_parley")/,
+      ),
     ])
   })
 
@@ -120,15 +122,16 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
 
   test('for a user without the rights to create, use or own the tables, with what to grant', async () => {
     const { url } = await database()
-    const role = 'parley_test_guest'
+    const [role, password] = ['parley_test_guest', 'password-of-a-guest']
     await execute(
       url,
-      `DO $$ BEGIN CREATE ROLE ${role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
+      `DO $$ BEGIN CREATE ROLE ${role}; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
+      `ALTER ROLE ${role} LOGIN PASSWORD '${password}'`,
       'REVOKE CREATE ON SCHEMA public FROM PUBLIC',
     )
     const name = new URL(url).pathname.slice(1)
     closing.push(() => execute(url, `DROP OWNED BY ${role}`))
-    const guest = withParts(url, { username: role })
+    const guest = withParts(url, { username: role, password })
     const may = (right: string) => execute(url, right)
     expect(await refusal(guest)).toEqual([
       `DATABASE_URL: the user "${role}" may not create the schema "pgboss" for jobs: GRANT CREATE ON DATABASE "${name}" TO "${role}", or CREATE SCHEMA "pgboss" AUTHORIZATION "${role}"`,

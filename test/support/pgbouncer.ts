@@ -38,7 +38,7 @@ export function canStartPgBouncer(): boolean {
 export async function startPgBouncer(serverUrl: string, { poolMode, settings }: PgBouncerOptions): Promise<PgBouncer> {
   const program = findPgBouncer()
   if (program === null) throw new Error('there is no PgBouncer on this machine: call canStartPgBouncer first')
-  const { hostname, port: serverPort, username } = new URL(serverUrl)
+  const { hostname, port: serverPort, username, password } = new URL(serverUrl)
   const folder = await makeScratchFolder('parley-pgbouncer-')
   const port = await freePort()
   const options = {
@@ -52,7 +52,8 @@ export async function startPgBouncer(serverUrl: string, { poolMode, settings }: 
   }
   const file = path.join(folder, 'pgbouncer.ini')
   const lines = Object.entries(options).map(([name, value]) => `${name} = ${value}`)
-  const server = `* = host=${hostname} port=${serverPort || 5432} user=${username}`
+  const account = [`user=${quoted(username)}`, ...(password === '' ? [] : [`password=${quoted(password)}`])].join(' ')
+  const server = `* = host=${hostname} port=${serverPort || 5432} ${account}`
   await writeFile(file, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'))
   await chmod(folder, 0o755)
   // It refuses to run as root.
@@ -78,6 +79,9 @@ export async function startPgBouncer(serverUrl: string, { poolMode, settings }: 
     },
   }
 }
+
+/** Writes a part of a URL as a value of a connection string. */
+const quoted = (part: string) => `'${decodeURIComponent(part).replaceAll("'", "''")}'`
 
 function isUp(child: ChildProcess): Promise<void> {
   const log: string[] = []
