@@ -237,7 +237,7 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
 }
 
 /** Applies missing migrations, on one connection. Other processes wait for each of them. */
-async function migratePostgres({ main, direct, pending }: InspectedPostgres): Promise<void> {
+async function migratePostgres({ main, direct, migrationVariable, pending }: InspectedPostgres): Promise<void> {
   if (pending.length === 0) return
   const { schema } = main
   const client = createClient(direct ?? main, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
@@ -247,7 +247,7 @@ async function migratePostgres({ main, direct, pending }: InspectedPostgres): Pr
     await client.connect()
     await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) }, { schema })
   } catch (error) {
-    throw new Error(`DATABASE_URL: the database cannot be used: ${messageOf(error)}`, { cause: error })
+    throw new Error(`${migrationVariable}: the database cannot be used: ${messageOf(error)}`, { cause: error })
   } finally {
     await client.end()
   }

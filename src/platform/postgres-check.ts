@@ -27,6 +27,8 @@ export interface InspectedPostgres {
   main: PostgresAccess & { schema: string }
   /** For what needs a session: presence and migrations. Null if there is only a transaction pooler. */
   direct: (PostgresAccess & { schema: string }) | null
+  /** The variable with the URL by which migrations are applied. */
+  migrationVariable: string
   /** Names of the migrations that are missing. */
   pending: string[]
   /** For the log, a line each. */
@@ -66,6 +68,8 @@ interface Rights {
   /** Whether there are tables that the role may not read or write, and that belong to another role. */
   hasClosedTables: boolean
   hasForeignTables: boolean
+  /** True if there is no table of migrations yet. */
+  mayReadMigrations: boolean
 }
 
 const RIGHTS = `
@@ -83,7 +87,9 @@ const RIGHTS = `
     has_database_privilege(current_database(), 'CREATE') AS "mayCreateSchemas",
     EXISTS (SELECT FROM tables WHERE NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
       AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))) AS "hasClosedTables",
-    EXISTS (SELECT FROM tables WHERE NOT pg_has_role(relowner, 'MEMBER')) AS "hasForeignTables"`
+    EXISTS (SELECT FROM tables WHERE NOT pg_has_role(relowner, 'MEMBER')) AS "hasForeignTables",
+    coalesce((SELECT has_table_privilege(oid, 'SELECT') FROM pg_class
+      WHERE relname = '_prisma_migrations' AND relnamespace = (SELECT oid FROM own)), true) AS "mayReadMigrations"`
 
 /** One URL and what its server says of itself. */
 interface Reached {
@@ -104,12 +110,14 @@ export async function inspectPostgres(urls: { url: string; directUrl: string | n
 
   const schema = schemaOf(main)
   const sessions = direct ?? (main.access.keepsSession ? main : null)
-  const inspected = {
+  const migrating = direct ?? main
+  return {
     main: { ...main.access, schema },
     direct: sessions && { ...sessions.access, schema },
+    migrationVariable: migrating.variable,
+    pending: await checkRights(main, migrating, schema),
+    warnings: warningsOf(main, direct),
   }
-  const pending = await checkRights(main, direct ?? main, schema)
-  return { ...inspected, pending, warnings: warningsOf(main, direct) }
 }
 
 async function reach(variable: string, text: string): Promise<Reached> {
@@ -265,40 +273,65 @@ const schemaOf = ({ access, facts }: Reached): string => access.url.schema ?? fa
  * names of the migrations that are missing. @throws StartFaults
  */
 async function checkRights(main: Reached, migrating: Reached, schema: string): Promise<string[]> {
-  const rightsOf = (reached: Reached) =>
-    withClient(reached.access, {}, async (client) => {
-      const { rows } = await client.query<Rights>(RIGHTS, [schema, jobSchemaOf(schema)])
-      return rows[0] as Rights
-    })
   const isSame = main === migrating
-  const rights = await rightsOf(main)
+  const rights = await rightsOf(main, schema)
   const faults = [...faultsOfUse(main, rights, schema), ...faultsOfJobs(main, rights, schema)].map(
     (fault) => `${main.variable}: ${fault}`,
   )
   if (faults.length > 0) throw new StartFaults(faults)
-  const pending = await withClient(migrating.access, {}, (client) =>
-    pendingMigrations({ query: (sql) => client.query(sql) }, { schema }),
-  )
+  const migrationRights = isSame ? rights : await rightsOf(migrating, schema)
+  const unreadable = faultsOfReadingMigrations(migrating, migrationRights, schema)
+  if (unreadable.length > 0) throw new StartFaults(unreadable.map((fault) => `${migrating.variable}: ${fault}`))
+  const pending = await pendingIn(migrating, schema)
   if (pending.length === 0) return pending
-  const more = faultsOfMigrating(migrating, isSame ? rights : await rightsOf(migrating), schema).map(
-    (fault) => `${migrating.variable}: ${fault}`,
-  )
+  const more = faultsOfMigrating(migrating, migrationRights, schema).map((fault) => `${migrating.variable}: ${fault}`)
   if (pending.includes(FIRST_MIGRATION)) more.push(...(await faultsOfIgnoredSchema(main)))
   if (more.length > 0) throw new StartFaults(more)
   return pending
 }
 
-function faultsOfUse({ facts: { role } }: Reached, rights: Rights, schema: string): string[] {
-  const user = quoteName(role)
-  if (rights.hasSchema && !rights.mayUse)
-    return [
-      `the user ${user} may not use the schema ${quoteName(schema)}: GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${user}`,
-    ]
+const rightsOf = (reached: Reached, schema: string) =>
+  ask(reached, async (client) => {
+    const { rows } = await client.query<Rights>(RIGHTS, [schema, jobSchemaOf(schema)])
+    return rows[0] as Rights
+  })
+
+const pendingIn = (reached: Reached, schema: string) =>
+  ask(reached, (client) => pendingMigrations({ query: (sql) => client.query(sql) }, { schema }))
+
+/** Uses a connection of its own. @throws StartFaults if it cannot be opened, or a query fails */
+async function ask<T>({ variable, access }: Reached, use: (client: pg.Client) => Promise<T>): Promise<T> {
+  try {
+    return await withClient(access, {}, use)
+  } catch (error) {
+    throw new StartFaults([`${variable}: ${connectionFault(access.url, error)}`])
+  }
+}
+
+function faultsOfSchema({ facts: { role } }: Reached, rights: Rights, schema: string): string[] {
+  if (!rights.hasSchema || rights.mayUse) return []
+  const [user, name] = [quoteName(role), quoteName(schema)]
+  return [`the user ${user} may not use the schema ${name}: GRANT USAGE ON SCHEMA ${name} TO ${user}`]
+}
+
+function faultsOfUse(main: Reached, rights: Rights, schema: string): string[] {
+  const user = quoteName(main.facts.role)
+  const faults = faultsOfSchema(main, rights, schema)
+  if (faults.length > 0) return faults
   if (rights.hasClosedTables)
     return [
       `the user ${user} may not read or write all tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${quoteName(schema)}, ${jobSchemaOf(schema)} TO ${user}`,
     ]
   return []
+}
+
+function faultsOfReadingMigrations(migrating: Reached, rights: Rights, schema: string): string[] {
+  const faults = faultsOfSchema(migrating, rights, schema)
+  if (faults.length > 0 || rights.mayReadMigrations) return faults
+  const user = quoteName(migrating.facts.role)
+  return [
+    `the user ${user} may not read the table of migrations: GRANT SELECT ON ${quoteName(schema)}."_prisma_migrations" TO ${user}`,
+  ]
 }
 
 function faultsOfJobs({ facts: { role, database } }: Reached, rights: Rights, schema: string): string[] {
@@ -330,13 +363,15 @@ function faultsOfMigrating({ facts: { role } }: Reached, rights: Rights, schema:
 }
 
 /** Before 0.3 the parameter was ignored: then the rows are in the first schema of the search path. */
-async function faultsOfIgnoredSchema({ variable, access, facts }: Reached): Promise<string[]> {
+async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
+  const { variable, access, facts } = main
   const { schema } = access.url
   const before = facts.schema
   if (schema === null || before === null || schema === before) return []
-  const pending = await withClient(access, {}, (client) =>
-    pendingMigrations({ query: (sql) => client.query(sql) }, { schema: before }),
-  )
+  // Tables that this user may not read are those of another installation.
+  const rights = await rightsOf(main, before)
+  if (!rights.mayUse || !rights.mayReadMigrations) return []
+  const pending = await pendingIn(main, before)
   if (!pending.includes(SCHEMAS_SINCE) || pending.includes(FIRST_MIGRATION)) return []
   return [
     `${variable}: schema=${schema} has no tables, and ${quoteName(before)} has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it`,

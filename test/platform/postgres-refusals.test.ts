@@ -1,3 +1,4 @@
+import { type AddressInfo, connect, createServer } from 'node:net'
 import path from 'node:path'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -32,6 +33,20 @@ async function execute(url: string, ...statements: string[]): Promise<void> {
   }
 }
 
+const GUEST = 'parley_test_guest'
+
+/** Returns the URL for a user without any rights, whose tables the end of the test drops. */
+async function guestOf(url: string): Promise<string> {
+  const password = 'password-of-a-guest'
+  await execute(
+    url,
+    `DO $$ BEGIN CREATE ROLE ${GUEST}; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
+    `ALTER ROLE ${GUEST} LOGIN PASSWORD '${password}'`,
+  )
+  closing.push(() => execute(url, `DROP OWNED BY ${GUEST}`))
+  return withParts(url, { username: GUEST, password })
+}
+
 /** The lines with which a start with this URL is refused. */
 async function refusal(url: string, directUrl: string | null = null): Promise<string[]> {
   try {
@@ -42,6 +57,14 @@ async function refusal(url: string, directUrl: string | null = null): Promise<st
     return error.faults
   }
 }
+
+/** What a server of PostgreSQL sends instead of a greeting if it has no free connection. */
+const TOO_MANY_CLIENTS = (() => {
+  const fields = Buffer.from('SFATAL\0VFATAL\0C53300\0Msorry, too many clients already\0\0')
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(4 + fields.length)
+  return Buffer.concat([Buffer.from('E'), length, fields])
+})()
 
 function withParts(url: string, parts: Partial<Pick<URL, 'username' | 'password' | 'pathname' | 'search' | 'host'>>) {
   return Object.assign(new URL(url), parts).href
@@ -122,16 +145,10 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
 
   test('for a user without the rights to create, use or own the tables, with what to grant', async () => {
     const { url } = await database()
-    const [role, password] = ['parley_test_guest', 'password-of-a-guest']
-    await execute(
-      url,
-      `DO $$ BEGIN CREATE ROLE ${role}; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
-      `ALTER ROLE ${role} LOGIN PASSWORD '${password}'`,
-      'REVOKE CREATE ON SCHEMA public FROM PUBLIC',
-    )
+    const guest = await guestOf(url)
+    const role = GUEST
+    await execute(url, 'REVOKE CREATE ON SCHEMA public FROM PUBLIC')
     const name = new URL(url).pathname.slice(1)
-    closing.push(() => execute(url, `DROP OWNED BY ${role}`))
-    const guest = withParts(url, { username: role, password })
     const may = (right: string) => execute(url, right)
     expect(await refusal(guest)).toEqual([
       `DATABASE_URL: the user "${role}" may not create the schema "pgboss" for jobs: GRANT CREATE ON DATABASE "${name}" TO "${role}", or CREATE SCHEMA "pgboss" AUTHORIZATION "${role}"`,
@@ -150,6 +167,15 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
       ),
     ])
     await may(`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ${role}`)
+    await may(`REVOKE ALL ON _prisma_migrations FROM ${role}`)
+    expect(await refusal(guest)).toEqual([
+      `DATABASE_URL: the user "${role}" may not read the table of migrations: GRANT SELECT ON "public"."_prisma_migrations" TO "${role}"`,
+    ])
+    expect(await refusal(url, guest)).toEqual([
+      expect.stringMatching(/^PARLEY_DIRECT_DATABASE_URL: the user ".*" may not read the table of migrations: /),
+    ])
+    // Only the user who migrates reads that table.
+    expect(await refusal(guest, url)).toEqual([])
     await may(`GRANT SELECT ON _prisma_migrations TO ${role}`)
     expect(await refusal(guest)).toEqual([])
     await may(`DELETE FROM _prisma_migrations WHERE migration_name LIKE '%readiness_check'`)
@@ -162,6 +188,33 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     expect(await refusal(guest, url)).toEqual([])
   })
 
+  test('if PostgreSQL has a free connection for the first question only', async () => {
+    const { url } = await database()
+    const { hostname, port } = new URL(url)
+    let connections = 0
+    const relay = createServer((socket) => {
+      connections += 1
+      socket.on('error', () => {})
+      if (connections > 1) return void socket.once('data', () => socket.end(TOO_MANY_CLIENTS))
+      const server = connect(Number(port || 5432), hostname).on('error', () => {})
+      socket.pipe(server).pipe(socket)
+    })
+    await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve))
+    closing.push(() => new Promise((resolve) => relay.close(resolve)))
+    const { port: relayPort } = relay.address() as AddressInfo
+    expect(await refusal(withParts(url, { host: `127.0.0.1:${relayPort}` }))).toEqual([
+      'DATABASE_URL: PostgreSQL has no free connection (sorry, too many clients already): raise max_connections, or use a pooler',
+    ])
+  })
+
+  test('if a migration fails, with the variable of the URL that it used', async () => {
+    const { url } = await database({ statements: ['CREATE TABLE "Entity" (id text)'] })
+    const start = (directUrl: string | null) => openDatabase({ url, directUrl, dataDirectory: '' })
+    const failure = 'the database cannot be used: the migration 20261122000000_init failed: '
+    await expect(start(null)).rejects.toThrow(`DATABASE_URL: ${failure}`)
+    await expect(start(url)).rejects.toThrow(`PARLEY_DIRECT_DATABASE_URL: ${failure}`)
+  })
+
   test('for a schema that an earlier version ignored', async () => {
     const { url } = await database()
     await (await openDatabase({ url, dataDirectory: '' })).close()
@@ -171,6 +224,11 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     expect(await refusal(elsewhere)).toEqual([
       'DATABASE_URL: schema=production has no tables, and "public" has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it',
     ])
+    // Tables that a user may not read cannot have been that user's.
+    const guest = await guestOf(url)
+    for (const schema of ['production', 'pgboss_production'])
+      await execute(url, `CREATE SCHEMA ${schema} AUTHORIZATION ${GUEST}`)
+    expect(await refusal(`${guest}?schema=production`)).toEqual([])
   })
 
   test('together with what is wrong with Redis', async () => {
