@@ -44,6 +44,8 @@ const FORM =
   'must be a URL like postgresql://user@host:5432/name, or postgresql://user@/name?host=/var/run/postgresql for a socket'
 const ESCAPES = 'in a user or password write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25'
 
+const SEVERAL_HOSTS = 'names several hosts; name one, such as the address that always leads to the primary server'
+
 /** Parameters that change nothing here: of libpq, of Prisma, and of `pg`. */
 const WITHOUT_EFFECT = new Set([
   ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count', 'tcp_user_timeout', 'sslcompression'],
@@ -73,7 +75,7 @@ const IMPOSSIBLE: Record<string, string> = {
   hostaddr: 'write the address as host',
   service: 'write the connection out',
   servicefile: 'write the connection out',
-  passfile: 'write the password in the URL, or in PGPASSWORD',
+  passfile: 'write the password in the URL or in PGPASSWORD, or the name of the file in PGPASSFILE',
   sslcrl: 'certificate revocation lists are not supported',
   sslcrldir: 'certificate revocation lists are not supported',
   ssl_min_protocol_version: 'set --tls-min-v1.3 in NODE_OPTIONS instead',
@@ -84,6 +86,28 @@ const IMPOSSIBLE: Record<string, string> = {
   replication: 'Parley needs an ordinary connection',
   sslaccept: 'write sslmode=require for accept_invalid_certs, or sslmode=verify-full for strict',
   sslidentity: 'write sslcert and sslkey',
+}
+
+/** libpq's environment variables that stand in for parameters of these names. */
+const VARIABLES: Record<string, string> = {
+  PGSSLMODE: 'sslmode',
+  PGSSLROOTCERT: 'sslrootcert',
+  PGSSLCERT: 'sslcert',
+  PGSSLKEY: 'sslkey',
+  PGSSLCRL: 'sslcrl',
+  PGSSLCRLDIR: 'sslcrldir',
+  PGSSLNEGOTIATION: 'sslnegotiation',
+  PGSSLCERTMODE: 'sslcertmode',
+  PGSSLMINPROTOCOLVERSION: 'ssl_min_protocol_version',
+  PGSSLMAXPROTOCOLVERSION: 'ssl_max_protocol_version',
+  PGCHANNELBINDING: 'channel_binding',
+  PGREQUIREAUTH: 'require_auth',
+  PGREQUIREPEER: 'requirepeer',
+  PGGSSENCMODE: 'gssencmode',
+  PGTARGETSESSIONATTRS: 'target_session_attrs',
+  PGCONNECT_TIMEOUT: 'connect_timeout',
+  PGHOSTADDR: 'hostaddr',
+  PGSERVICE: 'service',
 }
 
 /** Parameters that set a setting of the session. */
@@ -107,7 +131,12 @@ export function readPostgresUrl(
   if (match === null) throw new PostgresUrlError([faultOfForm(text)])
   const [, account, authority = '', path = '', query = ''] = match
   const parameters = new Map([...new URLSearchParams(query)].filter(([, value]) => value !== ''))
-  const faults = refusedParameters(parameters)
+  const faults = [...parameters].flatMap(([name, value]) => refusalOf(name, value) ?? [])
+  for (const [variable, name, value] of variablesFor(parameters, environment)) {
+    const refusal = refusalOf(name, value, variable)
+    if (refusal !== null) faults.push(refusal)
+    parameters.set(name, value)
+  }
   const refuse = (fault: string) => void faults.push(fault)
   /** Returns the value of a parameter, which the rest then no longer contains. */
   const take = (name: string) => {
@@ -116,19 +145,22 @@ export function readPostgresUrl(
     return value
   }
   const [user, password] = splitAccount(account)
-  const [host, port] = splitAuthority(authority, refuse)
+  const [authorityHost, port] = splitAuthority(authority, refuse)
   const decode = (part: string | undefined, what: string) => decodePart(part, what, refuse)
   const { settings, others } = readOptions(take('options') ?? environment['PGOPTIONS'] ?? '')
   for (const name of SETTINGS) Object.assign(settings, given(name, take(name)))
+  const givenHost = take('host') ?? decode(authorityHost, 'host')
+  const host = givenHost ?? environment['PGHOST'] ?? 'localhost'
+  if (host.includes(',')) refuse(givenHost === undefined ? `the environment variable PGHOST ${SEVERAL_HOSTS}` : SEVERAL_HOSTS)
   const url: PostgresUrl = {
-    host: take('host') ?? decode(host, 'host') ?? environment['PGHOST'] ?? 'localhost',
+    host,
     port: portOf(take('port') || port || environment['PGPORT'] || '5432', refuse),
     ...given('user', take('user') ?? decode(user, 'user') ?? environment['PGUSER']),
     ...given('password', take('password') ?? decode(password, 'password') ?? environment['PGPASSWORD']),
     ...given('database', take('dbname') ?? decode(path, 'name of the database') ?? environment['PGDATABASE']),
     ...given('applicationName', take('application_name') ?? environment['PGAPPNAME']),
     ...given('connectTimeoutMs', secondsOf(take('connect_timeout'), refuse)),
-    sslMode: sslModeOf(take('sslmode'), take('ssl')) ?? sslModeOf(environment['PGSSLMODE'], undefined),
+    sslMode: sslModeOf(take('sslmode'), take('ssl')),
     tlsFiles: {
       ...given('rootCertificate', take('sslrootcert')),
       ...given('certificate', take('sslcert')),
@@ -148,12 +180,27 @@ export function readPostgresUrl(
   return url
 }
 
-function refusedParameters(parameters: ReadonlyMap<string, string>): string[] {
-  return [...parameters].flatMap(([name, value]) => {
-    const only = ONLY[name]
-    if (only !== undefined && !only.values.includes(value)) return [`${name}=${value} is not supported: ${only.remedy}`]
-    const remedy = IMPOSSIBLE[name]
-    return remedy === undefined ? [] : [`the parameter ${name} is not supported: ${remedy}`]
+/** Returns why a parameter, or the environment variable that stands in for it, is refused; null if it is not. */
+function refusalOf(name: string, value: string, variable?: string): string | null {
+  const only = ONLY[name]
+  if (only !== undefined && !only.values.includes(value))
+    return `${variable ?? name}=${value} is not supported: ${only.remedy}`
+  const remedy = IMPOSSIBLE[name]
+  if (remedy === undefined) return null
+  return variable === undefined
+    ? `the parameter ${name} is not supported: ${remedy}`
+    : `the environment variable ${variable} is not supported: unset it; ${remedy}`
+}
+
+/** Returns libpq's variables for parameters that the URL leaves out: variable, parameter and value. */
+function variablesFor(
+  parameters: ReadonlyMap<string, string>,
+  environment: Readonly<Record<string, string | undefined>>,
+): [string, string, string][] {
+  return Object.entries(VARIABLES).flatMap(([variable, name]): [string, string, string][] => {
+    const isGiven = parameters.has(name) || (name === 'sslmode' && parameters.has('ssl'))
+    const value = environment[variable]
+    return isGiven || !value ? [] : [[variable, name, value]]
   })
 }
 
@@ -225,7 +272,7 @@ function splitAccount(account: string | undefined): [string | undefined, string 
 
 function splitAuthority(authority: string, refuse: (fault: string) => void): [string | undefined, string | undefined] {
   if (authority.includes(',')) {
-    refuse('names several hosts; name one, such as the address that always leads to the primary server')
+    refuse(SEVERAL_HOSTS)
     return [undefined, undefined]
   }
   const match = HOST_PATTERN.exec(authority)

@@ -8,9 +8,9 @@ import {
 } from '../../src/lib/postgres-url.ts'
 
 const read = (url: string, environment: Record<string, string> = {}) => readPostgresUrl(url, environment)
-function faultsOf(url: string): string[] {
+function faultsOf(url: string, environment: Record<string, string> = {}): string[] {
   try {
-    read(url)
+    read(url, environment)
     return []
   } catch (error) {
     if (!(error instanceof PostgresUrlError)) throw error
@@ -65,7 +65,14 @@ describe('a URL of PostgreSQL', () => {
       PGPASSWORD: 'secret',
       PGDATABASE: 'chat',
       PGAPPNAME: 'parley',
-      PGSSLMODE: 'require',
+      PGSSLMODE: 'verify-full',
+      PGSSLROOTCERT: 'ca.pem',
+      PGSSLCERT: 'ada.pem',
+      PGSSLKEY: 'ada.key',
+      PGSSLNEGOTIATION: 'direct',
+      PGCHANNELBINDING: 'require',
+      PGCONNECT_TIMEOUT: '10',
+      PGTARGETSESSIONATTRS: 'read-write',
       PGOPTIONS: '-c statement_timeout=1000',
     }
     expect(read('postgresql://', environment)).toMatchObject({
@@ -75,15 +82,37 @@ describe('a URL of PostgreSQL', () => {
       password: 'secret',
       database: 'chat',
       applicationName: 'parley',
-      sslMode: 'require',
+      sslMode: 'verify-full',
+      tlsFiles: { rootCertificate: 'ca.pem', certificate: 'ada.pem', key: 'ada.key' },
+      isTlsDirect: true,
+      channelBinding: 'require',
+      connectTimeoutMs: 10_000,
+      ignored: [],
       settings: { statement_timeout: '1000' },
     })
-    expect(read('postgresql://bob@h:1/x?sslmode=disable&options=', environment)).toMatchObject({
+    const parameters = 'sslmode=require&sslrootcert=other.pem&sslnegotiation=postgres&options='
+    expect(read(`postgresql://bob@h:1/x?${parameters}`, environment)).toMatchObject({
       host: 'h',
       port: 1,
       user: 'bob',
-      sslMode: 'disable',
+      sslMode: 'require',
+      tlsFiles: { rootCertificate: 'other.pem' },
+      isTlsDirect: false,
     })
+    expect(read('postgresql://h/x?ssl=no-verify', { PGSSLMODE: 'verify-full' })).toMatchObject({ sslMode: 'require' })
+    expect(read('postgresql://h/x', { PGSSLMODE: '', PGSERVICE: '' })).toMatchObject({ sslMode: null })
+  })
+
+  test.each<[Record<string, string>, string]>([
+    [{ PGHOST: 'a,b' }, 'variable PGHOST names several hosts; name one'],
+    [{ PGHOSTADDR: '10.0.0.1' }, 'variable PGHOSTADDR is not supported: unset it; write the address as host'],
+    [{ PGSERVICE: 'chat' }, 'variable PGSERVICE is not supported: unset it; write the connection out'],
+    [{ PGSSLCRL: 'a.crl' }, 'variable PGSSLCRL is not supported: unset it; certificate revocation lists'],
+    [{ PGSSLMODE: 'on' }, 'PGSSLMODE=on is not supported: use one of disable'],
+    [{ PGTARGETSESSIONATTRS: 'standby' }, 'PGTARGETSESSIONATTRS=standby is not supported: Parley writes'],
+    [{ PGSSLCERT: 'a.pem' }, 'sslcert and sslkey need each other'],
+  ])('is refused for the environment variable %j', (environment, fault) => {
+    expect(faultsOf('postgresql:///x', environment)).toEqual([expect.stringContaining(fault)])
   })
 
   test.each([
@@ -92,6 +121,8 @@ describe('a URL of PostgreSQL', () => {
     ['postgresql://ada:hid#den@h/x', 'write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23'],
     ['postgresql://ada:hid/den@h/x', 'the host and port cannot be read'],
     ['postgresql://a:5432,b:5432/x', 'several hosts'],
+    ['postgresql:///x?host=a,b', 'several hosts'],
+    ['postgresql://a%2Cb/x', 'several hosts'],
     ['postgresql://ada:%ff@h/x', 'the password is not valid UTF-8'],
     ['postgresql://h:99999/x', 'port must be a number from 1 to 65535'],
     [

@@ -1,7 +1,8 @@
+import { writeFile } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import path from 'node:path'
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { createApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { readPostgresUrl } from '../../src/lib/postgres-url.ts'
@@ -379,6 +380,24 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     expect(await encryption(`${server.url}?sslmode=require&channel_binding=require`)).toMatch(
       /does not bind the password to the TLS channel: remove channel_binding=require/,
     )
+  })
+
+  test('is reached as the environment variables of libpq say', async ({ skip }) => {
+    if (server === null) return skip()
+    const passwords = path.join(certificates, 'passwords-of-clients')
+    await writeFile(passwords, '*:*:*:ada:p@ss\n', { mode: 0o600 })
+    vi.stubEnv('PGPASSFILE', passwords)
+    vi.stubEnv('PGSSLMODE', 'verify-full')
+    vi.stubEnv('PGSSLROOTCERT', path.join(certificates, 'ca.crt'))
+    const bare = new URL(ada('', 'localhost'))
+    bare.password = ''
+    expect(await encryption(bare.href)).toBe(true)
+    vi.stubEnv('PGSSLROOTCERT', '/nowhere.crt')
+    expect(await encryption(bare.href)).toMatch(/^DATABASE_URL: sslrootcert cannot be read: ENOENT/)
+    vi.stubEnv('PGSERVICE', 'chat')
+    expect(await refusal(bare.href)).toEqual([
+      'DATABASE_URL: the environment variable PGSERVICE is not supported: unset it; write the connection out',
+    ])
   })
 
   test('refuses a wrong password, or none, without showing it', async ({ skip }) => {
