@@ -172,20 +172,41 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     await client.close()
   })
 
-  test('an event arrives at once: the single connection mode, which needs one process', async () => {
+  /** Signs a page in, and returns the headers of its requests. */
+  async function signIn(): Promise<Record<string, string>> {
+    const page = { origin: nginx.origin, 'sec-fetch-site': 'same-origin', 'x-parley-csrf': '1' }
+    const answer = await ask('/auth/token', {
+      method: 'POST',
+      headers: { ...page, 'content-type': 'application/json' },
+      body: JSON.stringify({ token }),
+    })
+    expect(answer.status).toBe(200)
+    const [cookie = ''] = answer.headers.getSetCookie()
+    expect(cookie).toContain(`Path=${PREFIX}`)
+    return { ...page, cookie: cookie.split(';')[0] ?? '' }
+  }
+
+  test.each([
+    ['by a token', async () => bearer()],
+    ['by a cookie', signIn],
+  ])('an event arrives at once: the single connection mode, which needs one process, %s', async (way, signedIn) => {
     for (let attempt = 0; attempt < 4; attempt++) {
-      const stream = await (await ask('/graphql', { method: 'PUT', headers: bearer() })).text()
-      const opened = await ask(`/graphql?token=${stream}`, { headers: { ...bearer(), accept: 'text/event-stream' } })
+      // Another session may lead to the other process.
+      const headers = await signedIn()
+      const opening = await ask('/graphql', { method: 'PUT', headers })
+      const stream = await opening.text()
+      expect(opening.status).toBe(201)
+      const opened = await ask(`/graphql?token=${stream}`, { headers: { ...headers, accept: 'text/event-stream' } })
       expect(opened.status).toBe(200)
       const started = await ask('/graphql', {
         method: 'POST',
-        headers: { ...bearer(), 'content-type': 'application/json', 'x-graphql-event-stream-token': stream },
+        headers: { ...headers, 'content-type': 'application/json', 'x-graphql-event-stream-token': stream },
         body: JSON.stringify({ query: WATCH, variables: { spaceId }, extensions: { operationId: 'one' } }),
       })
       expect(started.status).toBe(202)
       const client = near()
-      await say(client, spaceId, `over one connection ${attempt}`)
-      await arrives(opened, `over one connection ${attempt}`)
+      await say(client, spaceId, `over one connection ${way} ${attempt}`)
+      await arrives(opened, `over one connection ${way} ${attempt}`)
       await client.close()
     }
   })
