@@ -11,6 +11,7 @@ import { messageOf } from '../lib/errors.ts'
 import { logContext } from '../lib/log-context.ts'
 import type { ModelRegistryOptions } from '../models/registry.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
+import { makeDataDirectory } from '../platform/data-directory.ts'
 import { openDatabase } from '../platform/db.ts'
 import type { Platform, Racepoint } from '../platform/platform.ts'
 import { inspectPostgres } from '../platform/postgres-check.ts'
@@ -41,7 +42,7 @@ export interface Outside {
 
 /**
  * Opens the database, the queue and the broker; `close` closes them in the opposite order. Tries all settings before it
- * writes anything.
+ * writes anything but an empty DATA_DIR.
  * @throws StartFaults with a line for each setting that cannot be used
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
@@ -58,6 +59,8 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
   }
   try {
     const { databaseUrl: url, directDatabaseUrl: directUrl, databaseConnections: poolSize, dataDirectory } = config
+    // Before the database, which a start with an unusable DATA_DIR must leave as it is.
+    const secretKey = keptSecret(dataDirectory, 'secret-key', config.secretKey)
     const db = await openDatabase({
       url,
       directUrl,
@@ -70,7 +73,6 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
     closing.push(() => db.close())
     const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
     closing.push(() => jobs.close())
-    const secretKey = keptSecret(config.dataDirectory, 'secret-key', config.secretKey)
     const { log, signals } = realtime
     const record = createRecord(db)
     const platform: Platform = {
@@ -96,14 +98,14 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
   }
 }
 
-/** Tries the database and the broker of the settings, and the further check, all at the same time. */
+/** Tries the database, the broker and DATA_DIR of the settings, and the further check, all at the same time. */
 async function tryOutside(
   config: Config,
   { redisPrefix, alsoCheck }: AppOptions,
   { logger, metrics }: Pick<Platform, 'logger' | 'metrics'>,
 ) {
   const { databaseUrl: url, directDatabaseUrl: directUrl } = config
-  const [database, broker, ...others] = await Promise.allSettled([
+  const outcomes = await Promise.allSettled([
     url === null ? null : inspectPostgres({ url, directUrl }),
     createBroker({
       redisUrl: config.redisUrl,
@@ -111,11 +113,18 @@ async function tryOutside(
       metrics,
       ...(redisPrefix ? { prefix: redisPrefix } : {}),
     }),
+    tryDataDirectory(config),
     alsoCheck?.(),
   ])
-  if (database.status === 'fulfilled' && broker.status === 'fulfilled' && others[0]?.status === 'fulfilled')
+  const [database, broker] = outcomes
+  const faults = outcomes.flatMap((one) => (one.status === 'rejected' ? faultsOf(one.reason) : []))
+  if (database.status === 'fulfilled' && broker.status === 'fulfilled' && faults.length === 0)
     return { inspected: database.value, realtime: broker.value }
   if (broker.status === 'fulfilled') await broker.value.close()
-  const outcomes = [database, broker, ...others]
-  throw new StartFaults(outcomes.flatMap((one) => (one.status === 'rejected' ? faultsOf(one.reason) : [])))
+  throw new StartFaults(faults)
+}
+
+/** Creates DATA_DIR if this process stores anything in it. */
+async function tryDataDirectory({ databaseUrl, secretKey, adminToken, dataDirectory }: Config): Promise<void> {
+  if (databaseUrl === null || secretKey === null || adminToken === null) makeDataDirectory(dataDirectory)
 }

@@ -10,6 +10,10 @@ export function makeDataDirectory(directory: string): void {
     mkdirSync(directory, { recursive: true, mode: 0o700 })
     accessSync(directory, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (error) {
-    throw new Error(`DATA_DIR: ${directory} cannot be used: ${messageOf(error)}`)
+    throw unusableDirectory(directory, error)
   }
+}
+
+export function unusableDirectory(directory: string, error: unknown): Error {
+  return new Error(`DATA_DIR: ${directory} cannot be used: ${messageOf(error)}`, { cause: error })
 }

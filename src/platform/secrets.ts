@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { makeDataDirectory } from './data-directory.ts'
+import { makeDataDirectory, unusableDirectory } from './data-directory.ts'
 
 /** A secret, and whether this start generated it (only then may it be printed). */
 export interface Secret {
@@ -11,13 +11,21 @@ export interface Secret {
 
 /**
  * Returns the given secret, or the one stored in `directory/name`, or a new one stored there with mode 0600. Concurrent
- * starts agree: each links a complete file to the name, which succeeds for only one.
+ * starts agree: each links a complete file to the name, which succeeds for only one. @throws Error with one readable line
+ * if the directory cannot be used
  */
 export function keptSecret(directory: string, name: string, given: string | null): Secret {
   if (given !== null) return { value: given, generated: false }
-  const file = path.join(directory, name)
-  const draft = `${file}.${randomBytes(6).toString('hex')}`
   makeDataDirectory(directory)
+  try {
+    return storedSecret(path.join(directory, name))
+  } catch (error) {
+    throw unusableDirectory(directory, error)
+  }
+}
+
+function storedSecret(file: string): Secret {
+  const draft = `${file}.${randomBytes(6).toString('hex')}`
   const value = randomBytes(32).toString('base64url')
   writeFileSync(draft, value, { flag: 'wx', mode: 0o600 })
   try {

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import path from 'node:path'
 import pg from 'pg'
@@ -11,6 +11,7 @@ import { faultsOfServer, inspectPostgres } from '../../src/platform/postgres-che
 import { StartFaults } from '../../src/platform/start-faults.ts'
 import { freePort } from '../support/free-port.ts'
 import { createEmptyDatabase, type DatabaseMake, hasPostgres, type TestDatabase } from '../support/postgres.ts'
+import { makeScratchFolder } from '../support/scratch.ts'
 import { openThrowawayPostgres, type ThrowawayPostgres } from '../support/throwaway-postgres.ts'
 
 const closing: (() => Promise<unknown>)[] = []
@@ -232,9 +233,13 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     expect(await refusal(`${guest}?schema=production`)).toEqual([])
   })
 
-  test('together with what is wrong with Redis', async () => {
+  test('together with what is wrong with Redis and DATA_DIR', async () => {
     const port = await freePort()
-    const settings = { DATABASE_URL: `postgresql://127.0.0.1:${port}/x`, REDIS_URL: `redis://127.0.0.1:${port}` }
+    const settings = {
+      DATABASE_URL: `postgresql://127.0.0.1:${port}/x`,
+      REDIS_URL: `redis://127.0.0.1:${port}`,
+      DATA_DIR: path.join(import.meta.filename, 'below-a-file'),
+    }
     const alsoCheck = async () => {
       throw new Error('PORT: in use')
     }
@@ -244,8 +249,32 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     expect(error.faults).toEqual([
       expect.stringMatching(/^DATABASE_URL: nothing listens/),
       expect.stringMatching(/^REDIS_URL: /),
+      expect.stringMatching(/^DATA_DIR: .*below-a-file cannot be used: /),
       'PORT: in use',
     ])
+  })
+
+  test('for an unusable DATA_DIR, before anything is written to the database', async () => {
+    const { url } = await database()
+    const settings = { DATABASE_URL: url, PARLEY_LOG_LEVEL: 'silent' }
+    const start = (more: object) => createApp(readConfig({ ...settings, ...more }))
+    const unusable = { DATA_DIR: path.join(import.meta.filename, 'below-a-file') }
+    await expect(start(unusable)).rejects.toThrow(/^DATA_DIR: .*below-a-file cannot be used: /)
+    // It can be read and written, but the key in it cannot.
+    const folder = await makeScratchFolder('parley-data-')
+    closing.push(() => rm(folder, { recursive: true }))
+    await mkdir(path.join(folder, 'secret-key'))
+    await expect(start({ DATA_DIR: folder })).rejects.toThrow(`DATA_DIR: ${folder} cannot be used: EISDIR`)
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    closing.push(() => client.end())
+    const { rows } = await client.query(`SELECT nspname FROM pg_namespace WHERE nspname LIKE 'pgboss%'
+      UNION ALL SELECT tablename FROM pg_tables WHERE schemaname = 'public'`)
+    expect(rows).toEqual([])
+    // A process that stores nothing needs no directory.
+    const secrets = { PARLEY_ADMIN_TOKEN: 'a'.repeat(32), PARLEY_SECRET_KEY: 'b'.repeat(32) }
+    const app = await start({ ...unusable, ...secrets })
+    await app.close(0)
   })
 
   test('if the direct URL comes without the other one', () => {
