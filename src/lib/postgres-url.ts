@@ -151,7 +151,8 @@ export function readPostgresUrl(
   for (const name of SETTINGS) Object.assign(settings, given(name, take(name)))
   const givenHost = take('host') ?? decode(authorityHost, 'host')
   const host = givenHost ?? environment['PGHOST'] ?? 'localhost'
-  if (host.includes(',')) refuse(givenHost === undefined ? `the environment variable PGHOST ${SEVERAL_HOSTS}` : SEVERAL_HOSTS)
+  if (host.includes(','))
+    refuse(givenHost === undefined ? `the environment variable PGHOST ${SEVERAL_HOSTS}` : SEVERAL_HOSTS)
   const url: PostgresUrl = {
     host,
     port: portOf(take('port') || port || environment['PGPORT'] || '5432', refuse),

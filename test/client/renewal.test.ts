@@ -211,9 +211,7 @@ describe('a connection whose token ends', () => {
       tell() {},
     })
     const payload = { query: 'subscription { viewerEvents { __typename } }' }
-    const first = await new Promise((next, error) =>
-      socket.client().subscribe(payload, { next, error, complete() {} }),
-    )
+    const first = await new Promise((next, error) => socket.client().subscribe(payload, { next, error, complete() {} }))
     socket.close()
     expect(first).toEqual({ data: { viewerEvents: { __typename: 'ViewerSnapshot' } } })
     expect(calls).toBe(2)

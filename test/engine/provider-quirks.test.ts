@@ -24,6 +24,22 @@ const inOrder =
     answers[n] === undefined ? DONE : { events: answers[n] }
 
 const spoken = saying('c1', 'spoken')
+/** Two calls, get_my_runs and then send_message. */
+const TWO_CALLS: Record<string, (n: number) => RawAnswer> = {
+  'two calls that both have index 0': inOrder([
+    chunk({ tool_calls: [called('c1', 'get_my_runs', '{}')] }),
+    chunk({ tool_calls: [saying('c2', 'spoken')] }),
+    CALLED,
+  ]),
+  'two calls of one chunk that both have index 0': inOrder([
+    chunk({ tool_calls: [called('c1', 'get_my_runs', '{}'), saying('c2', 'spoken')] }),
+    CALLED,
+  ]),
+  'the same id for the calls of two steps': inOrder(
+    [chunk({ tool_calls: [called('c1', 'get_my_runs', '{}')] }), CALLED],
+    [chunk({ tool_calls: [saying('c1', 'spoken')] }), CALLED],
+  ),
+}
 const WORKING: Record<string, (n: number) => RawAnswer> = {
   'empty arguments': inOrder(
     [chunk({ role: 'assistant', tool_calls: [called('c1', 'get_my_runs', '')] }), CALLED],
@@ -42,6 +58,7 @@ const WORKING: Record<string, (n: number) => RawAnswer> = {
     chunk({ tool_calls: [called('c1', 'send_message', { text: 'spoken' })] }),
     CALLED,
   ]),
+  ...TWO_CALLS,
   'a call without index': inOrder([chunk({ tool_calls: [{ ...spoken, index: undefined }] }), CALLED]),
   'a call without id': inOrder([chunk({ tool_calls: [{ ...spoken, id: undefined }] }), CALLED]),
   'finish reason stop after a call': inOrder([chunk({ tool_calls: [spoken] }), FINISHED]),
@@ -199,13 +216,23 @@ describe.each(RULE_STACKS)('a provider that sends, on the %s stack', (stack) => 
     const run = await parley.runWhen(runs[0]?.id ?? '')
     const [, ...answers] = await parley.messages(space.id)
     const texts = answers.map(({ parts }) => (parts as { text?: string }[]).map(({ text }) => text).join())
-    return { run, human, space, texts, calls: server.requests.get(model)?.length }
+    const requests = server.requests.get(model) ?? []
+    return { run, human, space, texts, calls: requests.length, lastRequest: requests.at(-1) }
   }
 
   test.concurrent.each(Object.entries(WORKING))('%s works', async (_, answer) => {
     const { run, texts } = await runWith(answer)
     expect(run).toMatchObject({ status: 'COMPLETED', error: null })
     expect(texts).toEqual(['spoken'])
+  })
+
+  test.concurrent.each(Object.entries(TWO_CALLS))('%s: each call gets its own result', async (_, answer) => {
+    const { lastRequest } = await runWith(answer)
+    const results = lastRequest.messages.filter(({ role }: { role: string }) => role === 'tool')
+    expect(results.map(({ content }: { content: string }) => Object.keys(JSON.parse(content))[0])).toEqual([
+      'runs',
+      'success',
+    ])
   })
 
   test.concurrent.each(Object.entries(FAILING))(

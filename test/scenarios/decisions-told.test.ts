@@ -136,3 +136,17 @@ describe.each(RULE_STACKS)('a private address as notifyUrl, on the %s stack', (s
     await receiver.close()
   })
 })
+
+describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
+  const PUBLIC_URL = 'https://intranet.example/tools/parley'
+  const play = playDecisions('embedded', { PARLEY_PUBLIC_URL: PUBLIC_URL })
+
+  test('the link of a notification leads there', async () => {
+    const receiver = await openReceiver()
+    const { alice, space } = await play.room([refundTool(play.service, {})], [refund(3)], { notifyUrl: receiver.url })
+    await play.deciders.asked(alice)
+    await until('a notification is sent', () => receiver.got.length > 0)
+    expect(JSON.parse(receiver.got[0]?.body ?? '').data.url).toBe(`${PUBLIC_URL}/spaces/${space.id}`)
+    await receiver.close()
+  })
+})

@@ -3,6 +3,7 @@ import { createClient } from 'graphql-ws'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import WebSocket from 'ws'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { startMcpServer } from '../support/mcp-server.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
@@ -207,6 +208,75 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
       expect(JSON.parse(body).data.createInvitation.url).toMatch(`${PUBLIC_URL}/invitations/`)
     },
   )
+
+  const post = (path: string, body: object, headers: Record<string, string>) =>
+    fetch(`${parley.origin}/tools/parley${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+    })
+
+  test('the link that people join by leads there', async () => {
+    const space = await parley.space(human, [])
+    const query = `mutation { createJoinLink(input: { spaceId: "${space.id}" }) {
+      ... on CreateJoinLinkPayload { joinLink { url } } } }`
+    const answer = await post('/graphql', { query }, { authorization: `Bearer ${await parley.tokenOf(human)}` })
+    const { data } = (await answer.json()) as { data: { createJoinLink: { joinLink: { url: string } } } }
+    expect(data.createJoinLink.joinLink.url).toMatch(/^https:\/\/intranet\.example\/tools\/parley\/join\/[\w-]{43}$/)
+  })
+
+  test('the cookie of a session is sent to the prefix only, and ended there', async () => {
+    const page = { origin: 'https://intranet.example', 'x-parley-csrf': '1' }
+    const signedIn = await post('/auth/token', { token: await parley.tokenOf(human) }, page)
+    const [pair = '', ...attributes] = signedIn.headers.getSetCookie()[0]?.split('; ') ?? []
+    expect(attributes).toEqual(['Path=/tools/parley', 'Max-Age=2592000', 'HttpOnly', 'SameSite=Lax', 'Secure'])
+    const asked = await post('/graphql', { query: '{ viewer { human { name } } }' }, { ...page, cookie: pair })
+    expect(await asked.json()).toEqual({ data: { viewer: { human: { name: 'Ada' } } } })
+    const left = await post('/auth/sign-out', {}, { ...page, cookie: pair })
+    expect(left.headers.getSetCookie()[0]).toMatch('; Path=/tools/parley; Max-Age=0; ')
+  })
+
+  test('an authorization at an MCP server returns there', async () => {
+    const mcp = await startMcpServer([{ name: 'add', description: 'Adds.' }])
+    const { origin } = new URL(mcp.url)
+    const redirectUrl = `${PUBLIC_URL}/auth/mcp/callback`
+    const answers: Record<string, object> = {
+      '/.well-known/oauth-protected-resource': { resource: mcp.url, authorization_servers: [origin] },
+      '/.well-known/oauth-authorization-server': {
+        issuer: origin,
+        authorization_endpoint: `${origin}/authorize`,
+        token_endpoint: `${origin}/token`,
+        registration_endpoint: `${origin}/register`,
+        response_types_supported: ['code'],
+        code_challenge_methods_supported: ['S256'],
+        token_endpoint_auth_methods_supported: ['none'],
+      },
+      '/register': { client_id: 'parley-1', redirect_uris: [redirectUrl] },
+      '/token': { access_token: 'token-1', token_type: 'Bearer' },
+    }
+    mcp.authorization = 'Bearer token-1'
+    mcp.aside = (request, response) => {
+      const [, answer] = Object.entries(answers).find(([path]) => request.url?.startsWith(path)) ?? []
+      if (answer === undefined) return false
+      request.resume()
+      const status = request.url === '/register' ? 201 : 200
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+      return true
+    }
+    const server = { name: 'math', url: mcp.url, oauth: 'SERVER' }
+    const { id: agentId } = await parley.agent('Mina', { mcpServers: [server] as never })
+    const query = `mutation ($input: ConnectMcpServerInput!) { connectMcpServer(input: $input) {
+      ... on ConnectMcpServerPayload { authorizationUrl error } } }`
+    const variables = { input: { agentId, server } }
+    const begun = await post('/graphql', { query, variables }, { authorization: admin })
+    const { data } = (await begun.json()) as { data: { connectMcpServer: { authorizationUrl: string } } }
+    const { searchParams } = new URL(data.connectMcpServer.authorizationUrl)
+    expect(searchParams.get('redirect_uri')).toBe(redirectUrl)
+    const target = `/tools/parley/auth/mcp/callback?code=good&state=${searchParams.get('state')}`
+    const back = await ask(parley.origin, { target })
+    expect(back).toEqual({ status: 200, body: expect.stringContaining('"math" is authorized') })
+    await mcp.close()
+  })
 
   test('the console and GraphiQL name the prefix, and what they load is there', async () => {
     const headers = { accept: 'text/html' }
