@@ -128,7 +128,7 @@ interface SocketListeners {
 function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client {
   const { url, authorization, webSocketImpl, tokenTimeoutMs = TOKEN_TIMEOUT_MS } = options
   if (webSocketImpl === undefined && typeof WebSocket === 'undefined') throw new ParleyError(NO_WEB_SOCKET, 'BAD_INPUT')
-  /** Of the socket that opens; undefined if the token function failed. */
+  /** The token of the socket that opens; undefined if the token function failed. */
   let bearer: string | null | undefined
   return createClient({
     // Before the socket opens, because the server closes one that does not send its token soon.

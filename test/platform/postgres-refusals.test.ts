@@ -60,7 +60,7 @@ async function refusal(url: string, directUrl: string | null = null): Promise<st
   }
 }
 
-/** What a server of PostgreSQL sends instead of a greeting if it has no free connection. */
+/** The error that PostgreSQL sends instead of a greeting if it has no free connection. */
 const TOO_MANY_CLIENTS = (() => {
   const fields = Buffer.from('SFATAL\0VFATAL\0C53300\0Msorry, too many clients already\0\0')
   const length = Buffer.alloc(4)
