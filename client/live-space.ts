@@ -32,6 +32,8 @@ export interface SpaceState {
 export interface Outgoing {
   text: string
   mentionedAgentId?: string | null
+  /** Members, humans or agents, at most 20. */
+  mentionedIds?: string[]
   /** Use the same key for every attempt to send the same message, so that it is posted only once. */
   idempotencyKey?: string
 }
@@ -197,8 +199,8 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
       transcript.keepNewest(count)
       observable.changed()
     },
-    async send({ text, mentionedAgentId = null, idempotencyKey = newIdempotencyKey() }) {
-      const input = { spaceId, text, mentionedAgentId, idempotencyKey }
+    async send({ text, mentionedAgentId, mentionedIds, idempotencyKey = newIdempotencyKey() }) {
+      const input = { spaceId, text, mentionedAgentId, mentionedIds, idempotencyKey }
       const { sendMessage } = await connection.ask(SEND_MESSAGE, { input })
       const { sentMessage, runs } = payloadOf(sendMessage, 'SendMessagePayload')
       return { message: sentMessage, runIds: runs.map(({ id }) => id) }

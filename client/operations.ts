@@ -61,6 +61,7 @@ graphql(`
     createdAt
     sender { id name kind }
     mentionedAgent { id name }
+    mentions { id name }
     run { id }
     origin { triggerType triggerName triggerMessage triggerSenderName triggerSpaceId triggerSpaceName }
     outcomes { ...LiveOutcome }
@@ -208,6 +209,7 @@ graphql(`
     confidential
     createdAt
     unreadCount
+    unreadMentions
     lastMessage { id createdAt text sender { id name } }
   }
 `)

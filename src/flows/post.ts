@@ -7,13 +7,13 @@ import { overBudget } from '../platform/budget-state.ts'
 import { type Changes, statementOf } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type Message, messageOfRow, textOf } from '../rules/message.ts'
+import { type Message, mentionsOf, messageOfRow, textOf } from '../rules/message.ts'
 import {
   type AgentMember,
   type Answered,
   type Decision,
   decideWakes,
-  faultOfMention,
+  faultOfMentions,
   limitWakes,
 } from '../rules/routing.ts'
 import type { FinalMessageStatus } from '../rules/statuses.ts'
@@ -32,7 +32,7 @@ import { type MessageTrigger, provenanceOfMessage, publishWoken, type Woken, wak
 /** The fields of a message that routing needs; an unfinished message may have no row yet. */
 export type RoutedMessage = Pick<
   Message,
-  'id' | 'spaceId' | 'senderId' | 'parts' | 'mentionedAgentId' | 'rootId' | 'depth' | 'runId' | keyof Provenance
+  'id' | 'spaceId' | 'senderId' | 'parts' | 'mentionedAgentId' | 'mentionedIds' | 'rootId' | 'depth' | 'runId' | keyof Provenance
 >
 
 /** The effects of a message, decided with the cached state of its space, to be written in one statement with it. */
@@ -81,7 +81,7 @@ export interface Post {
   /**
    * Writes a message: optimistically in one statement, with a decision by the cached state of the space; if that state
    * has changed, or does not suffice, in a transaction that writes the message first and decides under its locks.
-   * @throws BadInputError for a mention of an entity that is not an agent member; `refused()`
+   * @throws BadInputError for a mention that is refused; `refused()`
    */
   post(message: RoutedMessage, writer: MessageWriter): Promise<{ message: Message; routed: Routed | null }>
   /**
@@ -117,8 +117,8 @@ export function createPost(platform: Platform): Post {
     const sender = room?.members.get(message.senderId)
     if (room === null || sender === undefined) return null
     const facts = { message, content: readableText(message.parts, []), sender, room }
-    const routable = { ...message, senderKind: sender.kind }
-    if (faultOfMention(routable, room) !== null) return null
+    const routable = routableOf(message, sender)
+    if (faultOfMentions(routable, room) !== null) return null
     const decision = decideWakes(routable, room)
     // Loop limits count the messages of agents one at a time, in a transaction.
     if (message.depth > 0 && decision.wakes.length > 0) return null
@@ -137,7 +137,7 @@ export function createPost(platform: Platform): Post {
   /** Routes a message in the transaction that has finished it. */
   async function route(tx: Tx, message: Message): Promise<Routed> {
     const { answered, ...facts } = await readFacts(tx, message)
-    const decision = decideWakes({ ...message, senderKind: facts.sender.kind }, facts.room, answered)
+    const decision = decideWakes(routableOf(message, facts.sender), facts.room, answered)
     if (decision.turn !== null) await takeTurn(tx, message.spaceId, decision.turn)
     // A human's message starts a new root, whose runs are counted from here.
     const isLimited = message.depth > 0 && decision.wakes.length > 0
@@ -191,8 +191,8 @@ async function readFacts(tx: Tx, message: Message): Promise<Facts & { answered: 
   if (room === null) throw new Error(`space ${message.spaceId} does not exist`)
   const member = room.members.get(message.senderId)
   const sender = member ?? (await tx.entity.findUniqueOrThrow({ where: { id: message.senderId } }))
-  const fault = faultOfMention({ ...message, senderKind: sender.kind }, room)
-  if (fault !== null) throw new BadInputError(fault, 'input.mentionedAgentId')
+  const fault = faultOfMentions(routableOf(message, sender), room)
+  if (fault !== null) throw new BadInputError(fault)
   const content = await loadReadableText(tx, message.parts)
   const answered = await answerWaits(tx, { message, sender, content })
   return { message, content, sender, room, answered }
@@ -202,10 +202,10 @@ async function readFacts(tx: Tx, message: Message): Promise<Facts & { answered: 
  * Checks what the version of a space does not cover: no open waits, unchanged names, the same
  * paused agents, no exhausted budget. Not needed if the space has no agents and a human posts.
  */
-function isAsCached({ message, sender, room: { agents } }: Facts): Prisma.Sql {
+function isAsCached({ message, sender, room }: Facts): Prisma.Sql {
+  const { agents } = room
   if (agents.length === 0 && message.runId === null) return Prisma.sql`true`
-  const mentioned = agents.find(({ id }) => id === message.mentionedAgentId)
-  const named = [{ id: message.senderId, name: sender.name }, ...(mentioned === undefined ? [] : [mentioned])]
+  const named = [{ id: message.senderId, name: sender.name }, ...mentionedIn(message, room)]
   const names = named.map(
     ({ id, name }) => Prisma.sql`EXISTS (SELECT 1 FROM "Entity" WHERE id = ${id} AND name = ${name})`,
   )
@@ -216,10 +216,23 @@ function isAsCached({ message, sender, room: { agents } }: Facts): Prisma.Sql {
       AND (a.paused <> (a.id = ANY(${paused}::text[])) OR ${overBudget({ ...message, agentId: Prisma.sql`a.id` })} IS NOT NULL))`
 }
 
+const routableOf = (message: RoutedMessage, { kind }: Facts['sender']) => ({
+  senderId: message.senderId,
+  senderKind: kind,
+  mentions: mentionsOf(message),
+})
+
+/** The mentioned members, with their names. */
+function mentionedIn(message: RoutedMessage, { members }: FullRoom): { id: string; name: string }[] {
+  return mentionsOf(message).flatMap((id) => {
+    const member = members.get(id)
+    return member === undefined ? [] : [{ id, name: member.name }]
+  })
+}
+
 function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
-  const { id: messageId, spaceId, senderId, parts, mentionedAgentId } = message
+  const { id: messageId, spaceId, senderId, parts } = message
   const space = { id: spaceId, name: room.spaceName }
-  const mentioned = room.agents.find((agent) => agent.id === mentionedAgentId) ?? null
   const text = textOf(parts) || content
   // The sequence number is assigned by the statement that writes the row.
   const provenance = provenanceOfMessage(message, sender.kind)
@@ -231,7 +244,7 @@ function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
     text,
     content,
     sender: { ...sender, id: senderId },
-    mentioned,
+    mentioned: mentionedIn(message, room),
     provenance,
   }
 }

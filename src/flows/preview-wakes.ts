@@ -30,17 +30,10 @@ export function createWakePreview(
         readAnswerable(db.prisma, { spaceId, senderId }),
       ])
       if (room === null) throw new NotFoundError(NO_SUCH_SPACE)
-      const mentioned = room.agents.filter(({ id }) => mentionedIds.includes(id)).map(({ id }) => id)
-      const woken = new Set<string>()
-      for (const mentionedAgentId of mentioned.length === 0 ? [null] : mentioned) {
-        // A mentioned agent gets the message as the answer to its wait, and is woken as well.
-        const others = new Map([...answered].filter(([id]) => id !== mentionedAgentId))
-        const message = { senderId, senderKind: 'HUMAN' as const, mentionedAgentId }
-        for (const { id } of decideWakes(message, room, others).wakes) woken.add(id)
-        // A chain begins with one agent.
-        if (room.routing === 'MENTION_CHAIN') break
-      }
-      return [...woken]
+      // A mentioned agent gets the message as the answer to its wait, and is woken as well.
+      for (const id of mentionedIds) answered.delete(id)
+      const { wakes } = decideWakes({ senderId, senderKind: 'HUMAN', mentions: mentionedIds }, room, answered)
+      return wakes.map(({ id }) => id)
     },
   }
 }

@@ -1,7 +1,7 @@
 import { marksOf } from '../confidentiality/marks.ts'
 import { type EntityKind, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
-import type { Message } from '../rules/message.ts'
+import { type Message, mentionsOf } from '../rules/message.ts'
 import { isMet, type Reply, type WaitCondition } from '../spaces/reply-search.ts'
 import { storeReplies } from '../stores/call-store.ts'
 
@@ -49,7 +49,7 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
   // An earlier part of the message may have answered already.
   const before = message.runId === null ? [] : await answeredBefore(tx, message.id)
   const answered = new Map([...before, ...met].map(({ agentId, runId }) => [agentId, runId ?? '']))
-  if (message.mentionedAgentId !== null) answered.delete(message.mentionedAgentId)
+  for (const id of mentionsOf(message)) answered.delete(id)
   return answered
 }
 
@@ -107,7 +107,7 @@ function replyTo({ wait, conditions, agentId }: OpenWait, { message, sender, con
     entityId: senderId,
     entityName: sender.name,
     entityType: sender.kind === 'AGENT' ? 'agent' : 'human',
-    mentionsWaiter: message.mentionedAgentId === agentId,
+    mentionsWaiter: mentionsOf(message).includes(agentId),
     marks: marksOf(message),
   }
 }

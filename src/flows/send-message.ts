@@ -1,15 +1,16 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { spaceChannel, spaceTopic } from '../broker/topics.ts'
 import { UNMARKED } from '../confidentiality/marks.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import { checkIdempotencyKey, checkMessageText } from '../lib/validate.ts'
 import { type Changes, statementOf } from '../platform/changes.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type Message, messageOfRow } from '../rules/message.ts'
+import { type Message, mentionsOf, messageOfRow } from '../rules/message.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { isMemberSql } from '../stores/membership-store.ts'
 import { insertMessageSql, type MessageRow, type NewMessage, rowOf } from '../stores/message-store.ts'
@@ -20,6 +21,8 @@ export interface SendMessageInput {
   spaceId: string
   text: string
   mentionedAgentId?: string | null
+  /** Members of the space, at most 20. */
+  mentionedIds?: readonly string[] | null
   idempotencyKey?: string | null
 }
 
@@ -28,9 +31,9 @@ export interface Sending {
   /**
    * Posts as the viewer in one of the viewer's spaces. A repeat of an idempotency key returns the
    * first message and its runs.
-   * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned agent that
+   * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned entity that
    * the viewer cannot see; BadInputError for an invalid text, or a mention of an entity that is not
-   * an agent member; ConflictError for a key that was used with other content
+   * a member; ConflictError for a key that was used with other content
    */
   send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: Run[] }>
 }
@@ -45,13 +48,16 @@ export function createSending(platform: Platform, { visibility, announcer, post 
   const { db, signals } = platform
 
   return {
-    async send(viewer, { spaceId, mentionedAgentId = null, ...input }) {
+    async send(viewer, { spaceId, ...input }) {
       if (viewer.scope === 'ADMIN')
         throw new ForbiddenError('An admin token cannot post messages: use the token of a human.')
       if (prefixOf(spaceId) === null) throw new NotFoundError(NO_SUCH_SPACE)
-      if (mentionedAgentId !== null) {
-        const visible = await visibility.entities(viewer, [mentionedAgentId])
-        if (!visible.has(mentionedAgentId)) throw new NotFoundError('There is no such agent, or none that you may see.')
+      const mentionedIds = mentionsIn(input)
+      if (mentionedIds.length > 0) {
+        const visible = await visibility.entities(viewer, mentionedIds)
+        if (!mentionedIds.every((mentioned) => visible.has(mentioned))) throw new NotFoundError(NO_SUCH_MENTIONED)
+        if (input.mentionedAgentId != null && prefixOf(input.mentionedAgentId) !== 'agt')
+          throw new BadInputError('This is a person: use mentionedIds to mention people.', 'input.mentionedAgentId')
       }
       const text = checkMessageText(input.text, 'input.text')
       const idempotencyKey =
@@ -64,7 +70,8 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         senderId: viewer.id,
         status: 'COMPLETE',
         parts: [{ type: 'text', text }],
-        mentionedAgentId,
+        mentionedAgentId: mentionedIds.find((mentioned) => prefixOf(mentioned) === 'agt') ?? null,
+        mentionedIds,
         rootId: id,
         depth: 0,
         idempotencyKey,
@@ -72,7 +79,11 @@ export function createSending(platform: Platform, { visibility, announcer, post 
       const { message, routed } = await post(
         { ...given, ...UNMARKED, runId: null },
         { write: (how) => insertMessage(db, given, how), refused: () => new NotFoundError(NO_SUCH_SPACE) },
-      ).catch(async (error) => ({ message: await repeatOf(error, platform, { ...given, text }), routed: null }))
+      ).catch(async (error) => {
+        // A post refuses nothing but mentions.
+        if (error instanceof BadInputError) throw new BadInputError(error.message, fieldOfMentions(input))
+        return { message: await repeatOf(error, platform, { ...given, text }), routed: null }
+      })
       if (routed === null) return { message, runs: await startedBy(db, message.id) }
 
       await Promise.all([
@@ -83,6 +94,20 @@ export function createSending(platform: Platform, { visibility, announcer, post 
       return { message, runs: routed.runs }
     },
   }
+}
+
+const MOST_MENTIONS = 20
+const NO_SUCH_MENTIONED = 'You mention somebody who does not exist, or whom you may not see.'
+
+const fieldOfMentions = ({ mentionedIds }: Pick<SendMessageInput, 'mentionedIds'>) =>
+  mentionedIds == null || mentionedIds.length === 0 ? 'input.mentionedAgentId' : 'input.mentionedIds'
+
+/** @throws BadInputError */
+function mentionsIn({ mentionedAgentId, mentionedIds }: Omit<SendMessageInput, 'spaceId'>): string[] {
+  const all = new Set([...(mentionedAgentId == null ? [] : [mentionedAgentId]), ...(mentionedIds ?? [])])
+  if (all.size > MOST_MENTIONS)
+    throw new BadInputError(`A message can mention at most ${MOST_MENTIONS} members.`, 'input.mentionedIds')
+  return [...all]
 }
 
 /** Inserts the message with its number, if the sender is a member; the version of an expected space covers that. */
@@ -124,7 +149,10 @@ async function repeatOf(error: unknown, { db }: Platform, input: NewMessage & { 
   if (row === null) throw error
   const message = messageOfRow(row)
   const [part] = message.parts
-  const same = part?.type === 'text' && part.text === input.text && message.mentionedAgentId === input.mentionedAgentId
+  const same =
+    part?.type === 'text' &&
+    part.text === input.text &&
+    isDeepStrictEqual(mentionsOf(message), input.mentionedIds ?? [])
   if (!same) throw new ConflictError('This idempotency key has already been used for a message with different content.')
   return message
 }

@@ -7,7 +7,7 @@ import { overBudget } from '../platform/budget-state.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { mentionPayload } from '../rules/mention.ts'
-import { messageOfRow, textOf } from '../rules/message.ts'
+import { mentionsOf, messageOfRow, textOf } from '../rules/message.ts'
 import { overBudgetOf, wayToWake } from '../rules/wake.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 import { changeOf } from '../runs/run-changes.ts'
@@ -34,8 +34,8 @@ export interface MessageTrigger {
   /** All that agents read of the message, including the tools that it shows. */
   content: string
   sender: { id: string; name: string; kind: EntityKind }
-  /** The mentioned agent or human. */
-  mentioned: { id: string; name: string } | null
+  /** The mentioned humans and agents. */
+  mentioned: readonly { id: string; name: string }[]
   /** The provenance of the message, apart from its space. `label` may contain spaces that are not confidential. */
   provenance: Provenance
 }
@@ -376,11 +376,14 @@ export async function loadMessageTrigger(
   const parts = message === null ? [] : messageOfRow(message).parts
   const content = await loadReadableText(tx, parts)
   const kind = row?.kind ?? 'AGENT'
-  const mentionedId = message?.mentionedAgentId ?? null
-  const mentioned = mentionedId === null ? null : await tx.entity.findUnique({ where: { id: mentionedId } })
+  const mentionedIds = message === null ? [] : mentionsOf(message)
+  const mentioned =
+    mentionedIds.length === 0
+      ? []
+      : inOrderOf(mentionedIds, await tx.entity.findMany({ where: { id: { in: [...mentionedIds] } } }))
   return {
     type: 'SPACE_MESSAGE',
-    mentioned,
+    mentioned: mentioned.filter((entity) => entity !== null),
     space: { id: spaceId, name: row?.spaceName ?? '' },
     seq: seq ?? row?.lastSeq ?? 0,
     messageId: message?.id ?? null,

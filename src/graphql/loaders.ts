@@ -163,6 +163,10 @@ function createOfHumans({ domain: { visibility, reading } }: CommonOptions) {
       const found = await reading.unreadOfMany(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? 0)
     }, nameOf),
+    unreadMentions: batchedOverViewers(async (asked: readonly InSpace[]) => {
+      const found = await reading.unreadMentionsOfMany(asked)
+      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? 0)
+    }, nameOf),
     firstUnread: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await reading.firstUnreadOfMany(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? null)

@@ -1,4 +1,5 @@
-import { loadExisting, loadOptional } from './batch.ts'
+import { loadAll, loadExisting, loadOptional } from './batch.ts'
+import { mentionsOf } from '../rules/message.ts'
 import { builder } from './builder.ts'
 import { Agent, Entity, Message, MessagePart, Node, Run, Space, TextPart, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
@@ -39,9 +40,17 @@ Message.implement({
       description: 'The text parts, joined by a blank line.',
       resolve: ({ parts }) => parts.flatMap((part) => (part.type === 'text' ? part.text : [])).join('\n\n'),
     }),
+    mentions: t.field({
+      type: [Entity],
+      description: 'The humans and agents that the message mentions, in the order in which the sender gave them; at most 20.',
+      complexity: { field: 1, multiplier: 2 },
+      resolve: async (message, _, { loaders }) =>
+        (await loadAll(loaders.entities, mentionsOf(message))).filter((entity) => entity !== null),
+    }),
     mentionedAgent: t.field({
       type: Agent,
       nullable: true,
+      description: 'The first agent among `mentions`.',
       resolve: ({ mentionedAgentId }, _, { loaders }) => loadOptional(loaders.entities, mentionedAgentId),
     }),
     run: t.field({

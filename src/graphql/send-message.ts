@@ -9,7 +9,13 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
   fields: (t) => ({
     spaceId: t.id({ required: true }),
     text: t.string({ required: true }),
-    mentionedAgentId: t.id({ description: 'Must be an agent that is a member of the space.' }),
+    mentionedAgentId: t.id({
+      description: 'The same as one of `mentionedIds`; must be an agent that is a member of the space.',
+    }),
+    mentionedIds: t.idList({
+      description:
+        'Members of the space, humans or agents, at most 20. Under MENTION_CHAIN routing at most one agent. BadInputError for others, and for paused agents.',
+    }),
     idempotencyKey: t.string({
       description:
         'If the same sender sends the same content to the same space with the same key again, the first message is returned and nothing is posted. Other content with the same key: ConflictError. The key is kept as long as the message.',

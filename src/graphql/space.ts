@@ -81,6 +81,12 @@ builder.objectFields(Space, (t) => ({
     description: "Number of messages after the viewer's read marker that others sent. 0 if the viewer is not human.",
     resolve: ({ id }, _, { loaders }) => loaders.unreadCounts.load(id),
   }),
+  unreadMentions: t.int({
+    complexity: 10,
+    description:
+      "Number of messages after the viewer's read marker that others sent and that mention the viewer. 0 if the viewer is not human.",
+    resolve: ({ id }, _, { loaders }) => loaders.unreadMentions.load(id),
+  }),
 }))
 
 builder.queryFields((t) => ({

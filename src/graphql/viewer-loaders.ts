@@ -108,6 +108,9 @@ function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: Comm
     unreadCounts: {
       load: async (spaceId: string) => (isHuman ? ofHumans.unreadCounts.load({ humanId: viewer.id, spaceId }) : 0),
     },
+    unreadMentions: {
+      load: async (spaceId: string) => (isHuman ? ofHumans.unreadMentions.load({ humanId: viewer.id, spaceId }) : 0),
+    },
     firstUnread: {
       async load(spaceId: string): Promise<Message | null> {
         const found = isHuman ? await ofHumans.firstUnread.load({ humanId: viewer.id, spaceId }) : null

@@ -34,6 +34,11 @@ Viewer.implement({
       complexity: 50,
       resolve: ({ scope, id }, _, { domain }) => (scope === 'HUMAN' ? domain.reading.unreadTotal(id) : 0),
     }),
+    unreadMentions: t.int({
+      description: 'Unread messages that mention the viewer, in all spaces of the viewer.',
+      complexity: 50,
+      resolve: ({ scope, id }, _, { domain }) => (scope === 'HUMAN' ? domain.reading.unreadMentionsTotal(id) : 0),
+    }),
     pendingToolCalls: t.field({
       type: [ToolCall],
       description:

@@ -218,6 +218,7 @@ export const MOVED_TABLES = {
       status: oneOf(MessageStatus),
       parts,
       mentionedAgentId: to(nullable(id('agt')), 'Entity', 'null'),
+      mentionedIds: defaulted({ ...ids('hum', 'agt'), listsOnly: 'Entity' }),
       runId: to(nullable(id('run')), 'Run', 'null'),
       runPostKey: nullable(text(1000)),
       composite: defaulted(boolean()),

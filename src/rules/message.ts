@@ -29,6 +29,15 @@ export function messageOfRow(row: Row): Message {
   return { ...row, parts: row.parts as unknown as MessagePart[], origin: row.origin as unknown as MessageOrigin | null }
 }
 
+/** The ids of the entities that a message mentions. Agents mention one agent at a time. */
+export function mentionsOf({
+  mentionedIds,
+  mentionedAgentId,
+}: Pick<Row, 'mentionedIds' | 'mentionedAgentId'>): readonly string[] {
+  if (mentionedIds.length > 0 || mentionedAgentId === null) return mentionedIds
+  return [mentionedAgentId]
+}
+
 /** The text parts, joined by a blank line. */
 export function textOf(parts: MessagePart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')

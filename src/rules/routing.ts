@@ -6,7 +6,8 @@ import { losesTriggers, overBudgetOf, wayToWake } from './wake.ts'
 export interface RoutableMessage {
   senderId: string
   senderKind: 'HUMAN' | 'AGENT'
-  mentionedAgentId: string | null
+  /** The ids of the mentioned humans and agents. */
+  mentions: readonly string[]
 }
 
 /** An agent member of the space, in join order. */
@@ -29,7 +30,7 @@ export interface AgentMember {
 export interface Room {
   routing: Routing
   adminAgentId: string | null
-  /** BROADCAST only: a message that mentions an agent wakes only that agent. */
+  /** BROADCAST only: a message that mentions agents wakes only those agents. */
   mentionNarrows: boolean
   /** The agent picked last by turn, with its join time; it may have left since. */
   lastPicked: { joinedAt: number; id: string } | null
@@ -71,20 +72,19 @@ export function decide(
 }
 
 /**
- * BROADCAST: a message wakes every agent member except its sender; if mentions narrow the space, one with a mention
- * wakes only the mentioned agent.
+ * BROADCAST: a message wakes every agent member except its sender; if mentions narrow the space, one that mentions
+ * agents wakes only those.
  */
 const broadcast: Route = (message, room) => {
-  const only = room.mentionNarrows ? message.mentionedAgentId : null
+  const isMentioned = ({ id }: AgentMember) => message.mentions.includes(id)
+  const isNarrowed = room.mentionNarrows && room.agents.some(isMentioned)
   return decide(
     message,
     room,
-    (agent) =>
-      only === null
-        ? 'BROADCAST wakes every agent member but the sender.'
-        : agent.id === only
-          ? 'This agent was mentioned.'
-          : null,
+    (agent) => {
+      if (!isNarrowed) return 'BROADCAST wakes every agent member but the sender.'
+      return isMentioned(agent) ? 'This agent was mentioned.' : null
+    },
     () => 'Another agent was mentioned, and in this space a mention wakes only the mentioned agent.',
   )
 }
@@ -98,7 +98,7 @@ export const admin: Route = (message, room) => {
     return decide(
       message,
       room,
-      (agent) => (agent.id === message.mentionedAgentId ? 'The sending agent mentioned this agent.' : null),
+      (agent) => (message.mentions.includes(agent.id) ? 'The sending agent mentioned this agent.' : null),
       () => "Under ADMIN routing an agent's message wakes only the agent that it mentions.",
     )
   }
@@ -134,7 +134,7 @@ export const mentionChain: Route = (message, room) => {
       () => "Under MENTION_CHAIN routing an agent's message wakes nobody: a mention takes effect when the run ends.",
     )
   }
-  const mentioned = room.agents.find(({ id }) => id === message.mentionedAgentId)
+  const mentioned = room.agents.find(({ id }) => message.mentions.includes(id))
   const picked = mentioned ?? nextInTurn({ ...room, agents: room.agents.filter(({ paused }) => paused !== true) })
   const decision = decide(
     message,
@@ -244,14 +244,18 @@ export function limitWakes({ wakes, verdicts, turn }: Decision, { count, reason 
 }
 
 /**
- * Says why the mention of a message is refused; null: it is not. Agents learn which agents are paused before they write,
- * so a message of theirs that is already written is accepted.
+ * Says why the mentions of a message are refused; null: they are not. Agents learn which agents are paused before they
+ * write, so a message of theirs that is already written is accepted.
  */
-export function faultOfMention({ mentionedAgentId: id, senderKind }: RoutableMessage, { agents }: Room): string | null {
-  if (id === null) return null
-  const mentioned = agents.find((agent) => agent.id === id)
-  if (mentioned === undefined) return 'Only an agent that is a member of the space can be mentioned.'
-  return senderKind === 'HUMAN' && mentioned.paused === true
-    ? 'This agent is paused: mention another agent, or none.'
+export function faultOfMentions(
+  { mentions, senderKind }: RoutableMessage,
+  { routing, agents, members }: Pick<Room, 'routing' | 'agents'> & { members: Pick<Map<string, unknown>, 'has'> },
+): string | null {
+  if (!mentions.every((id) => members.has(id))) return 'Only a member of the space can be mentioned.'
+  const mentioned = agents.filter(({ id }) => mentions.includes(id))
+  if (routing === 'MENTION_CHAIN' && mentioned.length > 1)
+    return 'In a space with MENTION_CHAIN routing, a message can mention one agent only.'
+  return senderKind === 'HUMAN' && mentioned.some(({ paused }) => paused === true)
+    ? 'A mentioned agent is paused: mention another agent, or none.'
     : null
 }

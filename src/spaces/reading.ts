@@ -63,8 +63,12 @@ export interface Reading {
   /** By human and space: the first unread message, and the number of unread messages. */
   firstUnreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, Message>>>
   unreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, number>>>
+  /** By human and space: the number of unread messages that mention the human. */
+  unreadMentionsOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, number>>>
   /** The unread messages in all of the human's spaces, up to 10,000. */
   unreadTotal(humanId: string): Promise<number>
+  /** The same of those that mention the human. */
+  unreadMentionsTotal(humanId: string): Promise<number>
   /**
    * Moves a human's read marker forward to a message, never back. Publishes `read` if it moved.
    * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space
@@ -82,6 +86,10 @@ export interface Reading {
 
 /** Counting stops here: an exact number is of no use in a badge, and its cost would grow with the time away. */
 const MOST_COUNTED = 10_000
+
+/** Condition on a message `m` and the membership `marker` of a reader. The first part matches the index's. */
+const IS_UNREAD_MENTION = Prisma.sql`(m."mentionedIds" <> '{}' AND m."mentionedIds" @> ARRAY[marker."entityId"]
+  AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId")`
 
 export function createReading(platform: Platform, publisher: SpacePublisher): Reading {
   const { db, log, logger } = platform
@@ -107,6 +115,13 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
             WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId"
             LIMIT ${MOST_COUNTED}) counted) unread
         WHERE unread.value > 0`,
+    )
+
+  const unreadMentionsOfMany: Reading['unreadMentionsOfMany'] = async (asked) =>
+    byReader(
+      await db.prisma.$queryRaw<{ reader: string; spaceId: string; value: number }[]>`
+        SELECT "entityId" AS reader, "spaceId", count(*)::int AS value FROM ${markersOf(asked)}
+        JOIN "Message" m USING ("spaceId") WHERE ${IS_UNREAD_MENTION} GROUP BY "entityId", "spaceId"`,
     )
 
   async function draftsOf(messages: readonly Message[]): Promise<Map<string, Draft>> {
@@ -143,6 +158,13 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
     },
     firstUnreadOfMany,
     unreadOfMany,
+    unreadMentionsOfMany,
+    async unreadMentionsTotal(humanId) {
+      const [row] = await db.prisma.$queryRaw<{ count: number }[]>`
+        SELECT count(*)::int AS count FROM "Membership" marker JOIN "Message" m USING ("spaceId")
+        WHERE marker."entityId" = ${humanId} AND ${IS_UNREAD_MENTION}`
+      return row?.count ?? 0
+    },
     async unreadTotal(humanId) {
       const [row] = await db.prisma.$queryRaw<{ count: number }[]>`
         SELECT count(*)::int AS count FROM (

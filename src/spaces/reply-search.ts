@@ -1,7 +1,7 @@
 import { type Marks, marksOf } from '../confidentiality/marks.ts'
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
-import { isUnfinished, type MessagePart } from '../rules/message.ts'
+import { isUnfinished, type MessagePart, mentionsOf } from '../rules/message.ts'
 
 /** Which senders answer a wait. */
 export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entity'; entityId: string }
@@ -54,6 +54,7 @@ interface Sent extends Marks {
   kind: EntityKind
   status: MessageStatus
   mentionedAgentId: string | null
+  mentionedIds: string[]
   /** The waiting agents that are members of the message's space. */
   heardBy: string[]
 }
@@ -78,11 +79,11 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   /** The messages after the given position of each space, at most 500 per space. */
   async function after(places: Map<string, number>, waits: SearchedWait[]): Promise<Candidate[]> {
     return prisma.$queryRaw<Candidate[]>`
-      SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."firstText", "heardBy", m.places, m.label
+      SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."mentionedIds", m."firstText", "heardBy", m.places, m.label
       FROM unnest(${[...places.keys()]}::text[], ${[...places.values()]}::int[]) AS place("spaceId", seq)
       CROSS JOIN LATERAL (SELECT ${heardBy(Prisma.sql`place."spaceId"`, waits)} AS "heardBy") h
       CROSS JOIN LATERAL (
-        SELECT id, "spaceId", seq, "senderId", status, composite, "mentionedAgentId", places, label,
+        SELECT id, "spaceId", seq, "senderId", status, composite, "mentionedAgentId", "mentionedIds", places, label,
           jsonb_path_query_first(parts, '$[*] ? (@.type == "text")') AS "firstText"
         FROM "Message" WHERE "spaceId" = place."spaceId" AND seq > place.seq ORDER BY seq LIMIT ${MOST_AT_ONCE}
       ) m JOIN "Entity" e ON e.id = m."senderId"
@@ -92,7 +93,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   async function growing(ids: string[], waits: SearchedWait[]): Promise<Map<string, Growing>> {
     if (ids.length === 0) return new Map()
     const rows = await prisma.$queryRaw<Growing[]>`
-      SELECT m.id, m."senderId", e.name, e.kind, m.status, m."mentionedAgentId", m.parts, m.places, m.label, ${heardBy(Prisma.sql`m."spaceId"`, waits)} AS "heardBy"
+      SELECT m.id, m."senderId", e.name, e.kind, m.status, m."mentionedAgentId", m."mentionedIds", m.parts, m.places, m.label, ${heardBy(Prisma.sql`m."spaceId"`, waits)} AS "heardBy"
       FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
       WHERE m.id = ANY(${ids})`
     return new Map(rows.map((row) => [row.id, row]))
@@ -176,7 +177,7 @@ function hasAnswer({ status, composite, firstText }: Candidate): boolean {
 }
 
 function replyOf(
-  { id, senderId, name, kind, mentionedAgentId, ...marks }: Sent,
+  { id, senderId, name, kind, mentionedAgentId, mentionedIds, ...marks }: Sent,
   text: string,
   waiterId: string,
 ): Reply {
@@ -186,7 +187,7 @@ function replyOf(
     entityId: senderId,
     entityName: name,
     entityType: kind === 'AGENT' ? 'agent' : 'human',
-    mentionsWaiter: mentionedAgentId === waiterId,
+    mentionsWaiter: mentionsOf({ mentionedAgentId, mentionedIds }).includes(waiterId),
     marks: marksOf(marks),
   }
 }

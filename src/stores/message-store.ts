@@ -18,6 +18,7 @@ export interface NewMessage {
   status: MessageStatus
   parts: MessagePart[]
   mentionedAgentId: string | null
+  mentionedIds?: string[]
   rootId: string
   depth: number
   /** Unique per sender or origin: a repeat is a unique violation. */
@@ -37,6 +38,7 @@ export function rowOf({
   ...given
 }: NewMessage): Omit<Message, 'seq' | 'routedAt' | 'createdAt'> {
   return {
+    mentionedIds: [],
     idempotencyKey: null,
     runId: null,
     runPostKey: null,
@@ -56,10 +58,10 @@ export function insertMessageSql(given: NewMessage): Prisma.Sql {
   const row = rowOf(given)
   const { status, parts, origin, places, label, askers } = row
   return Prisma.sql`
-    INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "idempotencyKey", "runId", "runPostKey",
+    INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "mentionedIds", "idempotencyKey", "runId", "runPostKey",
       composite, "fromPlainText", "rootId", depth, origin, places, label, askers, "routedAt")
     SELECT ${row.id}, id, "lastSeq", ${row.senderId}, ${status}::"MessageStatus", ${jsonbText(parts)}::jsonb,
-      ${row.mentionedAgentId}, ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.rootId}, ${row.depth}::int,
+      ${row.mentionedAgentId}, ${row.mentionedIds}::text[], ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.rootId}, ${row.depth}::int,
       ${origin === null ? null : jsonbText(origin)}::jsonb, ${places}::text[], ${label}::text[], ${askers}::text[], CASE WHEN ${status === 'COMPLETE'}::boolean THEN now() END
     FROM counter RETURNING *`
 }

@@ -3,7 +3,7 @@ import type { Routing } from '../../src/generated/prisma/client.ts'
 import {
   type AgentMember,
   decideWakes,
-  faultOfMention,
+  faultOfMentions,
   limitWakes,
   type Room,
   type RoutableMessage,
@@ -20,23 +20,26 @@ const room = (routing: Routing, agents: AgentMember[]): Room => ({
   agents,
 })
 
-const fromHuman: RoutableMessage = { senderId: 'husam', senderKind: 'HUMAN', mentionedAgentId: null }
-const fromAda: RoutableMessage = { senderId: 'ada', senderKind: 'AGENT', mentionedAgentId: null }
+const fromHuman: RoutableMessage = { senderId: 'husam', senderKind: 'HUMAN', mentions: [] }
+const fromAda: RoutableMessage = { senderId: 'ada', senderKind: 'AGENT', mentions: [] }
 
 test('in a BROADCAST space that mentions narrow, a mention wakes only that agent; other routings ignore the setting', () => {
   const narrowed = (routing: Routing) => ({ ...room(routing, [ada, bea]), mentionNarrows: true })
   const decided = (message: RoutableMessage, routing: Routing = 'BROADCAST') =>
     decideWakes(message, narrowed(routing)).verdicts.map(({ agentId, kind }) => [agentId, kind])
-  expect(decided({ ...fromHuman, mentionedAgentId: 'bea' })).toEqual([
+  expect(decided({ ...fromHuman, mentions: ['bea'] })).toEqual([
     ['bea', 'INBOX'],
     ['ada', 'NOT_ROUTED'],
   ])
-  expect(decided({ ...fromAda, mentionedAgentId: 'bea' })).toEqual([['bea', 'INBOX']])
+  expect(decided({ ...fromAda, mentions: ['bea'] })).toEqual([['bea', 'INBOX']])
   expect(decided(fromHuman)).toEqual([
     ['ada', 'RUN'],
     ['bea', 'INBOX'],
   ])
-  const mentioning = { ...fromHuman, mentionedAgentId: 'bea' }
+  expect(decided({ ...fromHuman, mentions: ['bea', 'ada', 'ines'] })).toEqual(decided(fromHuman))
+  // A mention of people only narrows nothing.
+  expect(decided({ ...fromHuman, mentions: ['ines'] })).toEqual(decided(fromHuman))
+  const mentioning = { ...fromHuman, mentions: ['bea'] }
   expect(decideWakes(mentioning, room('BROADCAST', [ada, bea])).wakes).toHaveLength(2)
   expect(decideWakes(mentioning, { ...narrowed('ADMIN'), adminAgentId: 'ada' }).wakes).toEqual([ada])
 })
@@ -162,27 +165,39 @@ describe('limitWakes', () => {
   })
 })
 
-describe('faultOfMention', () => {
+describe('faultOfMentions', () => {
   const paused = { ...bea, paused: true }
+  const withMembers = (routing: Routing, agents: AgentMember[]) => ({
+    ...room(routing, agents),
+    members: new Set(['husam', ...agents.map(({ id }) => id)]),
+  })
+
+  test('refuses several agents under MENTION_CHAIN routing, and accepts one with several people', () => {
+    const chain = withMembers('MENTION_CHAIN', [ada, bea])
+    expect(faultOfMentions({ ...fromHuman, mentions: ['ada', 'bea'] }, chain)).toBe(
+      'In a space with MENTION_CHAIN routing, a message can mention one agent only.',
+    )
+    expect(faultOfMentions({ ...fromHuman, mentions: ['husam', 'bea'] }, chain)).toBe(null)
+  })
 
   test.each<[string, RoutableMessage, AgentMember[], string | null]>([
     ['accepts no mention', fromHuman, [], null],
-    ['accepts an agent member', { ...fromHuman, mentionedAgentId: 'ada' }, [ada], null],
+    ['accepts members', { ...fromHuman, mentions: ['ada', 'husam', 'bea'] }, [ada, bea], null],
     [
       'refuses everybody else',
-      { ...fromHuman, mentionedAgentId: 'husam' },
+      { ...fromHuman, mentions: ['ada', 'eve'] },
       [ada],
-      'Only an agent that is a member of the space can be mentioned.',
+      'Only a member of the space can be mentioned.',
     ],
     [
       'refuses a paused agent that a human mentions',
-      { ...fromHuman, mentionedAgentId: 'bea' },
+      { ...fromHuman, mentions: ['bea'] },
       [ada, paused],
-      'This agent is paused: mention another agent, or none.',
+      'A mentioned agent is paused: mention another agent, or none.',
     ],
     [
       'accepts a paused agent that an agent has mentioned',
-      { ...fromAda, mentionedAgentId: 'bea' },
+      { ...fromAda, mentions: ['bea'] },
       [ada, paused],
       null,
     ],

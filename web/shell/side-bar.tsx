@@ -121,7 +121,7 @@ function SpaceList() {
   )
 }
 
-function SpaceLine({ space: { id, name, confidential, unreadCount, lastMessage } }: { space: ListedSpace }) {
+function SpaceLine({ space: { id, name, confidential, unreadCount, unreadMentions, lastMessage } }: { space: ListedSpace }) {
   const [at] = useLocation()
   const isHere = at === `/spaces/${id}`
   return (
@@ -147,7 +147,12 @@ function SpaceLine({ space: { id, name, confidential, unreadCount, lastMessage }
           {lastMessage === null ? 'No messages yet' : lineOf(lastMessage)}
         </span>
         {unreadCount > 0 && (
-          <span className="badge" role="img" aria-label={`${unreadCount} unread`}>
+          <span
+            className="badge"
+            role="img"
+            aria-label={`${unreadCount} unread${unreadMentions > 0 ? `, ${unreadMentions} mention you` : ''}`}
+          >
+            {unreadMentions > 0 && '@ '}
             {unreadCount > MOST_SHOWN ? `${MOST_SHOWN}+` : unreadCount}
           </span>
         )}

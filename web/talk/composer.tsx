@@ -10,19 +10,19 @@ interface ComposerProps {
   send: LiveSpace['send']
 }
 
-type Agent = Space['members'][number]
+type Member = Space['members'][number]
 
 const MOST_LETTERS = 32_000
 const draftKey = (spaceId: string) => `parley.draft.${spaceId}`
 
-/** The field for a new message. Drafts are kept per space; `@` mentions an agent. */
+/** The field for a new message. Drafts are kept per space; `@` mentions a member. */
 export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   const { id: spaceId } = space
   const field = useRef<HTMLTextAreaElement>(null)
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey(spaceId)) ?? '')
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
-  const mention = useMention(field, text, setText, agents)
-  const named = mentionedIn(text, agents)
+  const mention = useMention(field, text, setText, space.members)
+  const named = mentionedIn(text, space).filter(({ kind }) => kind === 'AGENT')
   // Kept for repeated attempts with the same text, so that a message whose response was lost is not posted
   // twice.
   const attempt = useRef({ text: '', idempotencyKey: '' })
@@ -30,7 +30,7 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   const sending = useDo((sent: string) => {
     if (attempt.current.text !== sent) attempt.current = { text: sent, idempotencyKey: newIdempotencyKey() }
     const { idempotencyKey } = attempt.current
-    return send({ text: sent, mentionedAgentId: mentionedIn(sent, agents)?.id ?? null, idempotencyKey })
+    return send({ text: sent, mentionedIds: mentionedIn(sent, space).map(({ id }) => id), idempotencyKey })
   })
 
   useEffect(() => {
@@ -81,20 +81,20 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
           onKeyDown={onKeyDown}
           {...mention.fieldProps}
         />
-        <IconButton label="Mention an agent" icon="agent" onClick={mention.begin} disabled={agents.length === 0} />
+        <IconButton label="Mention somebody" icon="agent" onClick={mention.begin} />
         <Button look="primary" icon="send" type="submit" isBusy={sending.isBusy} disabled={text.trim() === ''}>
           Send
         </Button>
       </div>
       <p className="composer-hint">
-        {named === null ? wordsOfRouting(space, agents) : `Goes to ${named.name}.`}{' '}
+        {named.length === 0 ? wordsOfRouting(space, agents) : `Goes to ${named.map(({ name }) => name).join(' and ')}.`}{' '}
         <span className="keys">Enter sends, Shift+Enter starts a new line.</span>
       </p>
     </form>
   )
 })
 
-function wordsOfRouting({ routing, adminAgent }: Space, agents: Agent[]): string {
+function wordsOfRouting({ routing, adminAgent }: Space, agents: Member[]): string {
   if (agents.length === 0) return 'There is no agent in this space.'
   if (routing === 'ADMIN')
     return adminAgent === null ? 'Goes to the admin agent.' : `Goes to ${adminAgent.name}. Use @ for another agent.`
@@ -103,26 +103,29 @@ function wordsOfRouting({ routing, adminAgent }: Space, agents: Agent[]): string
   return agents.length === 1 ? `Goes to ${agents[0]?.name}.` : `Goes to all ${agents.length} agents.`
 }
 
-/** Returns the agent of the first `@` that is followed by a name. */
-function mentionedIn(text: string, agents: Agent[]): Agent | null {
-  const byLength = agents.toSorted((one, other) => other.name.length - one.name.length)
-  const found = byLength
-    .map((agent) => ({
-      agent,
-      at: text.toLowerCase().search(new RegExp(`(^|\\s)@${escapeRegExp(agent.name.toLowerCase())}(?![\\w])`, 'u')),
-    }))
-    .filter(({ at }) => at >= 0)
-  return found.toSorted((one, other) => one.at - other.at)[0]?.agent ?? null
+const MOST_MENTIONS = 20
+
+/** Returns the members whose names follow an `@`; under MENTION_CHAIN routing only the first of the agents. */
+function mentionedIn(text: string, { members, routing }: Space): Member[] {
+  // Of two members with the same name, the first one is mentioned.
+  const byName = new Map(members.toReversed().map((member) => [member.name.toLowerCase(), member]))
+  const names = [...byName.keys()].toSorted((one, other) => other.length - one.length).map(escapeRegExp)
+  const found = text.toLowerCase().matchAll(new RegExp(`(?<!\\S)@(${names.join('|')})(?!\\w)`, 'gu'))
+  const mentioned = [...new Set([...found].flatMap(([, name = '']) => byName.get(name) ?? []))]
+  const [first] = mentioned.filter(({ kind }) => kind === 'AGENT')
+  return mentioned
+    .filter((member) => routing !== 'MENTION_CHAIN' || member.kind === 'HUMAN' || member === first)
+    .slice(0, MOST_MENTIONS)
 }
 
 const escapeRegExp = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
-/** The list of agents while a name is typed after `@`: navigated with the arrow keys, chosen with Enter or Tab. */
+/** The list of members while a name is typed after `@`: navigated with the arrow keys, chosen with Enter or Tab. */
 function useMention(
   field: React.RefObject<HTMLTextAreaElement | null>,
   text: string,
   setText: (text: string) => void,
-  agents: Agent[],
+  members: readonly Member[],
 ) {
   const listId = useId()
   const [caret, setCaret] = useState(0)
@@ -133,16 +136,16 @@ function useMention(
   const offered =
     begun === null || closedAt === from
       ? []
-      : agents.filter(({ name }) => name.toLowerCase().includes((begun[2] ?? '').toLowerCase())).slice(0, 8)
+      : members.filter(({ name }) => name.toLowerCase().includes((begun[2] ?? '').toLowerCase())).slice(0, 8)
   const current = offered[Math.min(active, offered.length - 1)]
 
   const look = () => setCaret(field.current?.selectionStart ?? 0)
-  const take = (agent: Agent) => {
-    const next = `${text.slice(0, from)}${agent.name} ${text.slice(caret)}`
+  const take = ({ name }: Member) => {
+    const next = `${text.slice(0, from)}${name} ${text.slice(caret)}`
     setText(next)
     setClosedAt(from)
     requestAnimationFrame(() => {
-      const at = from + agent.name.length + 1
+      const at = from + name.length + 1
       field.current?.focus()
       field.current?.setSelectionRange(at, at)
       setCaret(at)
@@ -172,18 +175,18 @@ function useMention(
   }
 
   const list = offered.length > 0 && (
-    <div className="mention-list" id={listId} role="listbox" aria-label="Agents to mention">
-      {offered.map((agent) => (
+    <div className="mention-list" id={listId} role="listbox" aria-label="Members to mention">
+      {offered.map((member) => (
         // biome-ignore lint/a11y/useFocusableInteractive lint/a11y/useKeyWithClickEvents: the text field keeps the focus and the keys
         <div
-          key={agent.id}
-          id={`${listId}-${agent.id}`}
+          key={member.id}
+          id={`${listId}-${member.id}`}
           role="option"
-          aria-selected={agent === current}
+          aria-selected={member === current}
           onMouseDown={(event) => event.preventDefault()}
-          onClick={() => take(agent)}
+          onClick={() => take(member)}
         >
-          <Avatar entity={agent} size={24} /> {agent.name}
+          <Avatar entity={member} size={24} /> {member.name}
         </div>
       ))}
     </div>

@@ -103,16 +103,16 @@ function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }
   }
 }
 
-function MessageHead({ message: { id, sender, createdAt, mentionedAgent, run } }: { message: Message }) {
+function MessageHead({ message: { id, sender, createdAt, mentions, run } }: { message: Message }) {
   return (
     <header>
       <strong className="sender" dir="auto">
         {sender.kind === 'AGENT' ? <Link href={`/agents/${sender.id}`}>{sender.name}</Link> : sender.name}
       </strong>
       {sender.kind === 'AGENT' && <span className="kind">agent</span>}
-      {mentionedAgent !== null && (
+      {mentions.length > 0 && (
         <span className="to">
-          to <b>@{mentionedAgent.name}</b>
+          to <b>{mentions.map(({ name }) => `@${name}`).join(', ')}</b>
         </span>
       )}
       <a className="permalink" href={`#${id}`} aria-label="Link to this message">
