@@ -1,9 +1,10 @@
 import { type KeyboardEvent, memo, useEffect, useId, useRef, useState } from 'react'
 import { type LiveSpace, newIdempotencyKey, type Space } from '../../client/index.ts'
-import { useDo } from '../ask.ts'
+import { useAsk, useDo } from '../ask.ts'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
+import { WAKES } from './operations.ts'
 
 interface ComposerProps {
   space: Space
@@ -13,6 +14,8 @@ interface ComposerProps {
 type Member = Space['members'][number]
 
 const MOST_LETTERS = 32_000
+const WAKES_EVERY_MS = 5000
+const MOST_NAMED = 4
 const draftKey = (spaceId: string) => `parley.draft.${spaceId}`
 
 /** The field for a new message. Drafts are kept per space; `@` mentions a member. */
@@ -22,7 +25,13 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey(spaceId)) ?? '')
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const mention = useMention(field, text, setText, space.members)
-  const named = mentionedIn(text, space).filter(({ kind }) => kind === 'AGENT')
+  const mentionedIds = mentionedIn(text, space).map(({ id }) => id)
+  // Turns, pauses and waiting agents change while somebody writes.
+  const { data: woken } = useAsk(
+    WAKES,
+    { spaceId, mentionedIds },
+    { enabled: text !== '' && agents.length > 0, everyMs: WAKES_EVERY_MS },
+  )
   // Kept for repeated attempts with the same text, so that a message whose response was lost is not posted
   // twice.
   const attempt = useRef({ text: '', idempotencyKey: '' })
@@ -87,17 +96,23 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
         </Button>
       </div>
       <p className="composer-hint">
-        {named.length === 0 ? wordsOfRouting(space, agents) : `Goes to ${named.map(({ name }) => name).join(' and ')}.`}{' '}
+        {woken === undefined || text === '' ? wordsOfRouting(space, agents) : wordsOfWakes(woken.wakes)}{' '}
         <span className="keys">Enter sends, Shift+Enter starts a new line.</span>
       </p>
     </form>
   )
 })
 
+function wordsOfWakes(agents: readonly { name: string }[]): string {
+  if (agents.length === 0) return 'Wakes no agent.'
+  if (agents.length > MOST_NAMED) return `Goes to ${agents.length} agents.`
+  return `Goes to ${new Intl.ListFormat('en').format(agents.map(({ name }) => name))}.`
+}
+
 function wordsOfRouting({ routing, adminAgent }: Space, agents: Member[]): string {
   if (agents.length === 0) return 'There is no agent in this space.'
   if (routing === 'ADMIN')
-    return adminAgent === null ? 'Goes to the admin agent.' : `Goes to ${adminAgent.name}. Use @ for another agent.`
+    return adminAgent === null ? 'Goes to the admin agent.' : `Goes to ${adminAgent.name}.`
   if (routing === 'MENTION_CHAIN') return 'Goes to the next agent in turn. Use @ to choose one.'
   if (agents.length === 2) return `Goes to ${agents[0]?.name} and ${agents[1]?.name}.`
   return agents.length === 1 ? `Goes to ${agents[0]?.name}.` : `Goes to all ${agents.length} agents.`

@@ -88,6 +88,12 @@ export const MESSAGE_PLACE = graphql(`
   }
 `)
 
+export const WAKES = graphql(`
+  query ConsoleWakes($spaceId: ID!, $mentionedIds: [ID!]) {
+    wakes(spaceId: $spaceId, mentionedIds: $mentionedIds) { id name }
+  }
+`)
+
 export const PEOPLE_CHOICES = graphql(`
   query ConsolePeopleChoices($search: String) {
     humans(first: 20, search: $search) { edges { node { id name kind erasedAt } } }
