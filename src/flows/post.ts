@@ -32,7 +32,16 @@ import { type MessageTrigger, provenanceOfMessage, publishWoken, type Woken, wak
 /** The fields of a message that routing needs; an unfinished message may have no row yet. */
 export type RoutedMessage = Pick<
   Message,
-  'id' | 'spaceId' | 'senderId' | 'parts' | 'mentionedAgentId' | 'mentionedIds' | 'rootId' | 'depth' | 'runId' | keyof Provenance
+  | 'id'
+  | 'spaceId'
+  | 'senderId'
+  | 'parts'
+  | 'mentionedAgentId'
+  | 'mentionedIds'
+  | 'rootId'
+  | 'depth'
+  | 'runId'
+  | keyof Provenance
 >
 
 /** The effects of a message, decided with the cached state of its space, to be written in one statement with it. */

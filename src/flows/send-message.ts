@@ -77,7 +77,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         idempotencyKey,
       }
       const { message, routed } = await post(
-        { ...given, ...UNMARKED, runId: null },
+        { ...given, ...UNMARKED, mentionedIds, runId: null },
         { write: (how) => insertMessage(db, given, how), refused: () => new NotFoundError(NO_SUCH_SPACE) },
       ).catch(async (error) => {
         // A post refuses nothing but mentions.

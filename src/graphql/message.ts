@@ -1,5 +1,5 @@
-import { loadAll, loadExisting, loadOptional } from './batch.ts'
 import { mentionsOf } from '../rules/message.ts'
+import { loadAll, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { Agent, Entity, Message, MessagePart, Node, Run, Space, TextPart, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
@@ -42,7 +42,8 @@ Message.implement({
     }),
     mentions: t.field({
       type: [Entity],
-      description: 'The humans and agents that the message mentions, in the order in which the sender gave them; at most 20.',
+      description:
+        'The humans and agents that the message mentions, in the order in which the sender gave them; at most 20.',
       complexity: { field: 1, multiplier: 2 },
       resolve: async (message, _, { loaders }) =>
         (await loadAll(loaders.entities, mentionsOf(message))).filter((entity) => entity !== null),

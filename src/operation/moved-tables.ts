@@ -20,6 +20,7 @@ import {
   defaulted,
   formerly,
   id,
+  ids,
   integer,
   json,
   type MovedTable,

@@ -50,6 +50,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
       createdAt: '2026-11-22T00:00:00Z',
       sender,
       mentionedAgent: null,
+      mentions: [],
       run: null,
       origin: null,
       outcomes: [],

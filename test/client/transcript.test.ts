@@ -12,6 +12,7 @@ const message = (status: Message['status'], text = ''): Message => ({
   createdAt: '2026-11-22T00:00:00Z',
   sender: { id: 'agt_1', name: 'Iris', kind: 'AGENT' },
   mentionedAgent: null,
+  mentions: [],
   run: null,
   origin: null,
   outcomes: [],

@@ -12,6 +12,7 @@ const QUESTION: Message = {
   createdAt: '2026-11-25T00:00:00Z',
   sender: { id: 'hum_1', name: 'Ann', kind: 'HUMAN' },
   mentionedAgent: null,
+  mentions: [],
   run: null,
   origin: null,
   outcomes: [

@@ -21,10 +21,10 @@ const ROOM: Room = {
   agents: [agent('ada', 1), agent('bea', 2), agent('cem', 3)],
 }
 
-const from = (senderId: string, mentionedAgentId: string | null = null): RoutableMessage => ({
+const from = (senderId: string, ...mentions: string[]): RoutableMessage => ({
   senderId,
   senderKind: ROOM.agents.some(({ id }) => id === senderId) ? 'AGENT' : 'HUMAN',
-  mentionedAgentId,
+  mentions,
 })
 
 describe('the recipients under ADMIN routing', () => {

@@ -18,7 +18,7 @@ function roomOf(ids: string[], lastPicked: Room['lastPicked'] = null): Room {
   }
 }
 
-const human = { senderId: 'hum', senderKind: 'HUMAN' as const, mentionedAgentId: null }
+const human = { senderId: 'hum', senderKind: 'HUMAN' as const, mentions: [] }
 
 /** The agents that human messages pick, one after the other. */
 function picks(room: Room, count: number): string[] {
@@ -39,7 +39,7 @@ describe('the recipients of a message under MENTION_CHAIN', () => {
   test('a human message that mentions an agent wakes that one, and uses nobody’s turn', () => {
     const room = roomOf(['a', 'b', 'c'])
     expect(picks(room, 1)).toEqual(['a'])
-    const decision = mentionChain({ ...human, mentionedAgentId: 'c' }, room)
+    const decision = mentionChain({ ...human, mentions: ['c'] }, room)
     expect(decision.wakes.map(({ agent, reason }) => [agent.id, reason])).toEqual([['c', 'This agent was mentioned.']])
     expect(decision.picked).toBeNull()
     expect(picks(room, 1)).toEqual(['b'])
@@ -55,7 +55,7 @@ describe('the recipients of a message under MENTION_CHAIN', () => {
 
   test('an agent message wakes nobody: its mentions take effect when its run ends', () => {
     const { wakes, sleeps, picked } = mentionChain(
-      { senderId: 'a', senderKind: 'AGENT', mentionedAgentId: 'b' },
+      { senderId: 'a', senderKind: 'AGENT', mentions: ['b'] },
       roomOf(['a', 'b', 'c']),
     )
     expect(wakes).toEqual([])

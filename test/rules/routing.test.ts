@@ -195,13 +195,8 @@ describe('faultOfMentions', () => {
       [ada, paused],
       'A mentioned agent is paused: mention another agent, or none.',
     ],
-    [
-      'accepts a paused agent that an agent has mentioned',
-      { ...fromAda, mentions: ['bea'] },
-      [ada, paused],
-      null,
-    ],
+    ['accepts a paused agent that an agent has mentioned', { ...fromAda, mentions: ['bea'] }, [ada, paused], null],
   ])('%s', (_, message, agents, fault) => {
-    expect(faultOfMention(message, room('BROADCAST', agents))).toBe(fault)
+    expect(faultOfMentions(message, withMembers('BROADCAST', agents))).toBe(fault)
   })
 })

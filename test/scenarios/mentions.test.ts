@@ -29,7 +29,10 @@ describe.each(STACKS)('mentions of several members, on the %s stack', (stack) =>
   test('name people and agents in the order of the sender, and wake the agents as one mention does', async () => {
     const [alice, bob] = [await stage.person('Alice'), await stage.person('Bob')]
     const [ada, bea, cleo] = [await stage.bot('Ada'), await stage.bot('Bea'), await stage.bot('Cleo')]
-    const space = await stage.space('Room', [alice, bob, ada, bea, cleo], { routing: 'BROADCAST', mentionNarrows: true })
+    const space = await stage.space('Room', [alice, bob, ada, bea, cleo], {
+      routing: 'BROADCAST',
+      mentionNarrows: true,
+    })
     const { sentMessage, runs } = await send(alice, space, 'All of you', [bob.id, bea.id, ada.id, bea.id])
     expect(sentMessage.mentions.map(({ name }: Read) => name)).toEqual(['Bob', 'Bea', 'Ada'])
     expect(sentMessage.mentionedAgent).toEqual({ id: bea.id })

@@ -121,7 +121,11 @@ function SpaceList() {
   )
 }
 
-function SpaceLine({ space: { id, name, confidential, unreadCount, unreadMentions, lastMessage } }: { space: ListedSpace }) {
+function SpaceLine({
+  space: { id, name, confidential, unreadCount, unreadMentions, lastMessage },
+}: {
+  space: ListedSpace
+}) {
   const [at] = useLocation()
   const isHere = at === `/spaces/${id}`
   return (

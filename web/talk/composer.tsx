@@ -111,8 +111,7 @@ function wordsOfWakes(agents: readonly { name: string }[]): string {
 
 function wordsOfRouting({ routing, adminAgent }: Space, agents: Member[]): string {
   if (agents.length === 0) return 'There is no agent in this space.'
-  if (routing === 'ADMIN')
-    return adminAgent === null ? 'Goes to the admin agent.' : `Goes to ${adminAgent.name}.`
+  if (routing === 'ADMIN') return adminAgent === null ? 'Goes to the admin agent.' : `Goes to ${adminAgent.name}.`
   if (routing === 'MENTION_CHAIN') return 'Goes to the next agent in turn. Use @ to choose one.'
   if (agents.length === 2) return `Goes to ${agents[0]?.name} and ${agents[1]?.name}.`
   return agents.length === 1 ? `Goes to ${agents[0]?.name}.` : `Goes to all ${agents.length} agents.`

@@ -88,7 +88,8 @@ interface Group {
 /** Up to three agents have a line each; more with the same outcome share one. */
 function groupsOf({ outcomes, mentions }: Message): Group[] {
   const whyOf = ({ agent, kind, reason }: Outcome) =>
-    reason ?? (kind === 'RUN' && mentions.some(({ id }) => id === agent.id) ? 'This agent was mentioned.' : EXPLAINED[kind])
+    reason ??
+    (kind === 'RUN' && mentions.some(({ id }) => id === agent.id) ? 'This agent was mentioned.' : EXPLAINED[kind])
   const alike = Map.groupBy(outcomes, (outcome) => `${wordsOf(outcome)} ${whyOf(outcome)} ${outcome.error}`)
   return [...alike.values()].flatMap((of) =>
     (of.length > 3 ? [of] : of.map((one) => [one])).map((some) => {

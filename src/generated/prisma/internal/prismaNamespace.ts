@@ -3358,6 +3358,7 @@ export const MessageScalarFieldEnum = {
   status: 'status',
   parts: 'parts',
   mentionedAgentId: 'mentionedAgentId',
+  mentionedIds: 'mentionedIds',
   runId: 'runId',
   runPostKey: 'runPostKey',
   composite: 'composite',

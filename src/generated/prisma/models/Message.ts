@@ -80,6 +80,7 @@ export type MessageCountAggregateOutputType = {
   status: number
   parts: number
   mentionedAgentId: number
+  mentionedIds: number
   runId: number
   runPostKey: number
   composite: number
@@ -151,6 +152,7 @@ export type MessageCountAggregateInputType = {
   status?: true
   parts?: true
   mentionedAgentId?: true
+  mentionedIds?: true
   runId?: true
   runPostKey?: true
   composite?: true
@@ -261,6 +263,7 @@ export type MessageGroupByOutputType = {
   status: $Enums.MessageStatus
   parts: runtime.JsonValue
   mentionedAgentId: string | null
+  mentionedIds: string[]
   runId: string | null
   runPostKey: string | null
   composite: boolean
@@ -307,6 +310,7 @@ export type MessageWhereInput = {
   status?: Prisma.EnumMessageStatusFilter<"Message"> | $Enums.MessageStatus
   parts?: Prisma.JsonFilter<"Message">
   mentionedAgentId?: Prisma.StringNullableFilter<"Message"> | string | null
+  mentionedIds?: Prisma.StringNullableListFilter<"Message">
   runId?: Prisma.StringNullableFilter<"Message"> | string | null
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
@@ -331,6 +335,7 @@ export type MessageOrderByWithRelationInput = {
   status?: Prisma.SortOrder
   parts?: Prisma.SortOrder
   mentionedAgentId?: Prisma.SortOrderInput | Prisma.SortOrder
+  mentionedIds?: Prisma.SortOrder
   runId?: Prisma.SortOrderInput | Prisma.SortOrder
   runPostKey?: Prisma.SortOrderInput | Prisma.SortOrder
   composite?: Prisma.SortOrder
@@ -361,6 +366,7 @@ export type MessageWhereUniqueInput = Prisma.AtLeast<{
   status?: Prisma.EnumMessageStatusFilter<"Message"> | $Enums.MessageStatus
   parts?: Prisma.JsonFilter<"Message">
   mentionedAgentId?: Prisma.StringNullableFilter<"Message"> | string | null
+  mentionedIds?: Prisma.StringNullableListFilter<"Message">
   runId?: Prisma.StringNullableFilter<"Message"> | string | null
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
@@ -385,6 +391,7 @@ export type MessageOrderByWithAggregationInput = {
   status?: Prisma.SortOrder
   parts?: Prisma.SortOrder
   mentionedAgentId?: Prisma.SortOrderInput | Prisma.SortOrder
+  mentionedIds?: Prisma.SortOrder
   runId?: Prisma.SortOrderInput | Prisma.SortOrder
   runPostKey?: Prisma.SortOrderInput | Prisma.SortOrder
   composite?: Prisma.SortOrder
@@ -416,6 +423,7 @@ export type MessageScalarWhereWithAggregatesInput = {
   status?: Prisma.EnumMessageStatusWithAggregatesFilter<"Message"> | $Enums.MessageStatus
   parts?: Prisma.JsonWithAggregatesFilter<"Message">
   mentionedAgentId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
+  mentionedIds?: Prisma.StringNullableListFilter<"Message">
   runId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   runPostKey?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   composite?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
@@ -438,6 +446,7 @@ export type MessageCreateInput = {
   status: $Enums.MessageStatus
   parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
@@ -462,6 +471,7 @@ export type MessageUncheckedCreateInput = {
   status: $Enums.MessageStatus
   parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
@@ -484,6 +494,7 @@ export type MessageUpdateInput = {
   status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
   parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
@@ -508,6 +519,7 @@ export type MessageUncheckedUpdateInput = {
   status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
   parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
@@ -531,6 +543,7 @@ export type MessageCreateManyInput = {
   status: $Enums.MessageStatus
   parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
@@ -553,6 +566,7 @@ export type MessageUpdateManyMutationInput = {
   status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
   parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
@@ -576,6 +590,7 @@ export type MessageUncheckedUpdateManyInput = {
   status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
   parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
@@ -625,6 +640,7 @@ export type MessageCountOrderByAggregateInput = {
   status?: Prisma.SortOrder
   parts?: Prisma.SortOrder
   mentionedAgentId?: Prisma.SortOrder
+  mentionedIds?: Prisma.SortOrder
   runId?: Prisma.SortOrder
   runPostKey?: Prisma.SortOrder
   composite?: Prisma.SortOrder
@@ -728,6 +744,10 @@ export type MessageUncheckedUpdateManyWithoutSpaceNestedInput = {
   deleteMany?: Prisma.MessageScalarWhereInput | Prisma.MessageScalarWhereInput[]
 }
 
+export type MessageCreatementionedIdsInput = {
+  set: string[]
+}
+
 export type MessageCreateplacesInput = {
   set: string[]
 }
@@ -742,6 +762,11 @@ export type MessageCreateaskersInput = {
 
 export type EnumMessageStatusFieldUpdateOperationsInput = {
   set?: $Enums.MessageStatus
+}
+
+export type MessageUpdatementionedIdsInput = {
+  set?: string[]
+  push?: string | string[]
 }
 
 export type MessageUpdateplacesInput = {
@@ -766,6 +791,7 @@ export type MessageCreateWithoutSpaceInput = {
   status: $Enums.MessageStatus
   parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
@@ -788,6 +814,7 @@ export type MessageUncheckedCreateWithoutSpaceInput = {
   status: $Enums.MessageStatus
   parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
@@ -840,6 +867,7 @@ export type MessageScalarWhereInput = {
   status?: Prisma.EnumMessageStatusFilter<"Message"> | $Enums.MessageStatus
   parts?: Prisma.JsonFilter<"Message">
   mentionedAgentId?: Prisma.StringNullableFilter<"Message"> | string | null
+  mentionedIds?: Prisma.StringNullableListFilter<"Message">
   runId?: Prisma.StringNullableFilter<"Message"> | string | null
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
@@ -862,6 +890,7 @@ export type MessageCreateManySpaceInput = {
   status: $Enums.MessageStatus
   parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
   runId?: string | null
   runPostKey?: string | null
   composite?: boolean
@@ -884,6 +913,7 @@ export type MessageUpdateWithoutSpaceInput = {
   status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
   parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
@@ -906,6 +936,7 @@ export type MessageUncheckedUpdateWithoutSpaceInput = {
   status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
   parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
@@ -928,6 +959,7 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
   status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
   parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
@@ -953,6 +985,7 @@ export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   status?: boolean
   parts?: boolean
   mentionedAgentId?: boolean
+  mentionedIds?: boolean
   runId?: boolean
   runPostKey?: boolean
   composite?: boolean
@@ -977,6 +1010,7 @@ export type MessageSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   status?: boolean
   parts?: boolean
   mentionedAgentId?: boolean
+  mentionedIds?: boolean
   runId?: boolean
   runPostKey?: boolean
   composite?: boolean
@@ -1001,6 +1035,7 @@ export type MessageSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   status?: boolean
   parts?: boolean
   mentionedAgentId?: boolean
+  mentionedIds?: boolean
   runId?: boolean
   runPostKey?: boolean
   composite?: boolean
@@ -1025,6 +1060,7 @@ export type MessageSelectScalar = {
   status?: boolean
   parts?: boolean
   mentionedAgentId?: boolean
+  mentionedIds?: boolean
   runId?: boolean
   runPostKey?: boolean
   composite?: boolean
@@ -1040,7 +1076,7 @@ export type MessageSelectScalar = {
   createdAt?: boolean
 }
 
-export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt", ExtArgs["result"]["message"]>
+export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt", ExtArgs["result"]["message"]>
 export type MessageInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
 }
@@ -1066,7 +1102,14 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      * MessagePart[]: { type: 'text', text } or { type: 'tool', toolCallId }, by index; of a composite message also with `unfinished`.
      */
     parts: runtime.JsonValue
+    /**
+     * The first agent that it mentions.
+     */
     mentionedAgentId: string | null
+    /**
+     * All members that a human's message mentions, in the human's order; empty for a message of an agent.
+     */
+    mentionedIds: string[]
     runId: string | null
     /**
      * What of its run posted it (a tool call, a composite message): a run that is taken up again does not post it twice.
@@ -1532,6 +1575,7 @@ export interface MessageFieldRefs {
   readonly status: Prisma.FieldRef<"Message", 'MessageStatus'>
   readonly parts: Prisma.FieldRef<"Message", 'Json'>
   readonly mentionedAgentId: Prisma.FieldRef<"Message", 'String'>
+  readonly mentionedIds: Prisma.FieldRef<"Message", 'String[]'>
   readonly runId: Prisma.FieldRef<"Message", 'String'>
   readonly runPostKey: Prisma.FieldRef<"Message", 'String'>
   readonly composite: Prisma.FieldRef<"Message", 'Boolean'>
