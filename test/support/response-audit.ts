@@ -201,6 +201,7 @@ const LISTS: Record<string, TextLimit> = {
   'McpServer.problems': 'counted',
   'McpServer.tools': ['src/tools/mcp/definitions.ts', 'MOST_LISTED'],
   'Memory.confidentialTo': 'counted',
+  'Message.mentions': ['src/flows/send-message.ts', 'MOST_MENTIONS'],
   'Message.outcomes': ['src/flows/join-space.ts', 'MOST_MEMBERS'],
   'Message.parts': 'counted',
   'Plan.askers': 'counted',
