@@ -121,7 +121,7 @@ const MOST_MENTIONS = 20
 
 /** Returns the members whose names follow an `@`; under MENTION_CHAIN routing only the first of the agents. */
 function mentionedIn(text: string, { members, routing }: Space): Member[] {
-  // Of two members with the same name, the first one is mentioned.
+  // A name that two members share mentions the first of them.
   const byName = new Map(members.toReversed().map((member) => [member.name.toLowerCase(), member]))
   const names = [...byName.keys()].toSorted((one, other) => other.length - one.length).map(escapeRegExp)
   const found = text.toLowerCase().matchAll(new RegExp(`(?<!\\S)@(${names.join('|')})(?!\\w)`, 'gu'))
