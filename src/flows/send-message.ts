@@ -57,7 +57,10 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         const visible = await visibility.entities(viewer, mentionedIds)
         if (!mentionedIds.every((mentioned) => visible.has(mentioned))) throw new NotFoundError(NO_SUCH_MENTIONED)
         if (input.mentionedAgentId != null && prefixOf(input.mentionedAgentId) !== 'agt')
-          throw new BadInputError('The mentioned member is a person: use mentionedIds to mention people.', 'input.mentionedAgentId')
+          throw new BadInputError(
+            'The mentioned member is a person: use mentionedIds to mention people.',
+            'input.mentionedAgentId',
+          )
       }
       const text = checkMessageText(input.text, 'input.text')
       const idempotencyKey =
