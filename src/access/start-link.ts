@@ -47,17 +47,26 @@ export function createStartLink({ db, clock, config }: Pick<Platform, 'db' | 'cl
       open = null
       const now = clock.now()
       if (now >= link.expiresAtMs) return null
-      return db.transaction(async (tx) => {
-        if (await hasHumans(tx)) return null
-        const expiresAt = new Date(now + SESSION_MS)
-        const granted = { scope: 'ADMIN' as const, label: LABEL, expiresAt, createdAt: new Date(now) }
-        const { accessToken, secret } = await issue(tx, granted)
-        const deed = { actorId: null, serviceName: null, action: 'redeemStartLink', detail: {} }
-        await noteDeed(tx, { ...deed, targetId: accessToken.id })
-        return secret
-      })
+      try {
+        return await db.transaction((tx) => issueToken(tx, now))
+      } catch (error) {
+        // Nothing was issued: the link works again, unless a newer one has replaced it.
+        open ??= link
+        throw error
+      }
     },
   }
+}
+
+/** Returns the secret of a new admin token; null if a human has been created. */
+async function issueToken(tx: Tx, now: number): Promise<string | null> {
+  if (await hasHumans(tx)) return null
+  const expiresAt = new Date(now + SESSION_MS)
+  const granted = { scope: 'ADMIN' as const, label: LABEL, expiresAt, createdAt: new Date(now) }
+  const { accessToken, secret } = await issue(tx, granted)
+  const deed = { actorId: null, serviceName: null, action: 'redeemStartLink', detail: {} }
+  await noteDeed(tx, { ...deed, targetId: accessToken.id })
+  return secret
 }
 
 /** Whether a human was ever created: erased ones count. */

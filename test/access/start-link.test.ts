@@ -67,6 +67,12 @@ describe.each(RULE_STACKS)('the link that a start prints, on the %s stack', (sta
     expect((await post(other)).status).toBe(200)
   })
 
+  test('still works if the database failed when it was used', async () => {
+    const path = await create()
+    vi.spyOn(parley.app.platform.db, 'transaction').mockRejectedValueOnce(new Error('The database is away.'))
+    expect([(await post(path)).status, (await post(path)).status, (await post(path)).status]).toEqual([500, 200, 404])
+  })
+
   test('is replaced by a newer one', async () => {
     const [first, second] = [await create(), await create()]
     expect([(await post(first)).status, (await post(second)).status]).toEqual([404, 200])
