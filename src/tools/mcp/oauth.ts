@@ -11,6 +11,7 @@ import { lockAgentRow } from '../../agents/existing-agent.ts'
 import type { McpServer } from '../../generated/prisma/client.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { isObject } from '../../lib/json.ts'
+import type { Tx } from '../../platform/db.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { noteDeed } from '../../platform/record.ts'
 import type { GuardedHttp } from '../custom/guarded-http.ts'
@@ -72,25 +73,37 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
     return JSON.parse(secretBox.open(row.oauthSealed, contextOf({ agentId, name }))) as Authorization
   }
 
-  /** Does nothing if the server was removed, or has another URL now. */
-  async function change(key: Key, alter: (before: Authorization) => Authorization): Promise<void> {
+  /**
+   * Changes the stored authorization, and runs `within` in the same transaction. Returns the authorization before; null if
+   * nothing was changed, because the server was removed, or has another URL now.
+   */
+  async function change(
+    key: Key,
+    alter: (before: Authorization) => Authorization,
+    within: (tx: Tx) => Promise<void> = async () => {},
+  ): Promise<Authorization | null> {
     const { agentId, name, url } = key
-    await db.transaction(async (tx) => {
+    return db.transaction(async (tx) => {
       // An update of the agent replaces the rows of its servers: the tokens must not be lost in between.
       await lockAgentRow(tx, agentId)
       const [row] = await tx.$queryRaw<{ oauthSealed: string | null }[]>`
         SELECT "oauthSealed" FROM "McpServer"
         WHERE "agentId" = ${agentId} AND name = ${name} AND url = ${url} AND oauth = 'SERVER' FOR UPDATE`
-      if (row === undefined) return
+      if (row === undefined) return null
       const before: Authorization =
         row.oauthSealed === null ? {} : JSON.parse(secretBox.open(row.oauthSealed, contextOf(key)))
       const sealed = secretBox.seal(JSON.stringify(alter(before)), contextOf(key))
       await tx.$executeRaw`UPDATE "McpServer" SET "oauthSealed" = ${sealed} WHERE "agentId" = ${agentId} AND name = ${name}`
+      await within(tx)
+      return before
     })
   }
 
   /** A provider that keeps everything in the database, so that any process may use or refresh a token. */
   function providerAt(server: Key, redirectUrl: string): OAuthClientProvider {
+    /** The client as which this provider last introduced us. */
+    let clientId: string | null = null
+    const save = async (alter: (before: Authorization) => Authorization) => void (await change(server, alter))
     return {
       redirectUrl,
       clientMetadata: {
@@ -101,39 +114,46 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         token_endpoint_auth_method: 'none',
       },
       tokens: async () => (await read(server)).tokens,
-      saveTokens: (tokens) => change(server, ({ pending: _, ...before }) => ({ ...before, tokens })),
+      saveTokens: (tokens) => save((before) => ({ ...before, tokens })),
       async clientInformation() {
         const stored = await read(server)
-        return stored.redirectUrl === redirectUrl || redirectUrl === '' ? stored.client : undefined
+        const client = stored.redirectUrl === redirectUrl || redirectUrl === '' ? stored.client : undefined
+        clientId = client?.client_id ?? null
+        return client
       },
       isClientInformationDynamicallyRegistered: () => true,
-      saveClientInformation: (client) => change(server, (before) => ({ ...before, client, redirectUrl })),
+      saveClientInformation(client) {
+        clientId = client.client_id
+        return save((before) => ({ ...before, client, redirectUrl }))
+      },
       authorizationServerInformation: async () => (await read(server)).issuer,
-      saveAuthorizationServerInformation: (issuer) => change(server, (before) => ({ ...before, issuer })),
+      saveAuthorizationServerInformation: (issuer) => save((before) => ({ ...before, issuer })),
       codeVerifier: async () => (await read(server)).pending?.codeVerifier ?? '',
       saveCodeVerifier: (codeVerifier) =>
-        change(server, (before) => ({ ...before, pending: { nonce: '', ...before.pending, codeVerifier } })),
+        save((before) => ({ ...before, pending: { nonce: '', ...before.pending, codeVerifier } })),
       redirectToAuthorization() {
         throw new Error(AGAIN)
       },
       invalidateCredentials: (scope, context) =>
-        change(server, (before) => invalidated(before, scope, context?.tokens ?? null)),
+        save((before) => invalidated(before, scope, { clientId, tokens: context?.tokens ?? null })),
     }
   }
 
   return {
-    providerFor: (server) => ({
-      ...providerAt(server, ''),
-      async clientInformation() {
-        const { tokens, client } = await read(server)
-        // Without a token nothing can be refreshed, and a run does not register us.
-        if (tokens === undefined) throw new Error(AGAIN)
-        return client
-      },
-      state() {
-        throw new Error(AGAIN)
-      },
-    }),
+    providerFor(server) {
+      const provider = providerAt(server, '')
+      return {
+        ...provider,
+        async clientInformation() {
+          // Without a token nothing can be refreshed, and a run does not register us.
+          if ((await provider.tokens()) === undefined) throw new Error(AGAIN)
+          return provider.clientInformation()
+        },
+        state() {
+          throw new Error(AGAIN)
+        },
+      }
+    },
 
     beginning(server, { viewer, redirectUrl }) {
       let authorizationUrl: string | null = null
@@ -160,22 +180,37 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       try {
         const state = stateOf(returned.get('state') ?? '')
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
-        const { agentId, name, url, actorId } = state
-        const stored = await read(state)
-        if (stored.pending?.nonce !== state.nonce) return failed(TOO_LATE)
+        const { agentId, name, url, nonce, actorId } = state
+        // One of two requests with the same link takes what is pending, before it exchanges the code.
+        const before = await change(state, ({ pending, ...rest }) =>
+          pending === undefined || pending.nonce === nonce ? rest : { ...rest, pending },
+        )
+        const codeVerifier = before?.pending?.nonce === nonce ? before.pending.codeVerifier : undefined
+        if (codeVerifier === undefined) return failed(TOO_LATE)
         const code = returned.get('code')
         if (code === null) {
-          await change(state, ({ pending: _, ...before }) => before)
           const words = returned.get('error_description') ?? returned.get('error') ?? 'no code'
           return failed(`The server did not authorize Parley: ${words.slice(0, 300)}.`)
         }
         const iss = returned.get('iss')
         const issued = iss === null ? {} : { callbackIssuer: iss }
-        const provider = providerAt(state, stored.redirectUrl ?? '')
+        const deed = { actorId, serviceName: null, action: 'authorizeMcpServer', targetId: agentId, detail: {} }
+        let isSaved = false
+        const provider: OAuthClientProvider = {
+          ...providerAt(state, before?.redirectUrl ?? ''),
+          codeVerifier: () => codeVerifier,
+          async saveTokens(tokens) {
+            const changed = await change(
+              state,
+              (now) => ({ ...now, tokens }),
+              (tx) => noteDeed(tx, deed),
+            )
+            isSaved = changed !== null
+          },
+        }
         const options = { serverUrl: url, authorizationCode: code, fetchFn: oauthFetch(http), ...issued }
         await auth(provider, options)
-        const deed = { actorId, serviceName: null, action: 'authorizeMcpServer', targetId: agentId, detail: {} }
-        await db.transaction((tx) => noteDeed(tx, deed))
+        if (!isSaved) return failed(`The MCP server "${name}" was removed or changed meanwhile. Connect to it again.`)
         return {
           isAuthorized: true,
           message: `The MCP server "${name}" is authorized. Close this page and connect again.`,
@@ -204,16 +239,24 @@ const LONGEST_REQUEST_MS = 10_000
 
 const failed = (message: string): Returned => ({ isAuthorized: false, message })
 
-/** Removes credentials. Tokens are only removed if they are still those that were refused: another process may have new ones. */
-function invalidated(before: Authorization, scope: string, refused: OAuthTokens | null): Authorization {
-  const { client: _client, tokens, pending, ...rest } = before
-  if (scope === 'all') return rest
-  if (scope === 'client') return { ...before, client: undefined } as Authorization
-  if (scope === 'verifier')
-    return { ...rest, ...(before.client && { client: before.client }), ...(tokens && { tokens }) }
-  const isOther = refused !== null && tokens?.access_token !== refused.access_token
-  if (isOther) return before
-  return { ...rest, ...(before.client && { client: before.client }), ...(pending && { pending }) }
+/**
+ * Removes credentials if they are still those that were refused: another process may have new ones. A pending
+ * authorization stays.
+ */
+function invalidated(
+  before: Authorization,
+  scope: 'all' | 'client' | 'tokens' | 'verifier',
+  refused: { clientId: string | null; tokens: OAuthTokens | null },
+): Authorization {
+  if (scope === 'tokens') {
+    const isOther = refused.tokens !== null && before.tokens?.access_token !== refused.tokens.access_token
+    const { tokens: _, ...rest } = before
+    return isOther ? before : rest
+  }
+  if (scope === 'verifier' || before.client?.client_id !== refused.clientId) return before
+  // Nothing else can use the tokens of a client.
+  const { client: _client, tokens: _tokens, ...rest } = before
+  return rest
 }
 
 /** The guarded fetch takes bodies of text; the OAuth client also sends forms, and sets no time limit. */

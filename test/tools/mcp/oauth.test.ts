@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { OAuthClientProvider } from '@ai-sdk/mcp'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { resealAll } from '../../../src/operation/key-rotation.ts'
 import { createSecretBox } from '../../../src/platform/secret-box.ts'
+import { createMcpOAuth } from '../../../src/tools/mcp/oauth.ts'
 import { type McpServer, startMcpServer } from '../../support/mcp-server.ts'
 import { steps } from '../../support/model-server-script.ts'
 import type { ParleyClient } from '../../support/parley-client.ts'
@@ -17,6 +19,8 @@ describe('MCP servers with OAuth', () => {
   let forms: URLSearchParams[]
   /** The token that it gives next. */
   let next: string
+  /** Called before it gives a token. */
+  let beforeToken: () => Promise<void>
 
   beforeAll(async () => {
     parley = await startTestServer()
@@ -29,6 +33,7 @@ describe('MCP servers with OAuth', () => {
     mcp.authorization = 'Bearer token-1'
     next = 'token-1'
     forms = []
+    beforeToken = async () => {}
     mcp.aside = answerOAuth
   })
   afterEach(() => mcp.close())
@@ -64,7 +69,8 @@ describe('MCP servers with OAuth', () => {
       const form = new URLSearchParams(body)
       forms.push(form)
       if (form.get('code') === 'bad') return send({ error: 'invalid_grant' }, 400)
-      return send({ access_token: next, token_type: 'Bearer', refresh_token: `refresh of ${next}` })
+      const given = { access_token: next, token_type: 'Bearer', refresh_token: `refresh of ${next}` }
+      return beforeToken().then(() => send(given))
     })
     return true
   }
@@ -99,6 +105,11 @@ describe('MCP servers with OAuth', () => {
     const given = Object.entries(parameters).flatMap(([name, value]) => (value === null ? [] : [[name, value]]))
     const response = await fetch(`${parley.origin}/auth/mcp/callback?${new URLSearchParams(given)}`)
     return { status: response.status, text: await response.text() }
+  }
+  /** The provider with which a run connects to the server of an agent. */
+  async function providerOf(agentId: string): Promise<OAuthClientProvider> {
+    const row = await parley.app.platform.db.prisma.mcpServer.findFirstOrThrow({ where: { agentId } })
+    return createMcpOAuth(parley.app.platform, { http: {} as never }).providerFor(row)
   }
   async function authorize(agentId: string): Promise<void> {
     const url = await begin(agentId)
@@ -161,6 +172,48 @@ describe('MCP servers with OAuth', () => {
     expect(forms).toHaveLength(1)
     const older = (await begin(await agentWith([server()]))).searchParams.get('state')
     expect(older).not.toBe(state)
+  })
+
+  test('of two requests with the same link, one exchanges the code', async () => {
+    const state = (await begin(await agentWith([server()]))).searchParams.get('state')
+    const back = await Promise.all([1, 2].map(() => comeBack({ code: 'good', state })))
+    expect(back.map(({ status }) => status).toSorted()).toEqual([200, 400])
+    expect(forms).toHaveLength(1)
+  })
+
+  test('a server that is removed while its code is exchanged is not said to be authorized', async () => {
+    const agentId = await agentWith([server()])
+    const state = (await begin(agentId)).searchParams.get('state')
+    beforeToken = async () => {
+      const query = 'mutation ($input: UpdateAgentInput!) { updateAgent(input: $input) { __typename } }'
+      await admin.ask(query, { input: { id: agentId, mcpServers: [] } })
+    }
+    const back = await comeBack({ code: 'good', state })
+    expect(back).toMatchObject({ status: 400, text: expect.stringContaining('was removed or changed meanwhile') })
+    const log = `{ auditLog(targetId: "${agentId}", action: "authorizeMcpServer") { edges { node { id } } } }`
+    expect((await admin.ask<Read>(log)).data?.auditLog.edges).toEqual([])
+  })
+
+  test('a run that refreshes a token, or is refused, leaves what an admin has begun', async () => {
+    const agentId = await agentWith([server()])
+    const state = (await begin(agentId)).searchParams.get('state')
+    const provider = await providerOf(agentId)
+    await provider.saveTokens({ access_token: 'refreshed', token_type: 'Bearer' })
+    expect(await provider.clientInformation()).toMatchObject({ client_id: 'parley-1' })
+    await provider.invalidateCredentials?.('tokens', { tokens: { access_token: 'refreshed', token_type: 'Bearer' } })
+    expect(await comeBack({ code: 'good', state })).toMatchObject({ status: 200 })
+  })
+
+  test('a refused client is forgotten with its tokens, unless another process has registered a new one', async () => {
+    const agentId = await agentWith([server()])
+    await authorize(agentId)
+    const [older, newer] = [await providerOf(agentId), await providerOf(agentId)]
+    await older.clientInformation()
+    await newer.saveClientInformation?.({ client_id: 'parley-2' })
+    await older.invalidateCredentials?.('all')
+    expect(await newer.tokens()).toMatchObject({ access_token: 'token-1' })
+    await newer.invalidateCredentials?.('all')
+    expect(await newer.tokens()).toBeUndefined()
   })
 
   test('a refusal of the server is said in its words, and a bad code gives no token', async () => {
