@@ -24,7 +24,10 @@ export interface CreateJoinLinkInput {
   expiresInSeconds?: number | null
 }
 
-/** Links with which people join a space by themselves. A link ends when its maker leaves the space. */
+/**
+ * Links with which people join a space by themselves. A link ends when its maker leaves the space, and all of a space end
+ * when somebody removes a human from it.
+ */
 export interface JoinLinks {
   /**
    * For human members and admins. The code is stored encrypted, since the link is shown again.
@@ -61,27 +64,29 @@ const USED_UP = 'The join link does not exist, was revoked or used up, or has ex
 
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
+/** Whether a link has neither expired nor been used up. `useJoinLink` decides for people who join at the same time. */
+const letsIn = ({ expiresAt, maxUses, uses }: Row, now: Date) => expiresAt > now && (maxUses === null || uses < maxUses)
+
 export function createJoinLinks(platform: Platform, { visibility, publisher, decideCall }: JoinLinksParts): JoinLinks {
   const { db, clock, secretBox, logger } = platform
 
   const now = () => new Date(clock.now())
 
-  /** Returns no link whose code cannot be decrypted, since the key was changed without a rotation. */
-  function linksOf(rows: readonly Row[]): JoinLink[] {
-    return rows.flatMap(({ hash, codeSealed, ...link }) => {
-      try {
-        return [{ ...link, path: `/join/${secretBox.open(codeSealed, link.id)}` }]
-      } catch (error) {
-        logger.warn({ joinLinkId: link.id, error: messageOf(error) }, 'could not decrypt the code of a join link')
-        return []
-      }
-    })
+  /** Returns null if the code cannot be decrypted, since the key was changed without a rotation: nobody could see the link. */
+  function linkOf({ hash, codeSealed, ...link }: Row): JoinLink | null {
+    try {
+      return { ...link, path: `/join/${secretBox.open(codeSealed, link.id)}` }
+    } catch (error) {
+      logger.warn({ joinLinkId: link.id, error: messageOf(error) }, 'could not decrypt the code of a join link')
+      return null
+    }
   }
 
   async function readOf(viewer: Viewer, spaceIds: readonly string[]): Promise<JoinLink[]> {
     if (viewer.scope === 'SERVICE') return []
     const visible = await visibility.spaces(viewer, [...spaceIds])
-    return linksOf(await db.query<Row>(selectJoinLinksSql([...visible], now())))
+    const rows = await db.query<Row>(selectJoinLinksSql([...visible], now()))
+    return rows.map(linkOf).filter((link) => link !== null)
   }
 
   return {
@@ -107,11 +112,14 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
         // The maker may have left before the space was locked.
         const isMember = (await tx.membership.count({ where: { spaceId, entityId: viewer.id } })) > 0
         if (viewer.scope === 'HUMAN' && !isMember) throw new NotFoundError(NO_SUCH_SPACE)
-        await deleteJoinLinks(tx, { expiresAt: { lte: now() } })
-        const open = await tx.$queryRaw<unknown[]>(selectJoinLinksSql([spaceId], now()))
-        if (open.length >= MOST_LINKS_OF_SPACE)
+        const open = await tx.$queryRaw<Row[]>(selectJoinLinksSql([spaceId], now()))
+        const unreadable = open.filter((row) => linkOf(row) === null).map((row) => row.id)
+        await deleteJoinLinks(tx, { OR: [{ expiresAt: { lte: now() } }, { id: { in: unreadable } }] })
+        if (open.length - unreadable.length >= MOST_LINKS_OF_SPACE)
           throw new LimitExceededError(`A space has at most ${MOST_LINKS_OF_SPACE} join links: revoke one first.`)
         await insertJoinLink(tx, link)
+        // The target of the audit entry.
+        return { id }
       })
       const { hash, codeSealed, ...rest } = link
       return { ...rest, path: `/join/${code}` }
@@ -120,8 +128,11 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot revoke join links.')
       const link = prefixOf(id) === 'jln' ? await db.prisma.joinLink.findUnique({ where: { id } }) : null
       const isVisible = link !== null && (await visibility.spaces(viewer, [link.spaceId])).has(link.spaceId)
-      if (!isVisible || (await db.transaction((tx) => deleteJoinLinks(tx, { id }))) === 0)
-        throw new NotFoundError(NO_SUCH_LINK)
+      if (!isVisible) throw new NotFoundError(NO_SUCH_LINK)
+      await db.transaction(async (tx) => {
+        // Within the transaction, which would audit a revocation otherwise.
+        if ((await deleteJoinLinks(tx, { id })) === 0) throw new NotFoundError(NO_SUCH_LINK)
+      })
       return { revokedId: id }
     },
     async join(viewer, { code }) {
@@ -129,7 +140,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       if (!IS_CODE.test(code)) throw new NotFoundError(USED_UP)
       const space = await db.transaction(async (tx) => {
         const link = await tx.joinLink.findUnique({ where: { hash: hashOf(code) } })
-        if (link === null) throw new NotFoundError(USED_UP)
+        if (link === null || !letsIn(link, now()) || linkOf(link) === null) throw new NotFoundError(USED_UP)
         // Locks the space first, as leaving it does.
         const joined = await insertMember(tx, link.spaceId, viewer.id, clock.now())
         if (!(await useJoinLink(tx, link.id, now()))) throw new NotFoundError(USED_UP)

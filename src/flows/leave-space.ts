@@ -25,7 +25,8 @@ export interface Leaving {
    * In the same transaction the waiting inbox events of the space are dropped (DROPPED), and the
    * agent's turns in chains end. After it, queued runs that the space triggered are canceled
    * (CANCELED, GONE), and pending approvals in the space too. When a human leaves, approvals that too
-   * few people can still decide are escalated, or EXPIRED.
+   * few people can still decide are escalated, or EXPIRED. The join links that the member made end; if somebody else
+   * removes a human, all join links of the space end.
    * @throws NotFoundError
    */
   remove(viewer: Viewer, input: Member): Promise<{ spaceId: string; entityId: string; space: Space | null }>
@@ -74,7 +75,9 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
       const { space, ended } = await db.transaction(async (tx) => {
         const space = await lockSpace(tx, spaceId)
         if (!(await deleteMember(tx, { spaceId, entityId }))) throw new NotFoundError(NO_SUCH_MEMBER)
-        await deleteJoinLinks(tx, { spaceId, createdById: entityId })
+        // A removed human may know any of the links, and must not come back by one.
+        const isRemoved = viewer.id !== entityId && prefixOf(entityId) === 'hum'
+        await deleteJoinLinks(tx, isRemoved ? { spaceId } : { spaceId, createdById: entityId })
         return { space, ended: await endWork(tx, { spaceId, entityId }) }
       })
       await publisher.left(spaceId, entityId)

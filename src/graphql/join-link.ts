@@ -13,7 +13,8 @@ import { Human, JoinLink, Node, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 JoinLink.implement({
-  description: 'A link with which people join a space by themselves. It ends when its maker leaves the space.',
+  description:
+    'A link with which people join a space by themselves. It ends when its maker leaves the space, and when somebody removes a human from it.',
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({

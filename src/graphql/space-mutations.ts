@@ -130,6 +130,7 @@ builder.mutationFields((t) => ({
   }),
   removeMember: t.field({
     type: RemoveMemberPayload,
+    description: 'For members and admins. If somebody else removes a human, all join links of the space end.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RemoveMemberInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -110,6 +110,55 @@ describe.each(STACKS)('join links, on the %s stack', (stack) => {
     expect(await ask(stranger, JOIN, { code: codeOf(made) })).toMatchObject({ __typename: 'NotFoundError' })
   })
 
+  test('all end when somebody removes a human, who cannot come back by one', async () => {
+    const [eve, mallory] = [await parley.human('Eve'), await parley.human('Mallory')]
+    for (const { id } of [eve, mallory])
+      await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: id })
+    const agent = await parley.agent('Helper')
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: agent.id })
+    const made = await linkBy(ada)
+    await parley.app.domain.members.remove(ada, { spaceId: space.id, entityId: agent.id })
+    await parley.app.domain.members.remove(eve, { spaceId: space.id, entityId: eve.id })
+    expect(await linksOf(ada)).toMatchObject([{ id: made.id }])
+    await parley.app.domain.members.remove(ada, { spaceId: space.id, entityId: mallory.id })
+    expect(await linksOf(ada)).toEqual([])
+    expect(await ask(mallory, JOIN, { code: codeOf(made) })).toMatchObject({ __typename: 'NotFoundError' })
+  })
+
+  test('one that has ended says nothing about the space', async () => {
+    const late = await linkBy(ada)
+    const { prisma } = parley.app.platform.db
+    await prisma.joinLink.updateMany({ where: { id: late.id }, data: { expiresAt: new Date(0) } })
+    expect(await ask(ada, JOIN, { code: codeOf(late) })).toMatchObject({ __typename: 'NotFoundError' })
+    const used = await linkBy(ada, { maxUses: 1 })
+    await ask(await parley.human('K'), JOIN, { code: codeOf(used) })
+    expect(await ask(ada, JOIN, { code: codeOf(used) })).toMatchObject({ __typename: 'NotFoundError' })
+  })
+
+  test('those whose code cannot be decrypted let nobody in, and make room for others', async () => {
+    const own = (await parley.space(ada, [])).id
+    const made: Link[] = []
+    for (let n = 0; n < 20; n++) made.push(await linkBy(ada, { spaceId: own }))
+    const { prisma } = parley.app.platform.db
+    const other = createSecretBox('the-secret-key-of-another-server-of-32-or-more')
+    for (const link of made)
+      await prisma.joinLink.update({ where: { id: link.id }, data: { codeSealed: other.seal(codeOf(link), link.id) } })
+    const stranger = await parley.human('L')
+    expect(await ask(stranger, JOIN, { code: codeOf(made[0] as Link) })).toMatchObject({ __typename: 'NotFoundError' })
+    const next = await linkBy(ada, { spaceId: own })
+    expect(await prisma.joinLink.findMany({ where: { spaceId: own }, select: { id: true } })).toEqual([{ id: next.id }])
+  })
+
+  test('the audit log names each that was made, and each revocation once', async () => {
+    const { id } = await linkBy(ada)
+    const revoked = await Promise.all(Array.from({ length: 5 }, () => ask(ada, REVOKE, { id })))
+    expect(revoked.filter(({ __typename }) => __typename === 'RevokeJoinLinkPayload')).toHaveLength(1)
+    const query = 'query ($id: ID) { auditLog(targetId: $id) { edges { node { action } } } }'
+    expect(await ask(parley.admin, query, { id })).toEqual({
+      edges: [{ node: { action: 'revokeJoinLink' } }, { node: { action: 'createJoinLink' } }],
+    })
+  })
+
   test.each([
     ['no uses', { maxUses: 0 }],
     ['too many uses', { maxUses: 501 }],
