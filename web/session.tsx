@@ -56,9 +56,11 @@ export function useCredential() {
 
 const CSRF = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
 
-/** Null if the server does not know the token or the cookie. */
+/** Null if the server does not accept the token or the cookie. @throws if it does not answer that now */
 async function scopeOf(headers: Record<string, string>): Promise<string | null> {
   const answer = await fetch(addressOf('/auth/session'), { headers })
+  if (answer.status === 403) return null
+  if (!answer.ok) throw new Error(`GET /auth/session was answered with HTTP status ${answer.status}.`)
   return ((await answer.json()) as { scope: string | null }).scope
 }
 
@@ -73,7 +75,8 @@ async function hasSession(): Promise<boolean> {
 
 /**
  * Signs in with a token. A person stays signed in in this browser, by a cookie. The tokens of the operator, of admins and of
- * services stay in this tab.
+ * services stay in this tab, and so does a person's if the browser does not send the cookie: it is `Secure`, or for another
+ * path, if the server has another address than PARLEY_PUBLIC_URL.
  */
 export async function signInWith(token: string): Promise<Credential> {
   try {
@@ -83,7 +86,7 @@ export async function signInWith(token: string): Promise<Credential> {
       headers: CSRF,
       body: JSON.stringify({ token }),
     })
-    return opened.ok ? 'cookie' : { token }
+    return opened.ok && (await scopeOf(CSRF)) !== null ? 'cookie' : { token }
   } catch {
     return { token }
   }

@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 
 describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the console', () => {
   let parley: TestServer
-  const { openAs } = playConsole((started) => {
+  const { open, openAs } = playConsole((started) => {
     parley = started
   })
 
@@ -41,6 +41,18 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
       'the session is gone',
       async () => (await prisma.session.count({ where: { viewerId: human.id } })) === 0,
     )
+  })
+
+  test('a browser that does not keep the cookie keeps the token in its tab', async () => {
+    const human = await parley.human('Ivy')
+    const { page, signIn } = await open({ path: '/' })
+    // As a browser that drops a Secure cookie, because it has reached the server by http.
+    await page.route('**/auth/token', (route) => route.fulfill({ json: { scope: 'HUMAN' } }))
+    await signIn(await parley.tokenOf(human))
+    await page.getByText('You are Ivy').waitFor(PATIENCE)
+    expect(await page.context().cookies()).toEqual([])
+    await page.reload()
+    await page.getByText('You are Ivy').waitFor(PATIENCE)
   })
 
   test("the operator's token stays in its tab", async () => {
