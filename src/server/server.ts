@@ -225,7 +225,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const graphiql = createGraphiql(publicUrl.basePath)
   const page = createConsole(publicUrl.basePath)
   const pipeline = { graphql, authentication, maskError, bodies }
-  const eventStreams = createEventStreams({ ...pipeline, maxStreamsPerViewer: maxSocketsPerViewer })
+  const { watchViewer } = streams
+  const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
   return {
     origins,
     drainEventStreams: eventStreams.drain,

@@ -116,6 +116,22 @@ describe('subscriptions over HTTP', () => {
     })
   })
 
+  test('a stream ends, after the errors of its operations, when its token is revoked', async () => {
+    const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, {
+      grant: { humanId: human.id },
+    })
+    const own = { authorization: `Bearer ${secret}` }
+    const space = await parley.space(human, [])
+    const stream = { ...own, 'x-graphql-event-stream-token': await (await request('PUT', own)).text() }
+    const opened = await request('GET', { ...stream, accept: 'text/event-stream' })
+    const operation = { query: WATCH, variables: { spaceId: space.id }, extensions: { operationId: '1' } }
+    expect((await request('POST', stream, operation)).status).toBe(202)
+    await until('the subscription has started', () => followers() === 1)
+    await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
+    expect(await opened.text()).toContain('"code":"UNAUTHENTICATED"')
+    expect(followers()).toBe(0)
+  })
+
   describe('over multipart/mixed, in the protocol of Apollo', () => {
     const APOLLO = {
       'content-type': 'application/json',

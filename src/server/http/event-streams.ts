@@ -33,15 +33,20 @@ export interface EventStreamsParts {
   graphql: Graphql
   authentication: Authentication
   maskError: MaskError
+  /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
+  watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxStreamsPerViewer: number
   bodies: BodyReader
 }
 
 const TOKEN_HEADER = 'x-graphql-event-stream-token'
+const PING = ':\n\n'
 const PING_MS = 12_000
 /** How long a reserved stream may stay unopened. */
 const RESERVED_MS = 30_000
 const MOST_OPERATIONS = 100
+/** How long a stream stays open after its viewer's token or session has ended. */
+const ENDED_LINGER_MS = 500
 
 interface Stream {
   token: string
@@ -63,6 +68,7 @@ export function createEventStreams({
   graphql,
   authentication,
   maskError,
+  watchViewer,
   maxStreamsPerViewer,
   bodies,
 }: EventStreamsParts): EventStreams {
@@ -81,16 +87,19 @@ export function createEventStreams({
     sendText(response, 201, token)
   }
 
-  function open(stream: Stream, response: ServerResponse): void {
-    if (stream.response !== null) {
-      sendText(response, 409, 'The event stream is open already.')
-      return
-    }
+  async function open(stream: Stream, response: ServerResponse): Promise<void> {
+    const leave = await watchViewer(stream.viewer, () => {
+      // The errors of its operations are sent first.
+      setTimeout(() => response.end(), ENDED_LINGER_MS).unref()
+    })
+    response.once('close', leave)
+    if (response.destroyed) return leave()
+    if (stream.response !== null) return sendText(response, 409, 'The event stream is open already.')
     clearTimeout(stream.expiry)
     stream.response = response
     response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...STREAM_HEADERS })
-    response.write(':\n\n')
-    const ping = setInterval(() => response.writableNeedDrain || response.write(':\n\n'), PING_MS)
+    write(stream, PING)
+    const ping = setInterval(() => response.writableNeedDrain || write(stream, PING), PING_MS)
     response.once('close', () => {
       clearInterval(ping)
       streams.delete(stream.token)
@@ -143,7 +152,7 @@ export function createEventStreams({
     const tell = ({ errors, ...rest }: ExecutionResult) => {
       if (!operations.has(operationId)) return
       const payload = errors === undefined ? rest : { ...rest, errors: errors.map(formatError) }
-      write(stream, 'next', { id: operationId, payload })
+      write(stream, eventOf('next', { id: operationId, payload }))
     }
     try {
       const result = await running
@@ -157,7 +166,7 @@ export function createEventStreams({
     } catch (error) {
       tell({ errors: errorsOf(error, maskError) })
     }
-    if (operations.delete(operationId)) write(stream, 'complete', { id: operationId })
+    if (operations.delete(operationId)) write(stream, eventOf('complete', { id: operationId }))
   }
 
   function end(stream: Stream, request: IncomingMessage, response: ServerResponse): void {
@@ -177,7 +186,7 @@ export function createEventStreams({
         const stream = streams.get(tokenOf(request) ?? '')
         if (stream === undefined || !isSame(stream.viewer, viewer))
           return sendText(response, 404, 'There is no such event stream.')
-        if (request.method === 'GET') open(stream, response)
+        if (request.method === 'GET') await open(stream, response)
         else if (request.method === 'DELETE') end(stream, request, response)
         else await post(stream, request, response)
       } catch (error) {
@@ -193,7 +202,7 @@ function sinkOf(stream: Stream, operationId: string): Sink {
   const head = `event: next\ndata: {"id":${JSON.stringify(operationId)},"payload":`
   return {
     send(answers) {
-      for (const { text } of answers) stream.response?.write(`${head}${text}}\n\n`)
+      for (const { text } of answers) write(stream, `${head}${text}}\n\n`)
     },
     isBusy: () => stream.response?.writableNeedDrain === true,
     whenReady(listener) {
@@ -212,9 +221,12 @@ function whenDrained(response: ServerResponse | null, listener: () => void): voi
   response.once('close', listener)
 }
 
-function write({ response }: Stream, event: 'next' | 'complete', data: object): void {
-  response?.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+/** Does nothing unless the stream is open: it may have ended with its viewer's token, before its operations. */
+function write({ response }: Stream, text: string): void {
+  if (response?.writableEnded === false) response.write(text)
 }
+
+const eventOf = (event: 'next' | 'complete', data: object) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 
 function sendErrors(
   response: ServerResponse,

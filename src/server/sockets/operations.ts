@@ -14,7 +14,7 @@ import type { SocketWriter } from './socket-writer.ts'
 /** The state of a socket after its acknowledgement. */
 export interface Session {
   viewer: Viewer | null
-  /** The viewer's token is no longer valid: no operation is started. */
+  /** The viewer's token is no longer valid: no operation is started, and the socket is about to be closed. */
   ended: boolean
   /** Subscriptions that run or have just ended, by id, with the message that started each. */
   subscriptions: Map<string, SubscribePayload>

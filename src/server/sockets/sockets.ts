@@ -54,6 +54,8 @@ const INIT_TIMEOUT_MS = 3000
 const KEEP_ALIVE_MS = 12_000
 /** How long a client has to answer a close frame before its socket is destroyed. */
 const CLOSE_TIMEOUT_MS = 5000
+/** How long a socket stays open after its viewer's token or session has ended, to send the errors of its operations. */
+const ENDED_LINGER_MS = 500
 const GOING_AWAY = 1001
 const TRY_AGAIN_LATER = 1013
 /** The close codes of the metric, since a client may send any code. */
@@ -93,6 +95,8 @@ export function createSockets(options: SocketsOptions): Sockets {
       const key = `${viewer.scope} ${viewer.id}`
       const leave = await watchViewer(viewer, () => {
         session.ended = true
+        const closing = setTimeout(() => shut(socket, CloseCode.Forbidden, 'Forbidden'), ENDED_LINGER_MS).unref()
+        connection.onClosed(() => clearTimeout(closing))
       })
       connection.onClosed(leave)
       if (socket.readyState !== socket.OPEN) return true
