@@ -1,13 +1,20 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { SESSIONS_CHANNEL, tokenChannel } from '../broker/topics.ts'
+import { publishEndedSessions } from '../broker/ended-sessions.ts'
+import { SESSIONS_CHANNEL } from '../broker/topics.ts'
 import type { Prisma, Session as Row } from '../generated/prisma/client.ts'
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { deleteSessions, insertSession, useSessionSql } from '../stores/session-store.ts'
+import {
+  deleteExpiredSessions,
+  deleteSessions,
+  insertSession,
+  selectOpenSessionsSql,
+  useSessionSql,
+} from '../stores/session-store.ts'
 import { deviceOf } from './device.ts'
 import { type AdminViewer, type HumanViewer, OPERATOR_ID, type Viewer } from './viewer.ts'
 
@@ -21,34 +28,42 @@ export interface SessionCookie {
   maxAgeSeconds: number | null
 }
 
+/** An open session. */
+export interface Resumed {
+  viewer: Viewer
+  /** The cookie for the browser to keep for longer; null if its end has not moved. */
+  renewed: SessionCookie | null
+}
+
 export interface OpenSessionInput {
   userAgent: string | undefined
-  /** The secret of the session that this browser had before, which ends. */
-  replaced: string | null
+  /** The secrets of the sessions that this browser had before, which end. */
+  replaced: readonly string[]
 }
 
 /** Sign-ins of browsers: cookies instead of bearer tokens. */
 export interface Sessions {
   /**
    * Returns the viewer of a cookie, and the cookie if the browser should keep it for longer; null if the session is
-   * unknown, or has ended. Costs one statement, and none for 30 s after that.
+   * unknown, or has ended. Costs one statement, and none for 30 s after a use.
+   * @param renews whether it is a use, which moves the end of the session: the response must be able to set the cookie
    */
-  authenticate(secret: string): Promise<{ viewer: Viewer; renewed: SessionCookie | null } | null>
+  authenticate(secret: string, how: { renews: boolean }): Promise<Resumed | null>
   /**
    * Opens a session for the viewer of a bearer token. It ends with that token. @throws ForbiddenError for a service
    */
   open(viewer: Viewer, input: OpenSessionInput): Promise<SessionCookie>
-  /** Ends the session of a cookie. */
-  signOut(secret: string): Promise<void>
+  /** Ends the sessions of a browser's cookies. */
+  signOut(secrets: readonly string[]): Promise<void>
   /**
    * Ends one session of the viewer, or all but the one of this request; admins may end any.
    * @returns the ended ids
    * @throws ForbiddenError for a service, NotFoundError
    */
   end(viewer: Viewer, input: { id: string | null }): Promise<string[]>
-  /** The viewer's own, last used first. */
+  /** The viewer's own that have not ended, last used first. */
   list(viewer: Viewer): Promise<Session[]>
-  /** The viewer's own, or any for an admin, in the order of the ids. */
+  /** The viewer's own, or any for an admin, in the order of the ids; null for those that have ended. */
   getMany(viewer: Viewer, ids: string[]): Promise<(Session | null)[]>
 }
 
@@ -63,31 +78,35 @@ const MOST_KNOWN = 10_000
 const SECRET_BYTES = 32
 const IS_SECRET = /^[\w-]{43}$/
 const MOST_OF_VIEWER = 50
+/** How many expired sessions a sign-in deletes. */
+const MOST_EXPIRED_AT_ONCE = 500
 const OMIT_HASH = { hash: true } as const
+const NO_SUCH_SESSION = 'There is no such session, or it has ended.'
 
 const hashOf = (secret: string) => createHash('sha256').update(secret).digest('hex')
 
 const lifetimeOf = (scope: Row['scope']) => (scope === 'ADMIN' ? ADMIN_LIFETIME_MS : HUMAN_LIFETIME_MS)
 
 export function createSessions(
-  { db, clock, signals }: Pick<Platform, 'db' | 'clock' | 'signals'>,
+  { db, clock, signals, config }: Pick<Platform, 'db' | 'clock' | 'signals' | 'config'>,
   adminToken: string,
 ): Sessions {
-  const operatorKey = operatorKeyOf(adminToken)
+  const keys = settingKeysOf(adminToken, config.jwt)
   const known = createKnownSessions(signals)
 
   async function announce(ids: readonly string[]): Promise<void> {
     known.forget(ids)
-    await announceEndedSessions(signals, ids)
+    await publishEndedSessions(signals, ids)
   }
 
-  /** Reads a session, and notes its use. */
-  async function use(hash: string): Promise<(Row & { renewedUntil: Date | null }) | undefined> {
+  const openNow = () => ({ now: new Date(clock.now()), settingKeys: Object.values(keys) })
+
+  /** Reads a session, and notes its use if it `renews`. */
+  async function use(hash: string, renews: boolean): Promise<(Row & { renewedUntil: Date | null }) | undefined> {
     const now = clock.now()
     const times = {
-      now: new Date(now),
-      operatorKey,
-      notedBefore: new Date(now - USE_NOTED_MS),
+      ...openNow(),
+      notedBefore: new Date(renews ? now - USE_NOTED_MS : 0),
       adminUntil: new Date(now + ADMIN_LIFETIME_MS),
       until: new Date(now + HUMAN_LIFETIME_MS),
     }
@@ -95,30 +114,40 @@ export function createSessions(
     return row
   }
 
-  async function endWhere(where: Prisma.SessionWhereInput): Promise<string[]> {
-    const ids = await db.transaction((tx) => deleteSessions(tx, where))
+  /** @throws NotFoundError if `isExpected` and there is none: within the transaction, so that nothing is audited */
+  async function endWhere(where: Prisma.SessionWhereInput, { isExpected = false } = {}): Promise<string[]> {
+    const ids = await db.transaction(async (tx) => {
+      const ended = await deleteSessions(tx, where)
+      if (isExpected && ended.length === 0) throw new NotFoundError(NO_SUCH_SESSION)
+      return ended
+    })
     await announce(ids)
     return ids
   }
 
+  async function onlyOpen(rows: readonly Session[]): Promise<Session[]> {
+    if (rows.length === 0) return []
+    const ids = rows.map(({ id }) => id)
+    const open = new Set((await db.query<{ id: string }>(selectOpenSessionsSql(ids, openNow()))).map(({ id }) => id))
+    return rows.filter(({ id }) => open.has(id))
+  }
+
   return {
-    async authenticate(secret) {
+    async authenticate(secret, { renews }) {
       if (!IS_SECRET.test(secret)) return null
       const hash = hashOf(secret)
       const already = known.get(hash)
       if (already !== undefined && already.expiresAt.getTime() > clock.now())
         return { viewer: viewerOf(already), renewed: null }
       const isCurrent = known.mark()
-      const row = await use(hash)
+      const row = await use(hash, renews)
       if (row === undefined) return null
-      const { renewedUntil, ...session } = row
-      if (renewedUntil !== null) session.expiresAt = renewedUntil
-      // A session that ended meanwhile must not be known.
-      if (isCurrent()) known.add(hash, session)
-      return {
-        viewer: viewerOf(session),
-        renewed: renewedUntil && cookieOf(session, secret, clock.now()),
-      }
+      const { renewedUntil, ...before } = row
+      const session = { ...before, expiresAt: renewedUntil ?? before.expiresAt }
+      // A session that ended meanwhile must not be known, and the next use of one that was only read must be noted.
+      if (renews && isCurrent()) known.add(hash, session)
+      const hasLongerCookie = session.scope !== 'ADMIN' && session.expiresAt > before.expiresAt
+      return { viewer: viewerOf(session), renewed: hasLongerCookie ? cookieOf(session, secret, clock.now()) : null }
     },
     async open(viewer, { userAgent, replaced }) {
       if (viewer.scope === 'SERVICE')
@@ -131,7 +160,7 @@ export function createSessions(
         id: newId('ses'),
         hash: hashOf(secret),
         ...{ scope, viewerId, endsBy },
-        tokenId: viewer.id === OPERATOR_ID ? operatorKey : viewer.tokenId,
+        tokenId: viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt),
         device: deviceOf(userAgent),
         createdAt: new Date(now),
         lastUsedAt: new Date(now),
@@ -140,6 +169,7 @@ export function createSessions(
       const ended = await db.transaction(async (tx) => {
         await lockCredential(tx, viewer)
         await insertSession(tx, row)
+        await deleteExpiredSessions(tx, new Date(now), MOST_EXPIRED_AT_ONCE)
         const last = { viewerId, scope }
         const surplus = await tx.session.findMany({
           where: last,
@@ -148,50 +178,46 @@ export function createSessions(
           select: { id: true },
         })
         return deleteSessions(tx, {
-          OR: [
-            { expiresAt: { lte: new Date(now) } },
-            { id: { in: surplus.map(({ id }) => id) } },
-            ...(replaced === null ? [] : [{ hash: hashOf(replaced) }]),
-          ],
+          OR: [{ id: { in: surplus.map(({ id }) => id) } }, { hash: { in: replaced.map(hashOf) } }],
         })
       })
       await announce(ended)
       return cookieOf(row, secret, now)
     },
-    async signOut(secret) {
-      await endWhere({ hash: hashOf(secret) })
+    async signOut(secrets) {
+      await endWhere({ hash: { in: secrets.map(hashOf) } })
     },
     async end(viewer, { id }) {
       if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service has no sessions.')
       const own = ownedBy(viewer)
       if (id === null) return endWhere({ ...own, ...(viewer.tokenId === null ? {} : { id: { not: viewer.tokenId } }) })
-      const ids = prefixOf(id) === 'ses' ? await endWhere(viewer.scope === 'ADMIN' ? { id } : { ...own, id }) : []
-      if (ids.length === 0) throw new NotFoundError('There is no such session, or it has ended.')
-      return ids
+      if (prefixOf(id) !== 'ses') throw new NotFoundError(NO_SUCH_SESSION)
+      return endWhere(viewer.scope === 'ADMIN' ? { id } : { ...own, id }, { isExpected: true })
     },
     async list(viewer) {
       if (viewer.scope === 'SERVICE') return []
-      const where = { ...ownedBy(viewer), expiresAt: { gt: new Date(clock.now()) } }
-      return db.prisma.session.findMany({ where, orderBy: [{ lastUsedAt: 'desc' }, { id: 'desc' }], omit: OMIT_HASH })
+      const orderBy = [{ lastUsedAt: 'desc' as const }, { id: 'desc' as const }]
+      return onlyOpen(await db.prisma.session.findMany({ where: ownedBy(viewer), orderBy, omit: OMIT_HASH }))
     },
     async getMany(viewer, ids) {
       if (viewer.scope === 'SERVICE') return ids.map(() => null)
       const where = viewer.scope === 'ADMIN' ? {} : ownedBy(viewer)
       const own = ids.filter((id) => prefixOf(id) === 'ses')
-      return inOrderOf(ids, await db.prisma.session.findMany({ where: { ...where, id: { in: own } }, omit: OMIT_HASH }))
+      const rows = await db.prisma.session.findMany({ where: { ...where, id: { in: own } }, omit: OMIT_HASH })
+      return inOrderOf(ids, await onlyOpen(rows))
     },
   }
 }
 
-/** Publishes that sessions have ended. Call it after the commit. */
-export async function announceEndedSessions(signals: Platform['signals'], ids: readonly string[]): Promise<void> {
-  if (ids.length === 0) return
-  const all = signals.publish(SESSIONS_CHANNEL, { type: 'ended', ids: [...ids] })
-  await Promise.all([all, ...ids.map((id) => signals.publish(tokenChannel(id), { type: 'revoked' }))])
+/**
+ * Returns what sessions have as `tokenId` if they were opened with the admin token or with a JWT. With another admin token,
+ * or other settings of JWTs, they have ended.
+ */
+export function settingKeysOf(adminToken: string, jwt: Platform['config']['jwt']): { operator: string; jwt: string } {
+  const { secret, jwksUrl, issuer, audience } = jwt
+  const accepted = JSON.stringify([secret, jwksUrl, issuer, audience])
+  return { operator: `operator:${hashOf(adminToken).slice(0, 32)}`, jwt: `jwt:${hashOf(accepted).slice(0, 32)}` }
 }
-
-/** Stands for the admin token in its sessions: with another token, they have ended. */
-export const operatorKeyOf = (adminToken: string) => `operator:${hashOf(adminToken).slice(0, 32)}`
 
 /** Keeps the token and the human until the transaction ends. @throws ForbiddenError if they were revoked or erased */
 async function lockCredential(tx: Tx, viewer: Viewer): Promise<void> {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import type { Sessions } from './sessions.ts'
+import type { Resumed, Sessions } from './sessions.ts'
 import type { Tokens } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
@@ -9,7 +9,7 @@ export interface SignIns {
   /** As `Tokens.authenticate`. `address` is the client's address, for the log; the token itself is never logged. */
   authenticate(bearer: string, address: string | undefined): Promise<Viewer | null>
   /** As `Sessions.authenticate`. */
-  resume(cookie: string, address: string | undefined): ReturnType<Sessions['authenticate']>
+  resume(cookie: string, address: string | undefined, how: { renews: boolean }): Promise<Resumed | null>
   /** Counts and logs another kind of invalid credential, such as an invitation code. */
   refuse(address: string | undefined): void
   /** The number of rejections in this process. */
@@ -42,8 +42,8 @@ export function createSignIns(
       refuse(address)
       return null
     },
-    async resume(cookie, address) {
-      const resumed = await sessions.authenticate(cookie)
+    async resume(cookie, address, how) {
+      const resumed = await sessions.authenticate(cookie, how)
       if (resumed === null) refuse(address)
       return resumed
     },

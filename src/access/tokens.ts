@@ -1,5 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import DataLoader from 'dataloader'
+import { publishEndedSessions } from '../broker/ended-sessions.ts'
 import { tokenChannel } from '../broker/topics.ts'
 import { Prisma, type AccessToken as Row } from '../generated/prisma/client.ts'
 import { BadInputError, NotFoundError } from '../lib/errors.ts'
@@ -14,7 +15,7 @@ import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { deleteSessions, selectOpenSessionsSql } from '../stores/session-store.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
-import { announceEndedSessions, operatorKeyOf } from './sessions.ts'
+import { settingKeysOf } from './sessions.ts'
 import { OPERATOR_ID, type Viewer } from './viewer.ts'
 
 /** An access token without the hash of its secret. */
@@ -74,7 +75,7 @@ export function createTokens(
 ): Tokens {
   const { db, clock, signals } = platform
   const adminHash = sha256(adminToken)
-  const operatorKey = operatorKeyOf(adminToken)
+  const settingKeys = Object.values(settingKeysOf(adminToken, platform.config.jwt))
   const rowsByHash = createRowsByHash(platform)
 
   async function viewerOfToken(secret: string): Promise<Viewer | null> {
@@ -92,7 +93,7 @@ export function createTokens(
       tokenIds.length === 0 ? [] : db.prisma.accessToken.findMany({ where: { id: { in: tokenIds } }, omit: OMIT_HASH }),
       sessionIds.length === 0
         ? []
-        : db.query<{ id: string }>(selectOpenSessionsSql(sessionIds, { now: new Date(now), operatorKey })),
+        : db.query<{ id: string }>(selectOpenSessionsSql(sessionIds, { now: new Date(now), settingKeys })),
     ])
     const valid = [...tokens.filter((row) => isGood(row, now)), ...sessions]
     const good = new Set(valid.map(({ id }) => id))
@@ -141,7 +142,7 @@ export function createTokens(
       })
       await Promise.all([
         signals.publish(tokenChannel(id), { type: 'revoked' }),
-        announceEndedSessions(signals, sessionIds),
+        publishEndedSessions(signals, sessionIds),
       ])
       return accessToken
     },

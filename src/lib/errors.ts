@@ -71,12 +71,12 @@ export class RateLimitedError extends DomainError {
   }
 }
 
-/** A request that a cookie authenticates, and that may come from another site's page. */
+/** A request that a cookie authenticates, and that may come from another site's page, or whose cookie may. */
 export class CrossSiteError extends ForbiddenError {
-  constructor() {
-    super(
-      'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Or send a bearer token.',
-    )
+  constructor(
+    message = 'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Or send a bearer token.',
+  ) {
+    super(message)
   }
 }
 

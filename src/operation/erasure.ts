@@ -1,5 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
-import { agentChannel, entityChannel, SESSIONS_CHANNEL, tokenChannel } from '../broker/topics.ts'
+import { publishEndedSessions } from '../broker/ended-sessions.ts'
+import { agentChannel, entityChannel, tokenChannel } from '../broker/topics.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
 import type { Leaving } from '../flows/leave-space.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
@@ -166,11 +167,9 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         return { left, tokenIds, sessionIds: await deleteSessions(tx, { scope: 'HUMAN', viewerId: id }) }
       })
       await Promise.all([
-        ...[...tokenIds, ...sessionIds].map((credentialId) =>
-          signals.publish(tokenChannel(credentialId), { type: 'revoked' }),
-        ),
+        ...tokenIds.map((tokenId) => signals.publish(tokenChannel(tokenId), { type: 'revoked' })),
         signals.publish(entityChannel(id), { type: 'gone' }),
-        ...(sessionIds.length === 0 ? [] : [signals.publish(SESSIONS_CHANNEL, { type: 'ended', ids: sessionIds })]),
+        publishEndedSessions(signals, sessionIds),
       ])
       await left.afterCommit()
       // A named approver need not be a member of a space.

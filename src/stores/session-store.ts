@@ -16,11 +16,22 @@ export async function deleteSessions(tx: Tx, where: Prisma.SessionWhereInput): P
   return ids
 }
 
-/** The times of a use. */
-export interface SessionUse {
+/** Deletes at most `limit` sessions that have expired, and skips those that another transaction deletes. */
+export async function deleteExpiredSessions(tx: Tx, now: Date, limit: number): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "Session" WHERE id IN (
+      SELECT id FROM "Session" WHERE "expiresAt" <= ${now} ORDER BY "expiresAt" LIMIT ${limit} FOR UPDATE SKIP LOCKED)`
+}
+
+/** The state that decides whether a session is open. */
+export interface OpenSession {
   now: Date
-  /** See `isOpenSql`. */
-  operatorKey: string
+  /** The values of `tokenId` that stand for settings of this server, and not for an access token. */
+  settingKeys: readonly string[]
+}
+
+/** The times of a use. */
+export interface SessionUse extends OpenSession {
   /** A use is recorded only if the last one was recorded before this time. */
   notedBefore: Date
   /** The new end, for sessions with the scope ADMIN and for all others. */
@@ -28,34 +39,31 @@ export interface SessionUse {
   until: Date
 }
 
-/**
- * Condition on a session `s`: it has not ended, its token was not revoked, and its human exists. `operatorKey` is the
- * `tokenId` of sessions of the present admin token.
- */
-const isOpenSql = (now: Date, operatorKey: string) => Prisma.sql`s."expiresAt" > ${now}
-  AND (s."tokenId" IS NULL OR s."tokenId" = ${operatorKey} OR EXISTS (
+/** Condition on a session `s`: it has not ended, its token or setting is still valid, and its human exists. */
+const isOpenSql = ({ now, settingKeys }: OpenSession) => Prisma.sql`s."expiresAt" > ${now}
+  AND (s."tokenId" = ANY(${[...settingKeys]}::text[]) OR EXISTS (
     SELECT 1 FROM "AccessToken" t WHERE t.id = s."tokenId" AND t."revokedAt" IS NULL))
   AND (s.scope <> 'HUMAN' OR EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = s."viewerId" AND e."goneAt" IS NULL))`
 
 /** Selects the ids of the sessions that have not ended. */
-export const selectOpenSessionsSql = (
-  ids: readonly string[],
-  { now, operatorKey }: { now: Date; operatorKey: string },
-) => Prisma.sql`SELECT s.id FROM "Session" s WHERE s.id = ANY(${[...ids]}::text[]) AND ${isOpenSql(now, operatorKey)}`
+export const selectOpenSessionsSql = (ids: readonly string[], state: OpenSession) =>
+  Prisma.sql`SELECT s.id FROM "Session" s WHERE s.id = ANY(${[...ids]}::text[]) AND ${isOpenSql(state)}`
 
 /**
- * Selects the session with a hash, unless it has ended, and records its use. `renewedUntil`: the new end, if the use
- * was recorded.
+ * Selects the session with a hash, unless it has ended, and records its use. `expiresAt` is the end before the use;
+ * `renewedUntil` is the end after it, if the use was recorded.
+ *
+ * The end of a session that is not of an admin moves only by more than a day. The browser's cookie gets each new end, and a
+ * response that arrives late must seldom carry a cookie, since it overwrites the one of a newer sign-in.
  */
-export const useSessionSql = (
-  hash: string,
-  { now, operatorKey, notedBefore, adminUntil, until }: SessionUse,
-) => Prisma.sql`
+export const useSessionSql = (hash: string, { notedBefore, adminUntil, until, ...state }: SessionUse) => Prisma.sql`
   WITH found AS (
-    SELECT s.* FROM "Session" s WHERE s.hash = ${hash} AND ${isOpenSql(now, operatorKey)}
+    SELECT s.* FROM "Session" s WHERE s.hash = ${hash} AND ${isOpenSql(state)}
   ), renewed AS (
-    UPDATE "Session" s SET "lastUsedAt" = ${now},
-      "expiresAt" = least(s."endsBy", CASE s.scope WHEN 'ADMIN' THEN ${adminUntil}::timestamptz ELSE ${until}::timestamptz END)
+    UPDATE "Session" s SET "lastUsedAt" = ${state.now}, "expiresAt" = CASE
+      WHEN s.scope = 'ADMIN' THEN least(s."endsBy", ${adminUntil}::timestamptz)
+      WHEN least(s."endsBy", ${until}::timestamptz) > s."expiresAt" + interval '1 day' THEN least(s."endsBy", ${until}::timestamptz)
+      ELSE s."expiresAt" END
     FROM found WHERE s.id = found.id AND found."lastUsedAt" < ${notedBefore}
     RETURNING s."expiresAt"
   )

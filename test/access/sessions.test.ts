@@ -1,13 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import WebSocket from 'ws'
 import { createSessions } from '../../src/access/sessions.ts'
 import { type HumanViewer, OPERATOR_ID, type Viewer } from '../../src/access/viewer.ts'
+import { SESSIONS_CHANNEL } from '../../src/broker/topics.ts'
+import { newId } from '../../src/lib/ids.ts'
+import { createAuthHandlers } from '../../src/server/http/auth.ts'
 import { STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const FIREFOX = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
 const LIST = '{ viewer { scope human { id } sessions { id device current createdAt lastUsedAt } } }'
+const AUDITED =
+  'query ($targetId: ID) { auditLog(action: "endSession", targetId: $targetId) { edges { node { refused } } } }'
 const END = `mutation ($id: ID) { endSession(input: { id: $id }) {
   __typename ... on EndSessionPayload { endedSessionIds } ... on Error { message } } }`
 
@@ -21,7 +28,8 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
   let parley: TestServer
   let human: HumanViewer
   beforeAll(async () => {
-    parley = await startTestServer({ stack, worker: false, isFresh: true })
+    const settings = { PARLEY_ALLOWED_ORIGINS: 'https://front.example' }
+    parley = await startTestServer({ stack, worker: false, isFresh: true, settings })
     human = await parley.human('Ada')
   })
   afterAll(() => parley?.close())
@@ -71,10 +79,35 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     expect([refused.status, refused.headers.getSetCookie()]).toEqual([403, []])
   })
 
-  test('behind https the cookie is sent over https only', async () => {
-    const headers = page({ origin: 'https://parley.example', 'x-forwarded-host': 'parley.example' })
-    const answer = await post('/auth/token', { token: await parley.tokenOf(human) }, headers)
+  test.each([
+    ['forwards its host', () => ({ origin: 'https://parley.example', 'x-forwarded-host': 'parley.example' })],
+    ['keeps the host', () => ({ origin: parley.origin.replace('http:', 'https:') })],
+    ['has an allowed origin, and forwards nothing', () => ({ origin: 'https://front.example' })],
+  ])('behind a proxy that %s, the cookie is sent over https only', async (_, headers) => {
+    const answer = await post('/auth/token', { token: await parley.tokenOf(human) }, page(headers()))
     expect(cookieIn(answer).attributes).toContain('Secure')
+  })
+
+  test('a request that does not tell whether it came by https leaves the renewal to the next one that does', async () => {
+    const own = await parley.human('Nora')
+    const origin = parley.origin.replace('http:', 'https:')
+    const cookie = await signIn(await parley.tokenOf(own), { origin })
+    await age(own, { expiresInMs: DAY_MS })
+    const read = await fetch(`${parley.origin}/auth/session`, { headers: { cookie, 'x-parley-csrf': '1' } })
+    expect([await read.json(), read.headers.getSetCookie()]).toEqual([{ scope: 'HUMAN' }, []])
+    const posted = await ask(LIST, page({ cookie, origin }))
+    expect(posted.headers.getSetCookie()).toEqual([expect.stringMatching(/Max-Age=25\d{5};.*Secure$/)])
+  })
+
+  test.each([
+    [200, 'without Sec-Fetch-Site', {}],
+    [200, 'of the same origin', { 'sec-fetch-site': 'same-origin' }],
+    [403, 'of another site', { 'sec-fetch-site': 'cross-site' }],
+    [403, 'of another origin', { origin: 'https://evil.example' }],
+  ])('a GET by cookie gets %i if it is %s', async (status, _, headers) => {
+    const cookie = await signIn(await parley.tokenOf(human))
+    const sent = { headers: { cookie, 'x-parley-csrf': '1', ...(headers as Record<string, string>) } }
+    expect((await fetch(`${parley.origin}/auth/session`, sent)).status).toBe(status)
   })
 
   test.each([
@@ -102,6 +135,8 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     expect(await wrong.json()).toEqual({
       error: 'The token is unknown, revoked or expired. Sign in with another one.',
     })
+    const signedOut = await post('/auth/sign-out', {}, { origin: 'https://evil.example' })
+    expect([signedOut.status, signedOut.headers.getSetCookie()]).toEqual([403, []])
     for (const body of [null, {}, { token: 1 }, 'x']) expect((await post('/auth/token', body, page())).status).toBe(400)
     expect((await fetch(`${parley.origin}/auth/token`)).status).toBe(405)
   })
@@ -112,6 +147,19 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     const authorization = `Bearer ${await parley.tokenOf(other)}`
     expect((await ask(LIST, page({ cookie, authorization }))).data?.viewer).toMatchObject({ human: { id: other.id } })
     expect((await ask(LIST, page({ cookie, authorization: 'Bearer nonsense' }))).status).toBe(401)
+  })
+
+  test("the Authorization of a proxy's password does not hide the cookie", async () => {
+    const cookie = await signIn(await parley.tokenOf(human))
+    const authorization = 'Basic cGFybGV5OnBhcmxleQ=='
+    const headers = page({ cookie, authorization })
+    expect((await ask(LIST, headers)).data?.viewer).toMatchObject({ human: { id: human.id } })
+    const described = await fetch(`${parley.origin}/auth/session`, { headers })
+    expect(await described.json()).toEqual({ scope: 'HUMAN' })
+    const { socket, closed } = await openSocket(headers)
+    expect(closed()).toBeNull()
+    socket.terminate()
+    expect((await ask(LIST, page({ authorization }))).status).toBe(401)
   })
 
   test('a page learns whether its browser has a session without an error', async () => {
@@ -151,6 +199,9 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     expect((await ask(END, page({ cookie: here }), { id: other })).data?.endSession).toMatchObject({
       __typename: 'NotFoundError',
     })
+    const admin = await parley.clientOf(parley.admin)
+    const audited = (await admin.ask<Answer['data']>(AUDITED, { targetId: other })).data
+    expect(audited?.auditLog.edges).toEqual([{ node: { refused: false } }])
     await ask(END, page({ cookie: here }))
     expect((await ask(LIST, page({ cookie: elsewhere }))).status).toBe(401)
     expect((await list(here)).sessions).toHaveLength(1)
@@ -176,11 +227,11 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     await until('the socket of the session is closed', () => sockets[0]?.closed() !== null)
     expect([sockets[0]?.errors(), sockets[0]?.closed()]).toEqual([1, 4403])
     expect((await ask(LIST, page({ cookie: first }))).status).toBe(401)
-    expect(sockets[1]?.errors()).toBe(0)
+    expect([sockets[1]?.errors(), sockets[1]?.closed()]).toEqual([0, null])
     await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
-    await until('the other socket has an error', () => sockets[1]?.errors() === 1)
+    await until('the other socket is closed', () => sockets[1]?.closed() !== null)
+    expect([sockets[1]?.errors(), sockets[1]?.closed()]).toEqual([1, 4403])
     expect((await ask(LIST, page({ cookie: second }))).status).toBe(401)
-    for (const { socket } of sockets) socket.terminate()
   })
 
   test('a token that is revoked while it opens a session leaves none, and a session ends with its human', async () => {
@@ -188,7 +239,7 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: own.id } })
     const viewer = await parley.app.domain.tokens.authenticate(secret)
     await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
-    const opening = parley.app.domain.sessions.open(viewer as Viewer, { userAgent: undefined, replaced: null })
+    const opening = parley.app.domain.sessions.open(viewer as Viewer, { userAgent: undefined, replaced: [] })
     await expect(opening).rejects.toThrow('The token was revoked. Sign in with another one.')
     // As a process of an older version revokes tokens and erases people.
     const cookie = await signIn(await parley.tokenOf(own))
@@ -197,13 +248,54 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     expect((await ask(LIST, page({ cookie }))).status).toBe(401)
   })
 
-  test("another admin token ends the operator's sessions", async () => {
+  test("another admin token ends the operator's sessions, which are no longer listed", async () => {
     const { platform, domain } = parley.app
     const operator = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expiresAt: null } as const
-    const { secret } = await domain.sessions.open(operator, { userAgent: undefined, replaced: null })
-    expect(await domain.sessions.authenticate(secret)).toMatchObject({ viewer: { scope: 'ADMIN', id: OPERATOR_ID } })
+    const { secret } = await domain.sessions.open(operator, { userAgent: undefined, replaced: [] })
+    const resumed = await domain.sessions.authenticate(secret, { renews: true })
+    expect(resumed).toMatchObject({ viewer: { scope: 'ADMIN', id: OPERATOR_ID } })
+    const ids = [resumed?.viewer.tokenId ?? '']
+    expect((await domain.sessions.list(operator)).map(({ id }) => id)).toContain(ids[0])
+    expect(await domain.sessions.getMany(operator, ids)).toMatchObject([{ id: ids[0] }])
     const rotated = createSessions(platform, 'another-admin-token-of-32-or-more-characters')
-    expect(await rotated.authenticate(secret)).toBeNull()
+    expect(await rotated.authenticate(secret, { renews: true })).toBeNull()
+    expect([await rotated.list(operator), await rotated.getMany(operator, ids)]).toEqual([[], [null]])
+  })
+
+  test('another secret of JWTs ends the sessions that were opened with one', async () => {
+    const { platform, domain } = parley.app
+    const viewer = { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt: null } as const
+    const { secret } = await domain.sessions.open(viewer, { userAgent: undefined, replaced: [] })
+    expect(await domain.sessions.authenticate(secret, { renews: true })).toMatchObject({ viewer: { id: human.id } })
+    const jwt = { ...platform.config.jwt, secret: 'another-secret-of-jwts-of-32-or-more-characters' }
+    const rotated = createSessions({ ...platform, config: { ...platform.config, jwt } }, 'any')
+    expect(await rotated.authenticate(secret, { renews: true })).toBeNull()
+  })
+
+  test('a sign-in deletes some expired sessions, and announces none of them', async () => {
+    const { prisma } = parley.app.platform.db
+    const own = await parley.human('Mona')
+    const times = { createdAt: new Date(0), lastUsedAt: new Date(0), expiresAt: new Date(1000) }
+    const former = { scope: 'HUMAN' as const, viewerId: own.id, tokenId: null, device: '', endsBy: null, ...times }
+    const rows = Array.from({ length: 502 }, (_, n) => ({ ...former, id: newId('ses'), hash: `former-${n}` }))
+    await prisma.session.createMany({ data: rows })
+    const publish = vi.spyOn(parley.app.platform.signals, 'publish')
+    await signIn(await parley.tokenOf(own))
+    expect(await prisma.session.count({ where: { hash: { startsWith: 'former-' } } })).toBe(2)
+    expect(publish.mock.calls.filter(([channel]) => channel === SESSIONS_CHANNEL)).toEqual([])
+    await prisma.session.deleteMany({ where: { hash: { startsWith: 'former-' } } })
+  })
+
+  test('a client that goes away in the middle of its sign-in is no error', async () => {
+    const auth = createAuthHandlers({ origins: { allows: () => true } } as never)['/auth/token']
+    const { promise: handled, resolve } = Promise.withResolvers<unknown>()
+    const server = createServer((request, response) => resolve(auth?.(request, response)))
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    server.on('request', (request) => request.once('data', () => client.destroy()))
+    client.write('POST /auth/token HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{"token"')
+    await expect(handled).resolves.toBeUndefined()
+    server.close()
   })
 
   test('a socket by cookie needs an allowed origin', async () => {
@@ -222,22 +314,38 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     expect(await parley.app.platform.db.prisma.session.count({ where: { viewerId: own.id } })).toBe(0)
   })
 
+  const DAY_MS = 86_400_000
+
+  /** Changes a human's sessions as if the last use was an hour ago. */
+  async function age({ id }: HumanViewer, { expiresInMs }: { expiresInMs: number }): Promise<void> {
+    const data = { lastUsedAt: new Date(Date.now() - 3_600_000), expiresAt: new Date(Date.now() + expiresInMs) }
+    await parley.app.platform.db.prisma.session.updateMany({ where: { viewerId: id }, data })
+  }
+
   test('a session that is used lives on, and the browser keeps its cookie for longer', async () => {
     const own = await parley.human('Hal')
     const cookie = await signIn(await parley.tokenOf(own))
     const { prisma } = parley.app.platform.db
-    const hourAgo = new Date(Date.now() - 3_600_000)
-    await prisma.session.updateMany({
-      where: { viewerId: own.id },
-      data: { lastUsedAt: hourAgo, expiresAt: new Date(Date.now() + 60_000) },
-    })
+    await age(own, { expiresInMs: 60_000 })
     const used = await ask(LIST, page({ cookie }))
     expect(used.headers.getSetCookie()[0]).toContain(cookie)
     const [row] = await prisma.session.findMany({ where: { viewerId: own.id } })
-    expect(row?.expiresAt.getTime()).toBeGreaterThan(Date.now() + 29 * 86_400_000)
-    await prisma.session.updateMany({ where: { viewerId: own.id }, data: { expiresAt: hourAgo } })
+    expect(row?.expiresAt.getTime()).toBeGreaterThan(Date.now() + 29 * DAY_MS)
+    await age(own, { expiresInMs: -1 })
     const reread = await signIn(await parley.tokenOf(own))
     expect((await list(reread)).sessions).toHaveLength(1)
+  })
+
+  test('a use within a day of the last renewal is noted, and sets no cookie that could outlive a sign-out', async () => {
+    const own = await parley.human('Kim')
+    const cookie = await signIn(await parley.tokenOf(own))
+    await age(own, { expiresInMs: 29.5 * DAY_MS })
+    const { prisma } = parley.app.platform.db
+    const [before] = await prisma.session.findMany({ where: { viewerId: own.id } })
+    expect((await ask(LIST, page({ cookie }))).headers.getSetCookie()).toEqual([])
+    const [after] = await prisma.session.findMany({ where: { viewerId: own.id } })
+    expect(after?.expiresAt).toEqual(before?.expiresAt)
+    expect(after?.lastUsedAt.getTime()).toBeGreaterThan(before?.lastUsedAt.getTime() ?? 0)
   })
 
   interface Opened {

@@ -1,5 +1,7 @@
+import { once } from 'node:events'
 import { request } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import WebSocket from 'ws'
 import { createSignIns } from '../../src/access/sign-ins.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
@@ -85,6 +87,44 @@ describe('a hostile web page and a client that guesses secrets', () => {
     expect(redeem).not.toHaveBeenCalled()
     expect((await guess('x'.repeat(43))).status).toBe(404)
     expect(await refusedSignIns()).toBe(before + 2)
+  })
+
+  describe('a site of the same domain that sets a session cookie of its own', () => {
+    const page = (cookie: string) => ({ origin: parley.origin, 'x-parley-csrf': '1', cookie })
+    const signIn = async (cookie = '') => {
+      const body = JSON.stringify({ token })
+      const answer = await fetch(`${parley.origin}/auth/token`, { method: 'POST', headers: page(cookie), body })
+      expect(answer.status).toBe(200)
+      return answer.headers.getSetCookie()[0]?.split(';')[0] ?? ''
+    }
+    const sessionOf = (cookie: string) => fetch(`${parley.origin}/auth/session`, { headers: page(cookie) })
+
+    test('cannot make a browser use that one: requests and sockets are refused until the cookies are cleared', async () => {
+      const [own, tossed] = [await signIn(), await signIn()]
+      const both = `${tossed}; theme=dark; ${own}`
+      const refused = await sessionOf(both)
+      expect(refused.status).toBe(403)
+      expect(await refused.json()).toEqual({ error: expect.stringContaining('clear the cookies of this site') })
+      const headers = { ...page(both), 'content-type': 'application/json' }
+      const body = JSON.stringify({ query: '{ viewer { id } }' })
+      expect((await fetch(`${parley.origin}/graphql`, { method: 'POST', headers, body })).status).toBe(403)
+      const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws', {
+        headers: { cookie: both, origin: parley.origin },
+      })
+      socket.on('open', () => socket.send('{"type":"connection_init"}'))
+      expect((await once(socket, 'close'))[0]).toBe(4403)
+      expect(await (await sessionOf(`${own}; ${own}`)).json()).toEqual({ scope: 'HUMAN' })
+    })
+
+    test('does not keep the browser from signing in and out, which ends both sessions', async () => {
+      const [own, tossed] = [await signIn(), await signIn()]
+      const next = await signIn(`${tossed}; ${own}`)
+      for (const cookie of [own, tossed]) expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null })
+      const other = await signIn()
+      const headers = page(`${other}; ${next}`)
+      expect((await fetch(`${parley.origin}/auth/sign-out`, { method: 'POST', headers })).status).toBe(204)
+      for (const cookie of [other, next]) expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null })
+    })
   })
 
   async function refusedSignIns(): Promise<number> {

@@ -102,7 +102,7 @@ describe('a stranger', () => {
     await prisma.$executeRaw`
       INSERT INTO pgboss.job (name, data, source_name, source_id, source_created_on, source_retry_count, source_output)
       VALUES ('failed-jobs', '{}', 'send-notice', gen_random_uuid(), now(), 35, jsonb_build_object('message', ${SECRET}::text))`
-    await domain.sessions.open(alice, { userAgent: undefined, replaced: null })
+    await domain.sessions.open(alice, { userAgent: undefined, replaced: [] })
     const [session] = await domain.sessions.list(alice)
     const joinLink = await domain.joinLinks.create(alice, { spaceId: space.id })
     const { items } = await domain.failedJobs.page({ after: null, before: null, size: 1, fromEnd: false })

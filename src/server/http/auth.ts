@@ -2,18 +2,20 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Domain } from '../../graphql/domain.ts'
-import { CrossSiteError, ForbiddenError } from '../../lib/errors.ts'
+import { ForbiddenError, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8 } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
+import { AUTHENTICATION, type Authentication } from './authentication.ts'
 import { BodyRefusedError, createBodyReader } from './body.ts'
-import { checkPage, sessionCookieOf, setSessionCookie, trustedCookieOf } from './cookies.ts'
+import { checkPage, sessionCookiesOf, setSessionCookie, trustedCookiesOf } from './cookies.ts'
 import { type Handler, sendJson } from './health.ts'
 import type { Origins } from './origins.ts'
 
 export interface AuthParts {
-  sessions: Pick<Domain['sessions'], 'authenticate' | 'open' | 'signOut'>
+  sessions: Pick<Domain['sessions'], 'open' | 'signOut'>
   signIns: SignIns
+  authentication: Authentication
   origins: Pick<Origins, 'allows'>
   publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>
 }
@@ -30,7 +32,8 @@ const MINUTE_MS = 60_000
 const MOST_ADDRESSES = 10_000
 
 /** Opens, describes and ends sessions: `POST /auth/token`, `GET /auth/session`, `POST /auth/sign-out`. */
-export function createAuthHandlers({ sessions, signIns, origins, publicUrl }: AuthParts): Record<string, Handler> {
+export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
+  const { sessions, signIns, authentication, origins, publicUrl } = parts
   const bodies = createBodyReader({ timeoutMs: BODY_TIMEOUT_MS, mostUnfinishedBytes: MOST_UNFINISHED_BYTES })
   const refused = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: MINUTE_MS, noUpdateTTL: true })
 
@@ -51,29 +54,30 @@ export function createAuthHandlers({ sessions, signIns, origins, publicUrl }: Au
       }
       return sendJson(response, 401, { error: 'The token is unknown, revoked or expired. Sign in with another one.' })
     }
-    const input = { userAgent: request.headers['user-agent'], replaced: sessionCookieOf(request.headers) }
+    const input = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
     setSessionCookie(request, response, await sessions.open(viewer, input), publicUrl)
     sendJson(response, 200, { scope: viewer.scope }, NO_STORE)
   }
 
   async function signOut(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const cookie = trustedCookieOf(request, origins)
-    if (cookie !== null) await sessions.signOut(cookie)
+    // A page of another site sends no cookie, but could have the browser remove the one that it has.
+    checkPage(request, origins)
+    const cookies = trustedCookiesOf(request, origins)
+    if (cookies.length > 0) await sessions.signOut(cookies)
     setSessionCookie(request, response, null, publicUrl)
     response.writeHead(204, NO_STORE).end()
   }
 
   /** Describes a bearer token or the session of a browser. Unlike in an operation, it is no error if there is neither. */
   async function describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const [, bearer] = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? '') ?? []
-    if (bearer !== undefined) {
-      const viewer = await signIns.authenticate(bearer, request.socket.remoteAddress)
-      return sendJson(response, 200, { scope: viewer?.scope ?? null }, NO_STORE)
-    }
-    const cookie = trustedCookieOf(request, origins)
-    const resumed = cookie === null ? null : await sessions.authenticate(cookie)
-    if (resumed?.renewed) setSessionCookie(request, response, resumed.renewed, publicUrl)
-    sendJson(response, 200, { scope: resumed?.viewer.scope ?? null }, NO_STORE)
+    const scope = await authentication.viewerOf(request, response).then(
+      (viewer) => viewer.scope,
+      (error: unknown) => {
+        if (error instanceof UnauthenticatedError) return null
+        throw error
+      },
+    )
+    sendJson(response, 200, { scope }, NO_STORE)
   }
 
   return {
@@ -92,11 +96,12 @@ function answering(
   return async (request, response) => {
     if (request.method !== method) return sendJson(response, 405, { error: `Use ${method}.` }, { allow: method })
     try {
-      await forRequester('authentication', () => handle(request, response))
+      await forRequester(AUTHENTICATION, () => handle(request, response))
     } catch (error) {
+      // The client has gone before the end of its request: nobody reads a response.
+      if (request.destroyed && !request.complete) return
       if (error instanceof BodyRefusedError) sendJson(response, error.status, { error: error.message })
-      else if (error instanceof CrossSiteError || error instanceof ForbiddenError)
-        sendJson(response, 403, { error: error.message })
+      else if (error instanceof ForbiddenError) sendJson(response, 403, { error: error.message })
       else throw error
     }
   }

@@ -6,39 +6,43 @@ import type { Viewer } from '../../access/viewer.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
-import { setSessionCookie, trustedCookieOf } from './cookies.ts'
+import { isSchemeKnown, setSessionCookie, trustedCookieOf } from './cookies.ts'
 import type { Origins } from './origins.ts'
 
 /** The requester of database statements until a token is checked: these statements do not wait behind those of viewers. */
-const AUTHENTICATION = 'authentication'
+export const AUTHENTICATION = 'authentication'
 
 /** How a client signs in. */
 export interface Credentials {
-  /** `Bearer <token>`. Wins over the cookie. */
-  authorization: unknown
+  /** See `bearerOf`. Wins over the cookie. */
+  bearer: string | null
   /** The secret of a session, if the request may use it: see `trustedCookieOf`. */
   cookie: string | null
   /** The client's IP address. */
   address: string | undefined
 }
 
+/** Returns the token of `Bearer <token>`; null for another scheme, such as the `Basic` of a proxy. */
+export function bearerOf(authorization: unknown): string | null {
+  return typeof authorization === 'string' ? (/^Bearer +(\S+)$/i.exec(authorization.trim())?.[1] ?? null) : null
+}
+
 /**
- * Returns the viewer of a bearer token or session. `onRenewed` is called if the browser should keep its cookie for longer.
- * @throws UnauthenticatedError if both are missing, or the first is of another scheme, invalid, revoked or expired
+ * Returns the viewer of a bearer token or session.
+ * @param onRenewed sets the cookie that the browser should keep for longer; null if the response cannot
+ * @throws UnauthenticatedError if both are missing, or the first is invalid, revoked or expired; RateLimitedError
  */
 export async function authenticate(
   signIns: SignIns,
-  { authorization, cookie, address }: Credentials,
-  onRenewed: (cookie: SessionCookie) => void = () => {},
+  { bearer, cookie, address }: Credentials,
+  onRenewed: ((cookie: SessionCookie) => void) | null = null,
 ): Promise<Viewer> {
   const viewer = await forRequester(AUTHENTICATION, async () => {
-    if (authorization === undefined || authorization === null) {
-      const resumed = cookie === null ? null : await signIns.resume(cookie, address)
-      if (resumed?.renewed) onRenewed(resumed.renewed)
-      return resumed?.viewer ?? null
-    }
-    const bearer = typeof authorization === 'string' ? /^Bearer +(\S+)$/i.exec(authorization.trim())?.[1] : undefined
-    return bearer === undefined ? null : signIns.authenticate(bearer, address)
+    if (bearer !== null) return signIns.authenticate(bearer, address)
+    if (cookie === null) return null
+    const resumed = await signIns.resume(cookie, address, { renews: onRenewed !== null })
+    if (resumed?.renewed) onRenewed?.(resumed.renewed)
+    return resumed?.viewer ?? null
   })
   if (viewer === null) throw new UnauthenticatedError()
   return viewer
@@ -46,7 +50,7 @@ export async function authenticate(
 
 /** Authenticates HTTP requests. */
 export interface Authentication {
-  /** @throws UnauthenticatedError, CrossSiteError */
+  /** @throws UnauthenticatedError, CrossSiteError, RateLimitedError */
   viewerOf(request: IncomingMessage, response: ServerResponse): Promise<Viewer>
 }
 
@@ -56,10 +60,11 @@ export function createAuthentication(
 ): Authentication {
   return {
     async viewerOf(request, response) {
-      const { authorization } = request.headers
-      const cookie = authorization === undefined ? trustedCookieOf(request, origins) : null
-      const credentials = { authorization, cookie, address: request.socket.remoteAddress }
-      return authenticate(signIns, credentials, (renewed) => setSessionCookie(request, response, renewed, publicUrl))
+      const bearer = bearerOf(request.headers.authorization)
+      const cookie = bearer === null ? trustedCookieOf(request, origins) : null
+      const credentials = { bearer, cookie, address: request.socket.remoteAddress }
+      const renew = (renewed: SessionCookie) => setSessionCookie(request, response, renewed, publicUrl)
+      return authenticate(signIns, credentials, isSchemeKnown(request, publicUrl) ? renew : null)
     },
   }
 }

@@ -11,27 +11,41 @@ const NAME = 'parley_session'
 /** A page of another site cannot send this header without a preflight, which the server refuses. */
 const CSRF_HEADER = 'x-parley-csrf'
 
-/** Returns the secret in a request's session cookie; null if there is none. */
-export function sessionCookieOf({ cookie = '' }: Headers): string | null {
+/**
+ * Returns the different secrets in a request's session cookies. A browser sends several if another site of the domain, or a
+ * Parley server at another path of the host, has set one too: only the user can tell which one is theirs.
+ */
+export function sessionCookiesOf({ cookie = '' }: Headers): string[] {
+  const secrets = new Set<string>()
   for (const pair of cookie.split(';')) {
     const [name, value] = pair.split('=', 2)
-    if (name?.trim() === NAME && value !== undefined) return value.trim()
+    if (name?.trim() === NAME && value !== undefined) secrets.add(value.trim())
   }
-  return null
+  return [...secrets]
 }
 
 /**
  * Returns the secret in the session cookie of a request that comes from a page of an allowed origin; null if there is no
- * cookie. @throws CrossSiteError if there is one, and the request may come from elsewhere
+ * cookie. @throws CrossSiteError if there are several, or the request may come from elsewhere
  */
 export function trustedCookieOf(
   request: Pick<IncomingMessage, 'headers' | 'method'>,
   origins: OriginCheck,
 ): string | null {
-  const secret = sessionCookieOf(request.headers)
-  if (secret === null) return null
-  if (request.headers[CSRF_HEADER] !== '1' || !isFromAllowedPage(request, origins)) throw new CrossSiteError()
-  return secret
+  const [secret, ...others] = trustedCookiesOf(request, origins)
+  if (others.length > 0)
+    throw new CrossSiteError(
+      'The request has several session cookies: clear the cookies of this site and sign in again.',
+    )
+  return secret ?? null
+}
+
+/** As `trustedCookieOf`, for a request that may have several: returns all secrets. */
+export function trustedCookiesOf(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): string[] {
+  const secrets = sessionCookiesOf(request.headers)
+  const isTrusted = request.headers[CSRF_HEADER] === '1' && isFromAllowedPage(request, origins)
+  if (secrets.length > 0 && !isTrusted) throw new CrossSiteError()
+  return secrets
 }
 
 /** @throws CrossSiteError for a request of a page that is not allowed, or without the header */
@@ -42,21 +56,32 @@ export function checkPage(request: Pick<IncomingMessage, 'headers'>, origins: Or
 
 type OriginCheck = Pick<Origins, 'allows'>
 
-/** Browsers name no origin in what a page reads from its own server. */
+/**
+ * Browsers name no origin in what a page reads from its own server. They do in what a page of another origin reads with the
+ * header. `Sec-Fetch-Site` is absent in old browsers, and for servers that are reached by plain http.
+ */
 function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): boolean {
-  const { origin } = request.headers
+  const { origin, 'sec-fetch-site': site } = request.headers
   if (origin !== undefined) return origins.allows(request)
-  return request.method === 'GET' && request.headers['sec-fetch-site'] === 'same-origin'
+  return request.method === 'GET' && (site === undefined || site === 'same-origin')
 }
 
-/** Sets the session cookie of a browser, or removes it. */
+/**
+ * Whether the request or PARLEY_PUBLIC_URL tells how the browser reaches the server. If not, a proxy may have removed https,
+ * and a cookie that is set now could lack `Secure`.
+ */
+export const isSchemeKnown = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
+  origin !== null || headers.origin !== undefined || headers['x-forwarded-proto'] !== undefined
+
+/** Sets the session cookie of a browser, or removes it. The caller has checked the Origin of the request. */
 export function setSessionCookie(
   request: Pick<IncomingMessage, 'headers'>,
   response: Pick<ServerResponse, 'appendHeader'>,
   cookie: SessionCookie | null,
   { basePath, origin }: Pick<PublicUrl, 'basePath' | 'origin'>,
 ): void {
-  const isSecure = (origin ?? askedOriginOf(request.headers))?.startsWith('https:') === true
+  const seen = [origin, request.headers.origin, askedOriginOf(request.headers)]
+  const isSecure = seen.some((one) => one?.startsWith('https:'))
   const maxAge = cookie === null ? 0 : cookie.maxAgeSeconds
   const attributes = [
     `${NAME}=${cookie?.secret ?? ''}`,

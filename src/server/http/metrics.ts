@@ -4,7 +4,7 @@ import type { SignIns } from '../../access/sign-ins.ts'
 import { CHALLENGE } from '../../graphql/masking.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import { gauge } from '../../lib/metrics.ts'
-import { authenticate } from './authentication.ts'
+import { authenticate, bearerOf } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export interface MetricsParts {
@@ -57,7 +57,7 @@ function isLocal({ socket, headers }: IncomingMessage): boolean {
 }
 
 async function isAdmin({ headers, socket }: IncomingMessage, signIns: SignIns): Promise<boolean> {
-  const credentials = { authorization: headers.authorization, cookie: null, address: socket.remoteAddress }
+  const credentials = { bearer: bearerOf(headers.authorization), cookie: null, address: socket.remoteAddress }
   try {
     return (await authenticate(signIns, credentials)).scope === 'ADMIN'
   } catch (error) {

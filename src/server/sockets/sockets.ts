@@ -15,8 +15,8 @@ import { onBehalfOf } from '../../lib/log-context.ts'
 import { counter, OTHER } from '../../lib/metrics.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import { askedOriginOf } from '../http/asked-origin.ts'
-import { authenticate } from '../http/authentication.ts'
-import { sessionCookieOf } from '../http/cookies.ts'
+import { authenticate, bearerOf } from '../http/authentication.ts'
+import { sessionCookiesOf } from '../http/cookies.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from '../http/graphql.ts'
 import { createKeepAlive } from './keep-alive.ts'
 import { createLateCloses } from './late-closes.ts'
@@ -89,9 +89,9 @@ export function createSockets(options: SocketsOptions): Sockets {
   /** Authenticates the client and counts its socket. Returning false closes the socket with 4403. */
   async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
     const { socket, session, cookie, address } = connection
-    const authorization = parameters['authorization'] ?? parameters['Authorization'] ?? connection.authorization
+    const bearer = bearerOf(parameters['authorization'] ?? parameters['Authorization'] ?? connection.authorization)
     try {
-      const viewer = await authenticate(signIns, { authorization, cookie, address })
+      const viewer = await authenticate(signIns, { bearer, cookie, address })
       const key = `${viewer.scope} ${viewer.id}`
       const leave = await watchViewer(viewer, () => {
         session.ended = true
@@ -175,7 +175,7 @@ interface Connection {
   socket: WebSocket
   /** The Authorization header of the upgrade request. */
   authorization: string | undefined
-  /** The secret in the session cookie, from a page of an allowed origin. */
+  /** The secret in the session cookie, from a page of an allowed origin; null if there is none, or more than one. */
   cookie: string | null
   /** The client's IP address. */
   address: string | undefined
@@ -189,6 +189,7 @@ function createConnection(
   own: Pick<Session, 'subscriptions' | 'writer'>,
 ): Connection & { close(): void } {
   const cleanUps: (() => void)[] = []
+  const cookies = sessionCookiesOf(headers)
   let closed = false
   const end = new AbortController()
   const session: Session = {
@@ -205,7 +206,7 @@ function createConnection(
     socket,
     authorization: headers.authorization,
     // The server has refused other origins already.
-    cookie: headers.origin === undefined ? null : sessionCookieOf(headers),
+    cookie: headers.origin !== undefined && cookies.length === 1 ? (cookies[0] ?? null) : null,
     address,
     session,
     onClosed(cleanUp) {
