@@ -33,3 +33,12 @@ function isPublicIPv6(address: ipaddr.IPv6): boolean {
   // 6to4 and Teredo addresses also contain IPv4 addresses; they have other ranges and are refused.
   return address.match(GLOBAL_UNICAST) && address.range() === 'unicast'
 }
+
+/** Returns the /64 of an IPv6 address, of which one client usually has all addresses; anything else as it is. */
+export function networkOf(address: string): string {
+  if (!ipaddr.IPv6.isValid(address)) return address
+  const parsed = ipaddr.IPv6.parse(address)
+  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString()
+  const groups = parsed.parts.slice(0, 4).map((part) => part.toString(16))
+  return `${groups.join(':')}::/64`
+}

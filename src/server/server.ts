@@ -245,6 +245,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     invitation: createInvitationHandler({ invitations: domain.invitations, startLink, page, origins, signIns }),
     auth: createAuthHandlers({
       sessions: domain.sessions,
+      rates: domain.rates,
       signIns,
       authentication,
       origins,

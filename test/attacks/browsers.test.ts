@@ -69,7 +69,7 @@ describe('a hostile web page and a client that guesses secrets', () => {
       } as never,
     )
     for (let n = 0; n < 250; n += 1) expect(await signIns.authenticate(`guess-${n}`, '203.0.113.1')).toBeNull()
-    signIns.refuse('203.0.113.2')
+    expect(await signIns.redeem('203.0.113.2', async () => null)).toBeNull()
     expect(noted).toEqual([
       { address: '203.0.113.1', count: 1 },
       { address: '203.0.113.1', count: 10 },
@@ -87,6 +87,64 @@ describe('a hostile web page and a client that guesses secrets', () => {
     expect(redeem).not.toHaveBeenCalled()
     expect((await guess('x'.repeat(43))).status).toBe(404)
     expect(await refusedSignIns()).toBe(before + 2)
+  })
+
+  describe('with too many rejected credentials within a minute', () => {
+    const viewer = { scope: 'HUMAN', id: 'hum_1', tokenId: null, expiresAt: null } as const
+    const authenticate = vi.fn(async (token: string) => (token === 'valid' ? viewer : null))
+    const open = () =>
+      createSignIns({ tokens: { authenticate }, sessions: { authenticate: async () => null } }, {
+        warn: () => {},
+      } as never)
+    const LIMITED = { code: 'RATE_LIMITED', retryAfterMs: expect.any(Number) }
+
+    test('an address may not sign in or redeem codes, and causes no lookup; valid tokens still authenticate', async () => {
+      const signIns = open()
+      const redeem = vi.fn(async () => null)
+      for (let n = 0; n < 300; n += 1) await signIns.redeem('203.0.113.1', redeem)
+      await expect(signIns.redeem('203.0.113.1', redeem)).rejects.toMatchObject(LIMITED)
+      expect(redeem).toHaveBeenCalledTimes(300)
+      authenticate.mockClear()
+      await expect(signIns.signIn('valid', '203.0.113.1')).rejects.toMatchObject(LIMITED)
+      expect(authenticate).not.toHaveBeenCalled()
+      expect(await signIns.authenticate('valid', '203.0.113.1')).toBe(viewer)
+      expect(await signIns.signIn('valid', '203.0.113.2')).toBe(viewer)
+    })
+
+    test('an address far over the limit may not send requests either', async () => {
+      const signIns = open()
+      for (let n = 0; n < 3000; n += 1) await signIns.authenticate('guess', '203.0.113.1')
+      await expect(signIns.authenticate('valid', '203.0.113.1')).rejects.toMatchObject(LIMITED)
+      await expect(signIns.resume('guess', '203.0.113.1', { renews: true })).rejects.toMatchObject(LIMITED)
+      expect(await signIns.authenticate('valid', '203.0.113.2')).toBe(viewer)
+    })
+
+    test('all addresses of an IPv6 network (/64) count as one', async () => {
+      const signIns = open()
+      for (let n = 0; n < 300; n += 1) await signIns.signIn('guess', `2001:db8:0:1::${n.toString(16)}`)
+      await expect(signIns.signIn('valid', '2001:db8:0:1:ffff::')).rejects.toMatchObject(LIMITED)
+      expect(await signIns.signIn('valid', '2001:db8:0:2::1')).toBe(viewer)
+      for (let n = 0; n < 300; n += 1) await signIns.signIn('guess', '::ffff:203.0.113.9')
+      await expect(signIns.signIn('valid', '203.0.113.9')).rejects.toMatchObject(LIMITED)
+      expect(await signIns.signIn('valid', '::ffff:203.0.113.8')).toBe(viewer)
+    })
+  })
+
+  test('who has guessed too often gets 429 for invitations and sign-ins, and a token opens as many sessions as the rate allows', async () => {
+    const settings = { PARLEY_LOG_LEVEL: 'silent', PARLEY_RATE_REQUESTS: '2' }
+    const own = await startTestServer({ stack: 'embedded', worker: false, settings })
+    try {
+      const human = await own.tokenOf(await own.human('Ada'))
+      const post = (path: string, body?: object) =>
+        fetch(own.origin + path, { method: 'POST', ...(body && { body: JSON.stringify(body) }) })
+      for (const status of [200, 200, 429]) expect((await post('/auth/token', { token: human })).status).toBe(status)
+      for (let n = 0; n < 300; n += 1) expect((await post('/invitations/short')).status).toBe(404)
+      const refused = [await post('/invitations/short'), await post('/auth/token', { token: human })]
+      expect(refused.map(({ status }) => status)).toEqual([429, 429])
+      expect(Number(refused[0]?.headers.get('retry-after'))).toBeGreaterThan(0)
+    } finally {
+      await own.close()
+    }
   })
 
   describe('a site of the same domain that sets a session cookie of its own', () => {

@@ -1,6 +1,6 @@
 import fastCheck from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isPublicAddress } from '../../src/lib/addresses.ts'
+import { isPublicAddress, networkOf } from '../../src/lib/addresses.ts'
 
 describe('a public address', () => {
   test.each([
@@ -76,4 +76,15 @@ describe('a public address', () => {
       }),
     )
   })
+})
+
+test.each([
+  ['2001:db8:0:1:2:3:4:5', '2001:db8:0:1::/64'],
+  ['2001:db8:0:1::', '2001:db8:0:1::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['::ffff:203.0.113.1', '203.0.113.1'],
+  ['203.0.113.1', '203.0.113.1'],
+  ['unknown', 'unknown'],
+])('the network of %s is %s', (address, network) => {
+  expect(networkOf(address)).toBe(network)
 })

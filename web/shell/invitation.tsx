@@ -22,6 +22,7 @@ const STARTED = {
   usedUp:
     'This link was already used or has expired. Restart the server for a new one, or sign in with the admin token.',
 }
+const TOO_MANY = 'Too many failed sign-ins. Try again in a minute.'
 const UNREACHABLE = 'The server cannot be reached. Try again.'
 
 /** Signs in only after a click, so that programs that preview the link do not use up the invitation. */
@@ -32,6 +33,7 @@ export function Invitation({ path, onToken }: { path: string; onToken(token: str
     const answer = await fetch(addressOf(path), { method: 'POST' }).catch(() => {
       throw new ParleyError(UNREACHABLE, 'NETWORK')
     })
+    if (answer.status === 429) throw new ParleyError(TOO_MANY, 'RATE_LIMITED')
     if (!answer.ok) throw new ParleyError(words.usedUp, 'NOT_FOUND')
     const { token } = (await answer.json()) as { token: string }
     onToken(token)

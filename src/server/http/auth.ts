@@ -1,21 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { LRUCache } from 'lru-cache'
+import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Domain } from '../../graphql/domain.ts'
-import { ForbiddenError, UnauthenticatedError } from '../../lib/errors.ts'
+import { ForbiddenError, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8 } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import { AUTHENTICATION, type Authentication } from './authentication.ts'
 import { BodyRefusedError, createBodyReader } from './body.ts'
 import { checkPage, sessionCookiesOf, setSessionCookie, trustedCookiesOf } from './cookies.ts'
-import { type Handler, sendJson } from './health.ts'
+import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 
 export interface AuthParts {
   sessions: Pick<Domain['sessions'], 'open' | 'signOut'>
   signIns: SignIns
   authentication: Authentication
+  rates: Pick<Rates, 'take'>
   origins: Pick<Origins, 'allows'>
   publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>
 }
@@ -23,19 +24,11 @@ export interface AuthParts {
 const LARGEST_BODY_BYTES = 16 * 1024
 const BODY_TIMEOUT_MS = 10_000
 const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
-/**
- * Refused sign-ins of one address, which may be that of a proxy with all its clients: a valid token is accepted anyway, and a
- * secret of 256 bits is not guessed.
- */
-const MOST_REFUSED_A_MINUTE = 300
-const MINUTE_MS = 60_000
-const MOST_ADDRESSES = 10_000
 
 /** Opens, describes and ends sessions: `POST /auth/token`, `GET /auth/session`, `POST /auth/sign-out`. */
 export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
-  const { sessions, signIns, authentication, origins, publicUrl } = parts
+  const { sessions, signIns, authentication, rates, origins, publicUrl } = parts
   const bodies = createBodyReader({ timeoutMs: BODY_TIMEOUT_MS, mostUnfinishedBytes: MOST_UNFINISHED_BYTES })
-  const refused = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: MINUTE_MS, noUpdateTTL: true })
 
   async function signIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
     checkPage(request, origins)
@@ -43,17 +36,10 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
     const token = tokenIn(await bodies.read(request, { mostBytes: LARGEST_BODY_BYTES, owner: address }))
     if (token === null)
       return sendJson(response, 400, { error: 'The body must be JSON with a token: { "token": "…" }.' })
-    const viewer = await signIns.authenticate(token, address)
-    if (viewer === null) {
-      const count = (refused.get(address) ?? 0) + 1
-      refused.set(address, count)
-      if (count > MOST_REFUSED_A_MINUTE) {
-        const seconds = Math.ceil(refused.getRemainingTTL(address) / 1000)
-        const headers = { 'retry-after': String(Math.max(1, seconds)) }
-        return sendJson(response, 429, { error: 'Too many failed sign-ins. Try again in a minute.' }, headers)
-      }
+    const viewer = await signIns.signIn(token, address)
+    if (viewer === null)
       return sendJson(response, 401, { error: 'The token is unknown, revoked or expired. Sign in with another one.' })
-    }
+    await rates.take('requests', viewer)
     const input = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
     setSessionCookie(request, response, await sessions.open(viewer, input), publicUrl)
     sendJson(response, 200, { scope: viewer.scope }, NO_STORE)
@@ -102,6 +88,7 @@ function answering(
       if (request.destroyed && !request.complete) return
       if (error instanceof BodyRefusedError) sendJson(response, error.status, { error: error.message })
       else if (error instanceof ForbiddenError) sendJson(response, 403, { error: error.message })
+      else if (error instanceof RateLimitedError) sendTooMany(response, error)
       else throw error
     }
   }

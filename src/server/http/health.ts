@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createBell } from '../../lib/async.ts'
+import type { RateLimitedError } from '../../lib/errors.ts'
 import type { Clock } from '../../platform/clock.ts'
 
 export interface HealthParts {
@@ -73,4 +74,9 @@ export function sendJson(
     ...headers,
   })
   response.end(JSON.stringify(body))
+}
+
+/** Sends 429 with the time after which the client may try again. */
+export function sendTooMany(response: ServerResponse, { message, retryAfterMs }: RateLimitedError): void {
+  sendJson(response, 429, { error: message }, { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) })
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { SignIns } from '../../access/sign-ins.ts'
 import { CHALLENGE } from '../../graphql/masking.ts'
-import { UnauthenticatedError } from '../../lib/errors.ts'
+import { RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import { gauge } from '../../lib/metrics.ts'
 import { authenticate, bearerOf } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
@@ -61,7 +61,7 @@ async function isAdmin({ headers, socket }: IncomingMessage, signIns: SignIns): 
   try {
     return (await authenticate(signIns, credentials)).scope === 'ADMIN'
   } catch (error) {
-    if (error instanceof UnauthenticatedError) return false
+    if (error instanceof UnauthenticatedError || error instanceof RateLimitedError) return false
     throw error
   }
 }
