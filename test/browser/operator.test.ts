@@ -142,7 +142,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await again.page.getByText('This invitation was already used or has expired').waitFor(PATIENCE)
     await page.reload()
     await page.getByRole('button', { name: 'Revoke a token of Carol' }).click(PATIENCE)
-    await invited.page.getByText('The server does not accept this token.').waitFor(PATIENCE)
+    await invited.page.getByText('Your session has ended. Sign in again.').waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Continue as Carol' }).click(PATIENCE)
     await page.getByText('You are Carol').waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Operator' }).click()
