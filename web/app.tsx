@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from 'react'
+import { lazy, Suspense, useCallback, useEffect, useState } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import { useLive } from '../client/react.ts'
 import { useNotifications } from './decide/notifications.ts'
@@ -8,9 +8,7 @@ import { RunPage } from './inspect/run-page.tsx'
 import { RunsPage } from './inspect/runs-page.tsx'
 import { UsagePage } from './inspect/usage-page.tsx'
 import { addressOf } from './location.ts'
-import { AgentPage } from './operate/agent-page.tsx'
 import { AgentsPage } from './operate/agents-page.tsx'
-import { ModelsPage } from './operate/models-page.tsx'
 import { PeoplePage } from './operate/people-page.tsx'
 import { StartPage } from './operate/start-page.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
@@ -24,6 +22,10 @@ import { NewSpace } from './talk/new-space.tsx'
 import { SpacePage } from './talk/space-page.tsx'
 import { Boundary } from './ui/boundary.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
+
+// Few people open these pages, and none first: the first load goes without them.
+const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPage: page }) => ({ default: page })))
+const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
 
 const UNKNOWN_TOKEN = 'The server does not accept this token. It may have been revoked or have expired.'
 const SESSION_ENDED = 'Your session has ended. Sign in again.'
@@ -125,7 +127,9 @@ function Shell() {
         <main id="page" className="page">
           <LostConnection />
           <Boundary what="page" version={address}>
-            <Pages />
+            <Suspense fallback={<Loading what="the page" />}>
+              <Pages />
+            </Suspense>
           </Boundary>
         </main>
         <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={() => setMaking(true)} />
