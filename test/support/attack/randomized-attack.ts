@@ -14,15 +14,15 @@ import { type AttackWorld, createAttackWorld } from './world.ts'
 /** The heap limit of the server, in MiB. */
 const HEAP_MIB = 1024
 /**
- * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet (× 7 to 13 on two cores
- * that also run the attackers and the models).
+ * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet: × 8 to 19 on two
+ * cores that also run the attackers, the models, the databases and a browser.
  */
 const GOAL_TIMES = 5
 /**
  * A slowdown beyond this, over all operations, is a finding: before turns were shared by the time used, it was × 30
- * to 40.
+ * to 40, and on a slower machine more.
  */
-const MOST_TIMES = 20
+const MOST_TIMES = 30
 /** A p50 beyond both this and the goal is a finding too, for an operation with enough measurements. */
 const MOST_P50_MS = 3000
 const MEASURED_OFTEN = 10
