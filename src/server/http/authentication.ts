@@ -30,7 +30,7 @@ export function bearerOf(authorization: unknown): string | null {
 /**
  * Returns the viewer of a bearer token or session.
  * @param onRenewed sets the cookie that the browser should keep for longer; null if the response cannot
- * @throws UnauthenticatedError if both are missing, or the first is invalid, revoked or expired; RateLimitedError
+ * @throws UnauthenticatedError if both are missing, or the first is invalid, revoked or expired
  */
 export async function authenticate(
   signIns: SignIns,
@@ -50,7 +50,7 @@ export async function authenticate(
 
 /** Authenticates HTTP requests. */
 export interface Authentication {
-  /** @throws UnauthenticatedError, CrossSiteError, RateLimitedError */
+  /** @throws UnauthenticatedError, CrossSiteError */
   viewerOf(request: IncomingMessage, response: ServerResponse): Promise<Viewer>
 }
 

@@ -9,7 +9,7 @@ import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import type { MaskError } from '../../graphql/masking.ts'
 import { sleep } from '../../lib/async.ts'
-import { messageOf, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
+import { messageOf, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, inexactNumberIn } from '../../lib/exact-json.ts'
 import { onBehalfOf } from '../../lib/log-context.ts'
 import { counter, OTHER } from '../../lib/metrics.ts'
@@ -106,8 +106,7 @@ export function createSockets(options: SocketsOptions): Sockets {
       return true
     } catch (error) {
       if (error instanceof UnauthenticatedError) return false
-      if (!(error instanceof RateLimitedError))
-        logger.warn({ error: messageOf(error) }, 'could not authenticate a socket')
+      logger.warn({ error: messageOf(error) }, 'could not authenticate a socket')
       shut(socket, TRY_AGAIN_LATER, 'Try again later')
       return true
     }
