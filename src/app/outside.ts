@@ -42,7 +42,7 @@ export interface Outside {
 
 /**
  * Opens the database, the queue and the broker; `close` closes them in the opposite order. Tries all settings before it
- * writes anything but an empty DATA_DIR.
+ * writes anything.
  * @throws StartFaults with a line for each setting that cannot be used
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
@@ -116,15 +116,17 @@ async function tryOutside(
     tryDataDirectory(config),
     alsoCheck?.(),
   ])
-  const [database, broker] = outcomes
+  const [database, broker, directory] = outcomes
   const faults = outcomes.flatMap((one) => (one.status === 'rejected' ? faultsOf(one.reason) : []))
   if (database.status === 'fulfilled' && broker.status === 'fulfilled' && faults.length === 0)
     return { inspected: database.value, realtime: broker.value }
   if (broker.status === 'fulfilled') await broker.value.close()
+  if (directory.status === 'fulfilled') directory.value()
   throw new StartFaults(faults)
 }
 
-/** Creates DATA_DIR if this process stores anything in it. */
-async function tryDataDirectory({ databaseUrl, secretKey, adminToken, dataDirectory }: Config): Promise<void> {
-  if (databaseUrl === null || secretKey === null || adminToken === null) makeDataDirectory(dataDirectory)
+/** Creates DATA_DIR if this process stores anything in it. Returns a function that removes it again, if it was created. */
+async function tryDataDirectory({ databaseUrl, secretKey, adminToken, dataDirectory }: Config): Promise<() => void> {
+  if (databaseUrl !== null && secretKey !== null && adminToken !== null) return () => {}
+  return makeDataDirectory(dataDirectory)
 }

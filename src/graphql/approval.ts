@@ -227,8 +227,7 @@ builder.mutationFields((t) => ({
     },
     args: { input: t.arg({ type: ClaimToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
-      if (input.release === true) checkRequestRate(context)
-      else await takeRate(context, 'messages', CLAIM_POINTS)
+      await takeRate(context, 'messages', CLAIM_POINTS)
       const fresh = renewed(context)
       return seen(await fresh.domain.control.claimToolCall(fresh.viewer, input), fresh)
     },

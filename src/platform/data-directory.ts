@@ -1,16 +1,29 @@
-import { accessSync, constants, mkdirSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, rmdirSync } from 'node:fs'
+import path from 'node:path'
 import { messageOf } from '../lib/errors.ts'
 
 /**
- * Creates DATA_DIR, readable only by this user, if it does not exist. @throws Error with one readable line if it cannot
- * be used
+ * Creates DATA_DIR, readable only by this user, if it does not exist. Returns a function that removes the directories
+ * that were created, as long as they are empty. @throws Error with one readable line if it cannot be used
  */
-export function makeDataDirectory(directory: string): void {
+export function makeDataDirectory(directory: string): () => void {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    const first = mkdirSync(directory, { recursive: true, mode: 0o700 })
     accessSync(directory, constants.R_OK | constants.W_OK | constants.X_OK)
+    return () => removeEmpty(path.resolve(directory), first)
   } catch (error) {
     throw unusableDirectory(directory, error)
+  }
+}
+
+/** Removes empty directories, from `directory` up to `first`. */
+function removeEmpty(directory: string, first: string | undefined): void {
+  if (first === undefined) return
+  const top = path.resolve(first)
+  try {
+    for (let at = directory; at.startsWith(top); at = path.dirname(at)) rmdirSync(at)
+  } catch {
+    // Another process has written into it.
   }
 }
 
