@@ -136,6 +136,8 @@ async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(M
   return found.map((message) => message && (byId.get(message.id) ?? null))
 }
 
+export const NOTHING_UNREAD = { messages: 0, mentions: 0 }
+
 /** Loaders of values that depend on the human, batched over many humans. */
 function createOfHumans({ domain: { visibility, reading } }: CommonOptions) {
   interface InSpace {
@@ -159,14 +161,11 @@ function createOfHumans({ domain: { visibility, reading } }: CommonOptions) {
       },
       ({ humanId, run }) => `${humanId} ${run.id}`,
     ),
-    unreadCounts: batchedOverViewers(async (asked: readonly InSpace[]) => {
+    unread: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await reading.unreadOfMany(asked)
-      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? 0)
+      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? NOTHING_UNREAD)
     }, nameOf),
-    unreadMentions: batchedOverViewers(async (asked: readonly InSpace[]) => {
-      const found = await reading.unreadMentionsOfMany(asked)
-      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? 0)
-    }, nameOf),
+    unreadTotals: batched((humanIds: readonly string[]) => Promise.all(humanIds.map(reading.unreadTotal))),
     firstUnread: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await reading.firstUnreadOfMany(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? null)

@@ -79,13 +79,13 @@ builder.objectFields(Space, (t) => ({
     // Counting reads messages.
     complexity: 10,
     description: "Number of messages after the viewer's read marker that others sent. 0 if the viewer is not human.",
-    resolve: ({ id }, _, { loaders }) => loaders.unreadCounts.load(id),
+    resolve: async ({ id }, _, { loaders }) => (await loaders.unread.load(id)).messages,
   }),
   unreadMentions: t.int({
     complexity: 10,
     description:
       "Number of messages after the viewer's read marker that others sent and that mention the viewer. 0 if the viewer is not human.",
-    resolve: ({ id }, _, { loaders }) => loaders.unreadMentions.load(id),
+    resolve: async ({ id }, _, { loaders }) => (await loaders.unread.load(id)).mentions,
   }),
 }))
 

@@ -2,7 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { PageRequest } from '../lib/page.ts'
 import { batched, batchedByRequest, type Loadable, type Loader } from './batch.ts'
 import type { Domain } from './domain.ts'
-import { type CommonLoaders, type CommonOptions, idsOf } from './loaders.ts'
+import { type CommonLoaders, type CommonOptions, idsOf, NOTHING_UNREAD } from './loaders.ts'
 import type { Entity, Message, Run, StandingGrant, ToolCall } from './shapes.ts'
 
 export interface LoadersOptions extends CommonOptions {
@@ -105,12 +105,11 @@ function createVisible({ domain: { visibility, grantReading }, viewer }: Loaders
 function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: CommonLoaders) {
   const isHuman = viewer.scope === 'HUMAN'
   return {
-    unreadCounts: {
-      load: async (spaceId: string) => (isHuman ? ofHumans.unreadCounts.load({ humanId: viewer.id, spaceId }) : 0),
+    unread: {
+      load: async (spaceId: string) =>
+        isHuman ? ofHumans.unread.load({ humanId: viewer.id, spaceId }) : NOTHING_UNREAD,
     },
-    unreadMentions: {
-      load: async (spaceId: string) => (isHuman ? ofHumans.unreadMentions.load({ humanId: viewer.id, spaceId }) : 0),
-    },
+    unreadTotal: { load: async () => (isHuman ? ofHumans.unreadTotals.load(viewer.id) : NOTHING_UNREAD) },
     firstUnread: {
       async load(spaceId: string): Promise<Message | null> {
         const found = isHuman ? await ofHumans.firstUnread.load({ humanId: viewer.id, spaceId }) : null

@@ -32,12 +32,12 @@ Viewer.implement({
       description: 'Unread messages in all spaces of the viewer.',
       // Counting reads the messages of every space.
       complexity: 50,
-      resolve: ({ scope, id }, _, { domain }) => (scope === 'HUMAN' ? domain.reading.unreadTotal(id) : 0),
+      resolve: async (_, __, { loaders }) => (await loaders.unreadTotal.load()).messages,
     }),
     unreadMentions: t.int({
       description: 'Unread messages that mention the viewer, in all spaces of the viewer.',
       complexity: 50,
-      resolve: ({ scope, id }, _, { domain }) => (scope === 'HUMAN' ? domain.reading.unreadMentionsTotal(id) : 0),
+      resolve: async (_, __, { loaders }) => (await loaders.unreadTotal.load()).mentions,
     }),
     pendingToolCalls: t.field({
       type: [ToolCall],

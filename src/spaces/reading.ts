@@ -42,6 +42,13 @@ export interface ReadOutcome {
   closing: string | null
 }
 
+/** Counts of messages after a human's read marker that others sent, out of the first 10,000. */
+export interface Unread {
+  messages: number
+  /** How many of them mention the human. */
+  mentions: number
+}
+
 /** Reads messages and read markers. Lookups for many spaces take one statement; access is for the caller to check. */
 export interface Reading {
   /** By id, in the order of the ids; null if there is none. */
@@ -55,20 +62,11 @@ export interface Reading {
   lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
   /** By space, the first message after the human's read marker that somebody else sent. */
   firstUnreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, Message>>
-  /**
-   * By space, the number of messages after the human's read marker that others sent, up to 10,000;
-   * a space without any is left out.
-   */
-  unreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, number>>
-  /** By human and space: the first unread message, and the number of unread messages. */
+  /** By human and space; spaces without unread messages are left out. */
   firstUnreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, Message>>>
-  unreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, number>>>
-  /** By human and space: the number of unread messages that mention the human. */
-  unreadMentionsOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, number>>>
-  /** The unread messages in all of the human's spaces, up to 10,000. */
-  unreadTotal(humanId: string): Promise<number>
-  /** The same of those that mention the human. */
-  unreadMentionsTotal(humanId: string): Promise<number>
+  unreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, Unread>>>
+  /** The unread messages in all of the human's spaces. */
+  unreadTotal(humanId: string): Promise<Unread>
   /**
    * Moves a human's read marker forward to a message, never back. Publishes `read` if it moved.
    * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space
@@ -87,9 +85,10 @@ export interface Reading {
 /** Counting stops here: an exact number is of no use in a badge, and its cost would grow with the time away. */
 const MOST_COUNTED = 10_000
 
-/** Condition on a message `m` and the membership `marker` of a reader. The first part matches the index's. */
-const IS_UNREAD_MENTION = Prisma.sql`(m."mentionedIds" <> '{}' AND m."mentionedIds" @> ARRAY[marker."entityId"]
-  AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId")`
+/** The columns of an Unread. */
+const COUNTS = Prisma.sql`count(*)::int AS messages, count(*) FILTER (WHERE mentions)::int AS mentions`
+/** Whether a message `m` mentions the human of the membership `marker`. */
+const MENTIONS_READER = Prisma.sql`m."mentionedIds" @> ARRAY[marker."entityId"] AS mentions`
 
 export function createReading(platform: Platform, publisher: SpacePublisher): Reading {
   const { db, log, logger } = platform
@@ -106,23 +105,16 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
     return byReader(rows.map(({ reader, ...row }) => ({ reader, spaceId: row.spaceId, value: messageOfRow(row) })))
   }
 
-  const unreadOfMany: Reading['unreadOfMany'] = async (asked) =>
-    byReader(
-      await db.prisma.$queryRaw<{ reader: string; spaceId: string; value: number }[]>`
-        SELECT "entityId" AS reader, "spaceId", unread.value FROM ${markersOf(asked)}, LATERAL (
-          SELECT count(*)::int AS value FROM (
-            SELECT 1 FROM "Message" m
-            WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId"
-            LIMIT ${MOST_COUNTED}) counted) unread
-        WHERE unread.value > 0`,
-    )
-
-  const unreadMentionsOfMany: Reading['unreadMentionsOfMany'] = async (asked) =>
-    byReader(
-      await db.prisma.$queryRaw<{ reader: string; spaceId: string; value: number }[]>`
-        SELECT "entityId" AS reader, "spaceId", count(*)::int AS value FROM ${markersOf(asked)}
-        JOIN "Message" m USING ("spaceId") WHERE ${IS_UNREAD_MENTION} GROUP BY "entityId", "spaceId"`,
-    )
+  const unreadOfMany: Reading['unreadOfMany'] = async (asked) => {
+    const rows = await db.prisma.$queryRaw<(Unread & { reader: string; spaceId: string })[]>`
+      SELECT "entityId" AS reader, "spaceId", unread.* FROM ${markersOf(asked)}, LATERAL (
+        SELECT ${COUNTS} FROM (
+          SELECT ${MENTIONS_READER} FROM "Message" m
+          WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId"
+          LIMIT ${MOST_COUNTED}) counted) unread
+      WHERE unread.messages > 0`
+    return byReader(rows.map(({ reader, spaceId, ...value }) => ({ reader, spaceId, value })))
+  }
 
   async function draftsOf(messages: readonly Message[]): Promise<Map<string, Draft>> {
     const bySpace = [...Map.groupBy(messages, ({ spaceId }) => spaceId)]
@@ -152,26 +144,15 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
       const found = await firstUnreadOfMany(spaceIds.map((spaceId) => ({ humanId, spaceId })))
       return found.get(humanId) ?? new Map()
     },
-    async unreadMany(humanId, spaceIds) {
-      const found = await unreadOfMany(spaceIds.map((spaceId) => ({ humanId, spaceId })))
-      return found.get(humanId) ?? new Map()
-    },
-    firstUnreadOfMany,
     unreadOfMany,
-    unreadMentionsOfMany,
-    async unreadMentionsTotal(humanId) {
-      const [row] = await db.prisma.$queryRaw<{ count: number }[]>`
-        SELECT count(*)::int AS count FROM "Membership" marker JOIN "Message" m USING ("spaceId")
-        WHERE marker."entityId" = ${humanId} AND ${IS_UNREAD_MENTION}`
-      return row?.count ?? 0
-    },
+    firstUnreadOfMany,
     async unreadTotal(humanId) {
-      const [row] = await db.prisma.$queryRaw<{ count: number }[]>`
-        SELECT count(*)::int AS count FROM (
-          SELECT 1 FROM "Membership" marker
+      const [row] = await db.prisma.$queryRaw<Unread[]>`
+        SELECT ${COUNTS} FROM (
+          SELECT ${MENTIONS_READER} FROM "Membership" marker
           JOIN "Message" m ON m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq"
           WHERE marker."entityId" = ${humanId} AND m."senderId" <> ${humanId} LIMIT ${MOST_COUNTED}) counted`
-      return row?.count ?? 0
+      return row ?? { messages: 0, mentions: 0 }
     },
     async markRead(viewer, input) {
       const { space, moved } = await moveMarker(platform, viewer, input)

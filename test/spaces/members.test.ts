@@ -106,7 +106,8 @@ describe.skipIf(!hasPostgres)('members', () => {
     const { id: spaceId } = await domain.space(ada)
     await domain.message(spaceId, ada.id)
     await domain.members.add(ada, { spaceId, entityId: bob.id })
-    const unread = async () => (await domain.reading.unreadMany(bob.id, [spaceId])).get(spaceId) ?? 0
+    const unread = async () =>
+      (await domain.reading.unreadOfMany([{ humanId: bob.id, spaceId }])).get(bob.id)?.get(spaceId)?.messages ?? 0
     expect(await unread()).toBe(0)
     await domain.message(spaceId, ada.id)
     expect(await unread()).toBe(1)

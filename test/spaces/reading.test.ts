@@ -107,7 +107,9 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
 
   describe('the read marker', () => {
     const unread = async (viewer: HumanViewer, spaceId: string) => {
-      const count = (await domain.reading.unreadMany(viewer.id, [spaceId])).get(spaceId) ?? 0
+      const count =
+        (await domain.reading.unreadOfMany([{ humanId: viewer.id, spaceId }])).get(viewer.id)?.get(spaceId)?.messages ??
+        0
       const first = (await domain.reading.firstUnreadMany(viewer.id, [spaceId])).get(spaceId)
       return [count, first?.seq ?? null]
     }
@@ -134,13 +136,13 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
 
     test('the total covers all of the viewers spaces', async () => {
       const carl = await domain.human('Carl')
-      expect(await domain.reading.unreadTotal(carl.id)).toBe(0)
+      expect(await domain.reading.unreadTotal(carl.id)).toEqual({ messages: 0, mentions: 0 })
       for (const count of [2, 3]) {
         const space = await domain.space(domain.admin, [carl.id, ada.id])
         for (let i = 0; i < count; i++) await domain.message(space.id, ada.id)
         await domain.message(space.id, carl.id)
       }
-      expect(await domain.reading.unreadTotal(carl.id)).toBe(5)
+      expect(await domain.reading.unreadTotal(carl.id)).toEqual({ messages: 5, mentions: 0 })
     })
 
     test('a move is published to the reader, a repeat is not', async () => {
