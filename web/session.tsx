@@ -56,7 +56,7 @@ export function useCredential() {
 
 const CSRF = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
 
-/** Null if the server does not accept the token or the cookie. @throws if it does not answer that now */
+/** Null if the server does not accept the token or the cookie. @throws if the server cannot say */
 async function scopeOf(headers: Record<string, string>): Promise<string | null> {
   const answer = await fetch(addressOf('/auth/session'), { headers })
   if (answer.status === 403) return null

@@ -56,15 +56,14 @@ export function createSignIns(
     return count
   }
 
-  async function counted<Found>(address = 'unknown', looking: Promise<Found | null>): Promise<Found | null> {
-    const found = await looking
-    if (found === null) reject(address)
-    return found
-  }
-
-  async function limited<Found>(address = 'unknown', looking: Promise<Found | null>): Promise<Found | null> {
-    const found = await looking
-    if (found === null && reject(address) > MOST_REJECTIONS) {
+  /** Waits for a lookup, and counts it if it found nothing. @throws RateLimitedError beyond `most` rejections */
+  async function attempt<Found>(
+    address: string | undefined = 'unknown',
+    lookup: Promise<Found | null>,
+    most = Number.POSITIVE_INFINITY,
+  ): Promise<Found | null> {
+    const found = await lookup
+    if (found === null && reject(address) > most) {
       const retryAfterMs = refused.getRemainingTTL(networkOf(address))
       throw new RateLimitedError('Too many failed sign-ins. Try again in a minute.', retryAfterMs)
     }
@@ -72,10 +71,10 @@ export function createSignIns(
   }
 
   return {
-    authenticate: (bearer, address) => counted(address, tokens.authenticate(bearer)),
-    resume: (cookie, address, how) => counted(address, sessions.authenticate(cookie, how)),
-    signIn: (bearer, address) => limited(address, tokens.authenticate(bearer)),
-    redeem: (address, redeem) => limited(address, redeem()),
+    authenticate: (bearer, address) => attempt(address, tokens.authenticate(bearer)),
+    resume: (cookie, address, how) => attempt(address, sessions.authenticate(cookie, how)),
+    signIn: (bearer, address) => attempt(address, tokens.authenticate(bearer), MOST_REJECTIONS),
+    redeem: (address, redeem) => attempt(address, redeem(), MOST_REJECTIONS),
     refused: () => total,
   }
 }

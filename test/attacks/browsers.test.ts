@@ -124,7 +124,7 @@ describe('a hostile web page and a client that guesses secrets', () => {
     })
   })
 
-  test('who has guessed too often gets 429 for further guesses, and a token opens as many sessions as the rate allows', async () => {
+  test('a client that guesses too often gets 429 for further guesses, and a token opens as many sessions as the rate allows', async () => {
     const settings = { PARLEY_LOG_LEVEL: 'silent', PARLEY_RATE_REQUESTS: '2' }
     const own = await startTestServer({ stack: 'embedded', worker: false, settings })
     try {

@@ -40,7 +40,7 @@ describe('an event whose payload fails once for one of many subscribers', () => 
       if (asked.length < 2 || failed.length > 0) return found
       const { humanId } = asked.at(-1)!
       failed.push(humanId)
-      return new Map(found).set(humanId, new Map([[spaceId, 'many' as unknown as number]]))
+      return new Map(found).set(humanId, new Map([[spaceId, { messages: 'many' as unknown as number, mentions: 0 }]]))
     })
     return failed
   }

@@ -27,6 +27,35 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
     expect(Math.max(...counts)).toBe(CONNECTIONS)
   })
 
+  test('are two while the event loop is busy, and all of them afterwards', async () => {
+    const { db } = parley.app.platform
+    const running = { now: 0, most: 0 }
+    const statement = async () => {
+      await db.prisma.$transaction(async (tx) => {
+        running.now += 1
+        running.most = Math.max(running.most, running.now)
+        await tx.$queryRaw`SELECT 1 FROM pg_sleep(0.02)`
+        running.now -= 1
+      })
+    }
+    /** The most transactions that ran at the same time, of many. */
+    const mostOf = async (): Promise<number> => {
+      running.most = 0
+      await Promise.all(Array.from({ length: 20 }, statement))
+      return running.most
+    }
+    let isBusy = true
+    const burn = () => {
+      const endsAt = performance.now() + 10
+      while (performance.now() < endsAt) Math.sqrt(endsAt)
+      if (isBusy) setImmediate(burn)
+    }
+    burn()
+    await until('few run', async () => (await mostOf()) <= 2)
+    isBusy = false
+    await until('all connections are used', async () => (await mostOf()) === CONNECTIONS)
+  })
+
   test('serves a requester before the queued statements of another', async () => {
     const { db } = parley.app.platform
     const asleep = (seconds: number) => db.query(Prisma.sql`SELECT FROM pg_sleep(${seconds})`)

@@ -1,0 +1,55 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createResponsesInFlight, type Sending } from '../../src/server/responses-in-flight.ts'
+
+const LARGEST = 1000
+
+/** A response that is not sent until the test says so. */
+function responseTo(client: string) {
+  const listeners: (() => void)[] = []
+  const sent = () => {
+    for (const listener of listeners.splice(0)) listener()
+  }
+  const cutOff = vi.fn(sent)
+  return {
+    client,
+    sent,
+    cutOff,
+    sending: { onSent: (listener: () => void) => listeners.push(listener), cutOff } as Sending,
+  }
+}
+
+describe('responses that clients have not read', () => {
+  beforeEach(() => void vi.useFakeTimers())
+  afterEach(() => void vi.useRealTimers())
+
+  test('are four of the largest size; the next one waits until one is sent', async () => {
+    const inFlight = createResponsesInFlight(LARGEST)
+    const four = ['a', 'b', 'c', 'd'].map(responseTo)
+    for (const { client, sending } of four) await inFlight.hold(client, LARGEST, sending)
+    let isHeld = false
+    const fifth = inFlight.hold('e', LARGEST, responseTo('e').sending).then(() => {
+      isHeld = true
+    })
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(isHeld).toBe(false)
+    four[0]?.sent()
+    await vi.advanceTimersByTimeAsync(10)
+    await fifth
+    expect(isHeld).toBe(true)
+  })
+
+  test('are cut off after five seconds while another response waits, also those beyond the budget', async () => {
+    const inFlight = createResponsesInFlight(LARGEST)
+    const four = ['a', 'b', 'c', 'd'].map(responseTo)
+    for (const { client, sending } of four) await inFlight.hold(client, LARGEST, sending)
+    const mutation = responseTo('a')
+    inFlight.watch(mutation.sending)
+    await vi.advanceTimersByTimeAsync(10_000)
+    // Nobody waits.
+    expect([...four, mutation].some(({ cutOff }) => cutOff.mock.calls.length > 0)).toBe(false)
+    const fifth = inFlight.hold('e', LARGEST, responseTo('e').sending)
+    await vi.advanceTimersByTimeAsync(1000)
+    await fifth
+    expect([...four, mutation].every(({ cutOff }) => cutOff.mock.calls.length === 1)).toBe(true)
+  })
+})
