@@ -183,6 +183,24 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByLabel('Token').waitFor(PATIENCE)
   }, 90_000)
 
+  test('the composer says whom a message wakes, and mentions people and agents', async () => {
+    const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const agents = [await parley.agent('Iris'), await parley.agent('Jo')]
+    const memberIds = [human, bob, ...agents].map(({ id }) => id)
+    const input = { name: 'Shed', routing: 'BROADCAST' as const, memberIds }
+    const space = await parley.app.domain.spaces.create(parley.admin, input)
+    const { page, message } = await openSpace(human, space)
+    const field = page.getByRole('textbox', { name: 'Message' })
+    // In this space a mention narrows nothing.
+    await field.fill('@Jo hello')
+    await page.getByText('Goes to Iris and Jo.').waitFor(PATIENCE)
+    await parley.app.domain.agents.update(parley.admin, { id: agents[0]?.id ?? '', paused: true })
+    await page.getByText('Goes to Jo.').waitFor(PATIENCE)
+    await field.fill('@Bob and @Jo, hello')
+    await field.press('Enter')
+    await message('@Bob and @Jo, hello').getByText('to @Bob, @Jo').waitFor(PATIENCE)
+  }, 90_000)
+
   test('after a lost connection it resumes without gaps or duplicates', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
