@@ -18,7 +18,7 @@ const MOST_ROWS = 500
 /** The work takes a fifth of the time, because the disk must also keep up with the writes of others. */
 const REST_TO_WORK = 4
 
-export function createWorkPace(): WorkPace {
+export function createWorkPace(pause: (ms: number) => Promise<void> = sleep): WorkPace {
   let rows = LEAST_ROWS
   let workedMs = 0
 
@@ -30,7 +30,7 @@ export function createWorkPace(): WorkPace {
       if (saysHowMany) rows = between(LEAST_ROWS, (done * AIM_MS) / tookMs, Math.min(2 * rows, MOST_ROWS))
       workedMs += tookMs
       if (workedMs < AIM_MS) return
-      await sleep(REST_TO_WORK * workedMs)
+      await pause(REST_TO_WORK * workedMs)
       workedMs = 0
     },
   }
