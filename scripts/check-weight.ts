@@ -4,7 +4,7 @@ import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
-const MOST_MB = 500
+const MOST_MB = 550
 const MOST_PACKAGES = 400
 const MOST_PRODUCTION_MB = 260
 /** A production install must not contain generators, compilers, or query compilers of other databases. */
@@ -29,11 +29,13 @@ const cache = bytesOf(path.join(ROOT, 'node_modules/.cache'))
 const productionMegabytes = Math.ceil((productionBytes.reduce((sum, bytes) => sum + bytes, 0) + cache) / 2 ** 20)
 const heavy = production.map(([folder]) => nameOf(folder)).filter((name) => NOT_IN_PRODUCTION.test(name))
 
-console.log(`node_modules: ${megabytes} MB of ${MOST_MB}, ${locked.length} packages of ${MOST_PACKAGES}`)
+// The lock file also names binaries for other platforms, which are not installed.
+const installed = locked.filter(([folder]) => existsSync(path.join(ROOT, folder)))
+console.log(`node_modules: ${megabytes} MB of ${MOST_MB}, ${installed.length} packages of ${MOST_PACKAGES}`)
 console.log(`in production: ${productionMegabytes} MB of ${MOST_PRODUCTION_MB}, ${production.length} packages`)
 const problems = [
   megabytes > MOST_MB && `node_modules takes more than ${MOST_MB} MB`,
-  locked.length > MOST_PACKAGES && `package-lock.json names more than ${MOST_PACKAGES} packages`,
+  installed.length > MOST_PACKAGES && `npm ci installs more than ${MOST_PACKAGES} packages`,
   productionMegabytes > MOST_PRODUCTION_MB && `production packages take more than ${MOST_PRODUCTION_MB} MB`,
   heavy.length > 0 && `a production install would bring ${heavy.join(', ')}`,
 ].filter((problem) => problem !== false)
