@@ -8,6 +8,7 @@ import { newId, prefixOf } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { noteDeed } from '../platform/record.ts'
 import {
   deleteExpiredSessions,
   deleteSessions,
@@ -41,6 +42,13 @@ export interface OpenSessionInput {
   replaced: readonly string[]
 }
 
+/** A sign-in of a human without a token. */
+export interface HumanSignIn extends OpenSessionInput {
+  humanId: string
+  /** How the human signed in, for the audit log: `mail`, `oidc`. */
+  by: string
+}
+
 /** Sign-ins of browsers: cookies instead of bearer tokens. */
 export interface Sessions {
   /**
@@ -53,6 +61,11 @@ export interface Sessions {
    * Opens a session for the viewer of a bearer token. It ends with that token. @throws ForbiddenError for a service
    */
   open(viewer: Viewer, input: OpenSessionInput): Promise<SessionCookie>
+  /**
+   * Opens a session for a human who has proved who they are without a token, and records the sign-in in the audit log. Its
+   * secret is new, as is that of every session. @throws ForbiddenError if the human was erased
+   */
+  openForHuman(signIn: HumanSignIn): Promise<SessionCookie>
   /** Ends the sessions of a browser's cookies. */
   signOut(secrets: readonly string[]): Promise<void>
   /**
@@ -125,6 +138,46 @@ export function createSessions(
     return ids
   }
 
+  /**
+   * Opens a session, and ends those that it replaces, and the least recently used ones of too many.
+   * @param begin runs first in the transaction, with the id of the session
+   */
+  async function insert(
+    opened: Pick<Row, 'scope' | 'viewerId' | 'tokenId' | 'endsBy'>,
+    { userAgent, replaced }: OpenSessionInput,
+    begin: (tx: Tx, id: string) => Promise<void>,
+  ): Promise<SessionCookie> {
+    const secret = randomBytes(SECRET_BYTES).toString('base64url')
+    const now = clock.now()
+    const { scope, viewerId, endsBy } = opened
+    const until = now + lifetimeOf(scope)
+    const row: Row = {
+      id: newId('ses'),
+      hash: hashOf(secret),
+      ...opened,
+      device: deviceOf(userAgent),
+      createdAt: new Date(now),
+      lastUsedAt: new Date(now),
+      expiresAt: new Date(endsBy === null ? until : Math.min(until, endsBy.getTime())),
+    }
+    const ended = await db.transaction(async (tx) => {
+      await begin(tx, row.id)
+      await insertSession(tx, row)
+      await deleteExpiredSessions(tx, new Date(now), MOST_EXPIRED_AT_ONCE)
+      const surplus = await tx.session.findMany({
+        where: { viewerId, scope },
+        orderBy: [{ lastUsedAt: 'desc' }, { id: 'desc' }],
+        skip: MOST_OF_VIEWER,
+        select: { id: true },
+      })
+      return deleteSessions(tx, {
+        OR: [{ id: { in: surplus.map(({ id }) => id) } }, { hash: { in: replaced.map(hashOf) } }],
+      })
+    })
+    await announce(ended)
+    return cookieOf(row, secret, now)
+  }
+
   async function onlyOpen(rows: readonly Session[]): Promise<Session[]> {
     if (rows.length === 0) return []
     const ids = rows.map(({ id }) => id)
@@ -149,40 +202,19 @@ export function createSessions(
       const hasLongerCookie = session.scope !== 'ADMIN' && session.expiresAt > before.expiresAt
       return { viewer: viewerOf(session), renewed: hasLongerCookie ? cookieOf(session, secret, clock.now()) : null }
     },
-    async open(viewer, { userAgent, replaced }) {
+    async open(viewer, input) {
       if (viewer.scope === 'SERVICE')
         throw new ForbiddenError('A service has no session: send its token with each request.')
-      const secret = randomBytes(SECRET_BYTES).toString('base64url')
-      const now = clock.now()
       const { scope, id: viewerId, expiresAt: endsBy } = viewer
-      const until = now + lifetimeOf(scope)
-      const row: Row = {
-        id: newId('ses'),
-        hash: hashOf(secret),
-        ...{ scope, viewerId, endsBy },
-        tokenId: viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt),
-        device: deviceOf(userAgent),
-        createdAt: new Date(now),
-        lastUsedAt: new Date(now),
-        expiresAt: new Date(endsBy === null ? until : Math.min(until, endsBy.getTime())),
-      }
-      const ended = await db.transaction(async (tx) => {
-        await lockCredential(tx, viewer)
-        await insertSession(tx, row)
-        await deleteExpiredSessions(tx, new Date(now), MOST_EXPIRED_AT_ONCE)
-        const last = { viewerId, scope }
-        const surplus = await tx.session.findMany({
-          where: last,
-          orderBy: [{ lastUsedAt: 'desc' }, { id: 'desc' }],
-          skip: MOST_OF_VIEWER,
-          select: { id: true },
-        })
-        return deleteSessions(tx, {
-          OR: [{ id: { in: surplus.map(({ id }) => id) } }, { hash: { in: replaced.map(hashOf) } }],
-        })
+      const tokenId = viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt)
+      return insert({ scope, viewerId, tokenId, endsBy }, input, (tx) => lockCredential(tx, viewer))
+    },
+    async openForHuman({ humanId, by, ...input }) {
+      const opened = { scope: 'HUMAN' as const, viewerId: humanId, tokenId: null, endsBy: null }
+      return insert(opened, input, async (tx, id) => {
+        await lockCredential(tx, { scope: 'HUMAN', id: humanId, tokenId: null })
+        await noteDeed(tx, { actorId: humanId, serviceName: null, action: 'signIn', targetId: id, detail: { by } })
       })
-      await announce(ended)
-      return cookieOf(row, secret, now)
     },
     async signOut(secrets) {
       await endWhere({ hash: { in: secrets.map(hashOf) } })
@@ -220,14 +252,15 @@ export function settingKeysOf(adminToken: string, jwt: Platform['config']['jwt']
 }
 
 /** Keeps the token and the human until the transaction ends. @throws ForbiddenError if they were revoked or erased */
-async function lockCredential(tx: Tx, viewer: Viewer): Promise<void> {
+async function lockCredential(tx: Tx, viewer: Pick<Viewer, 'scope' | 'id' | 'tokenId'>): Promise<void> {
   const found = await tx.$queryRaw<unknown[]>`
     SELECT 1 FROM "AccessToken" WHERE id = ${viewer.tokenId} AND "revokedAt" IS NULL FOR SHARE`
   const humans = await tx.$queryRaw<unknown[]>`
     SELECT 1 FROM "Entity" WHERE id = ${viewer.id} AND "goneAt" IS NULL FOR SHARE`
-  const isRevoked = viewer.tokenId !== null && found.length === 0
-  if (isRevoked || (viewer.scope === 'HUMAN' && humans.length === 0))
+  if (viewer.tokenId !== null && found.length === 0)
     throw new ForbiddenError('The token was revoked. Sign in with another one.')
+  if (viewer.scope === 'HUMAN' && humans.length === 0)
+    throw new ForbiddenError('This person was erased, and cannot sign in. Ask an admin.')
 }
 
 const ownedBy = ({ scope, id }: AdminViewer | HumanViewer) => ({ scope, viewerId: id })

@@ -17,6 +17,11 @@ Human.implement({
       resolve: async ({ id }, _, { viewer, loaders }) =>
         viewer.scope === 'ADMIN' || viewer.id === id ? (await loadExisting(loaders.entities, id)).externalId : null,
     }),
+    picture: t.string({
+      nullable: true,
+      description: 'An `https:` URL, or a `data:` URL of a small image.',
+      resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).picture,
+    }),
     erasedAt: t.field({
       type: 'DateTime',
       nullable: true,

@@ -211,7 +211,7 @@ async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: bool
     living: runs.map((run) => run.id),
   }
   const formerly = toJson(task) as Prisma.InputJsonObject
-  await tx.entity.update({ where: { id }, data: { goneAt, externalId: null, name: ERASED, formerly } })
+  await tx.entity.update({ where: { id }, data: { goneAt, externalId: null, picture: null, name: ERASED, formerly } })
 }
 
 async function taskOf(tx: Tx, id: string): Promise<Task | null> {

@@ -54,7 +54,7 @@ export const MOVED_TABLES = {
       goneAt: nullable(time()),
       formerly: nullable(formerly),
     },
-    fixed: {},
+    fixed: { picture: null },
     secret: [],
   },
   Agent: {

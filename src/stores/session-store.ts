@@ -39,9 +39,9 @@ export interface SessionUse extends OpenSession {
   until: Date
 }
 
-/** Condition on a session `s`: it has not ended, its token or setting is still valid, and its human exists. */
+/** Condition on a session `s`: it has not ended, its token or setting (if it has one) is still valid, and its human exists. */
 const isOpenSql = ({ now, settingKeys }: OpenSession) => Prisma.sql`s."expiresAt" > ${now}
-  AND (s."tokenId" = ANY(${[...settingKeys]}::text[]) OR EXISTS (
+  AND (s."tokenId" IS NULL OR s."tokenId" = ANY(${[...settingKeys]}::text[]) OR EXISTS (
     SELECT 1 FROM "AccessToken" t WHERE t.id = s."tokenId" AND t."revokedAt" IS NULL))
   AND (s.scope <> 'HUMAN' OR EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = s."viewerId" AND e."goneAt" IS NULL))`
 

@@ -272,6 +272,41 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     expect(await rotated.authenticate(secret, { renews: true })).toBeNull()
   })
 
+  test('a human may sign in without a token: the session is new, is audited, and ends with the human', async () => {
+    const own = await parley.human('Lea')
+    const { sessions } = parley.app.domain
+    const before = await signIn(await parley.tokenOf(own))
+    const replaced = [before.split('=')[1] ?? '']
+    const { secret } = await sessions.openForHuman({ humanId: own.id, by: 'mail', userAgent: FIREFOX, replaced })
+    const cookie = `parley_session=${secret}`
+    const { sessions: open } = await list(cookie)
+    expect(open).toMatchObject([{ device: 'Firefox on Linux', current: true }])
+    expect((await ask(LIST, page({ cookie: before }))).status).toBe(401)
+    const { prisma } = parley.app.platform.db
+    const deed = await prisma.auditEntry.findFirst({ where: { targetId: open[0]?.id ?? '' } })
+    expect(deed).toMatchObject({ action: 'signIn', actorId: own.id, detail: { by: 'mail' } })
+    const { socket, closed } = await openSocket({ cookie, origin: parley.origin })
+    await parley.app.domain.deletion.eraseHuman(parley.admin, { id: own.id, messages: false })
+    await until('the socket is closed', () => closed() !== null)
+    socket.terminate()
+    expect((await ask(LIST, page({ cookie }))).status).toBe(401)
+    const again = sessions.openForHuman({ humanId: own.id, by: 'mail', userAgent: undefined, replaced: [] })
+    await expect(again).rejects.toThrow('This person was erased')
+  })
+
+  test('a picture is shown to those who see the human', async () => {
+    const own = await parley.human('Pia')
+    const picture = 'https://example.com/pia.png'
+    await parley.app.platform.db.prisma.entity.update({ where: { id: own.id }, data: { picture } })
+    const query = 'query ($id: ID!) { node(id: $id) { ... on Human { picture } } }'
+    const cookie = await signIn(await parley.tokenOf(own))
+    expect((await ask(query, page({ cookie }), { id: own.id })).data).toEqual({ node: { picture } })
+    const other = await signIn(await parley.tokenOf(await parley.human('Stranger')))
+    expect((await ask(query, page({ cookie: other }), { id: own.id })).data).toEqual({ node: null })
+    await parley.app.domain.deletion.eraseHuman(parley.admin, { id: own.id, messages: false })
+    expect(await parley.app.platform.db.prisma.entity.findUnique({ where: { id: own.id } })).toMatchObject({ picture: null })
+  })
+
   test('a sign-in deletes some expired sessions, and announces none of them', async () => {
     const { prisma } = parley.app.platform.db
     const own = await parley.human('Mona')

@@ -72,6 +72,7 @@ const TEXTS: Record<string, TextLimit> = {
   'Goal.description': ['src/agents/goals.ts', 'LONGEST_DESCRIPTION'],
   'Human.externalId': ['src/agents/humans.ts', 'LONGEST_EXTERNAL_ID'],
   'Human.name': NAME,
+  'Human.picture': ['src/rules/picture.ts', 'LONGEST_PICTURE'],
   'McpProblem.reason': 'counted',
   'McpProblem.toolName': 'counted',
   'McpServer.allowedTools': ['src/agents/mcp-servers.ts', 'LONGEST_TOOL_NAME'],

@@ -3160,6 +3160,7 @@ export const EntityScalarFieldEnum = {
   kind: 'kind',
   name: 'name',
   externalId: 'externalId',
+  picture: 'picture',
   createdAt: 'createdAt',
   goneAt: 'goneAt',
   formerly: 'formerly'

@@ -110,6 +110,7 @@ export const EntityScalarFieldEnum = {
   kind: 'kind',
   name: 'name',
   externalId: 'externalId',
+  picture: 'picture',
   createdAt: 'createdAt',
   goneAt: 'goneAt',
   formerly: 'formerly'

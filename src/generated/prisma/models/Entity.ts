@@ -29,6 +29,7 @@ export type EntityMinAggregateOutputType = {
   kind: $Enums.EntityKind | null
   name: string | null
   externalId: string | null
+  picture: string | null
   createdAt: Date | null
   goneAt: Date | null
 }
@@ -38,6 +39,7 @@ export type EntityMaxAggregateOutputType = {
   kind: $Enums.EntityKind | null
   name: string | null
   externalId: string | null
+  picture: string | null
   createdAt: Date | null
   goneAt: Date | null
 }
@@ -47,6 +49,7 @@ export type EntityCountAggregateOutputType = {
   kind: number
   name: number
   externalId: number
+  picture: number
   createdAt: number
   goneAt: number
   formerly: number
@@ -59,6 +62,7 @@ export type EntityMinAggregateInputType = {
   kind?: true
   name?: true
   externalId?: true
+  picture?: true
   createdAt?: true
   goneAt?: true
 }
@@ -68,6 +72,7 @@ export type EntityMaxAggregateInputType = {
   kind?: true
   name?: true
   externalId?: true
+  picture?: true
   createdAt?: true
   goneAt?: true
 }
@@ -77,6 +82,7 @@ export type EntityCountAggregateInputType = {
   kind?: true
   name?: true
   externalId?: true
+  picture?: true
   createdAt?: true
   goneAt?: true
   formerly?: true
@@ -160,6 +166,7 @@ export type EntityGroupByOutputType = {
   kind: $Enums.EntityKind
   name: string
   externalId: string | null
+  picture: string | null
   createdAt: Date
   goneAt: Date | null
   formerly: runtime.JsonValue | null
@@ -191,6 +198,7 @@ export type EntityWhereInput = {
   kind?: Prisma.EnumEntityKindFilter<"Entity"> | $Enums.EntityKind
   name?: Prisma.StringFilter<"Entity"> | string
   externalId?: Prisma.StringNullableFilter<"Entity"> | string | null
+  picture?: Prisma.StringNullableFilter<"Entity"> | string | null
   createdAt?: Prisma.DateTimeFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableFilter<"Entity">
@@ -205,6 +213,7 @@ export type EntityOrderByWithRelationInput = {
   kind?: Prisma.SortOrder
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrderInput | Prisma.SortOrder
+  picture?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrderInput | Prisma.SortOrder
   formerly?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -222,6 +231,7 @@ export type EntityWhereUniqueInput = Prisma.AtLeast<{
   NOT?: Prisma.EntityWhereInput | Prisma.EntityWhereInput[]
   kind?: Prisma.EnumEntityKindFilter<"Entity"> | $Enums.EntityKind
   name?: Prisma.StringFilter<"Entity"> | string
+  picture?: Prisma.StringNullableFilter<"Entity"> | string | null
   createdAt?: Prisma.DateTimeFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableFilter<"Entity">
@@ -236,6 +246,7 @@ export type EntityOrderByWithAggregationInput = {
   kind?: Prisma.SortOrder
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrderInput | Prisma.SortOrder
+  picture?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrderInput | Prisma.SortOrder
   formerly?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -252,6 +263,7 @@ export type EntityScalarWhereWithAggregatesInput = {
   kind?: Prisma.EnumEntityKindWithAggregatesFilter<"Entity"> | $Enums.EntityKind
   name?: Prisma.StringWithAggregatesFilter<"Entity"> | string
   externalId?: Prisma.StringNullableWithAggregatesFilter<"Entity"> | string | null
+  picture?: Prisma.StringNullableWithAggregatesFilter<"Entity"> | string | null
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableWithAggregatesFilter<"Entity">
@@ -262,6 +274,7 @@ export type EntityCreateInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -276,6 +289,7 @@ export type EntityUncheckedCreateInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -290,6 +304,7 @@ export type EntityUpdateInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -304,6 +319,7 @@ export type EntityUncheckedUpdateInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -318,6 +334,7 @@ export type EntityCreateManyInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -328,6 +345,7 @@ export type EntityUpdateManyMutationInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -338,6 +356,7 @@ export type EntityUncheckedUpdateManyInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -348,6 +367,7 @@ export type EntityCountOrderByAggregateInput = {
   kind?: Prisma.SortOrder
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrder
+  picture?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
   formerly?: Prisma.SortOrder
@@ -358,6 +378,7 @@ export type EntityMaxOrderByAggregateInput = {
   kind?: Prisma.SortOrder
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrder
+  picture?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
 }
@@ -367,6 +388,7 @@ export type EntityMinOrderByAggregateInput = {
   kind?: Prisma.SortOrder
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrder
+  picture?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
 }
@@ -457,6 +479,7 @@ export type EntityCreateWithoutAgentInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -470,6 +493,7 @@ export type EntityUncheckedCreateWithoutAgentInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -499,6 +523,7 @@ export type EntityUpdateWithoutAgentInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -512,6 +537,7 @@ export type EntityUncheckedUpdateWithoutAgentInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -525,6 +551,7 @@ export type EntityCreateWithoutSpaceCreatorInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -538,6 +565,7 @@ export type EntityUncheckedCreateWithoutSpaceCreatorInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -567,6 +595,7 @@ export type EntityUpdateWithoutSpaceCreatorInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -580,6 +609,7 @@ export type EntityUncheckedUpdateWithoutSpaceCreatorInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -593,6 +623,7 @@ export type EntityCreateWithoutMembershipsInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -606,6 +637,7 @@ export type EntityUncheckedCreateWithoutMembershipsInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -635,6 +667,7 @@ export type EntityUpdateWithoutMembershipsInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -648,6 +681,7 @@ export type EntityUncheckedUpdateWithoutMembershipsInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -661,6 +695,7 @@ export type EntityCreateWithoutFormerMembershipsInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -674,6 +709,7 @@ export type EntityUncheckedCreateWithoutFormerMembershipsInput = {
   kind: $Enums.EntityKind
   name: string
   externalId?: string | null
+  picture?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -703,6 +739,7 @@ export type EntityUpdateWithoutFormerMembershipsInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -716,6 +753,7 @@ export type EntityUncheckedUpdateWithoutFormerMembershipsInput = {
   kind?: Prisma.EnumEntityKindFieldUpdateOperationsInput | $Enums.EntityKind
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -769,6 +807,7 @@ export type EntitySelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   kind?: boolean
   name?: boolean
   externalId?: boolean
+  picture?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -784,6 +823,7 @@ export type EntitySelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extens
   kind?: boolean
   name?: boolean
   externalId?: boolean
+  picture?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -794,6 +834,7 @@ export type EntitySelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extens
   kind?: boolean
   name?: boolean
   externalId?: boolean
+  picture?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -804,12 +845,13 @@ export type EntitySelectScalar = {
   kind?: boolean
   name?: boolean
   externalId?: boolean
+  picture?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
 }
 
-export type EntityOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "kind" | "name" | "externalId" | "createdAt" | "goneAt" | "formerly", ExtArgs["result"]["entity"]>
+export type EntityOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "kind" | "name" | "externalId" | "picture" | "createdAt" | "goneAt" | "formerly", ExtArgs["result"]["entity"]>
 export type EntityInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   agent?: boolean | Prisma.Entity$agentArgs<ExtArgs>
   memberships?: boolean | Prisma.Entity$membershipsArgs<ExtArgs>
@@ -836,6 +878,10 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      * The `sub` of a human's sign-in tokens.
      */
     externalId: string | null
+    /**
+     * Of a human: an https URL or a data URL of an image.
+     */
+    picture: string | null
     createdAt: Date
     /**
      * When the agent was deleted or the human erased: from then on it is a name for what it did, and nothing else.
@@ -1276,6 +1322,7 @@ export interface EntityFieldRefs {
   readonly kind: Prisma.FieldRef<"Entity", 'EntityKind'>
   readonly name: Prisma.FieldRef<"Entity", 'String'>
   readonly externalId: Prisma.FieldRef<"Entity", 'String'>
+  readonly picture: Prisma.FieldRef<"Entity", 'String'>
   readonly createdAt: Prisma.FieldRef<"Entity", 'DateTime'>
   readonly goneAt: Prisma.FieldRef<"Entity", 'DateTime'>
   readonly formerly: Prisma.FieldRef<"Entity", 'Json'>

@@ -483,7 +483,7 @@ export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     viewerId: string
     /**
-     * The access token with which it was opened, and with which it ends.
+     * The access token, or the key of the setting, with which it was opened, and with which it ends; null: a sign-in without either.
      */
     tokenId: string | null
     /**

@@ -1,0 +1,17 @@
+/** The longest picture of a human, in UTF-16 units: many people are in one response. */
+export const LONGEST_PICTURE = 8192
+const LONGEST_URL = 2048
+/** Formats that browsers show and that contain no script; SVG could. */
+const IMAGE_DATA = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/
+
+/**
+ * Returns the picture in a claim of an identity provider: an https URL without user and password, or a small image as a data
+ * URL; null for everything else.
+ */
+export function pictureIn(claim: unknown): string | null {
+  if (typeof claim !== 'string') return null
+  if (claim.startsWith('data:')) return claim.length <= LONGEST_PICTURE && IMAGE_DATA.test(claim) ? claim : null
+  const url = claim.length <= LONGEST_URL ? URL.parse(claim) : null
+  const isPublic = url?.protocol === 'https:' && url.username === '' && url.password === ''
+  return isPublic && url.href.length <= LONGEST_URL ? url.href : null
+}
