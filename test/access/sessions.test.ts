@@ -304,7 +304,9 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     const other = await signIn(await parley.tokenOf(await parley.human('Stranger')))
     expect((await ask(query, page({ cookie: other }), { id: own.id })).data).toEqual({ node: null })
     await parley.app.domain.deletion.eraseHuman(parley.admin, { id: own.id, messages: false })
-    expect(await parley.app.platform.db.prisma.entity.findUnique({ where: { id: own.id } })).toMatchObject({ picture: null })
+    expect(await parley.app.platform.db.prisma.entity.findUnique({ where: { id: own.id } })).toMatchObject({
+      picture: null,
+    })
   })
 
   test('a sign-in deletes some expired sessions, and announces none of them', async () => {

@@ -879,7 +879,7 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      */
     externalId: string | null
     /**
-     * Of a human: an https URL or a data URL of an image.
+     * A human's: an https URL, or a data URL of an image.
      */
     picture: string | null
     createdAt: Date
