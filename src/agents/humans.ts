@@ -1,5 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
-import { type Entity, Prisma } from '../generated/prisma/client.ts'
+import { type Entity, type HumanRole, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, ConflictError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
@@ -14,6 +14,8 @@ export interface CreateHumanInput {
   name: string
   /** The `sub` of the human's sign-in tokens; unique. */
   externalId?: string | null
+  /** MEMBER if absent. */
+  role?: HumanRole | null
 }
 
 /** Humans. */
@@ -44,7 +46,9 @@ export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Hum
       const name = checkName(input.name, 'input.name')
       const externalId = input.externalId == null ? null : checkExternalId(input.externalId)
       try {
-        const data = { id: newId('hum'), kind: 'HUMAN' as const, name, externalId, createdAt: new Date(clock.now()) }
+        const role = input.role ?? 'MEMBER'
+        const createdAt = new Date(clock.now())
+        const data = { id: newId('hum'), kind: 'HUMAN' as const, name, externalId, role, createdAt }
         return await db.transaction((tx) => tx.entity.create({ data }))
       } catch (error) {
         throw isUniqueViolation(error) ? new ConflictError(EXTERNAL_ID_TAKEN) : error

@@ -1,9 +1,33 @@
+import type { HumanRole } from '../generated/prisma/enums.ts'
+import type { BrokerLogger } from './logger.ts'
 import type { Signals } from './signals.ts'
-import { SESSIONS_CHANNEL, tokenChannel } from './topics.ts'
+import { entityChannel, SESSIONS_CHANNEL, tokenChannel } from './topics.ts'
 
 /** Publishes that sessions have ended, so that every process forgets them and closes their sockets. Call it after the commit. */
 export async function publishEndedSessions(signals: Pick<Signals, 'publish'>, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
   const all = signals.publish(SESSIONS_CHANNEL, { type: 'ended', ids: [...ids] })
   await Promise.all([all, ...ids.map((id) => signals.publish(tokenChannel(id), { type: 'revoked' }))])
+}
+
+/**
+ * Publishes another role of a human, so that every process forgets their sessions, and closes the sockets of these and
+ * of their JWTs. Call it after the commit; `null` is no change.
+ */
+export async function publishRoleChange(
+  { signals, logger }: { signals: Pick<Signals, 'publish'>; logger: BrokerLogger },
+  change: { humanId: string; role: HumanRole; endedSessionIds: readonly string[]; leavesNoAdmin: boolean } | null,
+): Promise<void> {
+  if (change === null) return
+  const { humanId, role, endedSessionIds, leavesNoAdmin } = change
+  logger.info({ humanId, role }, 'changed the role of a human')
+  if (leavesNoAdmin)
+    logger.warn(
+      { humanId },
+      "no person has the role ADMIN any more: only the operator's token and ADMIN tokens administer the server",
+    )
+  await Promise.all([
+    signals.publish(entityChannel(humanId), { type: 'role-changed' }),
+    publishEndedSessions(signals, endedSessionIds),
+  ])
 }

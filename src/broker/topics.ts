@@ -123,11 +123,11 @@ export type ChangedRun = {
 export type AgentSignal = { type: 'run-changed'; run?: ChangedRun } | ToolSignal
 /**
  * Channel `entity:<id>`: this human or agent joined or left a space, moved its read marker, was asked to
- * decide on a tool call or a standing grant, or was deleted.
+ * decide on a tool call or a standing grant, got another role, or was deleted.
  */
 export type EntitySignal =
   | { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
-  | { type: 'gone' }
+  | { type: 'gone' | 'role-changed' }
   | ToolSignal
   | GrantSignal
 /** Channel `token:<id>`: the access token was revoked, or the session has ended. */

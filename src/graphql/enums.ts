@@ -127,3 +127,10 @@ export const TokenScopeType = builder.enumType('TokenScope', {
     SERVICE: { description: 'May trigger agents and submit results of EXTERNAL tools.' },
   } as const,
 })
+
+export const HumanRoleType = builder.enumType('HumanRole', {
+  values: {
+    ADMIN: { description: 'May do everything that the operator may, and posts as themselves.' },
+    MEMBER: {},
+  } as const,
+})

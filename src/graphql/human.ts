@@ -3,6 +3,7 @@ import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { renewed } from './context.ts'
+import { HumanRoleType } from './enums.ts'
 import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -22,6 +23,11 @@ Human.implement({
       description: 'An `https:` URL, or a `data:` URL of a small image.',
       resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).picture,
     }),
+    role: t.field({
+      type: HumanRoleType,
+      description: 'Counts when this human signs in by a session or a JWT, never with an access token.',
+      resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).role,
+    }),
     erasedAt: t.field({
       type: 'DateTime',
       nullable: true,
@@ -34,6 +40,7 @@ const CreateHumanInput = builder.inputType('CreateHumanInput', {
   fields: (t) => ({
     name: t.string({ required: true }),
     externalId: t.string({ description: "The `sub` claim of this human's JWTs. Unique." }),
+    role: t.field({ type: HumanRoleType, description: 'MEMBER if absent.' }),
   }),
 })
 
@@ -54,7 +61,16 @@ builder.mutationField('createHuman', (t) =>
 )
 
 const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
-  fields: (t) => ({ id: t.id({ required: true }), name: t.string(), externalId: t.string() }),
+  fields: (t) => ({
+    id: t.id({ required: true }),
+    name: t.string(),
+    externalId: t.string(),
+    role: t.field({
+      type: HumanRoleType,
+      description:
+        'Admins only. Another role ends the sessions of this human. A human cannot take the role ADMIN from the last person who has it; the operator can.',
+    }),
+  }),
 })
 
 const UpdateHumanPayload = builder.objectRef<{ human: shapes.Participant }>('UpdateHumanPayload').implement({

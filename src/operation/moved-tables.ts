@@ -54,7 +54,8 @@ export const MOVED_TABLES = {
       goneAt: nullable(time()),
       formerly: nullable(formerly),
     },
-    fixed: { picture: null },
+    // Admins of another server are not admins of this one.
+    fixed: { picture: null, role: 'MEMBER' },
     secret: [],
   },
   Agent: {

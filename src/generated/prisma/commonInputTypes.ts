@@ -51,6 +51,13 @@ export type StringNullableFilter<$PrismaModel = never> = {
   not?: Prisma.NestedStringNullableFilter<$PrismaModel> | string | null
 }
 
+export type EnumHumanRoleFilter<$PrismaModel = never> = {
+  equals?: $Enums.HumanRole | Prisma.EnumHumanRoleFieldRefInput<$PrismaModel>
+  in?: $Enums.HumanRole[] | Prisma.ListEnumHumanRoleFieldRefInput<$PrismaModel>
+  notIn?: $Enums.HumanRole[] | Prisma.ListEnumHumanRoleFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumHumanRoleFilter<$PrismaModel> | $Enums.HumanRole
+}
+
 export type DateTimeFilter<$PrismaModel = never> = {
   equals?: Date | string | Prisma.DateTimeFieldRefInput<$PrismaModel>
   in?: Date[] | string[] | Prisma.ListDateTimeFieldRefInput<$PrismaModel>
@@ -146,6 +153,16 @@ export type StringNullableWithAggregatesFilter<$PrismaModel = never> = {
   _count?: Prisma.NestedIntNullableFilter<$PrismaModel>
   _min?: Prisma.NestedStringNullableFilter<$PrismaModel>
   _max?: Prisma.NestedStringNullableFilter<$PrismaModel>
+}
+
+export type EnumHumanRoleWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.HumanRole | Prisma.EnumHumanRoleFieldRefInput<$PrismaModel>
+  in?: $Enums.HumanRole[] | Prisma.ListEnumHumanRoleFieldRefInput<$PrismaModel>
+  notIn?: $Enums.HumanRole[] | Prisma.ListEnumHumanRoleFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumHumanRoleWithAggregatesFilter<$PrismaModel> | $Enums.HumanRole
+  _count?: Prisma.NestedIntFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumHumanRoleFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumHumanRoleFilter<$PrismaModel>
 }
 
 export type DateTimeWithAggregatesFilter<$PrismaModel = never> = {
@@ -756,6 +773,13 @@ export type NestedStringNullableFilter<$PrismaModel = never> = {
   not?: Prisma.NestedStringNullableFilter<$PrismaModel> | string | null
 }
 
+export type NestedEnumHumanRoleFilter<$PrismaModel = never> = {
+  equals?: $Enums.HumanRole | Prisma.EnumHumanRoleFieldRefInput<$PrismaModel>
+  in?: $Enums.HumanRole[] | Prisma.ListEnumHumanRoleFieldRefInput<$PrismaModel>
+  notIn?: $Enums.HumanRole[] | Prisma.ListEnumHumanRoleFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumHumanRoleFilter<$PrismaModel> | $Enums.HumanRole
+}
+
 export type NestedDateTimeFilter<$PrismaModel = never> = {
   equals?: Date | string | Prisma.DateTimeFieldRefInput<$PrismaModel>
   in?: Date[] | string[] | Prisma.ListDateTimeFieldRefInput<$PrismaModel>
@@ -842,6 +866,16 @@ export type NestedIntNullableFilter<$PrismaModel = never> = {
   gt?: number | Prisma.IntFieldRefInput<$PrismaModel>
   gte?: number | Prisma.IntFieldRefInput<$PrismaModel>
   not?: Prisma.NestedIntNullableFilter<$PrismaModel> | number | null
+}
+
+export type NestedEnumHumanRoleWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.HumanRole | Prisma.EnumHumanRoleFieldRefInput<$PrismaModel>
+  in?: $Enums.HumanRole[] | Prisma.ListEnumHumanRoleFieldRefInput<$PrismaModel>
+  notIn?: $Enums.HumanRole[] | Prisma.ListEnumHumanRoleFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumHumanRoleWithAggregatesFilter<$PrismaModel> | $Enums.HumanRole
+  _count?: Prisma.NestedIntFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumHumanRoleFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumHumanRoleFilter<$PrismaModel>
 }
 
 export type NestedDateTimeWithAggregatesFilter<$PrismaModel = never> = {

@@ -200,3 +200,11 @@ export const TokenScope = {
 } as const
 
 export type TokenScope = (typeof TokenScope)[keyof typeof TokenScope]
+
+
+export const HumanRole = {
+  ADMIN: 'ADMIN',
+  MEMBER: 'MEMBER'
+} as const
+
+export type HumanRole = (typeof HumanRole)[keyof typeof HumanRole]

@@ -3161,6 +3161,7 @@ export const EntityScalarFieldEnum = {
   name: 'name',
   externalId: 'externalId',
   picture: 'picture',
+  role: 'role',
   createdAt: 'createdAt',
   goneAt: 'goneAt',
   formerly: 'formerly'
@@ -3882,6 +3883,20 @@ export type EnumEntityKindFieldRefInput<$PrismaModel> = FieldRefInputType<$Prism
  * Reference to a field of type 'EntityKind[]'
  */
 export type ListEnumEntityKindFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'EntityKind[]'>
+    
+
+
+/**
+ * Reference to a field of type 'HumanRole'
+ */
+export type EnumHumanRoleFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'HumanRole'>
+    
+
+
+/**
+ * Reference to a field of type 'HumanRole[]'
+ */
+export type ListEnumHumanRoleFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'HumanRole[]'>
     
 
 

@@ -111,6 +111,7 @@ export const EntityScalarFieldEnum = {
   name: 'name',
   externalId: 'externalId',
   picture: 'picture',
+  role: 'role',
   createdAt: 'createdAt',
   goneAt: 'goneAt',
   formerly: 'formerly'

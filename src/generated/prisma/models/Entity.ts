@@ -30,6 +30,7 @@ export type EntityMinAggregateOutputType = {
   name: string | null
   externalId: string | null
   picture: string | null
+  role: $Enums.HumanRole | null
   createdAt: Date | null
   goneAt: Date | null
 }
@@ -40,6 +41,7 @@ export type EntityMaxAggregateOutputType = {
   name: string | null
   externalId: string | null
   picture: string | null
+  role: $Enums.HumanRole | null
   createdAt: Date | null
   goneAt: Date | null
 }
@@ -50,6 +52,7 @@ export type EntityCountAggregateOutputType = {
   name: number
   externalId: number
   picture: number
+  role: number
   createdAt: number
   goneAt: number
   formerly: number
@@ -63,6 +66,7 @@ export type EntityMinAggregateInputType = {
   name?: true
   externalId?: true
   picture?: true
+  role?: true
   createdAt?: true
   goneAt?: true
 }
@@ -73,6 +77,7 @@ export type EntityMaxAggregateInputType = {
   name?: true
   externalId?: true
   picture?: true
+  role?: true
   createdAt?: true
   goneAt?: true
 }
@@ -83,6 +88,7 @@ export type EntityCountAggregateInputType = {
   name?: true
   externalId?: true
   picture?: true
+  role?: true
   createdAt?: true
   goneAt?: true
   formerly?: true
@@ -167,6 +173,7 @@ export type EntityGroupByOutputType = {
   name: string
   externalId: string | null
   picture: string | null
+  role: $Enums.HumanRole
   createdAt: Date
   goneAt: Date | null
   formerly: runtime.JsonValue | null
@@ -199,6 +206,7 @@ export type EntityWhereInput = {
   name?: Prisma.StringFilter<"Entity"> | string
   externalId?: Prisma.StringNullableFilter<"Entity"> | string | null
   picture?: Prisma.StringNullableFilter<"Entity"> | string | null
+  role?: Prisma.EnumHumanRoleFilter<"Entity"> | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableFilter<"Entity">
@@ -214,6 +222,7 @@ export type EntityOrderByWithRelationInput = {
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrderInput | Prisma.SortOrder
   picture?: Prisma.SortOrderInput | Prisma.SortOrder
+  role?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrderInput | Prisma.SortOrder
   formerly?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -232,6 +241,7 @@ export type EntityWhereUniqueInput = Prisma.AtLeast<{
   kind?: Prisma.EnumEntityKindFilter<"Entity"> | $Enums.EntityKind
   name?: Prisma.StringFilter<"Entity"> | string
   picture?: Prisma.StringNullableFilter<"Entity"> | string | null
+  role?: Prisma.EnumHumanRoleFilter<"Entity"> | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableFilter<"Entity">
@@ -247,6 +257,7 @@ export type EntityOrderByWithAggregationInput = {
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrderInput | Prisma.SortOrder
   picture?: Prisma.SortOrderInput | Prisma.SortOrder
+  role?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrderInput | Prisma.SortOrder
   formerly?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -264,6 +275,7 @@ export type EntityScalarWhereWithAggregatesInput = {
   name?: Prisma.StringWithAggregatesFilter<"Entity"> | string
   externalId?: Prisma.StringNullableWithAggregatesFilter<"Entity"> | string | null
   picture?: Prisma.StringNullableWithAggregatesFilter<"Entity"> | string | null
+  role?: Prisma.EnumHumanRoleWithAggregatesFilter<"Entity"> | $Enums.HumanRole
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableWithAggregatesFilter<"Entity">
@@ -275,6 +287,7 @@ export type EntityCreateInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -290,6 +303,7 @@ export type EntityUncheckedCreateInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -305,6 +319,7 @@ export type EntityUpdateInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -320,6 +335,7 @@ export type EntityUncheckedUpdateInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -335,6 +351,7 @@ export type EntityCreateManyInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -346,6 +363,7 @@ export type EntityUpdateManyMutationInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -357,6 +375,7 @@ export type EntityUncheckedUpdateManyInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -368,6 +387,7 @@ export type EntityCountOrderByAggregateInput = {
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrder
   picture?: Prisma.SortOrder
+  role?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
   formerly?: Prisma.SortOrder
@@ -379,6 +399,7 @@ export type EntityMaxOrderByAggregateInput = {
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrder
   picture?: Prisma.SortOrder
+  role?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
 }
@@ -389,6 +410,7 @@ export type EntityMinOrderByAggregateInput = {
   name?: Prisma.SortOrder
   externalId?: Prisma.SortOrder
   picture?: Prisma.SortOrder
+  role?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
 }
@@ -408,6 +430,10 @@ export type EnumEntityKindFieldUpdateOperationsInput = {
 
 export type NullableStringFieldUpdateOperationsInput = {
   set?: string | null
+}
+
+export type EnumHumanRoleFieldUpdateOperationsInput = {
+  set?: $Enums.HumanRole
 }
 
 export type DateTimeFieldUpdateOperationsInput = {
@@ -480,6 +506,7 @@ export type EntityCreateWithoutAgentInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -494,6 +521,7 @@ export type EntityUncheckedCreateWithoutAgentInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -524,6 +552,7 @@ export type EntityUpdateWithoutAgentInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -538,6 +567,7 @@ export type EntityUncheckedUpdateWithoutAgentInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -552,6 +582,7 @@ export type EntityCreateWithoutSpaceCreatorInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -566,6 +597,7 @@ export type EntityUncheckedCreateWithoutSpaceCreatorInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -596,6 +628,7 @@ export type EntityUpdateWithoutSpaceCreatorInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -610,6 +643,7 @@ export type EntityUncheckedUpdateWithoutSpaceCreatorInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -624,6 +658,7 @@ export type EntityCreateWithoutMembershipsInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -638,6 +673,7 @@ export type EntityUncheckedCreateWithoutMembershipsInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -668,6 +704,7 @@ export type EntityUpdateWithoutMembershipsInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -682,6 +719,7 @@ export type EntityUncheckedUpdateWithoutMembershipsInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -696,6 +734,7 @@ export type EntityCreateWithoutFormerMembershipsInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -710,6 +749,7 @@ export type EntityUncheckedCreateWithoutFormerMembershipsInput = {
   name: string
   externalId?: string | null
   picture?: string | null
+  role?: $Enums.HumanRole
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -740,6 +780,7 @@ export type EntityUpdateWithoutFormerMembershipsInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -754,6 +795,7 @@ export type EntityUncheckedUpdateWithoutFormerMembershipsInput = {
   name?: Prisma.StringFieldUpdateOperationsInput | string
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -808,6 +850,7 @@ export type EntitySelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   name?: boolean
   externalId?: boolean
   picture?: boolean
+  role?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -824,6 +867,7 @@ export type EntitySelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extens
   name?: boolean
   externalId?: boolean
   picture?: boolean
+  role?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -835,6 +879,7 @@ export type EntitySelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extens
   name?: boolean
   externalId?: boolean
   picture?: boolean
+  role?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -846,12 +891,13 @@ export type EntitySelectScalar = {
   name?: boolean
   externalId?: boolean
   picture?: boolean
+  role?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
 }
 
-export type EntityOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "kind" | "name" | "externalId" | "picture" | "createdAt" | "goneAt" | "formerly", ExtArgs["result"]["entity"]>
+export type EntityOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "kind" | "name" | "externalId" | "picture" | "role" | "createdAt" | "goneAt" | "formerly", ExtArgs["result"]["entity"]>
 export type EntityInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   agent?: boolean | Prisma.Entity$agentArgs<ExtArgs>
   memberships?: boolean | Prisma.Entity$membershipsArgs<ExtArgs>
@@ -882,6 +928,10 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      * A human's: an https URL, or a data URL of an image.
      */
     picture: string | null
+    /**
+     * The rights of a human; an agent is a MEMBER. src/stores/human-store.ts writes it.
+     */
+    role: $Enums.HumanRole
     createdAt: Date
     /**
      * When the agent was deleted or the human erased: from then on it is a name for what it did, and nothing else.
@@ -1323,6 +1373,7 @@ export interface EntityFieldRefs {
   readonly name: Prisma.FieldRef<"Entity", 'String'>
   readonly externalId: Prisma.FieldRef<"Entity", 'String'>
   readonly picture: Prisma.FieldRef<"Entity", 'String'>
+  readonly role: Prisma.FieldRef<"Entity", 'HumanRole'>
   readonly createdAt: Prisma.FieldRef<"Entity", 'DateTime'>
   readonly goneAt: Prisma.FieldRef<"Entity", 'DateTime'>
   readonly formerly: Prisma.FieldRef<"Entity", 'Json'>

@@ -1,0 +1,29 @@
+import type { HumanRole } from '../generated/prisma/enums.ts'
+import { ForbiddenError } from '../lib/errors.ts'
+
+/**
+ * Checks that a human may get another role, or be erased, which takes the role ADMIN away. Only the operator, and a
+ * sign-in service that decides on roles, may leave the server without a person with the role ADMIN: an admin who is the
+ * last one might lock everybody out by mistake.
+ *
+ * @param by the human who makes the change; null for the operator or the sign-in service
+ * @param adminIds the humans with the role ADMIN before the change
+ * @throws ForbiddenError
+ */
+export function checkRoleChange(
+  { humanId, role, by }: { humanId: string; role: HumanRole; by: string | null },
+  adminIds: readonly string[],
+): void {
+  if (by !== null && leavesNoAdmin({ humanId, role }, adminIds))
+    throw new ForbiddenError(
+      "This is the last person with the role ADMIN. Give the role to somebody else first, or use the operator's token.",
+    )
+}
+
+/** Whether a change takes the role ADMIN from the last person who has it. */
+export function leavesNoAdmin(
+  { humanId, role }: { humanId: string; role: HumanRole },
+  adminIds: readonly string[],
+): boolean {
+  return role === 'MEMBER' && adminIds.includes(humanId) && adminIds.length === 1
+}
