@@ -16,7 +16,7 @@ export function checkRoleChange(
 ): void {
   if (by !== null && leavesNoAdmin({ humanId, role }, adminIds))
     throw new ForbiddenError(
-      "This is the last person with the role ADMIN. Give the role to somebody else first, or use the operator's token.",
+      "Nobody else has the role ADMIN. Give the role to somebody else first, or use the operator's token.",
     )
 }
 
