@@ -17,6 +17,7 @@ import { requesterHere } from '../lib/requester-context.ts'
 import { isStalePlan, isWriteConflict, sqlStateOf } from './database-errors.ts'
 import { lockDirectory } from './directory-lock.ts'
 import { findEmbeddedTemplate } from './embedded-template.ts'
+import { exitOnCrash } from './embedded-crash.ts'
 import { createFairTurns } from './fair-turns.ts'
 import { applyMigrations } from './migrate.ts'
 import { createEmbeddedQueries, createNamedQueries, createStatementNames, NO_NAMES } from './named-statements.ts'
@@ -143,12 +144,18 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     chmodSync(directory, 0o700)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
     const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS })
+    exitOnCrash(pglite)
     // PGlite reads the array types at its start. Without this, arrays of enums that were created just now would fail
     // until the next start.
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: YIELD_AFTER_MS })
     // All statements and transactions pass here, those of Prisma and pg-boss too.
-    pglite._runExclusiveTransaction = (work) => turns.run(requesterHere(), work)
+    pglite._runExclusiveTransaction = (work) =>
+      turns.run(requesterHere(), () => {
+        // PGlite checks this before the turn only.
+        if (pglite.closed) throw new Error('The database is closed.')
+        return work()
+      })
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     const queryNamed = createEmbeddedQueries(pglite)
     // Loads Prisma's query compiler now, so that its temporary memory is released together with the rest (memory.ts).
@@ -162,8 +169,9 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
       query: <Row extends object>({ text, values }: Prisma.Sql) => withRetries(() => queryNamed<Row>(text, values)),
       fault: shareForAMoment(() => within(HEALTH_TIMEOUT_MS, writeFault(prisma))),
       async close() {
+        // After the running transaction, whose next statement would crash a closed PGlite.
+        await turns.run(undefined, () => pglite.close())
         await prisma.$disconnect()
-        await pglite.close()
         unlock()
       },
     }

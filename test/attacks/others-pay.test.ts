@@ -3,7 +3,6 @@ import type { HumanViewer } from '../../src/access/viewer.ts'
 import { sleep } from '../../src/lib/async.ts'
 import { steps } from '../support/model-server-script.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
-import { hasPostgres } from '../support/postgres.ts'
 import { oneOf, type Random, randomOf } from '../support/random-documents.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -46,8 +45,7 @@ describe(`random activity of other members, with seed ${SEED}`, () => {
 
   beforeAll(async () => {
     parley = await startTestServer({
-      // PGlite 0.4.6 sometimes loops for ever in its WebAssembly under this load, within a Parse message.
-      stack: hasPostgres ? 'postgres' : 'embedded',
+      stack: 'embedded',
       settings: {
         PARLEY_RATE_REQUESTS: String(REQUESTS),
         PARLEY_RATE_MESSAGES: '0',

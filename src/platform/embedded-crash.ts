@@ -1,0 +1,33 @@
+import { writeSync } from 'node:fs'
+import type { PGlite } from '@electric-sql/pglite'
+
+/** What PGlite offers beyond its types: its WebAssembly module. */
+interface Internals {
+  Module: { _PostgresMainLoopOnce(): void }
+  POSTGRES_MAIN_LONGJMP: number
+}
+
+/**
+ * Ends this process if the WebAssembly of the embedded database crashes. PGlite 0.4.6 ignores such an error and gives the same
+ * message to the dead database again, for ever and without returning to the event loop (electric-sql/pglite#1058). The next
+ * start recovers the database from its write-ahead log.
+ */
+export function exitOnCrash(pglite: PGlite): void {
+  const { Module: module, POSTGRES_MAIN_LONGJMP } = pglite as unknown as Internals
+  const loopOnce = module._PostgresMainLoopOnce
+  module._PostgresMainLoopOnce = () => {
+    try {
+      loopOnce()
+    } catch (error) {
+      // How PostgreSQL reports the error of a statement.
+      if ((error as { status?: unknown }).status === POSTGRES_MAIN_LONGJMP) throw error
+      writeSync(process.stderr.fd, `The embedded database crashed, so the server stops. Start it again. ${String(error)}\n`)
+      try {
+        process.exit(1)
+      } finally {
+        // Only where something else has replaced `exit`, as Vitest does.
+        process.kill(process.pid, 'SIGKILL')
+      }
+    }
+  }
+}
