@@ -1,7 +1,7 @@
 import { writeSync } from 'node:fs'
 import type { PGlite } from '@electric-sql/pglite'
 
-/** What PGlite offers beyond its types: its WebAssembly module. */
+/** The WebAssembly module of PGlite, which its types leave out. */
 interface Internals {
   Module: { _PostgresMainLoopOnce(): void }
   POSTGRES_MAIN_LONGJMP: number
@@ -21,7 +21,10 @@ export function exitOnCrash(pglite: PGlite): void {
     } catch (error) {
       // How PostgreSQL reports the error of a statement.
       if ((error as { status?: unknown }).status === POSTGRES_MAIN_LONGJMP) throw error
-      writeSync(process.stderr.fd, `The embedded database crashed, so the server stops. Start it again. ${String(error)}\n`)
+      writeSync(
+        process.stderr.fd,
+        `The embedded database crashed, so the server stops. Start it again. ${String(error)}\n`,
+      )
       try {
         process.exit(1)
       } finally {
