@@ -151,6 +151,9 @@ export type SpaceSignal =
 /** Channel `models`: an admin added, changed or deleted a model provider. */
 export type ModelsSignal = { type: 'providers-changed' }
 
+/** Channel `budgets`: a reservation of a budget has ended, so runs that wait for it may try again. */
+export type BudgetsSignal = { type: 'budget-released' }
+
 export type SignalPayload =
   | JobsSignal
   | AgentSignal
@@ -160,10 +163,12 @@ export type SignalPayload =
   | RunSignal
   | SpaceSignal
   | ModelsSignal
+  | BudgetsSignal
 
 export const JOBS_CHANNEL = 'jobs'
 export const RUNS_CHANNEL = 'runs'
 export const MODELS_CHANNEL = 'models'
+export const BUDGETS_CHANNEL = 'budgets'
 /** For admins, from all spaces: tool calls that begin or stop waiting, and standing grants that change. */
 export const ADMIN_CHANNEL = 'admins'
 export const agentChannel = (agentId: string): string => `agent:${agentId}`

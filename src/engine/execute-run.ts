@@ -11,8 +11,9 @@ import type { Claim } from '../runs/claiming.ts'
 import { RunLostError } from '../runs/hold.ts'
 import type { Leases } from '../runs/leases.ts'
 import type { RunExecution } from '../tools/run-context.ts'
-import { type PerformParts, perform } from './perform.ts'
+import { type Performance, type PerformParts, perform } from './perform.ts'
 import { createRunExecution } from './run-context.ts'
+import { createRunBudget } from './spending.ts'
 import type { PerformEnd } from './step-end.ts'
 
 /** A run's slot in the concurrency limit of this process. */
@@ -43,12 +44,13 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
   const { logger } = platform
 
   /** Performs a run until it ends or pauses. A run whose calls were all answered before it could pause continues. */
-  async function performUntilPause(run: RunExecution, { fresh }: { fresh: boolean }): Promise<void> {
-    const end = await perform(platform, parts, { run, fresh }).catch(ifLost)
+  async function performUntilPause(performance: Performance): Promise<void> {
+    const { run } = performance
+    const end = await perform(platform, parts, performance).catch(ifLost)
     if (end.type === 'aborted') return
     if (end.type === 'finished' && end.isWritten === true) return lifecycle.publishCompleted(run.context)
     if (end.type !== 'waiting') await bringToEnd(parts, run, endingOf(end))
-    else if (!(await lifecycle.pause(run.context, end.callIds))) await performUntilPause(run, { fresh: false })
+    else if (!(await lifecycle.pause(run.context, end.callIds))) await performUntilPause({ ...performance, fresh: false })
   }
 
   /**
@@ -71,10 +73,11 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
   async function execute(claim: Claim, place: Place, handBack: AbortSignal): Promise<void> {
     const inHands = leases.take(claim)
     const signal = AbortSignal.any([inHands.signal, handBack])
+    const run = createRunExecution(claim, { signal, standAside: standAsideOf(place) })
+    const budget = createRunBudget(platform, run)
     try {
       await lifecycle.announce(claim)
-      const run = createRunExecution(claim, { signal, standAside: standAsideOf(place) })
-      await performUntilPause(run, { fresh: claim.attempt === 1 })
+      await performUntilPause({ run, budget, fresh: claim.attempt === 1 })
       if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
     } catch (error) {
       // A stop that committed just before the last write: there is nothing to release, and the stop
@@ -83,6 +86,7 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       if (!isLost) await giveBack(claim, error, signal)
     } finally {
       inHands.letGo()
+      budget.release()
       if (inHands.signal.aborted) await lifecycle.stopSignals.confirm(claim.run.id)
     }
   }

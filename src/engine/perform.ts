@@ -25,7 +25,7 @@ import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
 import { executePendingCalls, resumeEnding } from './pending-calls.ts'
 import { republishSteps, stepFinished } from './republish.ts'
-import { affordable, estimatedSpending, reserveBudget } from './spending.ts'
+import { affordable, estimatedSpending, type RunBudget } from './spending.ts'
 import { completionAfter, endAfter, failureIn, type PerformEnd } from './step-end.ts'
 import { createToolRunner, type ToolRunner } from './tool-runner.ts'
 
@@ -47,6 +47,7 @@ export interface PerformParts {
 /** A claimed run. */
 export interface Performance {
   run: RunExecution
+  budget: RunBudget
   /** The journal has no steps of this run yet. */
   fresh: boolean
 }
@@ -81,12 +82,13 @@ interface Loop extends GenerationParts {
   agent: SceneAgent
   scene: Pick<Scene, 'sources'>
   prices: ModelPrices
+  release: RunBudget['release']
   /** The confidentiality label as last written to the run's row. */
   writtenLabel: readonly string[]
 }
 
 /** Loads the scene and the journal of a run, and creates the parts of its loop. */
-async function prepare(platform: Platform, parts: PerformParts, { run, fresh }: Performance) {
+async function prepare(platform: Platform, parts: PerformParts, { run, budget, fresh }: Performance) {
   const { awaitAnswer, decideCall, useGrant, discretion, lifecycle, models, scenes, speech } = parts
   const { prices, limits } = platform.config
   const { id: runId, label: writtenLabel } = run.context.run
@@ -128,7 +130,8 @@ async function prepare(platform: Platform, parts: PerformParts, { run, fresh }: 
     runner: observed.watch(runner),
     mind: observed.watchMind(mind),
     writtenLabel,
-    reserve: (plan, steps) => reserveBudget(platform.db, run, estimatedSpending(plan, { tools, steps, prices })),
+    reserve: (plan, steps) => budget.reserve(estimatedSpending(plan, { tools, steps, prices })),
+    release: budget.release,
     completing(step) {
       const isLast = step.calls.length === 0 && failureIn(step) === null && !run.signal.aborted && writer.isQuiet()
       const completion = completionAfter(step)
@@ -212,7 +215,10 @@ async function generateStep(loop: Loop, steps: JournaledStep[]): Promise<KeptSte
   const plan = await planStep(loop, steps)
   if ('type' in plan) return plan
   const generated = await generate(loop, steps, plan)
-  if (generated.type === 'journaled') return generated.step
+  if (generated.type === 'journaled') {
+    loop.release()
+    return generated.step
+  }
   if (generated.type !== 'failed') return generated
   const { message: error, blame, fault } = generated.failure
   return { type: 'failed', error, blame, fault }

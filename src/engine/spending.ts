@@ -1,11 +1,12 @@
+import { BUDGETS_CHANNEL } from '../broker/topics.ts'
 import type { ModelPrices } from '../config.ts'
 import type { StepPlan } from '../context/mind.ts'
-import { createLines, sleep } from '../lib/async.ts'
+import { createBell, createLines } from '../lib/async.ts'
 import { type OverBudget, WHY_OVER_BUDGET } from '../lib/budget.ts'
 import { costOf } from '../lib/model-cost.ts'
 import { estimateTokens } from '../lib/token-estimate.ts'
 import { type BudgetState, type Estimate, type Reservation, reserve } from '../platform/budget-state.ts'
-import type { Database } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
 import type { Claim } from '../runs/claiming.ts'
 import type { JournaledStep } from '../runs/journal.ts'
 import type { RunExecution } from '../tools/run-context.ts'
@@ -53,45 +54,74 @@ export function estimatedSpending(
   return { tokens: inputTokens + outputTokens, nanos: Math.max(...costs) }
 }
 
-const FIRST_PAUSE_MS = 100
+/** How long a waiting run sleeps at most between two attempts, if no signal wakes it: the lease of a dead worker may end. */
 const LONGEST_PAUSE_MS = 2000
 
 /** Runs of this process that wait for the same budget retry one after the other. */
 const waiting = createLines()
 
-/**
- * Reserves budget for a run's next generation. If reservations of others might exceed the budget,
- * waits until enough of them have settled, without holding the run's slot; refuses only when the
- * budget is really exhausted.
- * @returns why the run may not call a model any more; null if it may, or if its signal aborted
- */
-export async function reserveBudget(
-  { prisma }: Database,
-  run: Omit<RunExecution, 'apply'>,
-  estimate: Estimate,
-): Promise<string | null> {
-  const { context, signal } = run
-  const attempt = () => reserve(prisma, runOf(context), estimate)
-  let last = await attempt()
-  while (last.type === 'waits' && !signal.aborted) {
-    const key = lineOf(last.whose, context)
-    last = await run.standAside(waiting(key, () => attemptUntilSettled(attempt, signal)))
-  }
-  return last.type === 'over' ? WHY_OVER_BUDGET[last.whose] : null
+/** The budget of one attempt of a run. */
+export interface RunBudget {
+  /**
+   * Reserves budget for the next generation. If reservations of others might exceed the budget, waits until enough of them
+   * have settled, without holding the run's slot; refuses only when the budget is really exhausted.
+   * @returns why the run may not call a model any more; null if it may, or if its signal aborted
+   */
+  reserve(estimate: Estimate): Promise<string | null>
+  /** Wakes runs that wait, in all processes, if this attempt held a reservation that has ended. */
+  release(): void
 }
 
-async function attemptUntilSettled(attempt: () => Promise<Reservation>, signal: AbortSignal): Promise<Reservation> {
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-    if (signal.aborted) return { type: 'lost' }
-    const last = await attempt()
-    if (last.type !== 'waits') return last
-    await sleep(pauseMs, signal)
+export function createRunBudget(
+  { db, signals }: Pick<Platform, 'db' | 'signals'>,
+  run: Omit<RunExecution, 'apply'>,
+): RunBudget {
+  const { signal } = run
+  let isHeld = false
+
+  const attempt = (estimate: Estimate) => reserve(db.prisma, runOf(run.context), estimate)
+
+  /** Attempts again after each signal that a reservation has ended. */
+  async function attemptUntilSettled(estimate: Estimate): Promise<Reservation> {
+    const released = createBell()
+    const listening = signals.subscribe(BUDGETS_CHANNEL, released.ring)
+    try {
+      for (;;) {
+        if (signal.aborted) return { type: 'lost' }
+        const last = await attempt(estimate)
+        if (last.type !== 'waits') return last
+        await released.wait(LONGEST_PAUSE_MS, signal)
+      }
+    } finally {
+      // The subscription stays pending while Redis is away.
+      void listening.then(
+        (leave) => leave(),
+        () => {},
+      )
+    }
+  }
+
+  return {
+    async reserve(estimate) {
+      let last = await attempt(estimate)
+      while (last.type === 'waits' && !signal.aborted) {
+        const key = lineOf(last.whose, run.context)
+        last = await run.standAside(waiting(key, () => attemptUntilSettled(estimate)))
+      }
+      isHeld ||= last.type === 'reserved'
+      return last.type === 'over' ? WHY_OVER_BUDGET[last.whose] : null
+    },
+    release() {
+      if (!isHeld) return
+      isHeld = false
+      void signals.publish(BUDGETS_CHANNEL, { type: 'budget-released' })
+    },
   }
 }
 
 const runOf = ({ run: { id }, attempt }: Claim) => ({ id, attempt })
 
-function lineOf(whose: OverBudget, { run: { agentId, deepestSpaceId, triggerSpaceId, rootId } }: Claim): string {
-  const ids = { AGENT: agentId, SPACE: deepestSpaceId ?? triggerSpaceId ?? '', ROOT: rootId }
+function lineOf(whose: OverBudget, { run: { agentId, deepestSpaceId, triggerSpaceId, rootId, askers } }: Claim): string {
+  const ids = { AGENT: agentId, SPACE: deepestSpaceId ?? triggerSpaceId ?? '', HUMAN: askers.join(' '), ROOT: rootId }
   return `${whose} ${ids[whose]}`
 }

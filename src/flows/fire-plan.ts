@@ -8,7 +8,7 @@ import { newId, prefixOf } from '../lib/ids.ts'
 import { NO_SUCH_PLAN } from '../plans/plans.ts'
 import { nextSlot } from '../plans/schedule.ts'
 import { enqueueSlots, firingKey, plansWithoutJob } from '../plans/slots.ts'
-import { overBudget } from '../platform/budget-state.ts'
+import { overBudget, rootHuman } from '../platform/budget-state.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
@@ -100,7 +100,7 @@ async function lockPlan(tx: Tx, now: Prisma.Sql, planId: string): Promise<PlanRo
     SELECT p.id, p."agentId", p.name, p.instruction, p.cron, p."timeZone", p.enabled, p."nextRunAt", p."originId", p.places, p.label, p.askers, a.mind, a.paused, ${now} AS now,
       EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = p."agentId" AND e."doneAt" IS NULL
         AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL) AND e.type = 'PLAN' AND e.payload->>'planId' = p.id) AS waits,
-      ${overBudget({ agentId: Prisma.sql`a.id`, spaceId: null, rootId: '' })} AS over
+      ${overBudget({ agentId: Prisma.sql`a.id`, spaceId: null, rootId: '', humanId: rootHuman(Prisma.sql`p."originId"`, Prisma.sql`p.askers`) })} AS over
     FROM "Plan" p JOIN "Agent" a ON a.id = p."agentId"
     WHERE p.id = ${planId} FOR UPDATE OF p FOR KEY SHARE OF a`
   return plan ?? null

@@ -3,7 +3,7 @@ import type { Provenance } from '../confidentiality/marks.ts'
 import { type EntityKind, Prisma, type Run } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
-import { overBudget } from '../platform/budget-state.ts'
+import { overBudget, rootOfMessage } from '../platform/budget-state.ts'
 import { type Changes, statementOf } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -222,7 +222,7 @@ function isAsCached({ message, sender, room }: Facts): Prisma.Sql {
   const paused = agents.flatMap(({ id, paused }) => (paused === true ? [id] : []))
   return Prisma.sql`${isNoReply(message)} AND ${Prisma.join(names, ' AND ')} AND NOT EXISTS (
     SELECT 1 FROM "Agent" a WHERE a.id = ANY(${all}::text[])
-      AND (a.paused <> (a.id = ANY(${paused}::text[])) OR ${overBudget({ ...message, agentId: Prisma.sql`a.id` })} IS NOT NULL))`
+      AND (a.paused <> (a.id = ANY(${paused}::text[])) OR ${overBudget({ spaceId: message.spaceId, ...rootOfMessage(message), agentId: Prisma.sql`a.id` })} IS NOT NULL))`
 }
 
 const routableOf = (message: RoutedMessage, { kind }: Facts['sender']) => ({

@@ -26,7 +26,7 @@ export function createWakePreview(
       if (!(await visibility.spaces(viewer, [spaceId])).has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
       const senderId = viewer.id
       const [room, answered] = await Promise.all([
-        readRoom(db.prisma, { spaceId, rootId: '' }),
+        readRoom(db.prisma, { spaceId, rootId: '', senderId }),
         readAnswerable(db.prisma, { spaceId, senderId }),
       ])
       if (room === null) throw new NotFoundError(NO_SUCH_SPACE)

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
-import { type EntityKind, type Mind, Prisma, type Routing } from '../generated/prisma/client.ts'
+import { type EntityKind, type Message, type Mind, Prisma, type Routing } from '../generated/prisma/client.ts'
 import type { OverBudget } from '../lib/budget.ts'
-import { overBudget } from '../platform/budget-state.ts'
+import { overBudget, rootOfMessage } from '../platform/budget-state.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { AgentMember, Room } from '../rules/routing.ts'
@@ -66,9 +66,9 @@ export function createRooms({ db }: Pick<Platform, 'db'>): Rooms {
 /** Reads the space in this transaction, with the budgets that apply to runs of the message. */
 export async function readRoom(
   tx: Tx,
-  { spaceId, rootId }: { spaceId: string; rootId: string },
+  { spaceId, ...message }: Pick<Message, 'spaceId' | 'rootId' | 'senderId'>,
 ): Promise<FullRoom | null> {
-  const over = overBudget({ agentId: Prisma.sql`a.id`, spaceId: Prisma.sql`s.id`, rootId })
+  const over = overBudget({ agentId: Prisma.sql`a.id`, spaceId: Prisma.sql`s.id`, ...rootOfMessage(message) })
   const ofAgents = Prisma.sql`CASE WHEN a.id IS NOT NULL THEN ${over} END`
   return roomOf(await tx.$queryRaw<MemberRow[]>(membersOf(spaceId, ofAgents)))
 }

@@ -2,16 +2,19 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { checkExternalId, EXTERNAL_ID_TAKEN } from '../agents/humans.ts'
 import { publishRoleChange } from '../broker/ended-sessions.ts'
-import type { Entity, HumanRole } from '../generated/prisma/client.ts'
+import { type Entity, type HumanRole, Prisma } from '../generated/prisma/client.ts'
+import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { checkName } from '../lib/validate.ts'
+import { isTimeZone } from '../plans/time-zones.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Members } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { changeRole } from '../stores/human-store.ts'
+import { recheckPostponed } from '../stores/inbox-store.ts'
 
 /** Absent fields are unchanged. */
 export interface UpdateHumanInput {
@@ -20,14 +23,20 @@ export interface UpdateHumanInput {
   /** Null: none. */
   externalId?: string | null
   role?: HumanRole | null
+  /** IANA name. Null: none. */
+  timeZone?: string | null
+  /** False: others see the human OFFLINE, and no typing. */
+  sharePresence?: boolean | null
+  /** For admins. Null: none. */
+  budget?: BudgetInput | null
 }
 
 /** Changes humans, publishes a new name in their spaces, and ends the sessions of those who get another role. */
 export interface HumanUpdates {
   /**
-   * Admins may change everything, a human only its own name. @throws ForbiddenError, NotFoundError for a human that is
-   * not visible, BadInputError; ConflictError if another human has the `externalId`. ForbiddenError also if a human
-   * takes the role ADMIN from the last person who has it.
+   * Admins may change everything, a human only its own name, time zone and sharing of presence. @throws ForbiddenError,
+   * NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId`.
+   * ForbiddenError also if a human takes the role ADMIN from the last person who has it.
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
 }
@@ -43,17 +52,24 @@ export function createHumanUpdates(
   { visibility, members, publisher }: UpdateParts,
 ): HumanUpdates {
   return {
-    async update(viewer, { id, name, externalId, role }) {
+    async update(viewer, { id, name, externalId, role, budget, ...profile }) {
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
-      if (viewer.scope !== 'ADMIN' && (viewer.id !== id || externalId !== undefined || role !== undefined))
-        throw new ForbiddenError('You may change only your own name; an admin may change every human.')
-      const data = changesOf({ name, externalId })
+      const isOfAdmins = externalId !== undefined || role !== undefined || budget !== undefined
+      if (viewer.scope !== 'ADMIN' && (viewer.id !== id || isOfAdmins))
+        throw new ForbiddenError(
+          'You may change only your own name, time zone and sharing of presence; an admin may change every human.',
+        )
+      const data = { ...changesOf({ name, externalId }), ...profileOf(profile) }
       if (role === null) throw new BadInputError('The role of a human must not be null.', 'input.role')
       const by = viewer.scope === 'HUMAN' ? viewer.id : null
       const work = async (tx: Tx) => {
         const change = role === undefined ? null : await changeRole(tx, { humanId: id, role, by })
-        const [human] = await tx.entity.updateManyAndReturn({ where: { id, kind: 'HUMAN', goneAt: null }, data })
+        const limits = budget === undefined ? {} : { budget: await budgetOf(tx, id, budget) }
+        const [human] = await tx.entity.updateManyAndReturn({
+          where: { id, kind: 'HUMAN', goneAt: null },
+          data: { ...data, ...limits },
+        })
         if (human === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
         return { human, change }
       }
@@ -69,7 +85,28 @@ export function createHumanUpdates(
 
 const NO_SUCH_HUMAN = 'There is no such human.'
 
-function changesOf({ name, externalId }: Omit<UpdateHumanInput, 'id' | 'role'>) {
+/** Returns the column with the changed limits, and makes events that waited for the old budget due. */
+async function budgetOf(tx: Tx, id: string, budget: BudgetInput | null) {
+  const [before] = await tx.$queryRaw<{ budget: BudgetLimits | null }[]>`
+    SELECT budget FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR NO KEY UPDATE`
+  if (before === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
+  const limits = changedBudget(before.budget, budget)
+  await recheckPostponed(tx, { humanId: id })
+  return limits === null ? Prisma.DbNull : { ...limits }
+}
+
+function profileOf({ timeZone, sharePresence }: Pick<UpdateHumanInput, 'timeZone' | 'sharePresence'>) {
+  if (timeZone != null && !isTimeZone(timeZone))
+    throw new BadInputError('A time zone is an IANA name, such as Europe/Berlin.', 'input.timeZone')
+  if (sharePresence === null)
+    throw new BadInputError('sharePresence must be true or false, not null.', 'input.sharePresence')
+  return {
+    ...(timeZone === undefined ? {} : { timeZone }),
+    ...(sharePresence === undefined ? {} : { sharePresence }),
+  }
+}
+
+function changesOf({ name, externalId }: Pick<UpdateHumanInput, 'name' | 'externalId'>) {
   if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
   return {
     ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),

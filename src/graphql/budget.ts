@@ -2,9 +2,9 @@ import type { BudgetLimits } from '../lib/budget.ts'
 import { usdOf } from '../lib/model-cost.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
-import { AgentInternals, Space } from './refs.ts'
+import { AgentInternals, Human, Space } from './refs.ts'
 
-/** A budget, and the id of the agent or space that has it. */
+/** A budget, and the id of the agent, space or human that has it. */
 interface OwnedBudget {
   ownerId: string
   limits: BudgetLimits
@@ -12,7 +12,7 @@ interface OwnedBudget {
 
 export const BudgetInput = builder.inputType('BudgetInput', {
   description:
-    "An absent field stays unchanged; null removes the limit. A generation is counted when it ends, on that UTC day: for its agent, for the space of its run's trigger (a think cycle: the space of its deepest event, which also sets depth and root), and for its root. A root is a human's message, a plan's firing or a service's call, with everything that follows from it; the lowest `PerRoot` limit of its space and of the agents that work in it applies to the whole root. When a budget is exhausted, a stateless agent is not woken (outcome OVER_BUDGET), and a running run ends FAILED (OVER_BUDGET) before its next generation. Events of a persistent agent wait for the next day (outcome OVER_BUDGET until then); if the budget of their root is exhausted, they are discarded. Under a limit in USD, models without a known price are not called. `demo` costs nothing.",
+    "An absent field stays unchanged; null removes the limit. A generation is counted when it ends, on that UTC day: for its agent, for the space of its run's trigger (a think cycle: the space of its deepest event, which also sets depth and root), for its root, and for the human at the root (see `UsageDimension.HUMAN`). A root is a human's message, a plan's firing or a service's call, with everything that follows from it; the lowest `PerRoot` limit of its space, of its human and of the agents that work in it applies to the whole root. When a budget is exhausted, a stateless agent is not woken (outcome OVER_BUDGET), and a running run ends FAILED (OVER_BUDGET) before its next generation. Events of a persistent agent wait for the next day (outcome OVER_BUDGET until then); if the budget of their root is exhausted, they are discarded. Under a limit in USD, models without a known price are not called. `demo` costs nothing.",
   fields: (t) => ({
     tokensPerDay: t.float(),
     tokensPerRoot: t.float(),
@@ -66,5 +66,15 @@ builder.objectField(Space, 'budget', (t) =>
     description: 'Null unless the viewer is an admin or a human member.',
     // Humans see only spaces of which they are members.
     resolve: ({ id, budget }, _, { viewer }) => (viewer.scope === 'SERVICE' ? null : budgetOf(id, budget)),
+  }),
+)
+
+builder.objectField(Human, 'budget', (t) =>
+  t.field({
+    type: Budget,
+    nullable: true,
+    description: 'For everything of which this human is the root. Null unless the viewer is an admin.',
+    resolve: async ({ id }, _, { loaders, viewer }) =>
+      viewer.scope === 'ADMIN' ? budgetOf(id, (await loadExisting(loaders.entities, id)).budget) : null,
   }),
 )

@@ -1,5 +1,6 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { loadExisting } from './batch.ts'
+import { BudgetInput } from './budget.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { renewed } from './context.ts'
@@ -27,6 +28,17 @@ Human.implement({
       type: HumanRoleType,
       description: 'Counts when this human signs in by a session or a JWT, never with an access token.',
       resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).role,
+    }),
+    timeZone: t.string({
+      nullable: true,
+      description: 'IANA name, such as `Europe/Berlin`.',
+      resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).timeZone,
+    }),
+    sharePresence: t.boolean({
+      nullable: true,
+      description: 'Whether others see presence and typing. Null unless the viewer is this human.',
+      resolve: async ({ id }, _, { viewer, loaders }) =>
+        viewer.id === id ? (await loadExisting(loaders.entities, id)).sharePresence : null,
     }),
     erasedAt: t.field({
       type: 'DateTime',
@@ -70,6 +82,9 @@ const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
       description:
         'Admins only. Another role ends the sessions of this human. A human cannot take the role ADMIN from the last person who has it; the operator can.',
     }),
+    timeZone: t.string({ description: 'IANA name, such as `Europe/Berlin`; null for none.' }),
+    sharePresence: t.boolean({ description: 'Whether others see presence and typing; default true.' }),
+    budget: t.field({ type: BudgetInput, description: 'Admins only.' }),
   }),
 })
 
@@ -95,7 +110,7 @@ const EraseHumanPayload = builder.objectRef<{ erasedHumanId: string }>('EraseHum
 builder.mutationFields((t) => ({
   updateHuman: t.field({
     type: UpdateHumanPayload,
-    description: 'For admins. A human may change the `name` of their own entry.',
+    description: 'For admins. A human may change `name`, `timeZone` and `sharePresence` of their own entry.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -1,11 +1,22 @@
 import { usdOf } from '../lib/model-cost.ts'
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
-import { Agent, Message, Run, Space, TokenUsage } from './refs.ts'
+import { Agent, Human, Message, Run, Space, TokenUsage } from './refs.ts'
 import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
-const UsageDimension = builder.enumType('UsageDimension', { values: ['DAY', 'AGENT', 'SPACE', 'MODEL'] as const })
+const UsageDimension = builder.enumType('UsageDimension', {
+  values: {
+    DAY: {},
+    AGENT: {},
+    SPACE: {},
+    MODEL: {},
+    HUMAN: {
+      description:
+        'The human at the root of what was used: the sender of the message, or of the message under which an agent made the plan. Null for plans of admins, calls of services, and usage from before the server counted by human.',
+    },
+  } as const,
+})
 
 const UsageRow = builder.objectRef<shapes.UsageRow>('UsageRow').implement({
   fields: (t) => ({
@@ -21,6 +32,12 @@ const UsageRow = builder.objectRef<shapes.UsageRow>('UsageRow').implement({
       resolve: ({ spaceId }, _, { loaders }) => loadOptional(loaders.spaces, spaceId),
     }),
     model: t.exposeString('model', { nullable: true }),
+    human: t.field({
+      type: Human,
+      nullable: true,
+      description: 'For `UsageDimension.HUMAN`.',
+      resolve: ({ humanId }, _, { loaders }) => loadOptional(loaders.entities, humanId),
+    }),
     runs: t.exposeInt('runs'),
     skippedCycles: t.exposeInt('skippedCycles', {
       description: 'Think cycles that only skipped. Their tokens and cost are included; `runs` does not count them.',

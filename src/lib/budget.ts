@@ -27,11 +27,12 @@ export function changedBudget(before: BudgetLimits | null, input: BudgetInput | 
 }
 
 /** The owner of an exhausted budget. */
-export type OverBudget = 'AGENT' | 'SPACE' | 'ROOT'
+export type OverBudget = 'AGENT' | 'SPACE' | 'HUMAN' | 'ROOT'
 
 /** The messages of runs and outcomes that a budget ended. */
 export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
   AGENT: "The agent's budget for today is spent.",
   SPACE: "The space's budget for today is spent.",
+  HUMAN: "The budget for today of the person who started this is spent.",
   ROOT: 'The budget of the message or trigger that started this is spent.',
 }

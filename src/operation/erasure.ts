@@ -3,7 +3,7 @@ import { publishEndedSessions } from '../broker/ended-sessions.ts'
 import { agentChannel, entityChannel, tokenChannel } from '../broker/topics.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
 import type { Leaving } from '../flows/leave-space.ts'
-import type { Prisma } from '../generated/prisma/client.ts'
+import { Prisma } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
@@ -211,7 +211,8 @@ async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: bool
     living: runs.map((run) => run.id),
   }
   const formerly = toJson(task) as Prisma.InputJsonObject
-  await tx.entity.update({ where: { id }, data: { goneAt, externalId: null, picture: null, name: ERASED, formerly } })
+  const nothing = { externalId: null, picture: null, timeZone: null, budget: Prisma.DbNull }
+  await tx.entity.update({ where: { id }, data: { ...nothing, goneAt, name: ERASED, formerly } })
 }
 
 async function taskOf(tx: Tx, id: string): Promise<Task | null> {

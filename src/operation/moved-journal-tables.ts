@@ -87,6 +87,8 @@ export const JOURNAL_TABLES = {
       timeLeftMs: null,
       usageDay: null,
       usageSpaceId: null,
+      usageHumanId: null,
+      reservedForId: null,
       usageModel: null,
       triggerServiceId: null,
       forgets: [],

@@ -53,6 +53,9 @@ export const MOVED_TABLES = {
       createdAt,
       goneAt: nullable(time()),
       formerly: nullable(formerly),
+      timeZone: nullable(text(100)),
+      sharePresence: defaulted(boolean()),
+      budget: nullable(object),
     },
     // Admins of another server are not admins of this one.
     fixed: { picture: null, role: 'MEMBER' },
@@ -303,6 +306,7 @@ export const TABLES_THAT_STAY = [
   'ModelProviderHealth',
   'ReadinessCheck',
   'DailyUsage',
+  'HumanUsage',
   'SpaceCreator',
   'AuditEntry',
 ]

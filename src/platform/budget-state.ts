@@ -1,8 +1,9 @@
-import { Prisma, type Run } from '../generated/prisma/client.ts'
+import { type Message, Prisma, type Run } from '../generated/prisma/client.ts'
 import type { OverBudget } from '../lib/budget.ts'
+import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from './db.ts'
 
-/** The budgets that apply to a generation: of its agent, of the space that it counts for, and of its root. */
+/** The budgets that apply to a generation: of its agent, of the space that it counts for, of its root, and of the human there. */
 export interface BudgetState {
   /** Null: none is exhausted. */
   over: OverBudget | null
@@ -14,21 +15,35 @@ interface Payer {
   agentId: Prisma.Sql | string
   spaceId: Prisma.Sql | string | null
   rootId: Prisma.Sql | string
+  /** The human at the root, if the root has no row yet. Absent: looked up by the root. */
+  humanId?: Prisma.Sql | string | null
+  /** The humans for whom the run works: the only one of them counts if the root's message is gone. */
+  askers?: Prisma.Sql | readonly string[]
 }
 
 /**
  * A column with the BudgetState as of this statement; null if no budget applies. Costs a few index lookups, and nearly
  * nothing without budgets.
  */
-export function budgetState({ agentId, spaceId, rootId }: Payer): Prisma.Sql {
-  return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId})`
+export function budgetState({ agentId, spaceId, rootId, humanId = null, askers = [] }: Payer): Prisma.Sql {
+  const requesters = askers instanceof Prisma.Sql ? askers : [...askers]
+  return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId}, ${humanId}::text, ${requesters}::text[])`
 }
 
 /** Returns what the next generation of a run counts for; for a cycle, the space of its deepest event. */
-export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSpaceId' | 'rootId'>): Payer {
-  const { agentId, deepestSpaceId, triggerSpaceId, rootId } = run
-  return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId }
+export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSpaceId' | 'rootId' | 'askers'>): Payer {
+  const { agentId, deepestSpaceId, triggerSpaceId, rootId, askers } = run
+  return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId, askers }
 }
+
+/** Returns the root of what a message starts; the message may have no row yet. */
+export function rootOfMessage({ rootId, senderId }: Pick<Message, 'rootId' | 'senderId'>) {
+  return { rootId, humanId: prefixOf(senderId) === 'hum' ? senderId : null }
+}
+
+/** The id of the human at the root of a run with these columns; null if there is none. */
+export const rootHuman = (rootId: Prisma.Sql, askers: Prisma.Sql): Prisma.Sql =>
+  Prisma.sql`"rootHuman"(${rootId}, ${askers})`
 
 /** Only `over` of the budget state. */
 export function overBudget(payer: Payer): Prisma.Sql {

@@ -1,4 +1,5 @@
 import { Prisma } from '../generated/prisma/client.ts'
+import { rootHuman } from '../platform/budget-state.ts'
 import type { Changes } from '../platform/changes.ts'
 import type { Database } from '../platform/db.ts'
 import { addLostUsageSql, deleteRunSql, type Spending, TODAY } from '../stores/run-store.ts'
@@ -7,8 +8,10 @@ import type { ClaimedRun } from './claiming.ts'
 /** The maximum delay until a change of a message's usage is published, and the minimum interval between such events. */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
+const ROOT_HUMAN = rootHuman(Prisma.sql`"payingRootId"`, Prisma.sql`"payingAskers"`)
+
 /**
- * Changes that add usage to the day and the root, in a statement that holds a run (`FROM held`).
+ * Changes that add usage to the day, the human and the root, in a statement that holds a run (`FROM held`).
  * Every statement locks the rows in this order, after the row of the run. The value of the run's
  * `usageDay` before the statement shows whether the run is already counted.
  */
@@ -24,12 +27,20 @@ export function countInLedger(spent: Spending): Changes {
         coalesce((SELECT ("usageDay" IS NULL)::int FROM "Run" WHERE id = h."runId"), 0), ${amounts} FROM held h
       ON CONFLICT (day, "agentId", "spaceId", model) DO UPDATE SET runs = d.runs + excluded.runs, ${summed('d')}
       RETURNING 1`,
+    human: Prisma.sql`
+      INSERT INTO "HumanUsage" AS p (day, "humanId", "agentId", "spaceId", model, runs,
+        "inputTokens", "cachedInputTokens", "outputTokens", "costNanos", "isUnpriced")
+      SELECT ${TODAY}, h.id, h."agentId", coalesce(h."payingSpaceId", ''), ${model},
+        coalesce((SELECT ("usageDay" IS NULL)::int FROM "Run" WHERE id = h."runId"), 0), ${amounts}
+      FROM (SELECT *, ${ROOT_HUMAN} AS id FROM held) h WHERE h.id IS NOT NULL AND EXISTS (SELECT 1 FROM daily)
+      ON CONFLICT (day, "humanId", "agentId", "spaceId", model) DO UPDATE SET runs = p.runs + excluded.runs, ${summed('p')}
+      RETURNING 1`,
     root: Prisma.sql`
       INSERT INTO "RootUsage" AS u ("rootId", "inputTokens", "cachedInputTokens", "outputTokens", "costNanos", "isUnpriced",
         "isEstimated", "tellAt")
       SELECT h."payingRootId", ${amounts}, ${estimated},
         CASE WHEN starts_with(h."payingRootId", 'msg_') THEN clock_timestamp() + ${TELL_AFTER} END
-      FROM held h WHERE EXISTS (SELECT 1 FROM daily)
+      FROM held h WHERE EXISTS (SELECT 1 FROM daily) AND (SELECT count(*) FROM human) >= 0
       ON CONFLICT ("rootId") DO UPDATE SET ${summed('u')}, "isEstimated" = u."isEstimated" OR excluded."isEstimated",
         "tellAt" = coalesce(u."tellAt", excluded."tellAt")`,
   }
@@ -48,19 +59,27 @@ function summed(row: string): Prisma.Sql {
  * if the run was deleted.
  */
 export async function countLost(db: Database, run: ClaimedRun, spent: Spending): Promise<void> {
-  const { daily, root } = countInLedger(spent)
-  const { id, attempt, agentId, rootId, deepestSpaceId, triggerSpaceId } = run
+  const { daily, human, root } = countInLedger(spent)
+  const { id, attempt, agentId, rootId, deepestSpaceId, triggerSpaceId, askers } = run
   await db.prisma.$executeRaw`
     WITH run AS (
       ${addLostUsageSql(id, attempt, spent)} RETURNING 1),
     held AS (
       SELECT ${id}::text AS "runId", ${agentId}::text AS "agentId", ${rootId}::text AS "payingRootId",
-        ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", (SELECT count(*) FROM run) AS written
-    ), daily AS (${daily}), root AS (${root}) SELECT 1`
+        ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", ${askers}::text[] AS "payingAskers",
+        (SELECT count(*) FROM run) AS written
+    ), daily AS (${daily}), human AS (${human}), root AS (${root}) SELECT 1`
 }
+
+const SKIPPED = Prisma.sql`runs = d.runs - 1, "skippedCycles" = d."skippedCycles" + 1`
+
+/** Condition: the row `d` of a ledger counts the run `r`. */
+const COUNTS_RUN = Prisma.sql`
+  d.day = r."usageDay" AND d."agentId" = r."agentId" AND d."spaceId" = r."usageSpaceId" AND d.model = r."usageModel"`
 
 /** Deletes the run of a rolled-back cycle, and counts it as a skipped cycle. Its usage stays counted. */
 export const rollBackCycleSql = (runId: string): Prisma.Sql => Prisma.sql`
-  WITH gone AS (${deleteRunSql(runId)} RETURNING *)
-  UPDATE "DailyUsage" d SET runs = d.runs - 1, "skippedCycles" = d."skippedCycles" + 1 FROM gone r
-  WHERE d.day = r."usageDay" AND d."agentId" = r."agentId" AND d."spaceId" = r."usageSpaceId" AND d.model = r."usageModel"`
+  WITH gone AS (${deleteRunSql(runId)} RETURNING *),
+  daily AS (UPDATE "DailyUsage" d SET ${SKIPPED} FROM gone r WHERE ${COUNTS_RUN} RETURNING 1)
+  UPDATE "HumanUsage" d SET ${SKIPPED} FROM gone r
+  WHERE EXISTS (SELECT 1 FROM daily) AND ${COUNTS_RUN} AND d."humanId" = r."usageHumanId"`

@@ -6,7 +6,7 @@ import { TODAY, type Usage } from '../stores/run-store.ts'
 import type { Timed } from './due.ts'
 
 /** The dimensions by which usage can be grouped. */
-export type UsageDimension = 'DAY' | 'AGENT' | 'SPACE' | 'MODEL'
+export type UsageDimension = 'DAY' | 'AGENT' | 'SPACE' | 'MODEL' | 'HUMAN'
 
 /** Selects usage by day (UTC): days that begin at `from` or later, and before `to`. */
 export interface UsageFilter {
@@ -24,6 +24,8 @@ export interface UsageRow {
   /** Also null for usage without a triggering space. */
   spaceId: string | null
   model: string | null
+  /** The human at the root. Also null for usage without one. */
+  humanId: string | null
   /** The runs that used the model, each counted once; a rolled-back cycle counts as skipped. */
   runs: number
   skippedCycles: number
@@ -41,11 +43,11 @@ export interface CostedUsage extends Usage {
 
 /** Reads usage from the ledger, including rolled-back cycles and deleted runs. */
 export interface UsageReading {
-  /** Returns usage ordered by day, agent, space and model. @throws BadInputError for more than 10,000 rows */
+  /** Returns usage ordered by day, agent, space, model and human. @throws BadInputError for more than 10,000 rows */
   query(filter: UsageFilter): Promise<UsageRow[]>
   /** The usage of all runs and cycles of each root so far; a root without usage is left out. */
   ofRoots(rootIds: readonly string[]): Promise<Map<string, CostedUsage>>
-  /** Returns today's (UTC) usage of agents and spaces, by id; an id without usage is left out. */
+  /** Returns today's (UTC) usage of agents, spaces and humans, by id; an id without usage is left out. */
   today(ownerIds: readonly string[]): Promise<Map<string, SpentToday>>
   /** The messages whose changed usage must be published. */
   timed: Timed
@@ -66,6 +68,7 @@ const COLUMNS: Record<UsageDimension, Prisma.Sql> = {
   AGENT: Prisma.sql`d."agentId"`,
   SPACE: Prisma.sql`d."spaceId"`,
   MODEL: Prisma.sql`d.model`,
+  HUMAN: Prisma.sql`d."humanId"`,
 }
 const DIMENSIONS = Object.keys(COLUMNS) as UsageDimension[]
 
@@ -99,12 +102,13 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
       )
     },
     async today(ownerIds) {
-      const ofOwner = (owner: Prisma.Sql) => Prisma.sql`
+      const ofOwner = (owner: Prisma.Sql, ledger: Prisma.Sql = DAILY) => Prisma.sql`
         SELECT ${owner} AS id, sum("inputTokens" + "outputTokens") AS tokens,
           CASE WHEN bool_or("isUnpriced") THEN NULL ELSE sum("costNanos") END AS "costNanos"
-        FROM "DailyUsage" WHERE day = ${TODAY} AND ${owner} = ANY(${[...ownerIds]}::text[]) GROUP BY 1`
+        FROM ${ledger} WHERE day = ${TODAY} AND ${owner} = ANY(${[...ownerIds]}::text[]) GROUP BY 1`
       const rows = await db.prisma.$queryRaw<(SpentToday & { id: string })[]>`
-        ${ofOwner(Prisma.sql`"agentId"`)} UNION ALL ${ofOwner(Prisma.sql`"spaceId"`)}`
+        ${ofOwner(Prisma.sql`"agentId"`)} UNION ALL ${ofOwner(Prisma.sql`"spaceId"`)}
+        UNION ALL ${ofOwner(Prisma.sql`"humanId"`, Prisma.sql`"HumanUsage"`)}`
       return new Map(rows.map(({ id, ...spent }) => [id, spent]))
     },
     timed: {
@@ -120,6 +124,22 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
   }
 }
 
+const DAILY = Prisma.sql`"DailyUsage"`
+
+const AMOUNTS = ['runs', 'skippedCycles', 'inputTokens', 'cachedInputTokens', 'outputTokens', 'costNanos']
+const SAME = Prisma.raw(AMOUNTS.map((name) => `"${name}"`).join(', '))
+const NEGATED = Prisma.raw(AMOUNTS.map((name) => `- "${name}"`).join(', '))
+const KEY = Prisma.sql`day, "agentId", "spaceId", model`
+
+/**
+ * The daily ledger, split by human: the rows of humans, and the rest without one, which is all usage less that of humans.
+ * The rest of a row counts as unpriced if any part of the row does.
+ */
+const BY_HUMAN = Prisma.sql`(
+  SELECT ${KEY}, "humanId", ${SAME}, "isUnpriced" FROM "HumanUsage"
+  UNION ALL SELECT ${KEY}, '', ${SAME}, "isUnpriced" FROM "DailyUsage"
+  UNION ALL SELECT ${KEY}, '', ${NEGATED}, false FROM "HumanUsage")`
+
 /** The day as a number: parsing a date costs ten times as much. */
 type SummedRow = Omit<UsageRow, 'day'> & { day: number | null }
 
@@ -127,18 +147,21 @@ function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sq
   const columns = DIMENSIONS.filter((dimension) => by.includes(dimension)).map((dimension) => COLUMNS[dimension])
   const shown = (dimension: UsageDimension, none: Prisma.Sql) => (by.includes(dimension) ? COLUMNS[dimension] : none)
   const groups = columns.length === 0 ? Prisma.empty : Prisma.sql`GROUP BY ${Prisma.join(columns)}`
+  const isByHuman = by.includes('HUMAN')
+  const isUsed = Prisma.sql`HAVING sum(d.runs) <> 0 OR sum(d."skippedCycles") <> 0 OR sum(d."inputTokens" + d."outputTokens") <> 0`
   const order = columns.length === 0 ? Prisma.empty : Prisma.sql`ORDER BY ${Prisma.join(columns)}`
   return Prisma.sql`
     SELECT ${shown('DAY', Prisma.sql`NULL::date`)} - '1970-01-01'::date AS day, ${shown('AGENT', Prisma.sql`NULL::text`)} AS "agentId",
       nullif(${shown('SPACE', Prisma.sql`''`)}, '') AS "spaceId", ${shown('MODEL', Prisma.sql`NULL::text`)} AS model,
+      ${isByHuman ? Prisma.sql`nullif(d."humanId", '')` : Prisma.sql`NULL::text`} AS "humanId",
       coalesce(sum(d.runs), 0)::int AS runs, coalesce(sum(d."skippedCycles"), 0)::int AS "skippedCycles",
       coalesce(sum(d."inputTokens"), 0) AS "inputTokens", coalesce(sum(d."cachedInputTokens"), 0) AS "cachedInputTokens",
       coalesce(sum(d."outputTokens"), 0) AS "outputTokens",
       CASE WHEN bool_or(d."isUnpriced") THEN NULL ELSE coalesce(sum(d."costNanos"), 0) END AS "costNanos"
-    FROM "DailyUsage" d WHERE d.day >= ${firstDayFrom(from)}::date AND d.day < ${firstDayFrom(to)}::date
+    FROM ${isByHuman ? BY_HUMAN : DAILY} d WHERE d.day >= ${firstDayFrom(from)}::date AND d.day < ${firstDayFrom(to)}::date
       ${agentId == null ? Prisma.empty : Prisma.sql`AND d."agentId" = ${agentId}`}
       ${spaceId == null ? Prisma.empty : Prisma.sql`AND d."spaceId" = ${spaceId}`}
-    ${groups} ${order} LIMIT ${MOST_ROWS + 1}`
+    ${groups} ${isByHuman ? isUsed : Prisma.empty} ${order} LIMIT ${MOST_ROWS + 1}`
 }
 
 const LAST_DAY = Date.parse('9999-12-31T00:00:00Z')

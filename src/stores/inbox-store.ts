@@ -79,6 +79,7 @@ const OVER = overBudget({
   agentId: Prisma.sql`e."agentId"`,
   spaceId: Prisma.sql`e."spaceId"`,
   rootId: Prisma.sql`e."rootId"`,
+  askers: Prisma.sql`e.askers`,
 })
 /**
  * Condition: the event must be alone in its cycle. It belongs to a chain, or to an ADMIN or MENTION_CHAIN space, where
@@ -211,9 +212,17 @@ export async function postponeEvents(tx: Tx, events: PutOff[]): Promise<PutOff[]
 }
 
 /** Makes postponed events due for a new check after a change of a budget. */
-export async function recheckPostponed(tx: Tx, { agentId, spaceId }: { agentId?: string; spaceId?: string }) {
+export async function recheckPostponed(
+  tx: Tx,
+  { agentId, spaceId, humanId }: { agentId?: string; spaceId?: string; humanId?: string },
+) {
+  const owned = {
+    ...(agentId && { agentId }),
+    ...(spaceId && { spaceId }),
+    ...(humanId && { askers: { has: humanId } }),
+  }
   await tx.inboxEvent.updateMany({
-    where: { waitsUntil: { not: null }, doneAt: null, ...(agentId && { agentId }), ...(spaceId && { spaceId }) },
+    where: { waitsUntil: { not: null }, doneAt: null, ...owned },
     data: { waitsUntil: null },
   })
 }

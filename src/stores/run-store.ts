@@ -2,6 +2,7 @@ import { confidentialAmong, type Provenance } from '../confidentiality/marks.ts'
 import { Prisma, type Run, type RunStatus, type TriggerType } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Json } from '../lib/json.ts'
+import { rootHuman } from '../platform/budget-state.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import type { Completion, RunEnding } from '../rules/run-end.ts'
@@ -133,7 +134,7 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 
 /** The columns of a held run that its changes read: the owners of its usage (runs/ledger.ts), and its marks. */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
-  coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", places AS "runPlaces", label AS "runLabel"`
+  coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", askers AS "payingAskers", places AS "runPlaces", label AS "runLabel"`
 
 /** Why a worker releases a run: it shuts down, the database was away, or an internal error. */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
@@ -249,6 +250,8 @@ export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 export const settleUsageSql = (spent: Spending): Prisma.Sql =>
   Prisma.sql`${addUsageSql(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
 
+const ROOT_HUMAN = rootHuman(Prisma.sql`"rootId"`, Prisma.sql`askers`)
+
 /**
  * Changes of the run's row. Sums saturate at the column's maximum, so that a provider's figures
  * cannot fail a run.
@@ -259,6 +262,7 @@ function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }:
   return Prisma.sql`${sum('inputTokens', inputTokens)}, ${sum('cachedInputTokens', cachedInputTokens)}, ${sum('outputTokens', outputTokens)},
     "usageEstimated" = "usageEstimated" OR ${spent.estimated}, "costNanos" = "costNanos" + ${spent.costNanos}::float8,
     "usageSpaceId" = coalesce("usageSpaceId", "deepestSpaceId", "triggerSpaceId", ''),
+    "usageHumanId" = CASE WHEN "usageDay" IS NULL THEN ${ROOT_HUMAN} ELSE "usageHumanId" END,
     "usageDay" = coalesce("usageDay", ${TODAY}), "usageModel" = coalesce("usageModel", ${spent.model})`
 }
 

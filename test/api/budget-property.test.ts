@@ -126,6 +126,9 @@ describe.skipIf(!hasPostgres)('random interactions of agents', () => {
     expect(spentBy(daily)).toEqual(sumOf([...[...left, ...deleted].map(ofRun), ...skipped]))
     expect(daily.reduce((sum, row) => sum + row.runs, 0)).toBe(counted.length)
     expect(daily.reduce((sum, row) => sum + row.skippedCycles, 0)).toBe(skipped.length)
+    const byHuman = await prisma.humanUsage.findMany({ where })
+    expect(byHuman.reduce((sum, row) => sum + row.runs, 0)).toBe(counted.length)
+    expect(byHuman.reduce((sum, row) => sum + row.skippedCycles, 0)).toBe(skipped.length)
     const refused = await prisma.outcome.count({ where: { ...where, kind: 'OVER_BUDGET' } })
     return refused + runs.filter(({ stopReason }) => stopReason === 'OVER_BUDGET').length
   }
@@ -133,11 +136,12 @@ describe.skipIf(!hasPostgres)('random interactions of agents', () => {
   test('no budget is exceeded by more than the unfinished generations, and the ledger matches the providers', async () => {
     let over = 0
     await fc.assert(
-      fc.asyncProperty(agents, spaces, fc.nat(), async (cast, places, seed) => {
+      fc.asyncProperty(agents, spaces, budgets, fc.nat(), async (cast, places, ofHuman, seed) => {
         parley.models.reset()
         const { app } = parley
         const { prisma } = app.platform.db
         const human = await parley.human('Husam')
+        await app.domain.humans.update(parley.admin, { id: human.id, budget: ofHuman as BudgetLimits })
         const made = await Promise.all(cast.map((input, n) => parley.agent(`A${seed}x${n}`, input)))
         const ids = made.map(({ id }) => id)
         const rooms = await Promise.all(places.map(() => parley.space(human, ids)))
@@ -171,9 +175,12 @@ describe.skipIf(!hasPostgres)('random interactions of agents', () => {
           const spent = spentBy(daily.filter(({ spaceId }) => spaceId === id))
           expectWithin(`space ${n}`, spent, places[n]!.budget as BudgetLimits, 'Day', inAll)
         }
+        const humans = await prisma.humanUsage.findMany({ where: { agentId: { in: ids } } })
+        expectWithin('the human', spentBy(humans), ofHuman as BudgetLimits, 'Day', inAll)
+        expect(spentBy(humans), 'the ledger of the human').toEqual(spentBy(daily))
         for (const { id, room } of roots) {
           const worked = await prisma.run.findMany({ where: { rootId: id }, distinct: ['agentId'] })
-          const limits = [places[room]!.budget, ...worked.map(({ agentId }) => cast[ids.indexOf(agentId)]!.budget)]
+          const limits = [places[room]!.budget, ofHuman, ...worked.map(({ agentId }) => cast[ids.indexOf(agentId)]!.budget)]
           const most = {
             tokensPerRoot: lowest(limits.map(({ tokensPerRoot }) => tokensPerRoot)),
             usdPerRoot: lowest(limits.map(({ usdPerRoot }) => usdPerRoot)),

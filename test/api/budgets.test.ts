@@ -12,6 +12,8 @@ const UPDATE_AGENT = `mutation ($input: UpdateAgentInput!) { updateAgent(input: 
   ... on UpdateAgentPayload { agent { internals { ${BUDGET} } } } ... on BadInputError { field message } ... on Error { message } } }`
 const UPDATE_SPACE = `mutation ($input: UpdateSpaceInput!) { updateSpace(input: $input) { __typename
   ... on UpdateSpacePayload { space { ${BUDGET} } } ... on Error { message } } }`
+const UPDATE_HUMAN = `mutation ($input: UpdateHumanInput!) { updateHuman(input: $input) { __typename
+  ... on UpdateHumanPayload { human { ${BUDGET} } } ... on BadInputError { field message } ... on Error { message } } }`
 const SEND = `mutation ($input: SendMessageInput!) { sendMessage(input: $input) { ... on SendMessagePayload {
   sentMessage { id outcomes { kind reason agent { id } } } runs { id } } ... on Error { message } } }`
 const MESSAGE = `query ($id: ID!) { message(id: $id) { outcomes { kind error agent { id } run { status stopReason } } } }`
@@ -88,6 +90,61 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(await ask(UPDATE_SPACE, ofSpace)).toMatchObject({ space: { budget: { tokensPerDay: 500, ...spent } } })
     const seen = await ask(`query ($id: ID!) { space(id: $id) { ${BUDGET} } }`, { id: space.id }, member)
     expect(seen.budget).toMatchObject({ tokensPerDay: 500, ...spent })
+  })
+
+  test('a budget of a human holds for everything of which they are the root, and for nobody else', async () => {
+    const { human, space } = await parley.room('Ada')
+    const other = await parley.human('Bea')
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
+    expect(await ask(UPDATE_HUMAN, { input: { id: human.id, budget: { tokensPerDay: 100 } } })).toMatchObject({
+      human: { budget: { tokensPerDay: 100, usdPerDay: null, tokensSpentToday: 0 } },
+    })
+    parley.models.script(steps(done))
+    const { runs } = await parley.send(human, space.id, 'Hi')
+    expect(await ended(runs[0]?.id)).toMatchObject({ status: 'COMPLETED' })
+    const { message } = await parley.send(human, space.id, 'And now?')
+    const [outcome] = await parley.app.platform.db.prisma.outcome.findMany({ where: { messageId: message.id } })
+    expect(outcome).toMatchObject({
+      ...{ kind: 'OVER_BUDGET', reason: 'The budget for today of the person who started this is spent.' },
+    })
+    const others = await parley.send(other, space.id, 'And I?')
+    expect(await ended(others.runs[0]?.id)).toMatchObject({ status: 'COMPLETED' })
+    const spent = await ask(`query ($id: ID!) { node(id: $id) { ... on Human { ${BUDGET} } } }`, { id: human.id })
+    expect(spent.budget).toMatchObject({ tokensSpentToday: 100, usdSpentToday: USD })
+    await ask(UPDATE_HUMAN, { input: { id: human.id, budget: { tokensPerDay: null } } })
+    const again = await parley.send(human, space.id, 'And now?')
+    expect(await ended(again.runs[0]?.id)).toMatchObject({ status: 'COMPLETED' })
+  })
+
+  test('events of a human without budget wait in the inbox while others are answered, until an admin raises the budget', async () => {
+    const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT' })
+    const other = await parley.human('Bea')
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
+    await ask(UPDATE_HUMAN, { input: { id: human.id, budget: { tokensPerDay: 0 } } })
+    parley.models.script(steps(done))
+    const { message } = await parley.send(human, space.id, 'Hi')
+    await until('the event waits', async () => (await thinking.inboxOf(agent)).at(-1)?.waitsUntil)
+    const answered = await parley.send(other, space.id, 'And I?')
+    await until('the other event is done', async () => (await thinking.inboxOf(agent)).at(-1)?.doneAt)
+    expect(await outcomesOf(answered.message)).toMatchObject([{ kind: 'INBOX' }])
+    expect(await outcomesOf(message)).toMatchObject([{ kind: 'OVER_BUDGET' }])
+    await ask(UPDATE_HUMAN, { input: { id: human.id, budget: null } })
+    await until('the event is done', async () => (await thinking.inboxOf(agent)).every(({ doneAt }) => doneAt !== null))
+    expect(await outcomesOf(message)).toMatchObject([{ kind: 'INBOX' }])
+  })
+
+  test('only admins set and see the budget of a human', async () => {
+    const human = await parley.human('Ada')
+    const client = await parley.clientOf(human)
+    await ask(UPDATE_HUMAN, { input: { id: human.id, budget: { usdPerDay: 1 } } })
+    expect(await ask(UPDATE_HUMAN, { input: { id: human.id, budget: null } }, client)).toMatchObject({
+      __typename: 'ForbiddenError',
+    })
+    const seen = await ask(`{ viewer { human { ${BUDGET} } } }`, {}, client)
+    expect(seen.human.budget).toBeNull()
+    expect(await ask(UPDATE_HUMAN, { input: { id: human.id, budget: { usdPerDay: -1 } } })).toMatchObject({
+      ...{ __typename: 'BadInputError', field: 'input.budget.usdPerDay' },
+    })
   })
 
   test.each([Number.MAX_VALUE, Number.MIN_VALUE])('a limit accepts any number: %d USD', async (usd) => {

@@ -21,7 +21,7 @@ const RUN = `query ($id: ID!) { run(id: $id) { usage { ${USAGE} } rootUsage { ${
   internals { steps { edges { node { usage { ${USAGE} } } } } } } }`
 const LEDGER = `query ($from: DateTime!, $to: DateTime!, $by: [UsageDimension!]!, $agentId: ID, $spaceId: ID) {
   usage(from: $from, to: $to, by: $by, agentId: $agentId, spaceId: $spaceId) {
-    day agent { id name } space { id } model runs skippedCycles inputTokens cachedInputTokens outputTokens costUsd } }`
+    day agent { id name } space { id } model human { id } runs skippedCycles inputTokens cachedInputTokens outputTokens costUsd } }`
 const FOLLOW = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) {
   __typename ... on MessageUpdated { message { id rootUsage { totalTokens costUsd } } } } }`
 
@@ -198,6 +198,38 @@ describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
     expect(await ledger({ from: '2025-03-01T00:00:00Z', to: '2025-04-01T00:00:00Z', agentId: agent.id })).toEqual([
       expect.objectContaining({ day: null, runs: 6, outputTokens: 15_000_000_000, costUsd: 0, space: null }),
     ])
+  })
+
+  test('usage by human counts for the sender of the root message, also in what agents cause; services count for nobody', async () => {
+    const { human, agent, space } = await parley.room('Ada')
+    const other = await parley.human('Bea')
+    await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
+    const helper = await parley.agent('Cyd')
+    await parley.app.domain.members.add(human, { spaceId: space.id, entityId: helper.id })
+    parley.models.script(steps(said('And you?'), done))
+    const { message } = await parley.send(human, space.id, 'Hi')
+    await until('both agents have answered', async () => {
+      const { prisma } = parley.app.platform.db
+      const runs = await prisma.run.findMany({ where: { rootId: message.id } })
+      return runs.length > 2 && runs.every(({ status }) => status === 'COMPLETED')
+    })
+    parley.models.script(steps(done))
+    const second = await parley.send(other, space.id, 'Hi')
+    for (const { id } of second.runs) await parley.runWhen(id)
+    const service = await parley.app.domain.control.triggerAgent(parley.admin, {
+      ...{ agentId: agent.id, serviceName: 'cron', payload: {} },
+    })
+    await parley.runWhen(service.run?.id ?? '')
+    const all = await ledger({ spaceId: space.id })
+    const rows = await ledger({ by: ['HUMAN', 'MODEL'], spaceId: space.id })
+    const runsOf = (id: string | undefined) => rows.find((row) => row.human?.id === id)?.runs
+    expect(rows.map((row) => row.human?.id).sort()).toEqual([human.id, other.id].sort())
+    expect(runsOf(other.id)).toBe(2)
+    expect((runsOf(human.id) ?? 0) + 2).toBe(all[0]?.runs)
+    const ofAgent = await ledger({ by: ['HUMAN'], agentId: agent.id })
+    expect(ofAgent.find((row) => row.human === null)).toMatchObject({ runs: 1, outputTokens: 50, costUsd: COST })
+    const sum = ofAgent.reduce((total, row) => total + row.inputTokens, 0)
+    expect([sum]).toEqual((await ledger({ agentId: agent.id })).map(({ inputTokens }) => inputTokens))
   })
 
   test('only an admin sees usage', async () => {

@@ -38,7 +38,7 @@ describe.each(STACKS)('a budget shared by many concurrent runs, on the %s stack'
   const reserved = async () =>
     parley.app.platform.db.prisma.run.count({ where: { reservedTokens: { gt: 0 }, status: 'RUNNING' } })
 
-  test.each(['agent', 'space'] as const)(
+  test.each(['agent', 'space', 'human'] as const)(
     'is exceeded by less than one generation if it is the budget of the %s',
     async (whose) => {
       const { human, space } = await parley.room('Ada', {
@@ -47,6 +47,8 @@ describe.each(STACKS)('a budget shared by many concurrent runs, on the %s stack'
       })
       if (whose === 'space')
         await parley.app.domain.spaces.update(parley.admin, { id: space.id, budget: { tokensPerDay: BUDGET } })
+      if (whose === 'human')
+        await parley.app.domain.humans.update(parley.admin, { id: human.id, budget: { tokensPerDay: BUDGET } })
       const seen = generationsUse(3000)
       const runs = await runAtOnce([space.id], human, AT_ONCE)
       expect(tokensOf(runs)).toBeGreaterThanOrEqual(BUDGET)

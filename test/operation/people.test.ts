@@ -77,6 +77,28 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     expect(all).toEqual(expect.arrayContaining([husam.id, eve.id, mallory.id]))
   })
 
+  test('a human sets their own time zone by its IANA name, which others see, and their sharing of presence, which they do not', async () => {
+    const [husam, eve] = [await stage.person('Husam'), await stage.person('Eve')]
+    await stage.space('Team', [husam, eve])
+    const update = (input: object) =>
+      stage.ask(
+        husam.client,
+        `mutation ($input: UpdateHumanInput!) { updateHuman(input: $input) { __typename
+          ... on UpdateHumanPayload { human { timeZone sharePresence } } ... on BadInputError { field } } }`,
+        { input: { id: husam.id, ...input } },
+      )
+    const profile = { timeZone: 'Europe/Berlin', sharePresence: false }
+    expect(await update(profile)).toMatchObject({ human: profile })
+    const seen = `query ($id: ID!) { node(id: $id) { ... on Human { timeZone sharePresence } } }`
+    expect(await stage.ask(eve.client, seen, { id: husam.id })).toEqual({
+      ...{ timeZone: 'Europe/Berlin', sharePresence: null },
+    })
+    for (const timeZone of ['Berlin', '+02:00', '', 'x'.repeat(10_000)])
+      expect(await update({ timeZone })).toEqual({ __typename: 'BadInputError', field: 'input.timeZone' })
+    expect(await update({ sharePresence: null })).toMatchObject({ field: 'input.sharePresence' })
+    expect(await update({ timeZone: null })).toMatchObject({ human: { timeZone: null, sharePresence: false } })
+  })
+
   /** The whole database except the records of steps. */
   async function dump(): Promise<string> {
     const { prisma } = parley.app.platform.db

@@ -138,6 +138,11 @@ export type ReadinessCheck = Prisma.ReadinessCheckModel
  */
 export type DailyUsage = Prisma.DailyUsageModel
 /**
+ * Model HumanUsage
+ * The part of DailyUsage of which a human is the root: the sender of the message, or of the one in which the plan was made.
+ */
+export type HumanUsage = Prisma.HumanUsageModel
+/**
  * Model RootUsage
  * What came of one human message, plan firing or service call has used so far, in all agents and spaces. As DailyUsage.
  */

@@ -416,6 +416,7 @@ export const ModelName = {
   ModelProviderHealth: 'ModelProviderHealth',
   ReadinessCheck: 'ReadinessCheck',
   DailyUsage: 'DailyUsage',
+  HumanUsage: 'HumanUsage',
   RootUsage: 'RootUsage',
   AuditEntry: 'AuditEntry',
   RunSpace: 'RunSpace',
@@ -448,7 +449,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "joinLink" | "session" | "webhook" | "invitation"
+    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "joinLink" | "session" | "webhook" | "invitation"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -1858,6 +1859,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    HumanUsage: {
+      payload: Prisma.$HumanUsagePayload<ExtArgs>
+      fields: Prisma.HumanUsageFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.HumanUsageFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.HumanUsageFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>
+        }
+        findFirst: {
+          args: Prisma.HumanUsageFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.HumanUsageFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>
+        }
+        findMany: {
+          args: Prisma.HumanUsageFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>[]
+        }
+        create: {
+          args: Prisma.HumanUsageCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>
+        }
+        createMany: {
+          args: Prisma.HumanUsageCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.HumanUsageCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>[]
+        }
+        delete: {
+          args: Prisma.HumanUsageDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>
+        }
+        update: {
+          args: Prisma.HumanUsageUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>
+        }
+        deleteMany: {
+          args: Prisma.HumanUsageDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.HumanUsageUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.HumanUsageUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>[]
+        }
+        upsert: {
+          args: Prisma.HumanUsageUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$HumanUsagePayload>
+        }
+        aggregate: {
+          args: Prisma.HumanUsageAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateHumanUsage>
+        }
+        groupBy: {
+          args: Prisma.HumanUsageGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.HumanUsageGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.HumanUsageCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.HumanUsageCountAggregateOutputType> | number
+        }
+      }
+    }
     RootUsage: {
       payload: Prisma.$RootUsagePayload<ExtArgs>
       fields: Prisma.RootUsageFieldRefs
@@ -3164,7 +3239,10 @@ export const EntityScalarFieldEnum = {
   role: 'role',
   createdAt: 'createdAt',
   goneAt: 'goneAt',
-  formerly: 'formerly'
+  formerly: 'formerly',
+  timeZone: 'timeZone',
+  sharePresence: 'sharePresence',
+  budget: 'budget'
 } as const
 
 export type EntityScalarFieldEnum = (typeof EntityScalarFieldEnum)[keyof typeof EntityScalarFieldEnum]
@@ -3423,6 +3501,8 @@ export const RunScalarFieldEnum = {
   usageDay: 'usageDay',
   usageSpaceId: 'usageSpaceId',
   usageModel: 'usageModel',
+  usageHumanId: 'usageHumanId',
+  reservedForId: 'reservedForId',
   summary: 'summary',
   error: 'error',
   fault: 'fault',
@@ -3496,6 +3576,24 @@ export const DailyUsageScalarFieldEnum = {
 } as const
 
 export type DailyUsageScalarFieldEnum = (typeof DailyUsageScalarFieldEnum)[keyof typeof DailyUsageScalarFieldEnum]
+
+
+export const HumanUsageScalarFieldEnum = {
+  day: 'day',
+  humanId: 'humanId',
+  agentId: 'agentId',
+  spaceId: 'spaceId',
+  model: 'model',
+  runs: 'runs',
+  skippedCycles: 'skippedCycles',
+  inputTokens: 'inputTokens',
+  cachedInputTokens: 'cachedInputTokens',
+  outputTokens: 'outputTokens',
+  costNanos: 'costNanos',
+  isUnpriced: 'isUnpriced'
+} as const
+
+export type HumanUsageScalarFieldEnum = (typeof HumanUsageScalarFieldEnum)[keyof typeof HumanUsageScalarFieldEnum]
 
 
 export const RootUsageScalarFieldEnum = {
@@ -3929,6 +4027,13 @@ export type EnumQueryModeFieldRefInput<$PrismaModel> = FieldRefInputType<$Prisma
 
 
 /**
+ * Reference to a field of type 'Boolean'
+ */
+export type BooleanFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Boolean'>
+    
+
+
+/**
  * Reference to a field of type 'Mind'
  */
 export type EnumMindFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Mind'>
@@ -3967,13 +4072,6 @@ export type IntFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'In
  * Reference to a field of type 'Int[]'
  */
 export type ListIntFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Int[]'>
-    
-
-
-/**
- * Reference to a field of type 'Boolean'
- */
-export type BooleanFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Boolean'>
     
 
 
@@ -4384,6 +4482,7 @@ export type GlobalOmitConfig = {
   modelProviderHealth?: Prisma.ModelProviderHealthOmit
   readinessCheck?: Prisma.ReadinessCheckOmit
   dailyUsage?: Prisma.DailyUsageOmit
+  humanUsage?: Prisma.HumanUsageOmit
   rootUsage?: Prisma.RootUsageOmit
   auditEntry?: Prisma.AuditEntryOmit
   runSpace?: Prisma.RunSpaceOmit

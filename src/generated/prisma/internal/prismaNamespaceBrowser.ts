@@ -70,6 +70,7 @@ export const ModelName = {
   ModelProviderHealth: 'ModelProviderHealth',
   ReadinessCheck: 'ReadinessCheck',
   DailyUsage: 'DailyUsage',
+  HumanUsage: 'HumanUsage',
   RootUsage: 'RootUsage',
   AuditEntry: 'AuditEntry',
   RunSpace: 'RunSpace',
@@ -114,7 +115,10 @@ export const EntityScalarFieldEnum = {
   role: 'role',
   createdAt: 'createdAt',
   goneAt: 'goneAt',
-  formerly: 'formerly'
+  formerly: 'formerly',
+  timeZone: 'timeZone',
+  sharePresence: 'sharePresence',
+  budget: 'budget'
 } as const
 
 export type EntityScalarFieldEnum = (typeof EntityScalarFieldEnum)[keyof typeof EntityScalarFieldEnum]
@@ -373,6 +377,8 @@ export const RunScalarFieldEnum = {
   usageDay: 'usageDay',
   usageSpaceId: 'usageSpaceId',
   usageModel: 'usageModel',
+  usageHumanId: 'usageHumanId',
+  reservedForId: 'reservedForId',
   summary: 'summary',
   error: 'error',
   fault: 'fault',
@@ -446,6 +452,24 @@ export const DailyUsageScalarFieldEnum = {
 } as const
 
 export type DailyUsageScalarFieldEnum = (typeof DailyUsageScalarFieldEnum)[keyof typeof DailyUsageScalarFieldEnum]
+
+
+export const HumanUsageScalarFieldEnum = {
+  day: 'day',
+  humanId: 'humanId',
+  agentId: 'agentId',
+  spaceId: 'spaceId',
+  model: 'model',
+  runs: 'runs',
+  skippedCycles: 'skippedCycles',
+  inputTokens: 'inputTokens',
+  cachedInputTokens: 'cachedInputTokens',
+  outputTokens: 'outputTokens',
+  costNanos: 'costNanos',
+  isUnpriced: 'isUnpriced'
+} as const
+
+export type HumanUsageScalarFieldEnum = (typeof HumanUsageScalarFieldEnum)[keyof typeof HumanUsageScalarFieldEnum]
 
 
 export const RootUsageScalarFieldEnum = {

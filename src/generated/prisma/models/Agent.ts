@@ -865,10 +865,6 @@ export type NullableIntFieldUpdateOperationsInput = {
   divide?: number
 }
 
-export type BoolFieldUpdateOperationsInput = {
-  set?: boolean
-}
-
 export type EnumAddableByFieldUpdateOperationsInput = {
   set?: $Enums.AddableBy
 }

@@ -33,6 +33,8 @@ export type EntityMinAggregateOutputType = {
   role: $Enums.HumanRole | null
   createdAt: Date | null
   goneAt: Date | null
+  timeZone: string | null
+  sharePresence: boolean | null
 }
 
 export type EntityMaxAggregateOutputType = {
@@ -44,6 +46,8 @@ export type EntityMaxAggregateOutputType = {
   role: $Enums.HumanRole | null
   createdAt: Date | null
   goneAt: Date | null
+  timeZone: string | null
+  sharePresence: boolean | null
 }
 
 export type EntityCountAggregateOutputType = {
@@ -56,6 +60,9 @@ export type EntityCountAggregateOutputType = {
   createdAt: number
   goneAt: number
   formerly: number
+  timeZone: number
+  sharePresence: number
+  budget: number
   _all: number
 }
 
@@ -69,6 +76,8 @@ export type EntityMinAggregateInputType = {
   role?: true
   createdAt?: true
   goneAt?: true
+  timeZone?: true
+  sharePresence?: true
 }
 
 export type EntityMaxAggregateInputType = {
@@ -80,6 +89,8 @@ export type EntityMaxAggregateInputType = {
   role?: true
   createdAt?: true
   goneAt?: true
+  timeZone?: true
+  sharePresence?: true
 }
 
 export type EntityCountAggregateInputType = {
@@ -92,6 +103,9 @@ export type EntityCountAggregateInputType = {
   createdAt?: true
   goneAt?: true
   formerly?: true
+  timeZone?: true
+  sharePresence?: true
+  budget?: true
   _all?: true
 }
 
@@ -177,6 +191,9 @@ export type EntityGroupByOutputType = {
   createdAt: Date
   goneAt: Date | null
   formerly: runtime.JsonValue | null
+  timeZone: string | null
+  sharePresence: boolean
+  budget: runtime.JsonValue | null
   _count: EntityCountAggregateOutputType | null
   _min: EntityMinAggregateOutputType | null
   _max: EntityMaxAggregateOutputType | null
@@ -210,6 +227,9 @@ export type EntityWhereInput = {
   createdAt?: Prisma.DateTimeFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableFilter<"Entity">
+  timeZone?: Prisma.StringNullableFilter<"Entity"> | string | null
+  sharePresence?: Prisma.BoolFilter<"Entity"> | boolean
+  budget?: Prisma.JsonNullableFilter<"Entity">
   agent?: Prisma.XOR<Prisma.AgentNullableScalarRelationFilter, Prisma.AgentWhereInput> | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMemberships?: Prisma.FormerMemberListRelationFilter
@@ -226,6 +246,9 @@ export type EntityOrderByWithRelationInput = {
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrderInput | Prisma.SortOrder
   formerly?: Prisma.SortOrderInput | Prisma.SortOrder
+  timeZone?: Prisma.SortOrderInput | Prisma.SortOrder
+  sharePresence?: Prisma.SortOrder
+  budget?: Prisma.SortOrderInput | Prisma.SortOrder
   agent?: Prisma.AgentOrderByWithRelationInput
   memberships?: Prisma.MembershipOrderByRelationAggregateInput
   formerMemberships?: Prisma.FormerMemberOrderByRelationAggregateInput
@@ -245,6 +268,9 @@ export type EntityWhereUniqueInput = Prisma.AtLeast<{
   createdAt?: Prisma.DateTimeFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableFilter<"Entity">
+  timeZone?: Prisma.StringNullableFilter<"Entity"> | string | null
+  sharePresence?: Prisma.BoolFilter<"Entity"> | boolean
+  budget?: Prisma.JsonNullableFilter<"Entity">
   agent?: Prisma.XOR<Prisma.AgentNullableScalarRelationFilter, Prisma.AgentWhereInput> | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMemberships?: Prisma.FormerMemberListRelationFilter
@@ -261,6 +287,9 @@ export type EntityOrderByWithAggregationInput = {
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrderInput | Prisma.SortOrder
   formerly?: Prisma.SortOrderInput | Prisma.SortOrder
+  timeZone?: Prisma.SortOrderInput | Prisma.SortOrder
+  sharePresence?: Prisma.SortOrder
+  budget?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.EntityCountOrderByAggregateInput
   _max?: Prisma.EntityMaxOrderByAggregateInput
   _min?: Prisma.EntityMinOrderByAggregateInput
@@ -279,6 +308,9 @@ export type EntityScalarWhereWithAggregatesInput = {
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableWithAggregatesFilter<"Entity">
+  timeZone?: Prisma.StringNullableWithAggregatesFilter<"Entity"> | string | null
+  sharePresence?: Prisma.BoolWithAggregatesFilter<"Entity"> | boolean
+  budget?: Prisma.JsonNullableWithAggregatesFilter<"Entity">
 }
 
 export type EntityCreateInput = {
@@ -291,6 +323,9 @@ export type EntityCreateInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberCreateNestedManyWithoutEntityInput
@@ -307,6 +342,9 @@ export type EntityUncheckedCreateInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutEntityInput
@@ -323,6 +361,9 @@ export type EntityUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUpdateManyWithoutEntityNestedInput
@@ -339,6 +380,9 @@ export type EntityUncheckedUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUncheckedUpdateManyWithoutEntityNestedInput
@@ -355,6 +399,9 @@ export type EntityCreateManyInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
 }
 
 export type EntityUpdateManyMutationInput = {
@@ -367,6 +414,9 @@ export type EntityUpdateManyMutationInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
 }
 
 export type EntityUncheckedUpdateManyInput = {
@@ -379,6 +429,9 @@ export type EntityUncheckedUpdateManyInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
 }
 
 export type EntityCountOrderByAggregateInput = {
@@ -391,6 +444,9 @@ export type EntityCountOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
   formerly?: Prisma.SortOrder
+  timeZone?: Prisma.SortOrder
+  sharePresence?: Prisma.SortOrder
+  budget?: Prisma.SortOrder
 }
 
 export type EntityMaxOrderByAggregateInput = {
@@ -402,6 +458,8 @@ export type EntityMaxOrderByAggregateInput = {
   role?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
+  timeZone?: Prisma.SortOrder
+  sharePresence?: Prisma.SortOrder
 }
 
 export type EntityMinOrderByAggregateInput = {
@@ -413,6 +471,8 @@ export type EntityMinOrderByAggregateInput = {
   role?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
+  timeZone?: Prisma.SortOrder
+  sharePresence?: Prisma.SortOrder
 }
 
 export type EntityScalarRelationFilter = {
@@ -442,6 +502,10 @@ export type DateTimeFieldUpdateOperationsInput = {
 
 export type NullableDateTimeFieldUpdateOperationsInput = {
   set?: Date | string | null
+}
+
+export type BoolFieldUpdateOperationsInput = {
+  set?: boolean
 }
 
 export type EntityCreateNestedOneWithoutAgentInput = {
@@ -510,6 +574,9 @@ export type EntityCreateWithoutAgentInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   memberships?: Prisma.MembershipCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberCreateNestedManyWithoutEntityInput
   spaceCreator?: Prisma.SpaceCreatorCreateNestedOneWithoutHumanInput
@@ -525,6 +592,9 @@ export type EntityUncheckedCreateWithoutAgentInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutEntityInput
   spaceCreator?: Prisma.SpaceCreatorUncheckedCreateNestedOneWithoutHumanInput
@@ -556,6 +626,9 @@ export type EntityUpdateWithoutAgentInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   memberships?: Prisma.MembershipUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUpdateManyWithoutEntityNestedInput
   spaceCreator?: Prisma.SpaceCreatorUpdateOneWithoutHumanNestedInput
@@ -571,6 +644,9 @@ export type EntityUncheckedUpdateWithoutAgentInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUncheckedUpdateManyWithoutEntityNestedInput
   spaceCreator?: Prisma.SpaceCreatorUncheckedUpdateOneWithoutHumanNestedInput
@@ -586,6 +662,9 @@ export type EntityCreateWithoutSpaceCreatorInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberCreateNestedManyWithoutEntityInput
@@ -601,6 +680,9 @@ export type EntityUncheckedCreateWithoutSpaceCreatorInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutEntityInput
@@ -632,6 +714,9 @@ export type EntityUpdateWithoutSpaceCreatorInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUpdateManyWithoutEntityNestedInput
@@ -647,6 +732,9 @@ export type EntityUncheckedUpdateWithoutSpaceCreatorInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUncheckedUpdateManyWithoutEntityNestedInput
@@ -662,6 +750,9 @@ export type EntityCreateWithoutMembershipsInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentCreateNestedOneWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberCreateNestedManyWithoutEntityInput
   spaceCreator?: Prisma.SpaceCreatorCreateNestedOneWithoutHumanInput
@@ -677,6 +768,9 @@ export type EntityUncheckedCreateWithoutMembershipsInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedCreateNestedOneWithoutEntityInput
   formerMemberships?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutEntityInput
   spaceCreator?: Prisma.SpaceCreatorUncheckedCreateNestedOneWithoutHumanInput
@@ -708,6 +802,9 @@ export type EntityUpdateWithoutMembershipsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUpdateOneWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUpdateManyWithoutEntityNestedInput
   spaceCreator?: Prisma.SpaceCreatorUpdateOneWithoutHumanNestedInput
@@ -723,6 +820,9 @@ export type EntityUncheckedUpdateWithoutMembershipsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedUpdateOneWithoutEntityNestedInput
   formerMemberships?: Prisma.FormerMemberUncheckedUpdateManyWithoutEntityNestedInput
   spaceCreator?: Prisma.SpaceCreatorUncheckedUpdateOneWithoutHumanNestedInput
@@ -738,6 +838,9 @@ export type EntityCreateWithoutFormerMembershipsInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipCreateNestedManyWithoutEntityInput
   spaceCreator?: Prisma.SpaceCreatorCreateNestedOneWithoutHumanInput
@@ -753,6 +856,9 @@ export type EntityUncheckedCreateWithoutFormerMembershipsInput = {
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: string | null
+  sharePresence?: boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedCreateNestedOneWithoutEntityInput
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutEntityInput
   spaceCreator?: Prisma.SpaceCreatorUncheckedCreateNestedOneWithoutHumanInput
@@ -784,6 +890,9 @@ export type EntityUpdateWithoutFormerMembershipsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUpdateManyWithoutEntityNestedInput
   spaceCreator?: Prisma.SpaceCreatorUpdateOneWithoutHumanNestedInput
@@ -799,6 +908,9 @@ export type EntityUncheckedUpdateWithoutFormerMembershipsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  timeZone?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  sharePresence?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   agent?: Prisma.AgentUncheckedUpdateOneWithoutEntityNestedInput
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutEntityNestedInput
   spaceCreator?: Prisma.SpaceCreatorUncheckedUpdateOneWithoutHumanNestedInput
@@ -854,6 +966,9 @@ export type EntitySelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
+  timeZone?: boolean
+  sharePresence?: boolean
+  budget?: boolean
   agent?: boolean | Prisma.Entity$agentArgs<ExtArgs>
   memberships?: boolean | Prisma.Entity$membershipsArgs<ExtArgs>
   formerMemberships?: boolean | Prisma.Entity$formerMembershipsArgs<ExtArgs>
@@ -871,6 +986,9 @@ export type EntitySelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extens
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
+  timeZone?: boolean
+  sharePresence?: boolean
+  budget?: boolean
 }, ExtArgs["result"]["entity"]>
 
 export type EntitySelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -883,6 +1001,9 @@ export type EntitySelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extens
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
+  timeZone?: boolean
+  sharePresence?: boolean
+  budget?: boolean
 }, ExtArgs["result"]["entity"]>
 
 export type EntitySelectScalar = {
@@ -895,9 +1016,12 @@ export type EntitySelectScalar = {
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
+  timeZone?: boolean
+  sharePresence?: boolean
+  budget?: boolean
 }
 
-export type EntityOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "kind" | "name" | "externalId" | "picture" | "role" | "createdAt" | "goneAt" | "formerly", ExtArgs["result"]["entity"]>
+export type EntityOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "kind" | "name" | "externalId" | "picture" | "role" | "createdAt" | "goneAt" | "formerly" | "timeZone" | "sharePresence" | "budget", ExtArgs["result"]["entity"]>
 export type EntityInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   agent?: boolean | Prisma.Entity$agentArgs<ExtArgs>
   memberships?: boolean | Prisma.Entity$membershipsArgs<ExtArgs>
@@ -941,6 +1065,18 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      * What clients are told of a deleted agent, which has no row of its own any more: { model, mind, toolset }.
      */
     formerly: runtime.JsonValue | null
+    /**
+     * IANA name of a human's time zone.
+     */
+    timeZone: string | null
+    /**
+     * False: others see the human OFFLINE, and no typing.
+     */
+    sharePresence: boolean
+    /**
+     * BudgetLimits of a human, for all that they are the root of.
+     */
+    budget: runtime.JsonValue | null
   }, ExtArgs["result"]["entity"]>
   composites: {}
 }
@@ -1377,6 +1513,9 @@ export interface EntityFieldRefs {
   readonly createdAt: Prisma.FieldRef<"Entity", 'DateTime'>
   readonly goneAt: Prisma.FieldRef<"Entity", 'DateTime'>
   readonly formerly: Prisma.FieldRef<"Entity", 'Json'>
+  readonly timeZone: Prisma.FieldRef<"Entity", 'String'>
+  readonly sharePresence: Prisma.FieldRef<"Entity", 'Boolean'>
+  readonly budget: Prisma.FieldRef<"Entity", 'Json'>
 }
     
 

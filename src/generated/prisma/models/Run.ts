@@ -88,6 +88,8 @@ export type RunMinAggregateOutputType = {
   usageDay: Date | null
   usageSpaceId: string | null
   usageModel: string | null
+  usageHumanId: string | null
+  reservedForId: string | null
   summary: string | null
   error: string | null
   fault: string | null
@@ -137,6 +139,8 @@ export type RunMaxAggregateOutputType = {
   usageDay: Date | null
   usageSpaceId: string | null
   usageModel: string | null
+  usageHumanId: string | null
+  reservedForId: string | null
   summary: string | null
   error: string | null
   fault: string | null
@@ -187,6 +191,8 @@ export type RunCountAggregateOutputType = {
   usageDay: number
   usageSpaceId: number
   usageModel: number
+  usageHumanId: number
+  reservedForId: number
   summary: number
   error: number
   fault: number
@@ -278,6 +284,8 @@ export type RunMinAggregateInputType = {
   usageDay?: true
   usageSpaceId?: true
   usageModel?: true
+  usageHumanId?: true
+  reservedForId?: true
   summary?: true
   error?: true
   fault?: true
@@ -327,6 +335,8 @@ export type RunMaxAggregateInputType = {
   usageDay?: true
   usageSpaceId?: true
   usageModel?: true
+  usageHumanId?: true
+  reservedForId?: true
   summary?: true
   error?: true
   fault?: true
@@ -377,6 +387,8 @@ export type RunCountAggregateInputType = {
   usageDay?: true
   usageSpaceId?: true
   usageModel?: true
+  usageHumanId?: true
+  reservedForId?: true
   summary?: true
   error?: true
   fault?: true
@@ -520,6 +532,8 @@ export type RunGroupByOutputType = {
   usageDay: Date | null
   usageSpaceId: string | null
   usageModel: string | null
+  usageHumanId: string | null
+  reservedForId: string | null
   summary: string | null
   error: string | null
   fault: string | null
@@ -599,6 +613,8 @@ export type RunWhereInput = {
   usageDay?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   usageSpaceId?: Prisma.StringNullableFilter<"Run"> | string | null
   usageModel?: Prisma.StringNullableFilter<"Run"> | string | null
+  usageHumanId?: Prisma.StringNullableFilter<"Run"> | string | null
+  reservedForId?: Prisma.StringNullableFilter<"Run"> | string | null
   summary?: Prisma.StringNullableFilter<"Run"> | string | null
   error?: Prisma.StringNullableFilter<"Run"> | string | null
   fault?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -656,6 +672,8 @@ export type RunOrderByWithRelationInput = {
   usageDay?: Prisma.SortOrderInput | Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrderInput | Prisma.SortOrder
   usageModel?: Prisma.SortOrderInput | Prisma.SortOrder
+  usageHumanId?: Prisma.SortOrderInput | Prisma.SortOrder
+  reservedForId?: Prisma.SortOrderInput | Prisma.SortOrder
   summary?: Prisma.SortOrderInput | Prisma.SortOrder
   error?: Prisma.SortOrderInput | Prisma.SortOrder
   fault?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -717,6 +735,8 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   usageDay?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
   usageSpaceId?: Prisma.StringNullableFilter<"Run"> | string | null
   usageModel?: Prisma.StringNullableFilter<"Run"> | string | null
+  usageHumanId?: Prisma.StringNullableFilter<"Run"> | string | null
+  reservedForId?: Prisma.StringNullableFilter<"Run"> | string | null
   summary?: Prisma.StringNullableFilter<"Run"> | string | null
   error?: Prisma.StringNullableFilter<"Run"> | string | null
   fault?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -773,6 +793,8 @@ export type RunOrderByWithAggregationInput = {
   usageDay?: Prisma.SortOrderInput | Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrderInput | Prisma.SortOrder
   usageModel?: Prisma.SortOrderInput | Prisma.SortOrder
+  usageHumanId?: Prisma.SortOrderInput | Prisma.SortOrder
+  reservedForId?: Prisma.SortOrderInput | Prisma.SortOrder
   summary?: Prisma.SortOrderInput | Prisma.SortOrder
   error?: Prisma.SortOrderInput | Prisma.SortOrder
   fault?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -837,6 +859,8 @@ export type RunScalarWhereWithAggregatesInput = {
   usageDay?: Prisma.DateTimeNullableWithAggregatesFilter<"Run"> | Date | string | null
   usageSpaceId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   usageModel?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
+  usageHumanId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
+  reservedForId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   summary?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   error?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   fault?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
@@ -893,6 +917,8 @@ export type RunCreateInput = {
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
+  usageHumanId?: string | null
+  reservedForId?: string | null
   summary?: string | null
   error?: string | null
   fault?: string | null
@@ -950,6 +976,8 @@ export type RunUncheckedCreateInput = {
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
+  usageHumanId?: string | null
+  reservedForId?: string | null
   summary?: string | null
   error?: string | null
   fault?: string | null
@@ -1007,6 +1035,8 @@ export type RunUpdateInput = {
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  usageHumanId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  reservedForId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1064,6 +1094,8 @@ export type RunUncheckedUpdateInput = {
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  usageHumanId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  reservedForId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1121,6 +1153,8 @@ export type RunCreateManyInput = {
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
+  usageHumanId?: string | null
+  reservedForId?: string | null
   summary?: string | null
   error?: string | null
   fault?: string | null
@@ -1177,6 +1211,8 @@ export type RunUpdateManyMutationInput = {
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  usageHumanId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  reservedForId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1233,6 +1269,8 @@ export type RunUncheckedUpdateManyInput = {
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  usageHumanId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  reservedForId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1289,6 +1327,8 @@ export type RunCountOrderByAggregateInput = {
   usageDay?: Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrder
   usageModel?: Prisma.SortOrder
+  usageHumanId?: Prisma.SortOrder
+  reservedForId?: Prisma.SortOrder
   summary?: Prisma.SortOrder
   error?: Prisma.SortOrder
   fault?: Prisma.SortOrder
@@ -1361,6 +1401,8 @@ export type RunMaxOrderByAggregateInput = {
   usageDay?: Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrder
   usageModel?: Prisma.SortOrder
+  usageHumanId?: Prisma.SortOrder
+  reservedForId?: Prisma.SortOrder
   summary?: Prisma.SortOrder
   error?: Prisma.SortOrder
   fault?: Prisma.SortOrder
@@ -1410,6 +1452,8 @@ export type RunMinOrderByAggregateInput = {
   usageDay?: Prisma.SortOrder
   usageSpaceId?: Prisma.SortOrder
   usageModel?: Prisma.SortOrder
+  usageHumanId?: Prisma.SortOrder
+  reservedForId?: Prisma.SortOrder
   summary?: Prisma.SortOrder
   error?: Prisma.SortOrder
   fault?: Prisma.SortOrder
@@ -1560,6 +1604,8 @@ export type RunCreateWithoutStepsInput = {
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
+  usageHumanId?: string | null
+  reservedForId?: string | null
   summary?: string | null
   error?: string | null
   fault?: string | null
@@ -1616,6 +1662,8 @@ export type RunUncheckedCreateWithoutStepsInput = {
   usageDay?: Date | string | null
   usageSpaceId?: string | null
   usageModel?: string | null
+  usageHumanId?: string | null
+  reservedForId?: string | null
   summary?: string | null
   error?: string | null
   fault?: string | null
@@ -1688,6 +1736,8 @@ export type RunUpdateWithoutStepsInput = {
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  usageHumanId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  reservedForId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1744,6 +1794,8 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   usageDay?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   usageSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   usageModel?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  usageHumanId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  reservedForId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   summary?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   fault?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1831,6 +1883,8 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   usageDay?: boolean
   usageSpaceId?: boolean
   usageModel?: boolean
+  usageHumanId?: boolean
+  reservedForId?: boolean
   summary?: boolean
   error?: boolean
   fault?: boolean
@@ -1889,6 +1943,8 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   usageDay?: boolean
   usageSpaceId?: boolean
   usageModel?: boolean
+  usageHumanId?: boolean
+  reservedForId?: boolean
   summary?: boolean
   error?: boolean
   fault?: boolean
@@ -1945,6 +2001,8 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   usageDay?: boolean
   usageSpaceId?: boolean
   usageModel?: boolean
+  usageHumanId?: boolean
+  reservedForId?: boolean
   summary?: boolean
   error?: boolean
   fault?: boolean
@@ -2001,6 +2059,8 @@ export type RunSelectScalar = {
   usageDay?: boolean
   usageSpaceId?: boolean
   usageModel?: boolean
+  usageHumanId?: boolean
+  reservedForId?: boolean
   summary?: boolean
   error?: boolean
   fault?: boolean
@@ -2028,7 +2088,7 @@ export type RunSelectScalar = {
   finishedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   steps?: boolean | Prisma.Run$stepsArgs<ExtArgs>
   _count?: boolean | Prisma.RunCountOutputTypeDefaultArgs<ExtArgs>
@@ -2106,6 +2166,14 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     usageDay: Date | null
     usageSpaceId: string | null
     usageModel: string | null
+    /**
+     * The human under whom HumanUsage counts this run. Null: nobody.
+     */
+    usageHumanId: string | null
+    /**
+     * The human whose budget the reservation counts towards. Null: nobody's.
+     */
+    reservedForId: string | null
     summary: string | null
     error: string | null
     /**
@@ -2628,6 +2696,8 @@ export interface RunFieldRefs {
   readonly usageDay: Prisma.FieldRef<"Run", 'DateTime'>
   readonly usageSpaceId: Prisma.FieldRef<"Run", 'String'>
   readonly usageModel: Prisma.FieldRef<"Run", 'String'>
+  readonly usageHumanId: Prisma.FieldRef<"Run", 'String'>
+  readonly reservedForId: Prisma.FieldRef<"Run", 'String'>
   readonly summary: Prisma.FieldRef<"Run", 'String'>
   readonly error: Prisma.FieldRef<"Run", 'String'>
   readonly fault: Prisma.FieldRef<"Run", 'String'>
