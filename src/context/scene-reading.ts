@@ -224,7 +224,7 @@ const BUDGET = Prisma.sql`${budgetState({
   agentId: Prisma.sql`r."agentId"`,
   spaceId: Prisma.sql`coalesce(r."deepestSpaceId", r."triggerSpaceId")`,
   rootId: Prisma.sql`r."rootId"`,
-  askers: Prisma.sql`r.askers`,
+  requesters: Prisma.sql`r.askers`,
 })} AS "budgetState"`
 
 /** Far more than may execute at once; a prompt has no room for more. */

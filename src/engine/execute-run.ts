@@ -50,7 +50,8 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
     if (end.type === 'aborted') return
     if (end.type === 'finished' && end.isWritten === true) return lifecycle.publishCompleted(run.context)
     if (end.type !== 'waiting') await bringToEnd(parts, run, endingOf(end))
-    else if (!(await lifecycle.pause(run.context, end.callIds))) await performUntilPause({ ...performance, fresh: false })
+    else if (!(await lifecycle.pause(run.context, end.callIds)))
+      await performUntilPause({ ...performance, fresh: false })
   }
 
   /**

@@ -121,7 +121,10 @@ export function createRunBudget(
 
 const runOf = ({ run: { id }, attempt }: Claim) => ({ id, attempt })
 
-function lineOf(whose: OverBudget, { run: { agentId, deepestSpaceId, triggerSpaceId, rootId, askers } }: Claim): string {
+function lineOf(
+  whose: OverBudget,
+  { run: { agentId, deepestSpaceId, triggerSpaceId, rootId, askers } }: Claim,
+): string {
   const ids = { AGENT: agentId, SPACE: deepestSpaceId ?? triggerSpaceId ?? '', HUMAN: askers.join(' '), ROOT: rootId }
   return `${whose} ${ids[whose]}`
 }

@@ -18,22 +18,22 @@ interface Payer {
   /** The human at the root, if the root has no row yet. Absent: looked up by the root. */
   humanId?: Prisma.Sql | string | null
   /** The humans for whom the run works: the only one of them counts if the root's message is gone. */
-  askers?: Prisma.Sql | readonly string[]
+  requesters?: Prisma.Sql | readonly string[]
 }
 
 /**
  * A column with the BudgetState as of this statement; null if no budget applies. Costs a few index lookups, and nearly
  * nothing without budgets.
  */
-export function budgetState({ agentId, spaceId, rootId, humanId = null, askers = [] }: Payer): Prisma.Sql {
-  const requesters = askers instanceof Prisma.Sql ? askers : [...askers]
-  return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId}, ${humanId}::text, ${requesters}::text[])`
+export function budgetState({ agentId, spaceId, rootId, humanId = null, requesters = [] }: Payer): Prisma.Sql {
+  const ids = requesters instanceof Prisma.Sql ? requesters : [...requesters]
+  return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId}, ${humanId}::text, ${ids}::text[])`
 }
 
 /** Returns what the next generation of a run counts for; for a cycle, the space of its deepest event. */
 export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSpaceId' | 'rootId' | 'askers'>): Payer {
   const { agentId, deepestSpaceId, triggerSpaceId, rootId, askers } = run
-  return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId, askers }
+  return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId, requesters: askers }
 }
 
 /** Returns the root of what a message starts; the message may have no row yet. */

@@ -79,7 +79,7 @@ const OVER = overBudget({
   agentId: Prisma.sql`e."agentId"`,
   spaceId: Prisma.sql`e."spaceId"`,
   rootId: Prisma.sql`e."rootId"`,
-  askers: Prisma.sql`e.askers`,
+  requesters: Prisma.sql`e.askers`,
 })
 /**
  * Condition: the event must be alone in its cycle. It belongs to a chain, or to an ADMIN or MENTION_CHAIN space, where

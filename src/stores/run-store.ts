@@ -134,7 +134,7 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 
 /** The columns of a held run that its changes read: the owners of its usage (runs/ledger.ts), and its marks. */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
-  coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", askers AS "payingAskers", places AS "runPlaces", label AS "runLabel"`
+  coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers", places AS "runPlaces", label AS "runLabel"`
 
 /** Why a worker releases a run: it shuts down, the database was away, or an internal error. */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'

@@ -180,7 +180,11 @@ describe.skipIf(!hasPostgres)('random interactions of agents', () => {
         expect(spentBy(humans), 'the ledger of the human').toEqual(spentBy(daily))
         for (const { id, room } of roots) {
           const worked = await prisma.run.findMany({ where: { rootId: id }, distinct: ['agentId'] })
-          const limits = [places[room]!.budget, ofHuman, ...worked.map(({ agentId }) => cast[ids.indexOf(agentId)]!.budget)]
+          const limits = [
+            places[room]!.budget,
+            ofHuman,
+            ...worked.map(({ agentId }) => cast[ids.indexOf(agentId)]!.budget),
+          ]
           const most = {
             tokensPerRoot: lowest(limits.map(({ tokensPerRoot }) => tokensPerRoot)),
             usdPerRoot: lowest(limits.map(({ usdPerRoot }) => usdPerRoot)),
