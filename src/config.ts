@@ -1,11 +1,13 @@
 import { z } from 'zod'
 
+export type { MailSettings } from './config/mail.ts'
 export type { ModelPrices } from './config/model-prices.ts'
 export type { TelemetrySettings } from './config/telemetry.ts'
 export type { ModelProviderSettings } from './lib/model-provider.ts'
 
 import { combinedFaults, warningsOf } from './config/combinations.ts'
 import { databaseUrl, databaseUrlWarnings } from './config/database-url.ts'
+import { type MailSettings, readMailSettings } from './config/mail.ts'
 import { type ModelPrices, readModelPrices } from './config/model-prices.ts'
 import { baseUrl, readModelProviders } from './config/model-providers.ts'
 import { publicUrl } from './config/public-url.ts'
@@ -59,6 +61,8 @@ export interface Config {
   /** Per minute and viewer, service or webhook; 0 for no limit. */
   rates: { messages: number; triggers: number; requests: number }
   retention: Retention
+  /** How mails are sent; null if no mail is set up. */
+  mail: MailSettings | null
   /** Where traces are exported to; null for nowhere. */
   telemetry: TelemetrySettings | null
   logLevel: string
@@ -189,6 +193,9 @@ const VARIABLES = z.object({
   PARLEY_MAX_NEW_SPACES_PER_DAY: integer(0, 1_000_000, 100),
   ...RETENTION_VARIABLES,
   ...TELEMETRY_VARIABLES,
+  /** Both read by readMailSettings. */
+  PARLEY_SMTP_URL: text,
+  PARLEY_MAIL_FROM: text,
   PARLEY_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 })
 
@@ -203,10 +210,12 @@ export function readConfig(environment: Record<string, string | undefined> = pro
   const parsed = VARIABLES.safeParse(set)
   const models = readModelProviders(set)
   const { prices, faults: badPrices } = readModelPrices(set.PARLEY_PRICES)
+  const { mail, faults: mailFaults } = readMailSettings(set)
   const faults = [
     ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
     ...models.faults,
     ...badPrices,
+    ...mailFaults,
     ...combinedFaults(set, models),
   ]
   if (!parsed.success || faults.length > 0) throw new ConfigError([...new Set(faults)].sort())
@@ -218,13 +227,14 @@ export function readConfig(environment: Record<string, string | undefined> = pro
     hasDefaultModel: defaultModel !== null,
     modelProviders,
     prices,
+    mail,
     warnings: [...warningsOf(set, Object.keys(VARIABLES.shape)), ...databaseUrlWarnings(set), ...models.warnings],
   }
 }
 
 function configOf(
   set: Variables,
-): Omit<Config, 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'warnings'> {
+): Omit<Config, 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'mail' | 'warnings'> {
   return {
     port: set.PORT,
     host: set.HOST,

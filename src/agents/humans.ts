@@ -1,11 +1,12 @@
 import type { Viewer } from '../access/viewer.ts'
 import { type Entity, type HumanRole, Prisma } from '../generated/prisma/client.ts'
+import { checkEmail } from '../lib/email.ts'
 import { BadInputError, ConflictError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { checkName, checkSearch, checkText, likePattern } from '../lib/validate.ts'
-import { isUniqueViolation } from '../platform/database-errors.ts'
+import { isUniqueViolation, isViolationOf } from '../platform/database-errors.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
@@ -16,11 +17,13 @@ export interface CreateHumanInput {
   externalId?: string | null
   /** MEMBER if absent. */
   role?: HumanRole | null
+  /** Unique, ignoring case. */
+  email?: string | null
 }
 
 /** Humans. */
 export interface Humans {
-  /** Admins only. @throws BadInputError; ConflictError if another human has the `externalId`. */
+  /** Admins only. @throws BadInputError; ConflictError if another human has the `externalId` or `email`. */
   create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
   /**
    * Newest first: for admins all humans that were not erased, for a human those who share a space with it, for a
@@ -45,13 +48,14 @@ export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Hum
       requireAdmin(viewer, 'create humans')
       const name = checkName(input.name, 'input.name')
       const externalId = input.externalId == null ? null : checkExternalId(input.externalId)
+      const email = input.email == null ? null : checkEmail(input.email, 'input.email')
       try {
         const role = input.role ?? 'MEMBER'
         const createdAt = new Date(clock.now())
-        const data = { id: newId('hum'), kind: 'HUMAN' as const, name, externalId, role, createdAt }
+        const data = { id: newId('hum'), kind: 'HUMAN' as const, name, externalId, email, role, createdAt }
         return await db.transaction((tx) => tx.entity.create({ data }))
       } catch (error) {
-        throw isUniqueViolation(error) ? new ConflictError(EXTERNAL_ID_TAKEN) : error
+        throw conflictOf(error)
       }
     },
     async page(viewer, request, search) {
@@ -61,8 +65,14 @@ export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Hum
   }
 }
 
-/** The error for a second human with the same `externalId`. */
-export const EXTERNAL_ID_TAKEN = 'Another human has this externalId.'
+/** Returns the ConflictError for a second human with the same `externalId` or `email`, or the error itself. */
+export function conflictOf(error: unknown): unknown {
+  if (!isUniqueViolation(error)) return error
+  return new ConflictError(`Another human has this ${isViolationOf(EMAIL_INDEX, error) ? 'email' : 'externalId'}.`)
+}
+
+/** The unique index of addresses, in the migration. */
+const EMAIL_INDEX = 'Entity_email_key'
 
 function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
   if (viewer.scope === 'SERVICE') return Prisma.sql`SELECT id FROM "Entity" WHERE false`

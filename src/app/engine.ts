@@ -4,6 +4,7 @@ import { createSceneLoader } from '../context/scene.ts'
 import { executeApprovedCalls } from '../engine/approved-calls.ts'
 import { createExecutor } from '../engine/execute-run.ts'
 import { createGenerationMetrics } from '../engine/generation-metrics.ts'
+import { createMailing } from '../engine/mailing.ts'
 import { adoptFormerNotices, createNotifying } from '../engine/notifying.ts'
 import { createObserver } from '../engine/observation.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
@@ -80,6 +81,7 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
   const { settleCall, lifecycle } = core
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
+    createMailing(platform),
     executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
     ...bindJobs(platform, core, domain),
   ])

@@ -13,6 +13,7 @@ import type { ModelRegistryOptions } from '../models/registry.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { makeDataDirectory } from '../platform/data-directory.ts'
 import { openDatabase } from '../platform/db.ts'
+import { createMailer } from '../platform/mailer.ts'
 import type { Platform, Racepoint } from '../platform/platform.ts'
 import { inspectPostgres } from '../platform/postgres-check.ts'
 import { createPublicUrl } from '../platform/public-url.ts'
@@ -85,6 +86,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       signals: deliverLocally(signals, JOBS_CHANNEL),
       clock,
       publicUrl: createPublicUrl(config),
+      mailer: createMailer(config),
       logger,
       metrics,
       secretBox: createSecretBox(secretKey.value, config.secretKeyBefore),

@@ -1,14 +1,14 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
-import { checkExternalId, EXTERNAL_ID_TAKEN } from '../agents/humans.ts'
+import { checkExternalId, conflictOf } from '../agents/humans.ts'
 import { publishRoleChange } from '../broker/ended-sessions.ts'
 import { type Entity, type HumanRole, Prisma } from '../generated/prisma/client.ts'
 import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
-import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { checkEmail } from '../lib/email.ts'
+import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { checkName } from '../lib/validate.ts'
 import { isTimeZone } from '../plans/time-zones.ts'
-import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Members } from '../spaces/members.ts'
@@ -29,14 +29,16 @@ export interface UpdateHumanInput {
   sharePresence?: boolean | null
   /** For admins. Null: none. */
   budget?: BudgetInput | null
+  /** Null: none. */
+  email?: string | null
 }
 
 /** Changes humans, publishes a new name in their spaces, and ends the sessions of those who get another role. */
 export interface HumanUpdates {
   /**
    * Admins may change everything, a human only its own name, time zone and sharing of presence. @throws ForbiddenError,
-   * NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId`.
-   * ForbiddenError also if a human takes the role ADMIN from the last person who has it.
+   * NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId` or
+   * `email`. ForbiddenError also if a human takes the role ADMIN from the last person who has it.
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
 }
@@ -52,15 +54,15 @@ export function createHumanUpdates(
   { visibility, members, publisher }: UpdateParts,
 ): HumanUpdates {
   return {
-    async update(viewer, { id, name, externalId, role, budget, ...profile }) {
+    async update(viewer, { id, name, externalId, email, role, budget, ...profile }) {
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
-      const isOfAdmins = externalId !== undefined || role !== undefined || budget !== undefined
+      const isOfAdmins = [externalId, email, role, budget].some((one) => one !== undefined)
       if (viewer.scope !== 'ADMIN' && (viewer.id !== id || isOfAdmins))
         throw new ForbiddenError(
           'You may change only your own name, time zone and sharing of presence; an admin may change every human.',
         )
-      const data = { ...changesOf({ name, externalId }), ...profileOf(profile) }
+      const data = { ...changesOf({ name, externalId, email }), ...profileOf(profile) }
       if (role === null) throw new BadInputError('The role of a human must not be null.', 'input.role')
       const by = viewer.scope === 'HUMAN' ? viewer.id : null
       const work = async (tx: Tx) => {
@@ -74,7 +76,7 @@ export function createHumanUpdates(
         return { human, change }
       }
       const { human, change } = await db.transaction(work).catch((error) => {
-        throw isUniqueViolation(error) ? new ConflictError(EXTERNAL_ID_TAKEN) : error
+        throw conflictOf(error)
       })
       await publishRoleChange({ signals, logger }, change)
       if (name !== undefined) for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId)
@@ -106,10 +108,11 @@ function profileOf({ timeZone, sharePresence }: Pick<UpdateHumanInput, 'timeZone
   }
 }
 
-function changesOf({ name, externalId }: Pick<UpdateHumanInput, 'name' | 'externalId'>) {
+function changesOf({ name, externalId, email }: Pick<UpdateHumanInput, 'name' | 'externalId' | 'email'>) {
   if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
   return {
     ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
     ...(externalId === undefined ? {} : { externalId: externalId === null ? null : checkExternalId(externalId) }),
+    ...(email === undefined ? {} : { email: email === null ? null : checkEmail(email, 'input.email') }),
   }
 }

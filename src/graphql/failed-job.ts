@@ -11,11 +11,11 @@ const FailedJob = builder.objectRef<shapes.FailedJob>('FailedJob').implement({
     id: t.exposeID('id', { description: '`job_…`' }),
     name: t.exposeString('name', {
       description:
-        'The kind of job: `fire-plan`, `send-notice`, `delete-old-rows`, `finish-deletions` or `restore-jobs`.',
+        'The kind of job: `fire-plan`, `send-notice`, `send-mail`, `delete-old-rows`, `finish-deletions` or `restore-jobs`.',
     }),
     subjectId: t.exposeID('subjectId', {
       nullable: true,
-      description: 'The plan that should have fired, or the tool call of the notification.',
+      description: 'The plan that should have fired, the tool call of the notification, or the human to whom the mail is.',
     }),
     attempts: t.exposeInt('attempts'),
     error: t.exposeString('error', { nullable: true, description: 'The error of the last attempt.' }),

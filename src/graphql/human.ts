@@ -40,6 +40,12 @@ Human.implement({
       resolve: async ({ id }, _, { viewer, loaders }) =>
         viewer.id === id ? (await loadExisting(loaders.entities, id)).sharePresence : null,
     }),
+    email: t.string({
+      nullable: true,
+      description: 'Null unless the viewer is an admin or this human.',
+      resolve: async ({ id }, _, { viewer, loaders }) =>
+        viewer.scope === 'ADMIN' || viewer.id === id ? (await loadExisting(loaders.entities, id)).email : null,
+    }),
     erasedAt: t.field({
       type: 'DateTime',
       nullable: true,
@@ -53,6 +59,7 @@ const CreateHumanInput = builder.inputType('CreateHumanInput', {
     name: t.string({ required: true }),
     externalId: t.string({ description: "The `sub` claim of this human's JWTs. Unique." }),
     role: t.field({ type: HumanRoleType, description: 'MEMBER if absent.' }),
+    email: t.string({ description: 'For sign-in by mail, and notices. Unique, ignoring case.' }),
   }),
 })
 
@@ -77,6 +84,7 @@ const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
     id: t.id({ required: true }),
     name: t.string(),
     externalId: t.string(),
+    email: t.string({ description: 'For admins.' }),
     role: t.field({
       type: HumanRoleType,
       description:

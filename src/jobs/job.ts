@@ -70,6 +70,14 @@ export function bindJob<Input extends object>(
   return { kind, handle: async (data, context) => handle(kind.input.parse(data), context) }
 }
 
+/** A handler throws this if further attempts are of no use: the job becomes a failed job at once. */
+export class PermanentJobError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'PermanentJobError'
+  }
+}
+
 /** The job was completed, failed or claimed again since this process claimed it. */
 export class JobLostError extends Error {
   constructor() {

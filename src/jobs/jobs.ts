@@ -1,7 +1,7 @@
 import { fromPrisma, PgBoss } from 'pg-boss'
 import { messageOf } from '../lib/errors.ts'
 import type { Database, Tx } from '../platform/db.ts'
-import type { JobKind } from './job.ts'
+import { type JobKind, PermanentJobError } from './job.ts'
 import { FAILED_JOBS, optionsOf, policyOf, type Queue } from './queue-options.ts'
 import { JOB_KINDS } from './queues.ts'
 
@@ -39,8 +39,8 @@ export interface Jobs {
   /** Completes a job, in the given transaction if any. Returns false if the job no longer belongs to this process. */
   complete(kind: Queue, job: ClaimedJob, tx?: Tx): Promise<boolean>
   /**
-   * Fails the attempt: the job is retried later, or becomes a failed job after the last attempt. Returns false if the
-   * job no longer belongs to this process.
+   * Fails the attempt: the job is retried later, or becomes a failed job after the last attempt or a PermanentJobError.
+   * Returns false if the job no longer belongs to this process.
    */
   fail(kind: Queue, job: ClaimedJob, error: unknown): Promise<boolean>
   /** Enqueues a failed job again, with all its retries. Returns false if there is no such failed job, or its key is taken. */
@@ -113,11 +113,16 @@ export async function openJobs(
     },
     async fail({ name, isOrdered }, job, error) {
       const output = { message: messageOf(error) }
-      const isLast = job.retryCount >= job.retryLimit
-      if (!isLast || !isOrdered) return settled(await boss.fail(name, attemptOf(job), output)).length > 0
+      const isPermanent = error instanceof PermanentJobError
+      const isLast = isPermanent || job.retryCount >= job.retryLimit
+      if (!isPermanent && (!isLast || !isOrdered))
+        return settled(await boss.fail(name, attemptOf(job), output)).length > 0
       // pg-boss keeps the original of a failed job, which would hold back the later jobs with its key.
       return db.transaction(async (tx) => {
         const within = { db: fromPrisma(tx) }
+        if (isPermanent)
+          await tx.$executeRaw`UPDATE job SET retry_limit = retry_count WHERE name = ${name} AND id = ${job.id}::uuid
+            AND state = 'active' AND retry_count = ${job.retryCount}::int`
         const isMine = settled(await boss.fail(name, attemptOf(job), output, within)).length > 0
         if (isMine) await boss.deleteJob(name, job.id, within)
         return isMine

@@ -32,6 +32,26 @@ export const SEND_NOTICE = defineJob({
   concurrency: 20,
 })
 
+/** About a day. */
+const MAIL_RETRY = { limit: 35, delaySeconds: 1, maxDelaySeconds: 3600 }
+
+/** Sends a mail to a human, at the address that the human has by then. The key is that of the mail. */
+export const SEND_MAIL = defineJob({
+  name: 'send-mail',
+  input: z.object({
+    key: z.string(),
+    humanId: z.string(),
+    subject: z.string(),
+    text: z.string(),
+    link: z.object({ path: z.string(), label: z.string() }).nullable(),
+    /** When the mail is of no use any more; null: never. */
+    until: z.iso.datetime().nullable(),
+  }),
+  subject: ({ humanId }) => humanId,
+  retry: MAIL_RETRY,
+  concurrency: 5,
+})
+
 /** The attempts at executing an approved call, of which earlier ones died or were interrupted. */
 export const MOST_EXECUTIONS = 5
 
@@ -64,4 +84,4 @@ export const FINISH_DELETIONS = defineJob({ ...PERIODIC, name: 'finish-deletions
 export const RESTORE_JOBS = defineJob({ ...PERIODIC, name: 'restore-jobs', everySeconds: 30 })
 
 /** Every kind of job. */
-export const JOB_KINDS = [FIRE_PLAN, SEND_NOTICE, EXECUTE_CALL, DELETE_OLD_ROWS, FINISH_DELETIONS, RESTORE_JOBS]
+export const JOB_KINDS = [FIRE_PLAN, SEND_NOTICE, SEND_MAIL, EXECUTE_CALL, DELETE_OLD_ROWS, FINISH_DELETIONS, RESTORE_JOBS]

@@ -3,7 +3,7 @@ import { createBell, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { counter, histogram } from '../lib/metrics.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type BoundJob, type JobContext, JobLostError } from './job.ts'
+import { type BoundJob, type JobContext, JobLostError, PermanentJobError } from './job.ts'
 import type { ClaimedJob } from './jobs.ts'
 import { DUE_JOBS_CHANNEL } from './queues.ts'
 
@@ -109,7 +109,7 @@ export async function startJobWorker(
   }
 
   async function fail(kind: BoundJob['kind'], job: ClaimedJob, error: unknown): Promise<void> {
-    const isLast = job.retryCount >= job.retryLimit
+    const isLast = error instanceof PermanentJobError || job.retryCount >= job.retryLimit
     const about = {
       job: kind.name,
       subjectId: subjectOf(kind, job),

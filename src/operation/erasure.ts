@@ -15,6 +15,7 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { clearGrantReasons } from '../stores/grant-store.ts'
+import { deleteMailsOf } from '../stores/mail-store.ts'
 import { emptyMessages } from '../stores/message-store.ts'
 import { deleteSessions } from '../stores/session-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
@@ -163,6 +164,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         await rename(tx, id, { messages, goneAt: new Date(clock.now()) })
         if (messages) await clearGrantReasons(tx, id)
         const left = await leaving.leaveAll(tx, id)
+        await deleteMailsOf(tx, id)
         const tokenIds = await revokeAll(tx, id, new Date(clock.now()))
         return { left, tokenIds, sessionIds: await deleteSessions(tx, { scope: 'HUMAN', viewerId: id }) }
       })
@@ -211,7 +213,7 @@ async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: bool
     living: runs.map((run) => run.id),
   }
   const formerly = toJson(task) as Prisma.InputJsonObject
-  const nothing = { externalId: null, picture: null, timeZone: null, budget: Prisma.DbNull }
+  const nothing = { externalId: null, email: null, picture: null, timeZone: null, budget: Prisma.DbNull }
   await tx.entity.update({ where: { id }, data: { ...nothing, goneAt, name: ERASED, formerly } })
 }
 

@@ -59,7 +59,8 @@ export const MOVED_TABLES = {
     },
     // Admins of another server are not admins of this one.
     fixed: { picture: null, role: 'MEMBER' },
-    secret: [],
+    // An address is a way to sign in, which a file must not give to somebody.
+    secret: ['email'],
   },
   Agent: {
     key: ['id'],
@@ -301,6 +302,7 @@ export const TABLES_THAT_STAY = [
   'Invitation',
   'Session',
   'JoinLink',
+  'Mail',
 
   'ModelProvider',
   'ModelProviderHealth',

@@ -6,6 +6,7 @@ import { Prisma } from '../generated/prisma/client.ts'
  */
 interface DriverFault {
   originalCode?: string
+  originalMessage?: string
   kind?: string
 }
 
@@ -87,4 +88,11 @@ export function isStalePlan(error: unknown): boolean {
 /** Whether a unique key rejected a row. */
 export function isUniqueViolation(error: unknown): boolean {
   return sqlStateOf(error) === '23505'
+}
+
+/** Whether this unique index rejected a row. */
+export function isViolationOf(index: string, error: unknown): boolean {
+  if (!isUniqueViolation(error)) return false
+  const { originalMessage } = driverFaultOf(error)
+  return (originalMessage ?? (error as Error).message).includes(`"${index}"`)
 }

@@ -7,6 +7,7 @@ import type { Jobs } from '../jobs/jobs.ts'
 import type { DeltaJoiners } from '../lib/delta-joiner.ts'
 import type { Clock } from './clock.ts'
 import type { Database } from './db.ts'
+import type { Mailer } from './mailer.ts'
 import type { PublicUrl } from './public-url.ts'
 import type { SecretBox } from './secret-box.ts'
 
@@ -21,6 +22,8 @@ export interface Platform {
   signals: Signals
   clock: Clock
   publicUrl: PublicUrl
+  /** Null if no mail is set up. */
+  mailer: Mailer | null
   logger: Logger
   /** The metrics of this process; each part registers its own. */
   metrics: Registry

@@ -70,6 +70,7 @@ const TEXTS: Record<string, TextLimit> = {
   'FailedModel.error': 'counted',
   'FailedModel.model': MODEL,
   'Goal.description': ['src/agents/goals.ts', 'LONGEST_DESCRIPTION'],
+  'Human.email': ['src/lib/email.ts', 'LONGEST_ADDRESS'],
   'Human.externalId': ['src/agents/humans.ts', 'LONGEST_EXTERNAL_ID'],
   'Human.name': NAME,
   'Human.picture': ['src/rules/picture.ts', 'LONGEST_PICTURE'],

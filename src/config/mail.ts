@@ -1,0 +1,98 @@
+import { normalEmail } from '../lib/email.ts'
+import { isLoopback } from '../lib/loopback.ts'
+
+/** How mails are sent. */
+export interface MailSettings {
+  host: string
+  port: number
+  /** TLS from the first byte; otherwise STARTTLS if the server offers it. */
+  secure: boolean
+  /** Refuse a server without STARTTLS. */
+  requireTls: boolean
+  /** Never use STARTTLS. */
+  ignoreTls: boolean
+  /** Refuse a certificate that cannot be verified. */
+  verifiesCertificate: boolean
+  auth: { user: string; pass: string } | null
+  from: { name: string; address: string }
+}
+
+type Environment = Record<string, string | undefined>
+
+const SMTP_PARAMETERS = ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized']
+/** The port of submission with STARTTLS, and that with TLS from the first byte. */
+const [SUBMISSION, SUBMISSIONS] = [587, 465]
+const DEFAULT_NAME = 'Parley'
+
+/** Reads PARLEY_SMTP_URL and PARLEY_MAIL_FROM. `mail` is null if no mail is set up, or a setting is invalid. */
+export function readMailSettings(set: Environment): { mail: MailSettings | null; faults: string[] } {
+  const { PARLEY_SMTP_URL: url, PARLEY_MAIL_FROM: from } = set
+  if (url === undefined)
+    return { mail: null, faults: from === undefined ? [] : ['PARLEY_MAIL_FROM: needs PARLEY_SMTP_URL'] }
+  const server = serverOf(url)
+  if (typeof server === 'string') return { mail: null, faults: [`PARLEY_SMTP_URL: ${server}`] }
+  const sender = senderOf(from, server)
+  const faults = [
+    ...(typeof sender === 'string' ? [`PARLEY_MAIL_FROM: ${sender}`] : []),
+    ...(isLinkable(set)
+      ? []
+      : [
+          'PARLEY_PUBLIC_URL: required with PARLEY_SMTP_URL, for the links in mails, unless HOST is a loopback address and PARLEY_ROLE is not worker',
+        ]),
+  ]
+  return { mail: typeof sender === 'string' || faults.length > 0 ? null : { ...server, from: sender }, faults }
+}
+
+/** Whether links in mails lead to this server: see `PublicUrl.forReader`. */
+function isLinkable({ PARLEY_PUBLIC_URL, HOST = '127.0.0.1', PARLEY_ROLE }: Environment): boolean {
+  return PARLEY_PUBLIC_URL !== undefined || (isLoopback(HOST) && PARLEY_ROLE !== 'worker')
+}
+
+/** Returns the server, or what is wrong with the URL; never a part of it, since it contains a password. */
+function serverOf(value: string): Omit<MailSettings, 'from'> | string {
+  const url = URL.parse(value)
+  if (url === null || !['smtp:', 'smtps:'].includes(url.protocol) || url.hostname === '')
+    return 'must be a URL like smtp://user:password@smtp.example.com:587 or smtps://…:465'
+  const query = url.searchParams
+  const unknown = [...query.keys()].filter((key) => !SMTP_PARAMETERS.includes(key))
+  const isBad = [...query.values()].some((one) => one !== 'true' && one !== 'false')
+  if (unknown.length > 0 || isBad) return `may have the parameters ${SMTP_PARAMETERS.join(', ')}, each true or false`
+  const secure = url.protocol === 'smtps:'
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const [user, pass] = [decoded(url.username), decoded(url.password)]
+  if (user === null || pass === null) return 'has a malformed percent-encoding in the user or the password'
+  const ignoreTls = query.get('ignoreTLS') === 'true'
+  return {
+    host,
+    port: url.port === '' ? (secure ? SUBMISSIONS : SUBMISSION) : Number(url.port),
+    secure,
+    // A password must not cross a network in the clear.
+    requireTls: query.get('requireTLS') === 'true' || (user !== '' && !isLoopback(host) && !ignoreTls),
+    ignoreTls,
+    verifiesCertificate: query.get('tls.rejectUnauthorized') !== 'false',
+    auth: user === '' ? null : { user, pass },
+  }
+}
+
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return null
+  }
+}
+
+/** Returns the sender, or what is wrong. Absent: the user of the server if that is an address. */
+function senderOf(from: string | undefined, { host, auth }: Pick<MailSettings, 'host' | 'auth'>) {
+  if (from === undefined) {
+    const address = normalEmail(auth?.user ?? '') ?? (isLoopback(host) ? 'parley@localhost' : null)
+    return address === null ? 'required with PARLEY_SMTP_URL: Parley <parley@example.com>' : { name: DEFAULT_NAME, address }
+  }
+  const [, quoted = '', bracketed] = /^\s*(?:(.*?)\s*<([^<>]*)>)\s*$/.exec(from) ?? []
+  const address = normalEmail(bracketed ?? from)
+  const name = quoted.replace(/^"(.*)"$/, '$1')
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are refused
+  if (address === null || /[\x00-\x1f\x7f"\\<>]/.test(name))
+    return 'must be an address: parley@example.com, or Parley <parley@example.com>'
+  return { name: name === '' ? DEFAULT_NAME : name, address }
+}

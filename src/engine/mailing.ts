@@ -1,0 +1,85 @@
+import { type BoundJob, bindJob, type JobContext, PermanentJobError } from '../jobs/job.ts'
+import { SEND_MAIL } from '../jobs/queues.ts'
+import { MailError, type OutgoingMail } from '../platform/mailer.ts'
+import type { Platform } from '../platform/platform.ts'
+import { beginMail, endMail } from '../stores/mail-store.ts'
+
+/** The content of a mail, in text and in HTML. */
+export interface MailContent {
+  subject: string
+  /** A blank line separates paragraphs. */
+  text: string
+  link: { url: string; label: string } | null
+}
+
+const MAYBE_SENT =
+  'The connection or the process ended after the mail was transmitted: it may have been delivered. Retry it to send it again.'
+
+/**
+ * Sends mails. Each is retried for about a day until the SMTP server accepts it. One that may have been delivered is not sent
+ * again, and becomes a failed job, which an admin can retry.
+ */
+export function createMailing(platform: Platform): BoundJob {
+  const { db, clock, publicUrl, logger } = platform
+  const deliver = createDelivery(platform)
+
+  return bindJob(SEND_MAIL, async ({ key, humanId, subject, text, link, until }, job) => {
+    if (until !== null && clock.now() > Date.parse(until)) {
+      logger.warn({ key }, 'a mail was not sent in time, and is dropped')
+      return
+    }
+    const where = { id: humanId, goneAt: null }
+    const human = await db.prisma.entity.findFirst({ where, select: { email: true } })
+    if (!human?.email) return
+    const url = link === null ? null : publicUrl.forReader(link.path)
+    await deliver(
+      { key, to: human.email, subject, text, link: link === null || url === null ? null : { url, label: link.label } },
+      job,
+    )
+  })
+}
+
+/** Sends a mail of a job, and completes the job. @throws if it was not accepted */
+export type Deliver = (mail: MailContent & { key: string; to: string }, job: JobContext) => Promise<void>
+
+export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clock' | 'mailer'>): Deliver {
+  return async ({ key, to, ...content }, { attempt, signal, complete }) => {
+    if (mailer === null) throw new Error('This process has no mail server: set PARLEY_SMTP_URL for every process.')
+    const before = await beginMail(db.prisma, key, new Date(clock.now()))
+    if (before === 'sent') return
+    // The first attempt of a job whose mail was started before is one that an admin has asked for.
+    if (before === 'started' && attempt > 1) throw new PermanentJobError(MAYBE_SENT)
+    try {
+      await mailer.send(outgoing(key, to, content), signal)
+    } catch (error) {
+      const outcome = error instanceof MailError ? error.outcome : 'unsent'
+      if (outcome === 'unknown') throw new PermanentJobError(MAYBE_SENT)
+      await endMail(db.prisma, key, null)
+      throw outcome === 'refused' && error instanceof Error ? new PermanentJobError(error.message) : error
+    }
+    await db.transaction(async (tx) => {
+      await endMail(tx, key, new Date(clock.now()))
+      await complete(tx)
+    })
+  }
+}
+
+/** Renders a mail: plain text, and the same as simple HTML. */
+function outgoing(key: string, to: string, { subject, text, link }: MailContent): OutgoingMail {
+  const paragraphs = text.split(/\n{2,}/).map((paragraph) => paragraph.trim())
+  const lines = paragraphs.map((paragraph) => `<p>${escaped(paragraph).replaceAll('\n', '<br>')}</p>`)
+  const button =
+    link === null
+      ? ''
+      : `<p><a href="${escaped(link.url)}" style="display:inline-block;padding:10px 18px;border-radius:6px;background:#4f46e5;color:#ffffff;text-decoration:none">${escaped(link.label)}</a></p><p style="color:#6b7280;font-size:13px">${escaped(link.url)}</p>`
+  return {
+    key,
+    to,
+    subject,
+    text: [...paragraphs, ...(link === null ? [] : [`${link.label}:\n${link.url}`])].join('\n\n'),
+    html: `<!doctype html><html><body style="font:15px/1.5 system-ui,sans-serif;color:#111827;max-width:36em">${lines.join('')}${button}</body></html>`,
+  }
+}
+
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+const escaped = (text: string) => text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character)

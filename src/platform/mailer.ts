@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
+import type { Config } from '../config.ts'
+
+/** A mail as it is sent. */
+export interface OutgoingMail {
+  /** One address. */
+  to: string
+  subject: string
+  text: string
+  html: string
+  /** Identifies the mail in its Message-ID, so that receivers can recognize a repetition. */
+  key: string
+}
+
+/** Sends mails by the SMTP server of PARLEY_SMTP_URL. */
+export interface Mailer {
+  /**
+   * Sends one mail over a connection of its own, within a minute. Returns once the server has accepted the mail.
+   * @throws MailError
+   */
+  send(mail: OutgoingMail, signal: AbortSignal): Promise<void>
+}
+
+/**
+ * What became of a mail that was not accepted. `refused`: trying again is of no use, since the server refused the recipient
+ * or the content for good. `unsent`: the server has certainly not accepted the mail. `unknown`: the connection ended after the
+ * mail was transmitted and before the server replied.
+ */
+export class MailError extends Error {
+  readonly outcome: 'refused' | 'unsent' | 'unknown'
+  constructor(outcome: MailError['outcome'], message: string) {
+    super(message)
+    this.name = 'MailError'
+    this.outcome = outcome
+  }
+}
+
+const CONNECT_MS = 10_000
+const SILENCE_MS = 20_000
+const LONGEST_MS = 60_000
+const LONGEST_REPLY = 300
+
+/** What nodemailer adds to an error. */
+interface SmtpFault extends Error {
+  /** Of the server's reply; absent if there was none. */
+  responseCode?: number
+  response?: string
+  /** The command that was replied to. */
+  command?: string
+}
+
+/** Returns null if no mail is set up. */
+export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer | null {
+  if (settings === null) return null
+  const { host, port, secure, requireTls, ignoreTls, verifiesCertificate, auth, from } = settings
+
+  /** The message as it is transmitted. */
+  async function composed({ to, subject, text, html, key }: OutgoingMail): Promise<Buffer> {
+    const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
+    const domain = from.address.split('@')[1] ?? 'localhost'
+    const message = new MailComposer({
+      from,
+      to: { name: '', address: to },
+      subject,
+      text,
+      html,
+      messageId: `<${key.replace(/[^\w-]/g, '.') || randomUUID()}@${domain}>`,
+      // Keeps vacation notices and ticket systems from replying (RFC 3834).
+      headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    }).compile()
+    return message.build()
+  }
+
+  return {
+    async send(mail, signal) {
+      const message = await composed(mail)
+      const { default: SmtpConnection } = await import('nodemailer/lib/smtp-connection')
+      const connection = new SmtpConnection({
+        ...{ host, port, secure, requireTLS: requireTls, ignoreTLS: ignoreTls },
+        tls: { rejectUnauthorized: verifiesCertificate },
+        connectionTimeout: CONNECT_MS,
+        greetingTimeout: CONNECT_MS,
+        dnsTimeout: CONNECT_MS,
+        socketTimeout: SILENCE_MS,
+        maxResponseSize: 64 * 1024,
+      })
+      /** Nothing is read from it before the server has accepted sender and recipient. */
+      const content = Readable.from([message])
+      let isTransmitted = false
+      content.once('end', () => {
+        isTransmitted = true
+      })
+      const timeout = AbortSignal.timeout(LONGEST_MS)
+      try {
+        await new Promise<void>((resolve, reject) => {
+          const finish = (error?: Error | null) => (error ? reject(error) : resolve())
+          const giveUp = () => reject(new Error(timeout.aborted ? 'The mail server took too long.' : 'Interrupted.'))
+          for (const one of [signal, timeout]) {
+            if (one.aborted) return giveUp()
+            one.addEventListener('abort', giveUp, { once: true })
+          }
+          connection.once('error', finish)
+          connection.once('end', () => finish(new Error('The mail server closed the connection.')))
+          const send = () => connection.send({ from: from.address, to: [mail.to] }, content, finish)
+          connection.connect((error) => {
+            if (error) finish(error)
+            else if (auth === null) send()
+            else connection.login({ credentials: auth }, (refusal) => (refusal ? finish(refusal) : send()))
+          })
+        })
+      } catch (error) {
+        throw mailErrorOf(error as SmtpFault, isTransmitted)
+      } finally {
+        content.destroy()
+        connection.close()
+      }
+    },
+  }
+}
+
+/** Classifies an error. Its text has one line, and contains no credentials: a server's reply to them is left out. */
+function mailErrorOf({ responseCode, response, command = '', message }: SmtpFault, isTransmitted: boolean): MailError {
+  const about = command.startsWith('AUTH') ? 'The mail server refused the user or password of PARLEY_SMTP_URL.' : ''
+  const reply = (response ?? message).replace(/\s+/g, ' ').slice(0, LONGEST_REPLY)
+  const text = about || `The mail server did not accept the mail: ${reply}`
+  if (responseCode === undefined) return new MailError(isTransmitted ? 'unknown' : 'unsent', text)
+  const isFinal = responseCode >= 500 && responseCode !== 503 && ['RCPT TO', 'DATA'].includes(command)
+  return new MailError(isFinal ? 'refused' : 'unsent', text)
+}

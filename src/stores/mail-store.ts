@@ -1,0 +1,85 @@
+import type { Jobs } from '../jobs/jobs.ts'
+import { FAILED_JOBS } from '../jobs/queue-options.ts'
+import { SEND_MAIL } from '../jobs/queues.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+
+// The statements that write "Mail".
+
+/** A mail to a human, who receives it at the address that the human has when it is sent. */
+export interface NewMail {
+  /** Identifies the mail, such as `mention:msg_…:hum_…`. A mail with the same key is sent once within 30 days. */
+  key: string
+  humanId: string
+  /** One line. Longer ones are cut after 200 characters. */
+  subject: string
+  /** Plain text, at most 20,000 characters. A blank line separates paragraphs. */
+  text: string
+  /** A page of this server, below the text. */
+  link?: { path: string; label: string }
+  /** The mail is not sent after this time. Absent: it is attempted for about a day. */
+  until?: Date
+}
+
+const KEPT_DAYS = 30
+const MOST_DELETED_AT_ONCE = 200
+const LONGEST_SUBJECT = 200
+const LONGEST_TEXT = 20_000
+
+/**
+ * Enqueues a mail in the transaction of its cause. Publish DUE_JOBS_CHANNEL after the commit to have it sent at once; otherwise
+ * it is sent within a second. A human without an address by then gets none.
+ * @returns false if no mail is set up, or the key was used before
+ */
+export async function enqueueMail(
+  tx: Tx,
+  { jobs, mailer, clock }: Pick<Platform, 'mailer' | 'clock'> & { jobs: Pick<Jobs, 'enqueue'> },
+  { key, humanId, subject, text, link, until }: NewMail,
+): Promise<boolean> {
+  if (mailer === null || !(await insertMail(tx, key, new Date(clock.now())))) return false
+  const input = {
+    key,
+    humanId,
+    subject: subject.replace(/\s+/g, ' ').slice(0, LONGEST_SUBJECT),
+    text: text.slice(0, LONGEST_TEXT),
+    link: link ?? null,
+    until: until?.toISOString() ?? null,
+  }
+  await jobs.enqueue(tx, SEND_MAIL, [{ input, key }])
+  return true
+}
+
+/** Records that a mail is to be sent, and deletes old records. @returns false if there is a record with this key */
+export async function insertMail(tx: Tx, key: string, now: Date): Promise<boolean> {
+  const before = new Date(now.getTime() - KEPT_DAYS * 86_400_000)
+  await tx.$executeRaw`
+    DELETE FROM "Mail" WHERE key IN (
+      SELECT key FROM "Mail" WHERE "createdAt" < ${before} ORDER BY "createdAt" LIMIT ${MOST_DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED)`
+  const count = await tx.$executeRaw`
+    INSERT INTO "Mail" (key, "createdAt") VALUES (${key}, ${now}) ON CONFLICT DO NOTHING`
+  return count > 0
+}
+
+/** Marks the beginning of an attempt. @returns the state before it: an earlier attempt may not have recorded its outcome */
+export async function beginMail(tx: Tx, key: string, now: Date): Promise<'new' | 'started' | 'sent'> {
+  const [row] = await tx.$queryRaw<{ startedAt: Date | null; sentAt: Date | null }[]>`
+    WITH before AS (SELECT * FROM "Mail" WHERE key = ${key} FOR UPDATE), marked AS (
+      UPDATE "Mail" m SET "startedAt" = ${now} FROM before WHERE m.key = before.key AND before."sentAt" IS NULL)
+    SELECT "startedAt", "sentAt" FROM before`
+  if (row?.sentAt) return 'sent'
+  return row?.startedAt ? 'started' : 'new'
+}
+
+/** Records the outcome of an attempt. */
+export async function endMail(tx: Tx, key: string, sentAt: Date | null): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "Mail" SET "sentAt" = ${sentAt}::timestamptz, "startedAt" = CASE WHEN ${sentAt !== null} THEN "startedAt" END
+    WHERE key = ${key} AND "sentAt" IS NULL`
+}
+
+/** Deletes the mails to a human that are not sent yet, and those that have failed. */
+export async function deleteMailsOf(tx: Tx, humanId: string): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM job WHERE group_id = ${humanId} AND state <> 'active'
+      AND (name = ${SEND_MAIL.name} OR (name = ${FAILED_JOBS} AND source_name = ${SEND_MAIL.name}))`
+}
