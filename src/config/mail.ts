@@ -86,7 +86,9 @@ function decoded(text: string): string | null {
 function senderOf(from: string | undefined, { host, auth }: Pick<MailSettings, 'host' | 'auth'>) {
   if (from === undefined) {
     const address = normalEmail(auth?.user ?? '') ?? (isLoopback(host) ? 'parley@localhost' : null)
-    return address === null ? 'required with PARLEY_SMTP_URL: Parley <parley@example.com>' : { name: DEFAULT_NAME, address }
+    return address === null
+      ? 'required with PARLEY_SMTP_URL: Parley <parley@example.com>'
+      : { name: DEFAULT_NAME, address }
   }
   const [, quoted = '', bracketed] = /^\s*(?:(.*?)\s*<([^<>]*)>)\s*$/.exec(from) ?? []
   const address = normalEmail(bracketed ?? from)

@@ -15,7 +15,8 @@ const FailedJob = builder.objectRef<shapes.FailedJob>('FailedJob').implement({
     }),
     subjectId: t.exposeID('subjectId', {
       nullable: true,
-      description: 'The plan that should have fired, the tool call of the notification, or the human to whom the mail is.',
+      description:
+        'The plan that should have fired, the tool call of the notification, or the human to whom the mail is.',
     }),
     attempts: t.exposeInt('attempts'),
     error: t.exposeString('error', { nullable: true, description: 'The error of the last attempt.' }),

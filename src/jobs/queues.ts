@@ -84,4 +84,12 @@ export const FINISH_DELETIONS = defineJob({ ...PERIODIC, name: 'finish-deletions
 export const RESTORE_JOBS = defineJob({ ...PERIODIC, name: 'restore-jobs', everySeconds: 30 })
 
 /** Every kind of job. */
-export const JOB_KINDS = [FIRE_PLAN, SEND_NOTICE, SEND_MAIL, EXECUTE_CALL, DELETE_OLD_ROWS, FINISH_DELETIONS, RESTORE_JOBS]
+export const JOB_KINDS = [
+  FIRE_PLAN,
+  SEND_NOTICE,
+  SEND_MAIL,
+  EXECUTE_CALL,
+  DELETE_OLD_ROWS,
+  FINISH_DELETIONS,
+  RESTORE_JOBS,
+]

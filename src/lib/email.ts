@@ -26,7 +26,7 @@ export function normalEmail(text: string): string | null {
 /** As `normalEmail`. @throws BadInputError */
 export function checkEmail(text: string, field: string): string {
   const email = normalEmail(text)
-  if (email === null) throw new BadInputError('This is not an e-mail address like ada@example.com.', field)
+  if (email === null) throw new BadInputError('The text is not an e-mail address like ada@example.com.', field)
   return email
 }
 

@@ -23,7 +23,7 @@ export interface Mailer {
 }
 
 /**
- * What became of a mail that was not accepted. `refused`: trying again is of no use, since the server refused the recipient
+ * A mail was not accepted. `refused`: trying again is of no use, since the server refused the recipient
  * or the content for good. `unsent`: the server has certainly not accepted the mail. `unknown`: the connection ended after the
  * mail was transmitted and before the server replied.
  */
@@ -41,9 +41,9 @@ const SILENCE_MS = 20_000
 const LONGEST_MS = 60_000
 const LONGEST_REPLY = 300
 
-/** What nodemailer adds to an error. */
+/** An error of nodemailer. */
 interface SmtpFault extends Error {
-  /** Of the server's reply; absent if there was none. */
+  /** The code of the reply; absent if there was none. */
   responseCode?: number
   response?: string
   /** The command that was replied to. */

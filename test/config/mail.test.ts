@@ -55,11 +55,14 @@ describe('the settings of mail', () => {
     expect(faultsOf({ PARLEY_SMTP_URL: 'smtp://mail' })).toEqual([expect.stringMatching(/^PARLEY_MAIL_FROM: required/)])
   })
 
-  test.each(['nobody', 'A <b@c>, D <e@f>', 'A\nB <a@b>', '<>'])('a sender that is none is a fault: %j', (PARLEY_MAIL_FROM) => {
-    expect(faultsOf({ PARLEY_SMTP_URL: 'smtp://mail', PARLEY_MAIL_FROM })).toEqual([
-      expect.stringMatching(/^PARLEY_MAIL_FROM: must be an address/),
-    ])
-  })
+  test.each(['nobody', 'A <b@c>, D <e@f>', 'A\nB <a@b>', '<>'])(
+    'a sender that is none is a fault: %j',
+    (PARLEY_MAIL_FROM) => {
+      expect(faultsOf({ PARLEY_SMTP_URL: 'smtp://mail', PARLEY_MAIL_FROM })).toEqual([
+        expect.stringMatching(/^PARLEY_MAIL_FROM: must be an address/),
+      ])
+    },
+  )
 
   test('need PARLEY_PUBLIC_URL for the links, unless only this machine reaches the server', () => {
     const mail = { ...FROM, PARLEY_SMTP_URL: 'smtp://mail' }

@@ -37,15 +37,21 @@ describe.each(STACKS)('mails, on the %s stack', (stack) => {
     return platform.db.transaction((tx) => enqueueMail(tx, platform, whole))
   }
   const waiting = async () =>
-    (await parley.app.platform.db.prisma.$queryRaw<unknown[]>`
-      SELECT 1 FROM job WHERE name = 'send-mail' AND group_id = ${person.id} AND state < 'completed'`).length
+    (
+      await parley.app.platform.db.prisma.$queryRaw<unknown[]>`
+      SELECT 1 FROM job WHERE name = 'send-mail' AND group_id = ${person.id} AND state < 'completed'`
+    ).length
   const failed = async () => {
     const { items } = await parley.app.domain.failedJobs.page({ size: 100, fromEnd: false, after: null, before: null })
     return items.filter(({ subjectId }) => subjectId === person.id)
   }
 
   test('reach the human’s address as text and HTML, with a link to this server', async () => {
-    await enqueue({ subject: 'News\r\nBcc: eve@example.com', text: 'Ada & <b>Bob</b>.\n\nTwo.', link: { path: '/waiting', label: 'Open' } })
+    await enqueue({
+      subject: 'News\r\nBcc: eve@example.com',
+      text: 'Ada & <b>Bob</b>.\n\nTwo.',
+      link: { path: '/waiting', label: 'Open' },
+    })
     const mail = await smtp.mailTo(person.email)
     expect(mail.headers.get('from')).toBe('Parley <parley@example.org>')
     expect(mail.headers.get('to')).toBe(person.email)

@@ -23,7 +23,7 @@ export interface MailServer {
   mails: ReceivedMail[]
   /** Waits until an address has received so many mails, and returns the last one. */
   mailTo(address: string, count?: number): Promise<ReceivedMail>
-  /** What the server does next: see the behaviours. */
+  /** Sets the behaviour of the server from now on. */
   behave(how: Behaviour): void
   /** How often a client has connected. */
   connections(): number
@@ -57,7 +57,12 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
       const chunks: Buffer[] = []
       stream.on('data', (chunk: Buffer) => chunks.push(chunk))
       stream.on('end', () => {
-        mails.push(mailOf(Buffer.concat(chunks).toString(), session.envelope.rcptTo.map(({ address }) => address)))
+        mails.push(
+          mailOf(
+            Buffer.concat(chunks).toString(),
+            session.envelope.rcptTo.map(({ address }) => address),
+          ),
+        )
         if (behaviour === 'breaks') for (const socket of sockets) socket.destroy()
         else callback()
       })
@@ -77,7 +82,10 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
     url: `smtp://127.0.0.1:${port}`,
     mails,
     mailTo: async (address, count = 1) => {
-      const found = await until(`${address} has ${count} mails`, () => sentTo(address).length >= count && sentTo(address))
+      const found = await until(
+        `${address} has ${count} mails`,
+        () => sentTo(address).length >= count && sentTo(address),
+      )
       return found.at(-1) as ReceivedMail
     },
     behave(how) {
@@ -94,7 +102,9 @@ export async function startMailServer(options: SMTPServerOptions = {}): Promise<
 function mailOf(raw: string, to: string[]): ReceivedMail {
   const [head = '', ...rest] = raw.split('\r\n\r\n')
   const unfolded = head.replace(/\r\n[ \t]+/g, ' ').split('\r\n')
-  const headers = new Map(unfolded.map((line) => [line.split(':')[0]?.toLowerCase() ?? '', line.replace(/^[^:]*: ?/, '')]))
+  const headers = new Map(
+    unfolded.map((line) => [line.split(':')[0]?.toLowerCase() ?? '', line.replace(/^[^:]*: ?/, '')]),
+  )
   const boundary = /boundary="([^"]+)"/.exec(headers.get('content-type') ?? '')?.[1]
   const [, plain = ''] = boundary === undefined ? [] : rest.join('\r\n\r\n').split(`--${boundary}`).slice(0, 2)
   const [, encoding = ''] = /content-transfer-encoding: (\S+)/i.exec(head + plain) ?? []
@@ -106,6 +116,8 @@ function mailOf(raw: string, to: string[]): ReceivedMail {
 function decoded(body: string, encoding: string): string {
   if (encoding === 'base64') return Buffer.from(body, 'base64').toString()
   if (encoding !== 'quoted-printable') return body.replaceAll('\r\n', '\n')
-  const bytes = body.replace(/=\r\n/g, '').replace(/=([\dA-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
+  const bytes = body
+    .replace(/=\r\n/g, '')
+    .replace(/=([\dA-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
   return Buffer.from(bytes, 'latin1').toString().replaceAll('\r\n', '\n')
 }
