@@ -203,3 +203,8 @@ export type Webhook = Prisma.WebhookModel
  * A way to sign in once as a human. Only the SHA-256 of its code is kept.
  */
 export type Invitation = Prisma.InvitationModel
+/**
+ * Model Mail
+ * A mail that was enqueued: what is sent once, though its job is attempted several times. Deleted after 30 days.
+ */
+export type Mail = Prisma.MailModel

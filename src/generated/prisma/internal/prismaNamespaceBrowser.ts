@@ -87,7 +87,8 @@ export const ModelName = {
   JoinLink: 'JoinLink',
   Session: 'Session',
   Webhook: 'Webhook',
-  Invitation: 'Invitation'
+  Invitation: 'Invitation',
+  Mail: 'Mail'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -113,6 +114,7 @@ export const EntityScalarFieldEnum = {
   externalId: 'externalId',
   picture: 'picture',
   role: 'role',
+  email: 'email',
   createdAt: 'createdAt',
   goneAt: 'goneAt',
   formerly: 'formerly',
@@ -776,6 +778,16 @@ export const InvitationScalarFieldEnum = {
 } as const
 
 export type InvitationScalarFieldEnum = (typeof InvitationScalarFieldEnum)[keyof typeof InvitationScalarFieldEnum]
+
+
+export const MailScalarFieldEnum = {
+  key: 'key',
+  createdAt: 'createdAt',
+  startedAt: 'startedAt',
+  sentAt: 'sentAt'
+} as const
+
+export type MailScalarFieldEnum = (typeof MailScalarFieldEnum)[keyof typeof MailScalarFieldEnum]
 
 
 export const SortOrder = {

@@ -31,6 +31,7 @@ export type EntityMinAggregateOutputType = {
   externalId: string | null
   picture: string | null
   role: $Enums.HumanRole | null
+  email: string | null
   createdAt: Date | null
   goneAt: Date | null
   timeZone: string | null
@@ -44,6 +45,7 @@ export type EntityMaxAggregateOutputType = {
   externalId: string | null
   picture: string | null
   role: $Enums.HumanRole | null
+  email: string | null
   createdAt: Date | null
   goneAt: Date | null
   timeZone: string | null
@@ -57,6 +59,7 @@ export type EntityCountAggregateOutputType = {
   externalId: number
   picture: number
   role: number
+  email: number
   createdAt: number
   goneAt: number
   formerly: number
@@ -74,6 +77,7 @@ export type EntityMinAggregateInputType = {
   externalId?: true
   picture?: true
   role?: true
+  email?: true
   createdAt?: true
   goneAt?: true
   timeZone?: true
@@ -87,6 +91,7 @@ export type EntityMaxAggregateInputType = {
   externalId?: true
   picture?: true
   role?: true
+  email?: true
   createdAt?: true
   goneAt?: true
   timeZone?: true
@@ -100,6 +105,7 @@ export type EntityCountAggregateInputType = {
   externalId?: true
   picture?: true
   role?: true
+  email?: true
   createdAt?: true
   goneAt?: true
   formerly?: true
@@ -188,6 +194,7 @@ export type EntityGroupByOutputType = {
   externalId: string | null
   picture: string | null
   role: $Enums.HumanRole
+  email: string | null
   createdAt: Date
   goneAt: Date | null
   formerly: runtime.JsonValue | null
@@ -224,6 +231,7 @@ export type EntityWhereInput = {
   externalId?: Prisma.StringNullableFilter<"Entity"> | string | null
   picture?: Prisma.StringNullableFilter<"Entity"> | string | null
   role?: Prisma.EnumHumanRoleFilter<"Entity"> | $Enums.HumanRole
+  email?: Prisma.StringNullableFilter<"Entity"> | string | null
   createdAt?: Prisma.DateTimeFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableFilter<"Entity">
@@ -243,6 +251,7 @@ export type EntityOrderByWithRelationInput = {
   externalId?: Prisma.SortOrderInput | Prisma.SortOrder
   picture?: Prisma.SortOrderInput | Prisma.SortOrder
   role?: Prisma.SortOrder
+  email?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrderInput | Prisma.SortOrder
   formerly?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -265,6 +274,7 @@ export type EntityWhereUniqueInput = Prisma.AtLeast<{
   name?: Prisma.StringFilter<"Entity"> | string
   picture?: Prisma.StringNullableFilter<"Entity"> | string | null
   role?: Prisma.EnumHumanRoleFilter<"Entity"> | $Enums.HumanRole
+  email?: Prisma.StringNullableFilter<"Entity"> | string | null
   createdAt?: Prisma.DateTimeFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableFilter<"Entity">
@@ -284,6 +294,7 @@ export type EntityOrderByWithAggregationInput = {
   externalId?: Prisma.SortOrderInput | Prisma.SortOrder
   picture?: Prisma.SortOrderInput | Prisma.SortOrder
   role?: Prisma.SortOrder
+  email?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrderInput | Prisma.SortOrder
   formerly?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -305,6 +316,7 @@ export type EntityScalarWhereWithAggregatesInput = {
   externalId?: Prisma.StringNullableWithAggregatesFilter<"Entity"> | string | null
   picture?: Prisma.StringNullableWithAggregatesFilter<"Entity"> | string | null
   role?: Prisma.EnumHumanRoleWithAggregatesFilter<"Entity"> | $Enums.HumanRole
+  email?: Prisma.StringNullableWithAggregatesFilter<"Entity"> | string | null
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Entity"> | Date | string
   goneAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Entity"> | Date | string | null
   formerly?: Prisma.JsonNullableWithAggregatesFilter<"Entity">
@@ -320,6 +332,7 @@ export type EntityCreateInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -339,6 +352,7 @@ export type EntityUncheckedCreateInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -358,6 +372,7 @@ export type EntityUpdateInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -377,6 +392,7 @@ export type EntityUncheckedUpdateInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -396,6 +412,7 @@ export type EntityCreateManyInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -411,6 +428,7 @@ export type EntityUpdateManyMutationInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -426,6 +444,7 @@ export type EntityUncheckedUpdateManyInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -441,6 +460,7 @@ export type EntityCountOrderByAggregateInput = {
   externalId?: Prisma.SortOrder
   picture?: Prisma.SortOrder
   role?: Prisma.SortOrder
+  email?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
   formerly?: Prisma.SortOrder
@@ -456,6 +476,7 @@ export type EntityMaxOrderByAggregateInput = {
   externalId?: Prisma.SortOrder
   picture?: Prisma.SortOrder
   role?: Prisma.SortOrder
+  email?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
   timeZone?: Prisma.SortOrder
@@ -469,6 +490,7 @@ export type EntityMinOrderByAggregateInput = {
   externalId?: Prisma.SortOrder
   picture?: Prisma.SortOrder
   role?: Prisma.SortOrder
+  email?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   goneAt?: Prisma.SortOrder
   timeZone?: Prisma.SortOrder
@@ -571,6 +593,7 @@ export type EntityCreateWithoutAgentInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -589,6 +612,7 @@ export type EntityUncheckedCreateWithoutAgentInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -623,6 +647,7 @@ export type EntityUpdateWithoutAgentInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -641,6 +666,7 @@ export type EntityUncheckedUpdateWithoutAgentInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -659,6 +685,7 @@ export type EntityCreateWithoutSpaceCreatorInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -677,6 +704,7 @@ export type EntityUncheckedCreateWithoutSpaceCreatorInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -711,6 +739,7 @@ export type EntityUpdateWithoutSpaceCreatorInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -729,6 +758,7 @@ export type EntityUncheckedUpdateWithoutSpaceCreatorInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -747,6 +777,7 @@ export type EntityCreateWithoutMembershipsInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -765,6 +796,7 @@ export type EntityUncheckedCreateWithoutMembershipsInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -799,6 +831,7 @@ export type EntityUpdateWithoutMembershipsInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -817,6 +850,7 @@ export type EntityUncheckedUpdateWithoutMembershipsInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -835,6 +869,7 @@ export type EntityCreateWithoutFormerMembershipsInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -853,6 +888,7 @@ export type EntityUncheckedCreateWithoutFormerMembershipsInput = {
   externalId?: string | null
   picture?: string | null
   role?: $Enums.HumanRole
+  email?: string | null
   createdAt?: Date | string
   goneAt?: Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -887,6 +923,7 @@ export type EntityUpdateWithoutFormerMembershipsInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -905,6 +942,7 @@ export type EntityUncheckedUpdateWithoutFormerMembershipsInput = {
   externalId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   picture?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   role?: Prisma.EnumHumanRoleFieldUpdateOperationsInput | $Enums.HumanRole
+  email?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   goneAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerly?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -963,6 +1001,7 @@ export type EntitySelect<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   externalId?: boolean
   picture?: boolean
   role?: boolean
+  email?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -983,6 +1022,7 @@ export type EntitySelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extens
   externalId?: boolean
   picture?: boolean
   role?: boolean
+  email?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -998,6 +1038,7 @@ export type EntitySelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extens
   externalId?: boolean
   picture?: boolean
   role?: boolean
+  email?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -1013,6 +1054,7 @@ export type EntitySelectScalar = {
   externalId?: boolean
   picture?: boolean
   role?: boolean
+  email?: boolean
   createdAt?: boolean
   goneAt?: boolean
   formerly?: boolean
@@ -1021,7 +1063,7 @@ export type EntitySelectScalar = {
   budget?: boolean
 }
 
-export type EntityOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "kind" | "name" | "externalId" | "picture" | "role" | "createdAt" | "goneAt" | "formerly" | "timeZone" | "sharePresence" | "budget", ExtArgs["result"]["entity"]>
+export type EntityOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "kind" | "name" | "externalId" | "picture" | "role" | "email" | "createdAt" | "goneAt" | "formerly" | "timeZone" | "sharePresence" | "budget", ExtArgs["result"]["entity"]>
 export type EntityInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   agent?: boolean | Prisma.Entity$agentArgs<ExtArgs>
   memberships?: boolean | Prisma.Entity$membershipsArgs<ExtArgs>
@@ -1056,6 +1098,10 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      * The rights of a human; an agent is a MEMBER. src/stores/human-store.ts writes it.
      */
     role: $Enums.HumanRole
+    /**
+     * A human's address; unique without regard to case, by an index of the migration.
+     */
+    email: string | null
     createdAt: Date
     /**
      * When the agent was deleted or the human erased: from then on it is a name for what it did, and nothing else.
@@ -1510,6 +1556,7 @@ export interface EntityFieldRefs {
   readonly externalId: Prisma.FieldRef<"Entity", 'String'>
   readonly picture: Prisma.FieldRef<"Entity", 'String'>
   readonly role: Prisma.FieldRef<"Entity", 'HumanRole'>
+  readonly email: Prisma.FieldRef<"Entity", 'String'>
   readonly createdAt: Prisma.FieldRef<"Entity", 'DateTime'>
   readonly goneAt: Prisma.FieldRef<"Entity", 'DateTime'>
   readonly formerly: Prisma.FieldRef<"Entity", 'Json'>
