@@ -24,27 +24,32 @@ const ARROWS = {
   agents: DOMAIN,
   runs: { ...DOMAIN, values: [...DOMAIN.values, 'spaces'] },
   plans: DOMAIN,
+  // Files of messages: their bytes, types and texts, and who may read them.
+  files: DOMAIN,
   // One file per transaction: reads facts, lets a rule decide, commits, publishes.
-  flows: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans', 'access'] },
-  tools: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans'] },
+  flows: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans', 'files', 'access'] },
+  tools: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans', 'files'] },
   posting: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'runs', 'flows', 'tools'] },
   // What a model is shown, and what a persistent agent remembers of it.
-  context: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'tools'] },
+  context: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'files', 'tools'] },
   engine: {
     ...DOMAIN,
     values: [...DOMAIN.values, 'models', 'flows', 'spaces', 'agents', 'runs', 'tools', 'posting', 'context'],
   },
   // For operators: retention, deletion and erasure, export and import, failed jobs.
-  operation: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans', 'tools'] },
+  operation: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans', 'files', 'tools'] },
   graphql: {
     values: ['lib', 'rules'],
     types: [
-      ...['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'operation', 'confidentiality'],
+      ...['access', 'models', 'spaces', 'agents', 'runs', 'plans', 'files', 'operation', 'confidentiality'],
       ...['broker', 'platform', 'config', 'stores', 'context', 'flows', 'tools'],
     ],
   },
   delivery: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql'], types: ['config', 'app'] },
-  server: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery'], types: ['config', 'app'] },
+  server: {
+    values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery'],
+    types: ['config', 'app', 'files'],
+  },
   app: {
     values: [
       ...[
@@ -62,6 +67,7 @@ const ARROWS = {
         'agents',
         'runs',
         'plans',
+        'files',
         'confidentiality',
         'delivery',
       ],

@@ -70,6 +70,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
       await stopWorker(graceMs)
       await models.close()
       await core.announcer.close()
+      await core.sharedStorage.close()
       await toolSetup.close()
       await close()
     },

@@ -1,3 +1,4 @@
+import path from 'node:path'
 import { z } from 'zod'
 
 export type { MailSettings } from './config/mail.ts'
@@ -31,6 +32,8 @@ export interface Config {
   databaseConnections: number
   redisUrl: string | null
   dataDirectory: string
+  /** A directory, or `s3://bucket/prefix`. */
+  files: string
   adminToken: string | null
   role: 'all' | 'api' | 'worker'
   workerConcurrency: number
@@ -88,6 +91,9 @@ export interface Limits {
   maxResponseBytes: number
   /** Per human; 0 for no limit. */
   maxNewSpacesPerDay: number
+  maxFileBytes: number
+  /** Per human. */
+  maxFileBytesPerDay: number
 }
 
 /** The settings are invalid. `faults` has a line for each fault, with the name of the variable and never its value. */
@@ -191,6 +197,9 @@ const VARIABLES = z.object({
   PARLEY_MAX_SOCKETS_PER_VIEWER: integer(1, 1_000_000, 5000),
   PARLEY_MAX_RESPONSE_BYTES: integer(16_384, 268_435_456, 8_388_608),
   PARLEY_MAX_NEW_SPACES_PER_DAY: integer(0, 1_000_000, 100),
+  PARLEY_FILES: text,
+  PARLEY_MAX_FILE_BYTES: integer(1, 2_147_483_647, 26_214_400),
+  PARLEY_MAX_FILE_BYTES_PER_DAY: integer(1, 1_000_000_000_000_000, 1_073_741_824),
   ...RETENTION_VARIABLES,
   ...TELEMETRY_VARIABLES,
   /** Both read by readMailSettings. */
@@ -244,6 +253,7 @@ function configOf(
     databaseConnections: set.PARLEY_DATABASE_CONNECTIONS,
     redisUrl: set.REDIS_URL ?? null,
     dataDirectory: set.DATA_DIR,
+    files: set.PARLEY_FILES ?? path.join(set.DATA_DIR, 'files'),
     adminToken: set.PARLEY_ADMIN_TOKEN ?? null,
     role: set.PARLEY_ROLE,
     workerConcurrency: set.PARLEY_WORKER_CONCURRENCY,
@@ -278,6 +288,8 @@ function configOf(
       maxSocketsPerViewer: set.PARLEY_MAX_SOCKETS_PER_VIEWER,
       maxResponseBytes: set.PARLEY_MAX_RESPONSE_BYTES,
       maxNewSpacesPerDay: set.PARLEY_MAX_NEW_SPACES_PER_DAY,
+      maxFileBytes: set.PARLEY_MAX_FILE_BYTES,
+      maxFileBytesPerDay: set.PARLEY_MAX_FILE_BYTES_PER_DAY,
     },
     retention: retentionOf(set),
     telemetry: telemetryOf(set),

@@ -126,6 +126,7 @@ export default defineConfig({
         items: [
           { text: 'How the API behaves', link: '/guide/api' },
           { text: 'Build a front end', link: '/front-ends' },
+          { text: 'Files', link: '/files' },
         ],
       },
       {

@@ -41,6 +41,8 @@ export interface Tokens {
   authenticate(bearer: string): Promise<Viewer | null>
   /** Whether the credential of the viewer is still valid. Replaces a lost `revoked` signal. */
   stands(viewer: Viewer): Promise<boolean>
+  /** Returns the human, or the admin by a token's id or the operator's, if their access has not ended; else null. */
+  viewerOf(id: string): Promise<Viewer | null>
   /** Returns those of the access tokens and sessions that are no longer valid. */
   endedAmong(tokenIds: readonly string[]): Promise<string[]>
   /**
@@ -106,6 +108,12 @@ export function createTokens(
     return inOrderOf(ids, rows)
   }
 
+  async function stands({ scope, id, tokenId, expiresAt }: Viewer): Promise<boolean> {
+    if (expiresAt !== null && expiresAt.getTime() <= clock.now()) return false
+    if (tokenId === null) return scope !== 'HUMAN' || (await isThere(db.prisma, id))
+    return (await endedAmong([tokenId])).length === 0
+  }
+
   return {
     async authenticate(bearer) {
       if (bearer.length > LONGEST_BEARER) return null
@@ -113,10 +121,16 @@ export function createTokens(
       if (bearer.startsWith(SECRET_PREFIX)) return viewerOfToken(bearer)
       return verifyJwt !== null && bearer.split('.').length === 3 ? viewerOfJwt(platform, bearer, verifyJwt) : null
     },
-    async stands({ scope, id, tokenId, expiresAt }) {
-      if (expiresAt !== null && expiresAt.getTime() <= clock.now()) return false
-      if (tokenId === null) return scope !== 'HUMAN' || (await isThere(db.prisma, id))
-      return (await endedAmong([tokenId])).length === 0
+    stands,
+    async viewerOf(id) {
+      if (id === OPERATOR_ID) return OPERATOR
+      if (prefixOf(id) === 'hum') {
+        const human: Viewer = { scope: 'HUMAN', id, tokenId: null, expiresAt: null }
+        return (await stands(human)) ? human : null
+      }
+      if (prefixOf(id) !== 'acc') return null
+      const row = await db.prisma.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
+      return row !== null && isGood(row, clock.now()) ? viewerOf(row) : null
     },
     endedAmong,
     async create(viewer, input) {

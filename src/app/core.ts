@@ -3,6 +3,7 @@ import { createInbox } from '../agents/inbox.ts'
 import { createInboxRetrying } from '../agents/inbox-retrying.ts'
 import { createRecalling } from '../agents/recall.ts'
 import { createDiscretion } from '../confidentiality/discretion.ts'
+import { createSharedStorage } from '../files/shared-storage.ts'
 import { createDecideCall } from '../flows/decide-call.ts'
 import { createDelegationChecks } from '../flows/delegation-checks.ts'
 import { createPlanFiring } from '../flows/fire-plan.ts'
@@ -13,6 +14,7 @@ import { createMessageRecovery } from '../flows/recover-messages.ts'
 import { createSettleCall } from '../flows/settle-call.ts'
 import { createReplyWaits } from '../flows/settle-wait.ts'
 import { createStandingGrants } from '../flows/standing-grants.ts'
+import { createUploads } from '../flows/upload-file.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createApprovalReading } from '../runs/approval-reading.ts'
 import { createGrantReading } from '../runs/grant-reading.ts'
@@ -49,8 +51,11 @@ export function createCore(platform: Platform) {
   const journal = createJournal(platform)
   const usage = createUsageReading(platform)
   const recalling = createRecalling(platform)
+  const sharedStorage = createSharedStorage(platform)
   return {
     ...said,
+    sharedStorage,
+    uploads: createUploads(platform, { sharedStorage }),
     replyWaits: createReplyWaits(platform, { posting: said.posting, lifecycle }),
     runs,
     runProgress,

@@ -15,6 +15,7 @@ import { createMemories } from '../agents/memories.ts'
 import { createMindControl } from '../agents/mind-control.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
 import { createStepRecords } from '../context/step-records.ts'
+import { createFileReading } from '../files/file-reading.ts'
 import { createSpaceCreation } from '../flows/create-space.ts'
 import { createForgetting } from '../flows/forget.ts'
 import { createJoinLinks } from '../flows/join-links.ts'
@@ -58,8 +59,9 @@ export function createDomain(platform: Platform, { core, adminToken, models, rec
   const { visibility, publisher, settleCall, decideCall } = core
   const members = createMembers(platform)
   const triggers = createTriggers(platform, { visibility })
+  const tokens = createTokens(platform, adminToken)
   return {
-    tokens: createTokens(platform, adminToken),
+    tokens,
     sessions: createSessions(platform, adminToken),
     rates,
     visibility,
@@ -91,6 +93,7 @@ export function createDomain(platform: Platform, { core, adminToken, models, rec
     joinLinks: createJoinLinks(platform, core),
     wakes: createWakePreview(platform, { visibility }),
     reading: createReading(platform, publisher),
+    files: { ...createFileReading(platform, { tokens }), upload: core.uploads.upload },
     sending: createSending(platform, { visibility, announcer: core.announcer, post: core.posting.post }),
     runs: core.runs,
     runReading: createRunReading(platform),

@@ -14,6 +14,7 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { makeDataDirectory } from '../platform/data-directory.ts'
 import { openDatabase } from '../platform/db.ts'
 import { createMailer } from '../platform/mailer.ts'
+import { openFileStorage } from '../platform/file-storage/open.ts'
 import type { Platform, Racepoint } from '../platform/platform.ts'
 import { inspectPostgres } from '../platform/postgres-check.ts'
 import { createPublicUrl } from '../platform/public-url.ts'
@@ -75,6 +76,8 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
     const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
     closing.push(() => jobs.close())
     const { log, signals } = realtime
+    const files = openFileStorage(config.files)
+    closing.push(() => files.close())
     const record = createRecord(db)
     const platform: Platform = {
       config,
@@ -90,6 +93,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       logger,
       metrics,
       secretBox: createSecretBox(secretKey.value, config.secretKeyBefore),
+      files,
       deltas: createDeltaJoiners(),
       racepoint,
     }

@@ -5,13 +5,15 @@ import { spaceChannel, spaceTopic } from '../broker/topics.ts'
 import { UNMARKED } from '../confidentiality/marks.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
-import { newId, prefixOf } from '../lib/ids.ts'
+import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
 import { checkIdempotencyKey, checkMessageText } from '../lib/validate.ts'
 import { type Changes, statementOf } from '../platform/changes.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type Message, mentionsOf, messageOfRow } from '../rules/message.ts'
+import { type FilePart, type Message, type MessagePart, mentionsOf, messageOfRow } from '../rules/message.ts'
 import type { Announcer } from '../spaces/announcer.ts'
+import { attachFiles } from '../stores/file-store.ts'
 import { isMemberSql } from '../stores/membership-store.ts'
 import { insertMessageSql, type MessageRow, type NewMessage, rowOf } from '../stores/message-store.ts'
 import { countMessageSql, NO_SUCH_SPACE } from '../stores/space-store.ts'
@@ -24,6 +26,8 @@ export interface SendMessageInput {
   /** Members of the space, at most 20. */
   mentionedIds?: readonly string[] | null
   idempotencyKey?: string | null
+  /** Files that the sender has uploaded, at most 20. With files, the text may be empty. */
+  fileIds?: readonly string[] | null
 }
 
 /** Sends messages for a viewer. */
@@ -32,8 +36,8 @@ export interface Sending {
    * Posts as the viewer in one of the viewer's spaces. A repeat of an idempotency key returns the
    * first message and its runs.
    * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned entity that
-   * the viewer cannot see; BadInputError for an invalid text, or a mention of an entity that is not
-   * a member; ConflictError for a key that was used with other content
+   * the viewer cannot see, and a file that is not theirs; BadInputError for an invalid text, a mention of an entity that is
+   * not a member, or a file that was sent before; ConflictError for a key that was used with other content
    */
   send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: Run[] }>
 }
@@ -62,7 +66,8 @@ export function createSending(platform: Platform, { visibility, announcer, post 
             'input.mentionedAgentId',
           )
       }
-      const text = checkMessageText(input.text, 'input.text')
+      const fileIds = fileIdsIn(input)
+      const parts = [...textIn(input), ...(await readOwnFiles(db, viewer.id, fileIds))]
       const idempotencyKey =
         input.idempotencyKey == null ? null : checkIdempotencyKey(input.idempotencyKey, 'input.idempotencyKey')
 
@@ -72,7 +77,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         spaceId,
         senderId: viewer.id,
         status: 'COMPLETE',
-        parts: [{ type: 'text', text }],
+        parts,
         mentionedAgentId: mentionedIds.find((mentioned) => prefixOf(mentioned) === 'agt') ?? null,
         mentionedIds,
         rootId: id,
@@ -81,11 +86,16 @@ export function createSending(platform: Platform, { visibility, announcer, post 
       }
       const { message, routed } = await post(
         { ...given, ...UNMARKED, mentionedIds, runId: null },
-        { write: (how) => insertMessage(db, given, how), refused: () => new NotFoundError(NO_SUCH_SPACE) },
+        {
+          write: (how) => insertMessage(db, given, how, fileIds),
+          refused: () => new NotFoundError(NO_SUCH_SPACE),
+          needsLock: fileIds.length > 0,
+        },
       ).catch(async (error) => {
-        // A post refuses nothing but mentions.
-        if (error instanceof BadInputError) throw new BadInputError(error.message, fieldOfMentions(input))
-        return { message: await repeatOf(error, platform, { ...given, text }), routed: null }
+        // Apart from files, a post refuses nothing but mentions.
+        if (error instanceof BadInputError && error.field === null)
+          throw new BadInputError(error.message, fieldOfMentions(input))
+        return { message: await repeatOf(error, platform, given), routed: null }
       })
       if (routed === null) return { message, runs: await startedBy(db, message.id) }
 
@@ -113,18 +123,50 @@ function mentionsIn({ mentionedAgentId, mentionedIds }: Omit<SendMessageInput, '
   return [...all]
 }
 
+const MOST_FILES = 20
+const FILES_FIELD = 'input.fileIds'
+const NO_SUCH_FILE = 'You have uploaded no such file, or it was deleted.'
+
+/** @throws BadInputError */
+function fileIdsIn({ fileIds }: Pick<SendMessageInput, 'fileIds'>): readonly string[] {
+  const ids = fileIds ?? []
+  if (ids.length > MOST_FILES) throw new BadInputError(`A message can have at most ${MOST_FILES} files.`, FILES_FIELD)
+  if (new Set(ids).size < ids.length) throw new BadInputError('Each file can be sent once.', FILES_FIELD)
+  return ids
+}
+
+/** Returns the part for the text; none if there are files and no text. @throws BadInputError */
+function textIn({ text, fileIds }: Pick<SendMessageInput, 'text' | 'fileIds'>): MessagePart[] {
+  const isLeftOut = (fileIds ?? []).length > 0 && text.trim() === ''
+  return isLeftOut ? [] : [{ type: 'text', text: checkMessageText(text, 'input.text') }]
+}
+
+/** Returns the parts for files that the sender has uploaded, sent or not. @throws NotFoundError for any other id */
+async function readOwnFiles({ prisma }: Platform['db'], ownerId: string, ids: readonly string[]): Promise<FilePart[]> {
+  if (ids.length === 0) return []
+  const rows = await prisma.file.findMany({ where: { id: { in: wellFormedIds(ids) }, ownerId } })
+  return inOrderOf(ids, rows).map((file) => {
+    if (file === null) throw new NotFoundError(NO_SUCH_FILE)
+    return { type: 'file', fileId: file.id, name: file.name, mediaType: file.mediaType }
+  })
+}
+
 /** Inserts the message with its number, if the sender is a member; the version of an expected space covers that. */
 async function insertMessage(
   db: Platform['db'],
   given: NewMessage,
   how: Parameters<MessageWriter['write']>[0],
+  fileIds: readonly string[],
 ): Promise<Written | null> {
   const { spaceId, senderId } = given
   if ('tx' in how) {
     const counter = countMessageSql(spaceId, isMemberSql({ spaceId, entityId: senderId }))
     const changes: Changes = { counter, message: insertMessageSql(given) }
     const [row] = await how.tx.$queryRaw<MessageRow[]>(statementOf(changes, 'message'))
-    return row === undefined ? null : { message: messageOfRow(row) }
+    if (row === undefined) return null
+    if (fileIds.length > 0 && (await attachFiles(how.tx, given, fileIds)) < fileIds.length)
+      throw new BadInputError('A file was already sent with another message: upload it again.', FILES_FIELD)
+    return { message: messageOfRow(row) }
   }
   const { version, isAsCached, turn, effects } = how.expected
   const counter = countMessageSql(spaceId, Prisma.sql`version = ${version} AND ${isAsCached}`, turn)
@@ -145,17 +187,14 @@ type Inserted = Pick<MessageRow, 'seq' | 'routedAt' | 'createdAt'> & { came: unk
  * Handles a violation of the unique key (space, sender, idempotency key): returns the first message
  * if it has the same content.
  */
-async function repeatOf(error: unknown, { db }: Platform, input: NewMessage & { text: string }): Promise<Message> {
+async function repeatOf(error: unknown, { db }: Platform, input: NewMessage): Promise<Message> {
   if (!isUniqueViolation(error) || input.idempotencyKey == null) throw error
   const { spaceId, senderId, idempotencyKey } = input
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
   if (row === null) throw error
   const message = messageOfRow(row)
-  const [part] = message.parts
   const same =
-    part?.type === 'text' &&
-    part.text === input.text &&
-    isDeepStrictEqual(mentionsOf(message), input.mentionedIds ?? [])
+    isDeepStrictEqual(message.parts, input.parts) && isDeepStrictEqual(mentionsOf(message), input.mentionedIds ?? [])
   if (!same) throw new ConflictError('This idempotency key has already been used for a message with different content.')
   return message
 }

@@ -16,6 +16,7 @@ import type { Memories } from '../agents/memories.ts'
 import type { MindControl } from '../agents/mind-control.ts'
 import type { Webhooks } from '../agents/webhooks.ts'
 import type { StepRecords } from '../context/step-records.ts'
+import type { FileReading } from '../files/file-reading.ts'
 import type { SpaceCreation } from '../flows/create-space.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
 import type { AgentDeletion } from '../flows/delete-agent.ts'
@@ -36,6 +37,7 @@ import type { StopRun } from '../flows/stop-run.ts'
 import type { Triggers } from '../flows/trigger-agent.ts'
 import type { HumanUpdates } from '../flows/update-human.ts'
 import type { SpaceUpdates } from '../flows/update-space.ts'
+import type { Uploads } from '../flows/upload-file.ts'
 import type { ModelProvider } from '../models/models.ts'
 import type { Erasure } from '../operation/erasure.ts'
 import type { FailedJobs } from '../operation/failed-jobs.ts'
@@ -85,6 +87,7 @@ export interface Domain {
   joinLinks: JoinLinks
   reading: Reading
   sending: Sending
+  files: FileReading & Pick<Uploads, 'upload'>
   wakes: WakePreview
   runs: Runs
   runReading: RunReading

@@ -115,6 +115,7 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
     goalsById: batched((ids: readonly string[]) => domain.goals.getMany(ids)),
     cycles: batched((ids: readonly string[]) => domain.consciousness.cycles(ids)),
     inboxEvents: batched((ids: readonly string[]) => domain.inboxReading.getMany(ids)),
+    files: batched((ids: readonly string[]) => domain.files.getMany(ids)),
     webhooks: batched((ids: readonly string[]) => domain.webhooks.getMany(ids)),
     standingGrants: batched((ids: readonly string[]) => domain.grantReading.getMany(ids)),
     seenSpaces: (found: readonly Space[]) => seen(spaces, found),
@@ -221,6 +222,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
       })
       return pages.map((page) => ('items' in page ? filled(page) : page))
     }),
+    filePages: batchedByRequest((spaceIds, request: PageRequest) => domain.files.pageMany(spaceIds, request)),
     lastMessages: batchedByKey(async (spaceIds) => seenBySpace(await domain.reading.lastMany(spaceIds)), null),
     grantsOfSpaces: batchedByKey((spaceIds) => domain.grantReading.ofSpaces(spaceIds), []),
     outcomes: batchedByKey((messageIds) => domain.reading.outcomesMany(messageIds), []),

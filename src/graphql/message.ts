@@ -80,9 +80,11 @@ Message.implement({
   }),
 })
 
+const PART_TYPES = { text: 'TextPart', tool: 'ToolCallPart', file: 'FilePart' } as const
+
 MessagePart.implement({
-  description: 'A text or a tool call of a message, in the order of `index`.',
-  resolveType: ({ part }) => (part.type === 'text' ? 'TextPart' : 'ToolCallPart'),
+  description: 'A text, a tool call or a file of a message, in the order of `index`.',
+  resolveType: ({ part }) => PART_TYPES[part.type],
   fields: (t) => ({
     id: t.id({
       description: '`<message id>:<index>`.',

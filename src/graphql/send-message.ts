@@ -8,7 +8,10 @@ import type * as shapes from './shapes.ts'
 const SendMessageInput = builder.inputType('SendMessageInput', {
   fields: (t) => ({
     spaceId: t.id({ required: true }),
-    text: t.string({ required: true }),
+    text: t.string({ required: true, description: 'May be empty if the message has files.' }),
+    fileIds: t.idList({
+      description: 'Files that the sender has uploaded and not sent yet, at most 20; see `POST /files`.',
+    }),
     mentionedAgentId: t.id({
       description: 'The same as one of `mentionedIds`; must be an agent that is a member of the space.',
     }),

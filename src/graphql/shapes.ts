@@ -6,6 +6,7 @@ type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>>
 
 /** The values behind the API's types, as the domain returns them. */
 export type JoinLink = Awaited<ReturnType<Domain['joinLinks']['create']>>
+export type File = Row<Domain['files']['getMany']>
 export type Session = Awaited<ReturnType<Domain['sessions']['list']>>[number]
 export type AccessToken = Awaited<ReturnType<Domain['tokens']['create']>>['accessToken']
 export type Agent = Row<Domain['agents']['getMany']>

@@ -37,7 +37,10 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
     childPages: batchedByRequest((runIds, request: PageRequest) =>
       domain.runReading.childrenMany(viewer, runIds, request),
     ),
-    visible: createVisible(options, common),
+    visible: {
+      ...createVisible(options, common),
+      files: batched((ids: readonly string[]) => domain.files.visibleMany(viewer, ids)),
+    },
   }
 }
 

@@ -20,6 +20,13 @@ export class BadInputError extends DomainError {
   }
 }
 
+/** A file has more bytes than PARLEY_MAX_FILE_BYTES. */
+export class FileTooLargeError extends BadInputError {
+  constructor(mostBytes: number) {
+    super(`The file is too large: at most ${mostBytes} bytes (PARLEY_MAX_FILE_BYTES).`)
+  }
+}
+
 /** The viewer may see the object but may not perform the operation. */
 export class ForbiddenError extends DomainError {
   constructor(message: string) {

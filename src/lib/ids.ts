@@ -25,6 +25,7 @@ export const ID_PREFIXES = [
   'grt',
   'ses',
   'jln',
+  'fil',
 ] as const
 
 export type IdPrefix = (typeof ID_PREFIXES)[number]

@@ -127,9 +127,18 @@ export const parts = json((value) =>
 )
 export function isPart(part: unknown): boolean {
   if (!isObject(part) || (part['unfinished'] !== undefined && part['unfinished'] !== true)) return false
-  const known = part['type'] === 'text' ? 'text' : 'toolCallId'
-  if (Object.keys(part).some((key) => !['type', 'unfinished', known].includes(key))) return false
-  return part['type'] === 'text' ? isText(part['text']) : part['type'] === 'tool' && isId(part['toolCallId'], ['tcl'])
+  const known = PART_FIELDS[String(part['type'])]
+  if (known === undefined || Object.keys(part).some((key) => !['type', 'unfinished', ...known].includes(key)))
+    return false
+  if (part['type'] === 'text') return isText(part['text'])
+  if (part['type'] === 'tool') return isId(part['toolCallId'], ['tcl'])
+  return isId(part['fileId'], ['fil']) && isText(part['name']) && isText(part['mediaType'])
+}
+/** MessagePart (src/rules/message.ts). */
+const PART_FIELDS: Record<string, string[]> = {
+  text: ['text'],
+  tool: ['toolCallId'],
+  file: ['fileId', 'name', 'mediaType'],
 }
 
 export const ORIGIN_TEXTS = ['triggerName', 'triggerSpaceId', 'triggerSpaceName', 'triggerSenderName', 'triggerMessage']

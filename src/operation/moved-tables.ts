@@ -304,6 +304,12 @@ export const TABLES_THAT_STAY = [
   'JoinLink',
   'Mail',
 
+  'File',
+  'FileText',
+  'FileObject',
+  'UploadedBytes',
+  'FileUpload',
+  'FileStorageUse',
   'ModelProvider',
   'ModelProviderHealth',
   'ReadinessCheck',

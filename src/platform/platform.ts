@@ -8,6 +8,7 @@ import type { DeltaJoiners } from '../lib/delta-joiner.ts'
 import type { Clock } from './clock.ts'
 import type { Database } from './db.ts'
 import type { Mailer } from './mailer.ts'
+import type { FileStorage } from './file-storage/file-storage.ts'
 import type { PublicUrl } from './public-url.ts'
 import type { SecretBox } from './secret-box.ts'
 
@@ -28,6 +29,8 @@ export interface Platform {
   /** The metrics of this process; each part registers its own. */
   metrics: Registry
   secretBox: SecretBox
+  /** PARLEY_FILES. */
+  files: FileStorage
   /** Joins streamed text for the same destination. */
   deltas: DeltaJoiners
   racepoint: Racepoint

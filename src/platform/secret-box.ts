@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 
 /** Encrypts values that must not be readable in the database: headers of tools and MCP servers, webhook secrets. */
 export interface SecretBox {
@@ -9,6 +9,10 @@ export interface SecretBox {
   seal(text: string, context?: string): string
   /** Decrypts a text that was encrypted with the same key and context. @throws SealBrokenError for anything else */
   open(sealed: string, context?: string): string
+  /** Returns an HMAC of a text, with a key derived from the same one, in base64url. */
+  sign(text: string): string
+  /** Whether `sign` returned the signature for the text, with this key or the one before. */
+  isSigned(text: string, signature: string): boolean
 }
 
 /** The value was encrypted with another key or context, or changed since. */
@@ -53,7 +57,21 @@ export function createSecretBox(secretKey: string, keyBefore: string | null = nu
       }
       throw new SealBrokenError()
     },
+
+    sign: (text) => signatureOf(text, secretKey),
+    isSigned: (text, signature) =>
+      [secretKey, ...(keyBefore === null ? [] : [keyBefore])].some((one) => isEqual(signature, signatureOf(text, one))),
   }
+}
+
+const signatureOf = (text: string, secretKey: string) =>
+  createHmac('sha256', Buffer.from(hkdfSync('sha256', secretKey, 'parley', 'signatures v1', 32)))
+    .update(text)
+    .digest('base64url')
+
+const isEqual = (one: string, other: string) => {
+  const [first, second] = [Buffer.from(one), Buffer.from(other)]
+  return first.length === second.length && timingSafeEqual(first, second)
 }
 
 const keyOf = (secretKey: string) => Buffer.from(hkdfSync('sha256', secretKey, 'parley', 'secret-box v1', 32))

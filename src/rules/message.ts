@@ -8,6 +8,10 @@ import type { Message as Row, TriggerType } from '../generated/prisma/client.ts'
 export type MessagePart =
   | { type: 'text'; text: string; unfinished?: true }
   | { type: 'tool'; toolCallId: string; unfinished?: true }
+  | { type: 'file'; fileId: string; name: string; mediaType: string; unfinished?: true }
+
+/** A file that a message carries. */
+export type FilePart = Extract<MessagePart, { type: 'file' }>
 
 /** Why a message was posted, if its run was triggered outside of its space. */
 export interface MessageOrigin {

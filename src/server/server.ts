@@ -22,6 +22,7 @@ import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
 import { createEventStreams } from './http/event-streams.ts'
+import { createFileHandler, FILES_PATH, LONGEST_UPLOAD_MS } from './http/files.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
 import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
@@ -32,7 +33,7 @@ import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
 import { pathToTell, underItsId } from './http/request-ids.ts'
 import { pathOf, rewriteTarget } from './http/targets.ts'
-import { closeUnreadBody } from './http/unread-body.ts'
+import { closeUnreadBody, limitBodyTime } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 
@@ -71,7 +72,9 @@ const IDLE_MS = 500
 /** How long a client whose upgrade is refused may take to close its side of the connection. */
 const REFUSED_LINGER_MS = 3000
 /** Timeouts for a request's headers, and for the whole request. */
-const REQUEST_TIMES = { headersTimeout: 10_000, requestTimeout: 30_000, connectionsCheckingInterval: 1000 }
+const REQUEST_TIMES = { headersTimeout: 10_000, requestTimeout: LONGEST_UPLOAD_MS, connectionsCheckingInterval: 1000 }
+/** The same for all requests but uploads. */
+const LONGEST_BODY_MS = 30_000
 /** Longer than proxies keep an idle connection, so that they close it first. */
 const KEEP_ALIVE_MS = 65_000
 
@@ -100,6 +103,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     response.once('close', () => closesIdle && setImmediate(() => server.closeIdleConnections()))
     if (closing) response.setHeader('connection', 'close')
     closeUnreadBody(request, response)
+    if (!FILES_PATH.test(pathOf(request))) limitBodyTime(request, response, LONGEST_BODY_MS)
     void answer(request, response)
   })
   server.keepAliveTimeout = KEEP_ALIVE_MS
@@ -172,6 +176,7 @@ interface Endpoint {
   /** By path. */
   auth: Record<string, Handler>
   mcpCallback: Handler
+  files: Handler
   sockets: Sockets
   /** Ends the operations on event streams: see EventStreams. */
   drainEventStreams(timeoutMs: number): Promise<void>
@@ -252,6 +257,14 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       publicUrl,
     }),
     mcpCallback: createMcpCallback(domain),
+    files: createFileHandler({
+      files: domain.files,
+      rates: domain.rates,
+      authentication,
+      origins,
+      logger,
+      mostBytes: limits.maxFileBytes,
+    }),
     sockets,
     close: () => streams.close(),
   }
@@ -280,12 +293,17 @@ function createRoutes(
     '/metrics': figures,
     ...(endpoint === null ? {} : { [GRAPHQL_PATH]: endpoint.handle, [MCP_CALLBACK_PATH]: endpoint.mcpCallback }),
   }
+  function handlerIn(served: Endpoint, { method }: IncomingMessage, path: string): Handler | null {
+    if (method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
+    if (INVITATION_PATH.test(path)) return served.invitation
+    if (FILES_PATH.test(path)) return served.files
+    return served.auth[path] ?? null
+  }
   const route = (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost
     const path = pathOf(request)
-    if (endpoint !== null && request.method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
-    if (endpoint !== null && INVITATION_PATH.test(path)) return endpoint.invitation
-    if (endpoint?.auth[path] !== undefined) return endpoint.auth[path]
+    const ofEndpoint = endpoint && handlerIn(endpoint, request, path)
+    if (ofEndpoint !== null) return ofEndpoint
     const handler = byPath[path] ?? (isConsolePath(path) ? endpoint?.console : undefined)
     const isRead = request.method === 'GET' || request.method === 'HEAD'
     return handler === undefined || (path !== GRAPHQL_PATH && !isRead) ? notFound : handler

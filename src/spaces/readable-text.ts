@@ -1,5 +1,5 @@
 import { cut } from '../lib/json.ts'
-import type { MessagePart } from '../rules/message.ts'
+import type { FilePart, MessagePart } from '../rules/message.ts'
 import { LONGEST_OUTPUT } from '../stores/call-store.ts'
 
 /** A tool call in a message, as agents read it. */
@@ -15,7 +15,17 @@ export interface ReadableCall {
 /** Renders a message for agents: its texts, and for each call the tool, its status and its output. */
 export function readableText(parts: readonly MessagePart[], calls: readonly ReadableCall[]): string {
   const described = (toolCallId: string) => describe(calls.find(({ id }) => id === toolCallId))
-  return parts.map((part) => (part.type === 'text' ? part.text : described(part.toolCallId))).join('\n\n')
+  return parts
+    .map((part) => {
+      if (part.type === 'text') return part.text
+      return part.type === 'tool' ? described(part.toolCallId) : describeFile(part)
+    })
+    .join('\n\n')
+}
+
+/** Renders a file for agents: its name, type and id, by which they read it. */
+export function describeFile({ name, mediaType, fileId }: Omit<FilePart, 'type'>): string {
+  return `[file ${JSON.stringify(name)}, ${mediaType}, ${fileId}]`
 }
 
 function describe(call: ReadableCall | undefined): string {

@@ -16,7 +16,9 @@ const textsOf = ({
   messages: LiveSpace['getState'] extends () => infer S ? S[keyof S & 'messages'] : never
 }) =>
   messages.map(({ parts }) =>
-    parts.map((part) => ('text' in part ? part.text : `<${part.toolCall.toolName}>`)).join('|'),
+    parts
+      .map((part) => ('text' in part ? part.text : 'toolCall' in part ? `<${part.toolCall.toolName}>` : '<file>'))
+      .join('|'),
   )
 
 /** Streams a text, up to a promise. */

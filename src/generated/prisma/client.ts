@@ -232,3 +232,33 @@ export type Invitation = Prisma.InvitationModel
  * A mail that was enqueued: what is sent once, though its job is attempted several times. Deleted after 30 days.
  */
 export type Mail = Prisma.MailModel
+/**
+ * Model File
+ * A file that somebody uploaded, or an agent made. Its bytes are in PARLEY_FILES, by hash (platform/file-storage).
+ */
+export type File = Prisma.FileModel
+/**
+ * Model FileText
+ * The text that was found in a file, for agents and for search; no row if there is none.
+ */
+export type FileText = Prisma.FileTextModel
+/**
+ * Model FileObject
+ * An object in PARLEY_FILES. The row is locked while the object is written or deleted.
+ */
+export type FileObject = Prisma.FileObjectModel
+/**
+ * Model UploadedBytes
+ * The bytes that a human has uploaded on a day (UTC), those of deleted files included.
+ */
+export type UploadedBytes = Prisma.UploadedBytesModel
+/**
+ * Model FileUpload
+ * A resumable upload that is not complete.
+ */
+export type FileUpload = Prisma.FileUploadModel
+/**
+ * Model FileStorageUse
+ * The storage that each process uses: different ones mean that processes do not share PARLEY_FILES.
+ */
+export type FileStorageUse = Prisma.FileStorageUseModel

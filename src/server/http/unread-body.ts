@@ -46,3 +46,14 @@ export function closeUnreadBody(
     request.once('end', () => response.writableFinished && socket.destroy())
   }
 }
+
+/** Refuses a request whose body is not complete within a time. Most are; other limits are for the handler of the request. */
+export function limitBodyTime(request: IncomingMessage, response: ServerResponse, longestMs: number): void {
+  const { headers, socket } = request
+  if (headers['transfer-encoding'] === undefined && !(Number(headers['content-length'] ?? 0) > 0)) return
+  const timer = setTimeout(() => {
+    if (response.headersSent) return void socket.destroy()
+    response.writeHead(408, { connection: 'close' }).end()
+  }, longestMs)
+  for (const end of ['end', 'close']) request.once(end, () => clearTimeout(timer))
+}

@@ -434,7 +434,13 @@ export const ModelName = {
   Session: 'Session',
   Webhook: 'Webhook',
   Invitation: 'Invitation',
-  Mail: 'Mail'
+  Mail: 'Mail',
+  File: 'File',
+  FileText: 'FileText',
+  FileObject: 'FileObject',
+  UploadedBytes: 'UploadedBytes',
+  FileUpload: 'FileUpload',
+  FileStorageUse: 'FileStorageUse'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -450,7 +456,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "joinLink" | "session" | "webhook" | "invitation" | "mail"
+    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -3266,6 +3272,450 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    File: {
+      payload: Prisma.$FilePayload<ExtArgs>
+      fields: Prisma.FileFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.FileFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.FileFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>
+        }
+        findFirst: {
+          args: Prisma.FileFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.FileFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>
+        }
+        findMany: {
+          args: Prisma.FileFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>[]
+        }
+        create: {
+          args: Prisma.FileCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>
+        }
+        createMany: {
+          args: Prisma.FileCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.FileCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>[]
+        }
+        delete: {
+          args: Prisma.FileDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>
+        }
+        update: {
+          args: Prisma.FileUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>
+        }
+        deleteMany: {
+          args: Prisma.FileDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.FileUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.FileUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>[]
+        }
+        upsert: {
+          args: Prisma.FileUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FilePayload>
+        }
+        aggregate: {
+          args: Prisma.FileAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateFile>
+        }
+        groupBy: {
+          args: Prisma.FileGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.FileCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileCountAggregateOutputType> | number
+        }
+      }
+    }
+    FileText: {
+      payload: Prisma.$FileTextPayload<ExtArgs>
+      fields: Prisma.FileTextFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.FileTextFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.FileTextFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>
+        }
+        findFirst: {
+          args: Prisma.FileTextFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.FileTextFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>
+        }
+        findMany: {
+          args: Prisma.FileTextFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>[]
+        }
+        create: {
+          args: Prisma.FileTextCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>
+        }
+        createMany: {
+          args: Prisma.FileTextCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.FileTextCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>[]
+        }
+        delete: {
+          args: Prisma.FileTextDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>
+        }
+        update: {
+          args: Prisma.FileTextUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>
+        }
+        deleteMany: {
+          args: Prisma.FileTextDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.FileTextUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.FileTextUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>[]
+        }
+        upsert: {
+          args: Prisma.FileTextUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileTextPayload>
+        }
+        aggregate: {
+          args: Prisma.FileTextAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateFileText>
+        }
+        groupBy: {
+          args: Prisma.FileTextGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileTextGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.FileTextCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileTextCountAggregateOutputType> | number
+        }
+      }
+    }
+    FileObject: {
+      payload: Prisma.$FileObjectPayload<ExtArgs>
+      fields: Prisma.FileObjectFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.FileObjectFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.FileObjectFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>
+        }
+        findFirst: {
+          args: Prisma.FileObjectFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.FileObjectFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>
+        }
+        findMany: {
+          args: Prisma.FileObjectFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>[]
+        }
+        create: {
+          args: Prisma.FileObjectCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>
+        }
+        createMany: {
+          args: Prisma.FileObjectCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.FileObjectCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>[]
+        }
+        delete: {
+          args: Prisma.FileObjectDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>
+        }
+        update: {
+          args: Prisma.FileObjectUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>
+        }
+        deleteMany: {
+          args: Prisma.FileObjectDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.FileObjectUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.FileObjectUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>[]
+        }
+        upsert: {
+          args: Prisma.FileObjectUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileObjectPayload>
+        }
+        aggregate: {
+          args: Prisma.FileObjectAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateFileObject>
+        }
+        groupBy: {
+          args: Prisma.FileObjectGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileObjectGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.FileObjectCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileObjectCountAggregateOutputType> | number
+        }
+      }
+    }
+    UploadedBytes: {
+      payload: Prisma.$UploadedBytesPayload<ExtArgs>
+      fields: Prisma.UploadedBytesFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.UploadedBytesFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.UploadedBytesFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>
+        }
+        findFirst: {
+          args: Prisma.UploadedBytesFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.UploadedBytesFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>
+        }
+        findMany: {
+          args: Prisma.UploadedBytesFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>[]
+        }
+        create: {
+          args: Prisma.UploadedBytesCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>
+        }
+        createMany: {
+          args: Prisma.UploadedBytesCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.UploadedBytesCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>[]
+        }
+        delete: {
+          args: Prisma.UploadedBytesDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>
+        }
+        update: {
+          args: Prisma.UploadedBytesUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>
+        }
+        deleteMany: {
+          args: Prisma.UploadedBytesDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.UploadedBytesUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.UploadedBytesUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>[]
+        }
+        upsert: {
+          args: Prisma.UploadedBytesUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UploadedBytesPayload>
+        }
+        aggregate: {
+          args: Prisma.UploadedBytesAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateUploadedBytes>
+        }
+        groupBy: {
+          args: Prisma.UploadedBytesGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.UploadedBytesGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.UploadedBytesCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.UploadedBytesCountAggregateOutputType> | number
+        }
+      }
+    }
+    FileUpload: {
+      payload: Prisma.$FileUploadPayload<ExtArgs>
+      fields: Prisma.FileUploadFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.FileUploadFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.FileUploadFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>
+        }
+        findFirst: {
+          args: Prisma.FileUploadFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.FileUploadFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>
+        }
+        findMany: {
+          args: Prisma.FileUploadFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>[]
+        }
+        create: {
+          args: Prisma.FileUploadCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>
+        }
+        createMany: {
+          args: Prisma.FileUploadCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.FileUploadCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>[]
+        }
+        delete: {
+          args: Prisma.FileUploadDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>
+        }
+        update: {
+          args: Prisma.FileUploadUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>
+        }
+        deleteMany: {
+          args: Prisma.FileUploadDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.FileUploadUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.FileUploadUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>[]
+        }
+        upsert: {
+          args: Prisma.FileUploadUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileUploadPayload>
+        }
+        aggregate: {
+          args: Prisma.FileUploadAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateFileUpload>
+        }
+        groupBy: {
+          args: Prisma.FileUploadGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileUploadGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.FileUploadCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileUploadCountAggregateOutputType> | number
+        }
+      }
+    }
+    FileStorageUse: {
+      payload: Prisma.$FileStorageUsePayload<ExtArgs>
+      fields: Prisma.FileStorageUseFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.FileStorageUseFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.FileStorageUseFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>
+        }
+        findFirst: {
+          args: Prisma.FileStorageUseFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.FileStorageUseFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>
+        }
+        findMany: {
+          args: Prisma.FileStorageUseFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>[]
+        }
+        create: {
+          args: Prisma.FileStorageUseCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>
+        }
+        createMany: {
+          args: Prisma.FileStorageUseCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.FileStorageUseCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>[]
+        }
+        delete: {
+          args: Prisma.FileStorageUseDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>
+        }
+        update: {
+          args: Prisma.FileStorageUseUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>
+        }
+        deleteMany: {
+          args: Prisma.FileStorageUseDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.FileStorageUseUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.FileStorageUseUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>[]
+        }
+        upsert: {
+          args: Prisma.FileStorageUseUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$FileStorageUsePayload>
+        }
+        aggregate: {
+          args: Prisma.FileStorageUseAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateFileStorageUse>
+        }
+        groupBy: {
+          args: Prisma.FileStorageUseGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileStorageUseGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.FileStorageUseCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.FileStorageUseCountAggregateOutputType> | number
+        }
+      }
+    }
   }
 } & {
   other: {
@@ -3988,6 +4438,74 @@ export const MailScalarFieldEnum = {
 export type MailScalarFieldEnum = (typeof MailScalarFieldEnum)[keyof typeof MailScalarFieldEnum]
 
 
+export const FileScalarFieldEnum = {
+  id: 'id',
+  ownerId: 'ownerId',
+  name: 'name',
+  mediaType: 'mediaType',
+  size: 'size',
+  hash: 'hash',
+  width: 'width',
+  height: 'height',
+  thumbnailHash: 'thumbnailHash',
+  messageId: 'messageId',
+  spaceId: 'spaceId',
+  createdAt: 'createdAt'
+} as const
+
+export type FileScalarFieldEnum = (typeof FileScalarFieldEnum)[keyof typeof FileScalarFieldEnum]
+
+
+export const FileTextScalarFieldEnum = {
+  fileId: 'fileId',
+  text: 'text'
+} as const
+
+export type FileTextScalarFieldEnum = (typeof FileTextScalarFieldEnum)[keyof typeof FileTextScalarFieldEnum]
+
+
+export const FileObjectScalarFieldEnum = {
+  hash: 'hash',
+  size: 'size',
+  storedAt: 'storedAt'
+} as const
+
+export type FileObjectScalarFieldEnum = (typeof FileObjectScalarFieldEnum)[keyof typeof FileObjectScalarFieldEnum]
+
+
+export const UploadedBytesScalarFieldEnum = {
+  ownerId: 'ownerId',
+  day: 'day',
+  bytes: 'bytes'
+} as const
+
+export type UploadedBytesScalarFieldEnum = (typeof UploadedBytesScalarFieldEnum)[keyof typeof UploadedBytesScalarFieldEnum]
+
+
+export const FileUploadScalarFieldEnum = {
+  id: 'id',
+  ownerId: 'ownerId',
+  name: 'name',
+  size: 'size',
+  received: 'received',
+  parts: 'parts',
+  fileId: 'fileId',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt'
+} as const
+
+export type FileUploadScalarFieldEnum = (typeof FileUploadScalarFieldEnum)[keyof typeof FileUploadScalarFieldEnum]
+
+
+export const FileStorageUseScalarFieldEnum = {
+  process: 'process',
+  storageId: 'storageId',
+  seenAt: 'seenAt'
+} as const
+
+export type FileStorageUseScalarFieldEnum = (typeof FileStorageUseScalarFieldEnum)[keyof typeof FileStorageUseScalarFieldEnum]
+
+
 export const SortOrder = {
   asc: 'asc',
   desc: 'desc'
@@ -4587,6 +5105,12 @@ export type GlobalOmitConfig = {
   webhook?: Prisma.WebhookOmit
   invitation?: Prisma.InvitationOmit
   mail?: Prisma.MailOmit
+  file?: Prisma.FileOmit
+  fileText?: Prisma.FileTextOmit
+  fileObject?: Prisma.FileObjectOmit
+  uploadedBytes?: Prisma.UploadedBytesOmit
+  fileUpload?: Prisma.FileUploadOmit
+  fileStorageUse?: Prisma.FileStorageUseOmit
 }
 
 /* Types for Logging */

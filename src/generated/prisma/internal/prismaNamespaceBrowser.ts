@@ -88,7 +88,13 @@ export const ModelName = {
   Session: 'Session',
   Webhook: 'Webhook',
   Invitation: 'Invitation',
-  Mail: 'Mail'
+  Mail: 'Mail',
+  File: 'File',
+  FileText: 'FileText',
+  FileObject: 'FileObject',
+  UploadedBytes: 'UploadedBytes',
+  FileUpload: 'FileUpload',
+  FileStorageUse: 'FileStorageUse'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -788,6 +794,74 @@ export const MailScalarFieldEnum = {
 } as const
 
 export type MailScalarFieldEnum = (typeof MailScalarFieldEnum)[keyof typeof MailScalarFieldEnum]
+
+
+export const FileScalarFieldEnum = {
+  id: 'id',
+  ownerId: 'ownerId',
+  name: 'name',
+  mediaType: 'mediaType',
+  size: 'size',
+  hash: 'hash',
+  width: 'width',
+  height: 'height',
+  thumbnailHash: 'thumbnailHash',
+  messageId: 'messageId',
+  spaceId: 'spaceId',
+  createdAt: 'createdAt'
+} as const
+
+export type FileScalarFieldEnum = (typeof FileScalarFieldEnum)[keyof typeof FileScalarFieldEnum]
+
+
+export const FileTextScalarFieldEnum = {
+  fileId: 'fileId',
+  text: 'text'
+} as const
+
+export type FileTextScalarFieldEnum = (typeof FileTextScalarFieldEnum)[keyof typeof FileTextScalarFieldEnum]
+
+
+export const FileObjectScalarFieldEnum = {
+  hash: 'hash',
+  size: 'size',
+  storedAt: 'storedAt'
+} as const
+
+export type FileObjectScalarFieldEnum = (typeof FileObjectScalarFieldEnum)[keyof typeof FileObjectScalarFieldEnum]
+
+
+export const UploadedBytesScalarFieldEnum = {
+  ownerId: 'ownerId',
+  day: 'day',
+  bytes: 'bytes'
+} as const
+
+export type UploadedBytesScalarFieldEnum = (typeof UploadedBytesScalarFieldEnum)[keyof typeof UploadedBytesScalarFieldEnum]
+
+
+export const FileUploadScalarFieldEnum = {
+  id: 'id',
+  ownerId: 'ownerId',
+  name: 'name',
+  size: 'size',
+  received: 'received',
+  parts: 'parts',
+  fileId: 'fileId',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt'
+} as const
+
+export type FileUploadScalarFieldEnum = (typeof FileUploadScalarFieldEnum)[keyof typeof FileUploadScalarFieldEnum]
+
+
+export const FileStorageUseScalarFieldEnum = {
+  process: 'process',
+  storageId: 'storageId',
+  seenAt: 'seenAt'
+} as const
+
+export type FileStorageUseScalarFieldEnum = (typeof FileStorageUseScalarFieldEnum)[keyof typeof FileStorageUseScalarFieldEnum]
 
 
 export const SortOrder = {

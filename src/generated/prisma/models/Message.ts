@@ -325,6 +325,7 @@ export type MessageWhereInput = {
   routedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
   space?: Prisma.XOR<Prisma.SpaceScalarRelationFilter, Prisma.SpaceWhereInput>
+  files?: Prisma.FileListRelationFilter
 }
 
 export type MessageOrderByWithRelationInput = {
@@ -350,6 +351,7 @@ export type MessageOrderByWithRelationInput = {
   routedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   space?: Prisma.SpaceOrderByWithRelationInput
+  files?: Prisma.FileOrderByRelationAggregateInput
 }
 
 export type MessageWhereUniqueInput = Prisma.AtLeast<{
@@ -381,6 +383,7 @@ export type MessageWhereUniqueInput = Prisma.AtLeast<{
   routedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
   space?: Prisma.XOR<Prisma.SpaceScalarRelationFilter, Prisma.SpaceWhereInput>
+  files?: Prisma.FileListRelationFilter
 }, "id" | "spaceId_seq" | "spaceId_senderId_idempotencyKey" | "runId_runPostKey">
 
 export type MessageOrderByWithAggregationInput = {
@@ -461,6 +464,7 @@ export type MessageCreateInput = {
   routedAt?: Date | string | null
   createdAt?: Date | string
   space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+  files?: Prisma.FileCreateNestedManyWithoutMessageInput
 }
 
 export type MessageUncheckedCreateInput = {
@@ -485,6 +489,7 @@ export type MessageUncheckedCreateInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
 }
 
 export type MessageUpdateInput = {
@@ -509,6 +514,7 @@ export type MessageUpdateInput = {
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+  files?: Prisma.FileUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageUncheckedUpdateInput = {
@@ -533,6 +539,7 @@ export type MessageUncheckedUpdateInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageCreateManyInput = {
@@ -702,6 +709,11 @@ export type MessageSumOrderByAggregateInput = {
   depth?: Prisma.SortOrder
 }
 
+export type MessageNullableScalarRelationFilter = {
+  is?: Prisma.MessageWhereInput | null
+  isNot?: Prisma.MessageWhereInput | null
+}
+
 export type MessageCreateNestedManyWithoutSpaceInput = {
   create?: Prisma.XOR<Prisma.MessageCreateWithoutSpaceInput, Prisma.MessageUncheckedCreateWithoutSpaceInput> | Prisma.MessageCreateWithoutSpaceInput[] | Prisma.MessageUncheckedCreateWithoutSpaceInput[]
   connectOrCreate?: Prisma.MessageCreateOrConnectWithoutSpaceInput | Prisma.MessageCreateOrConnectWithoutSpaceInput[]
@@ -784,6 +796,22 @@ export type MessageUpdateaskersInput = {
   push?: string | string[]
 }
 
+export type MessageCreateNestedOneWithoutFilesInput = {
+  create?: Prisma.XOR<Prisma.MessageCreateWithoutFilesInput, Prisma.MessageUncheckedCreateWithoutFilesInput>
+  connectOrCreate?: Prisma.MessageCreateOrConnectWithoutFilesInput
+  connect?: Prisma.MessageWhereUniqueInput
+}
+
+export type MessageUpdateOneWithoutFilesNestedInput = {
+  create?: Prisma.XOR<Prisma.MessageCreateWithoutFilesInput, Prisma.MessageUncheckedCreateWithoutFilesInput>
+  connectOrCreate?: Prisma.MessageCreateOrConnectWithoutFilesInput
+  upsert?: Prisma.MessageUpsertWithoutFilesInput
+  disconnect?: Prisma.MessageWhereInput | boolean
+  delete?: Prisma.MessageWhereInput | boolean
+  connect?: Prisma.MessageWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.MessageUpdateToOneWithWhereWithoutFilesInput, Prisma.MessageUpdateWithoutFilesInput>, Prisma.MessageUncheckedUpdateWithoutFilesInput>
+}
+
 export type MessageCreateWithoutSpaceInput = {
   id: string
   seq: number
@@ -805,6 +833,7 @@ export type MessageCreateWithoutSpaceInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  files?: Prisma.FileCreateNestedManyWithoutMessageInput
 }
 
 export type MessageUncheckedCreateWithoutSpaceInput = {
@@ -828,6 +857,7 @@ export type MessageUncheckedCreateWithoutSpaceInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
 }
 
 export type MessageCreateOrConnectWithoutSpaceInput = {
@@ -883,6 +913,118 @@ export type MessageScalarWhereInput = {
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
 }
 
+export type MessageCreateWithoutFilesInput = {
+  id: string
+  seq: number
+  senderId: string
+  status: $Enums.MessageStatus
+  parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
+  runId?: string | null
+  runPostKey?: string | null
+  composite?: boolean
+  fromPlainText?: boolean
+  idempotencyKey?: string | null
+  rootId: string
+  depth: number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageCreateplacesInput | string[]
+  label?: Prisma.MessageCreatelabelInput | string[]
+  askers?: Prisma.MessageCreateaskersInput | string[]
+  routedAt?: Date | string | null
+  createdAt?: Date | string
+  space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+}
+
+export type MessageUncheckedCreateWithoutFilesInput = {
+  id: string
+  spaceId: string
+  seq: number
+  senderId: string
+  status: $Enums.MessageStatus
+  parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
+  runId?: string | null
+  runPostKey?: string | null
+  composite?: boolean
+  fromPlainText?: boolean
+  idempotencyKey?: string | null
+  rootId: string
+  depth: number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageCreateplacesInput | string[]
+  label?: Prisma.MessageCreatelabelInput | string[]
+  askers?: Prisma.MessageCreateaskersInput | string[]
+  routedAt?: Date | string | null
+  createdAt?: Date | string
+}
+
+export type MessageCreateOrConnectWithoutFilesInput = {
+  where: Prisma.MessageWhereUniqueInput
+  create: Prisma.XOR<Prisma.MessageCreateWithoutFilesInput, Prisma.MessageUncheckedCreateWithoutFilesInput>
+}
+
+export type MessageUpsertWithoutFilesInput = {
+  update: Prisma.XOR<Prisma.MessageUpdateWithoutFilesInput, Prisma.MessageUncheckedUpdateWithoutFilesInput>
+  create: Prisma.XOR<Prisma.MessageCreateWithoutFilesInput, Prisma.MessageUncheckedCreateWithoutFilesInput>
+  where?: Prisma.MessageWhereInput
+}
+
+export type MessageUpdateToOneWithWhereWithoutFilesInput = {
+  where?: Prisma.MessageWhereInput
+  data: Prisma.XOR<Prisma.MessageUpdateWithoutFilesInput, Prisma.MessageUncheckedUpdateWithoutFilesInput>
+}
+
+export type MessageUpdateWithoutFilesInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  seq?: Prisma.IntFieldUpdateOperationsInput | number
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
+  parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
+  runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  rootId?: Prisma.StringFieldUpdateOperationsInput | string
+  depth?: Prisma.IntFieldUpdateOperationsInput | number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageUpdateplacesInput | string[]
+  label?: Prisma.MessageUpdatelabelInput | string[]
+  askers?: Prisma.MessageUpdateaskersInput | string[]
+  routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+}
+
+export type MessageUncheckedUpdateWithoutFilesInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  spaceId?: Prisma.StringFieldUpdateOperationsInput | string
+  seq?: Prisma.IntFieldUpdateOperationsInput | number
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
+  parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
+  runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  rootId?: Prisma.StringFieldUpdateOperationsInput | string
+  depth?: Prisma.IntFieldUpdateOperationsInput | number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageUpdateplacesInput | string[]
+  label?: Prisma.MessageUpdatelabelInput | string[]
+  askers?: Prisma.MessageUpdateaskersInput | string[]
+  routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+}
+
 export type MessageCreateManySpaceInput = {
   id: string
   seq: number
@@ -927,6 +1069,7 @@ export type MessageUpdateWithoutSpaceInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  files?: Prisma.FileUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageUncheckedUpdateWithoutSpaceInput = {
@@ -950,6 +1093,7 @@ export type MessageUncheckedUpdateWithoutSpaceInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageUncheckedUpdateManyWithoutSpaceInput = {
@@ -976,6 +1120,35 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
 }
 
 
+/**
+ * Count Type MessageCountOutputType
+ */
+
+export type MessageCountOutputType = {
+  files: number
+}
+
+export type MessageCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  files?: boolean | MessageCountOutputTypeCountFilesArgs
+}
+
+/**
+ * MessageCountOutputType without action
+ */
+export type MessageCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the MessageCountOutputType
+   */
+  select?: Prisma.MessageCountOutputTypeSelect<ExtArgs> | null
+}
+
+/**
+ * MessageCountOutputType without action
+ */
+export type MessageCountOutputTypeCountFilesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.FileWhereInput
+}
+
 
 export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
@@ -1000,6 +1173,8 @@ export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   routedAt?: boolean
   createdAt?: boolean
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
+  files?: boolean | Prisma.Message$filesArgs<ExtArgs>
+  _count?: boolean | Prisma.MessageCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["message"]>
 
 export type MessageSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -1079,6 +1254,8 @@ export type MessageSelectScalar = {
 export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt", ExtArgs["result"]["message"]>
 export type MessageInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
+  files?: boolean | Prisma.Message$filesArgs<ExtArgs>
+  _count?: boolean | Prisma.MessageCountOutputTypeDefaultArgs<ExtArgs>
 }
 export type MessageIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
@@ -1091,6 +1268,7 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
   name: "Message"
   objects: {
     space: Prisma.$SpacePayload<ExtArgs>
+    files: Prisma.$FilePayload<ExtArgs>[]
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
@@ -1099,7 +1277,7 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
     senderId: string
     status: $Enums.MessageStatus
     /**
-     * MessagePart[]: { type: 'text', text } or { type: 'tool', toolCallId }, by index; of a composite message also with `unfinished`.
+     * MessagePart[]: { type: 'text', text }, { type: 'tool', toolCallId } or { type: 'file', fileId, name, mediaType }, by index; of a composite message also with `unfinished`.
      */
     parts: runtime.JsonValue
     /**
@@ -1539,6 +1717,7 @@ readonly fields: MessageFieldRefs;
 export interface Prisma__MessageClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
   space<T extends Prisma.SpaceDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.SpaceDefaultArgs<ExtArgs>>): Prisma.Prisma__SpaceClient<runtime.Types.Result.GetResult<Prisma.$SpacePayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
+  files<T extends Prisma.Message$filesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Message$filesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$FilePayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -1987,6 +2166,30 @@ export type MessageDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.Inter
    * Limit how many Messages to delete.
    */
   limit?: number
+}
+
+/**
+ * Message.files
+ */
+export type Message$filesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the File
+   */
+  select?: Prisma.FileSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the File
+   */
+  omit?: Prisma.FileOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.FileInclude<ExtArgs> | null
+  where?: Prisma.FileWhereInput
+  orderBy?: Prisma.FileOrderByWithRelationInput | Prisma.FileOrderByWithRelationInput[]
+  cursor?: Prisma.FileWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.FileScalarFieldEnum | Prisma.FileScalarFieldEnum[]
 }
 
 /**

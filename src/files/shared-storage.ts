@@ -1,0 +1,55 @@
+import { messageOf } from '../lib/errors.ts'
+import { StorageUnavailableError } from '../platform/file-storage/file-storage.ts'
+import type { Platform } from '../platform/platform.ts'
+import { endStorageUseSql, noteStorageUseSql } from '../stores/file-store.ts'
+
+/** Finds out whether all processes of the database share PARLEY_FILES. */
+export interface SharedStorage {
+  /** @throws StorageUnavailableError if the storage is unavailable, or another process uses another one */
+  check(): Promise<void>
+  close(): Promise<void>
+}
+
+const NOTED_EVERY_MS = 10_000
+/** A process that was not seen for this long has ended. */
+const SEEN_SECONDS = 35
+const NOT_SHARED =
+  'The processes of this server do not share PARLEY_FILES: set it to the same bucket, or to a directory on a shared volume, for each of them.'
+
+/**
+ * Each process records the id of its storage in the database at intervals. With an embedded database there is only one
+ * process.
+ */
+export function createSharedStorage({ db, files, worker, logger }: Platform): SharedStorage {
+  const isAlone = db.kind === 'pglite'
+
+  async function note(): Promise<string> {
+    const storageId = await files.identity()
+    await db.query(noteStorageUseSql(worker, storageId))
+    return storageId
+  }
+
+  const noteQuietly = () =>
+    note().catch((error) => logger.debug({ error: messageOf(error) }, 'could not record the storage of files'))
+  const noted = isAlone ? null : noteQuietly()
+  const timer = isAlone ? undefined : setInterval(noteQuietly, NOTED_EVERY_MS).unref()
+
+  return {
+    async check() {
+      if (isAlone) {
+        await files.identity()
+        return
+      }
+      const storageId = await note()
+      const others = await db.prisma.$queryRaw<{ process: number }[]>`
+        SELECT process FROM "FileStorageUse" WHERE "storageId" <> ${storageId}
+          AND "seenAt" > now() - make_interval(secs => ${SEEN_SECONDS}) LIMIT 1`
+      if (others.length > 0) throw new StorageUnavailableError(null, NOT_SHARED)
+    },
+    async close() {
+      clearInterval(timer)
+      await noted
+      if (!isAlone) await db.query(endStorageUseSql(worker)).catch(() => {})
+    },
+  }
+}

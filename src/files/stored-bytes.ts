@@ -1,0 +1,57 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import path from 'node:path'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { BadInputError, FileTooLargeError } from '../lib/errors.ts'
+import { type FileStorage, StorageUnavailableError } from '../platform/file-storage/file-storage.ts'
+
+/** A file in the scratch directory of this machine. */
+export interface ReceivedFile {
+  path: string
+  size: number
+  sha256: string
+}
+
+/** The key under which the bytes of a hash are stored. */
+export const keyOfHash = (hash: string): string => `objects/${hash.slice(0, 2)}/${hash.slice(2)}`
+
+/**
+ * Writes a stream to a scratch file and computes its hash. On failure, nothing is left. The caller removes the file, unless
+ * the storage has moved it away. @throws FileTooLargeError; BadInputError if it is empty; StorageUnavailableError; the
+ * error of the stream
+ */
+export async function receiveFile(
+  storage: Pick<FileStorage, 'scratch'>,
+  body: Readable | AsyncIterable<Uint8Array>,
+  { mostBytes, signal }: { mostBytes: number; signal?: AbortSignal | undefined },
+): Promise<ReceivedFile> {
+  const at = path.join(await storage.scratch(), randomUUID())
+  const hash = createHash('sha256')
+  let size = 0
+  /** Set if the source has failed, and not the disk. */
+  let ofSource: unknown
+  async function* counted() {
+    try {
+      for await (const chunk of body) {
+        size += chunk.byteLength
+        if (size > mostBytes) throw new FileTooLargeError(mostBytes)
+        hash.update(chunk)
+        yield chunk
+      }
+      if (size === 0) throw new BadInputError('The file is empty.')
+    } catch (error) {
+      ofSource = error
+      throw error
+    }
+  }
+  try {
+    await pipeline(counted, createWriteStream(at, { flags: 'wx', mode: 0o600 }), signal ? { signal } : {})
+    return { path: at, size, sha256: hash.digest('hex') }
+  } catch (error) {
+    await rm(at, { force: true })
+    if (ofSource !== undefined) throw ofSource
+    throw signal?.aborted ? error : new StorageUnavailableError(error)
+  }
+}

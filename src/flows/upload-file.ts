@@ -1,0 +1,125 @@
+import { rm } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import type { Viewer } from '../access/viewer.ts'
+import { mediaTypeOf } from '../files/media-type.ts'
+import type { SharedStorage } from '../files/shared-storage.ts'
+import { keyOfHash, type ReceivedFile, receiveFile } from '../files/stored-bytes.ts'
+import type { File } from '../generated/prisma/client.ts'
+import { FileTooLargeError, ForbiddenError, RateLimitedError } from '../lib/errors.ts'
+import { cleanFileName } from '../lib/file-name.ts'
+import { newId } from '../lib/ids.ts'
+import type { Platform } from '../platform/platform.ts'
+import { countUploadedBytes, insertFile, touchObjectSql } from '../stores/file-store.ts'
+
+export interface UploadInput {
+  name: string
+  body: Readable
+  /** The size that the client has announced; null if it is unknown. */
+  bytes: number | null
+  signal?: AbortSignal
+}
+
+/** Uploads of files by people. */
+export interface Uploads {
+  /**
+   * Stores a file that the viewer can send with a message. Nothing is recorded unless all of it was stored.
+   * @throws ForbiddenError unless the viewer is a human; BadInputError for an empty file; FileTooLargeError;
+   * RateLimitedError past the bytes of a day, or the uploads at a time; StorageUnavailableError; the error of `body`
+   */
+  upload(viewer: Viewer, input: UploadInput): Promise<File>
+  /** Stores bytes of this process, and returns what a row about them needs. */
+  store(received: ReceivedFile, owner: { id: string; name: string }): Promise<StoredFile>
+}
+
+type StoredFile = Parameters<typeof insertFile>[1]
+
+/** Each has a file on this machine until it is stored. */
+const MOST_AT_ONCE = 64
+const MOST_OF_VIEWER_AT_ONCE = 24
+const DAY_MS = 86_400_000
+
+export function createUploads(platform: Platform, { sharedStorage }: { sharedStorage: SharedStorage }): Uploads {
+  const { db, files, clock, config } = platform
+  const { maxFileBytes, maxFileBytesPerDay } = config.limits
+  /** The number of uploads in progress by viewer. */
+  const inProgress = new Map<string, number>()
+  let total = 0
+
+  async function inTurn<T>(viewerId: string, work: () => Promise<T>): Promise<T> {
+    const own = inProgress.get(viewerId) ?? 0
+    if (total >= MOST_AT_ONCE || own >= MOST_OF_VIEWER_AT_ONCE)
+      throw new RateLimitedError('Too many uploads at a time. Wait until others have ended.', 1000)
+    total += 1
+    inProgress.set(viewerId, own + 1)
+    try {
+      return await work()
+    } finally {
+      total -= 1
+      const left = (inProgress.get(viewerId) ?? 1) - 1
+      if (left === 0) inProgress.delete(viewerId)
+      else inProgress.set(viewerId, left)
+    }
+  }
+
+  const today = () => new Date(clock.now()).toISOString().slice(0, 10)
+
+  function tooMuchToday(): RateLimitedError {
+    const leftMs = DAY_MS - (clock.now() % DAY_MS)
+    return new RateLimitedError(
+      `You may upload at most ${maxFileBytesPerDay} bytes a day (PARLEY_MAX_FILE_BYTES_PER_DAY). Try again after midnight, UTC.`,
+      leftMs,
+    )
+  }
+
+  /** @throws RateLimitedError if so many bytes more exceed those of the day. They are counted when the file is recorded. */
+  async function checkDay(ownerId: string, bytes: number): Promise<void> {
+    const row = await db.prisma.uploadedBytes.findUnique({
+      where: { ownerId_day: { ownerId, day: new Date(today()) } },
+    })
+    if (Number(row?.bytes ?? 0) + bytes > maxFileBytesPerDay) throw tooMuchToday()
+  }
+
+  async function store(received: ReceivedFile, owner: { id: string; name: string }): Promise<StoredFile> {
+    const { size, sha256: hash } = received
+    const mediaType = await mediaTypeOf(received.path)
+    await db.query(touchObjectSql(hash, size))
+    await files.put(keyOfHash(hash), received)
+    return {
+      id: newId('fil'),
+      ownerId: owner.id,
+      name: cleanFileName(owner.name),
+      mediaType,
+      size,
+      hash,
+      width: null,
+      height: null,
+      thumbnailHash: null,
+      createdAt: new Date(clock.now()),
+      text: null,
+    }
+  }
+
+  return {
+    store,
+    async upload(viewer, { name, body, bytes, signal }) {
+      if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can upload files: use the token of a human.')
+      return inTurn(viewer.id, async () => {
+        if ((bytes ?? 0) > maxFileBytes) throw new FileTooLargeError(maxFileBytes)
+        await sharedStorage.check()
+        await checkDay(viewer.id, bytes ?? 1)
+        const received = await receiveFile(files, body, { mostBytes: maxFileBytes, signal })
+        try {
+          await checkDay(viewer.id, received.size)
+          const file = await store(received, { id: viewer.id, name })
+          return await db.transaction(async (tx) => {
+            const counted = { ownerId: viewer.id, day: today(), bytes: file.size, most: maxFileBytesPerDay }
+            if (!(await countUploadedBytes(tx, counted))) throw tooMuchToday()
+            return insertFile(tx, file)
+          })
+        } finally {
+          await rm(received.path, { force: true })
+        }
+      })
+    },
+  }
+}

@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto'
+import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+import { type FileStorage, IDENTITY_KEY, StorageUnavailableError, type Stored } from './file-storage.ts'
+
+/**
+ * Stores objects as files under a directory, which several processes may share. A file is written beside the others, synced
+ * to the disk, and then renamed.
+ */
+export function createDirectoryStorage(root: string): FileStorage {
+  const scratchPath = path.resolve(root, 'scratch')
+  const pathOf = (key: string) => path.resolve(root, ...key.split('/'))
+
+  async function scratch(): Promise<string> {
+    await mkdir(scratchPath, { recursive: true, mode: 0o700 })
+    return scratchPath
+  }
+
+  /** Returns the path of a synced file with the content, on the file system of the storage. */
+  async function written(stored: Stored): Promise<string> {
+    const isFile = !(stored instanceof Uint8Array)
+    const at = isFile ? stored.path : path.join(await scratch(), randomUUID())
+    const file = await open(at, isFile ? 'r+' : 'wx', 0o600)
+    try {
+      if (!isFile) await file.writeFile(stored)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    return at
+  }
+
+  return {
+    scratch: () => available(scratch),
+    put: (key, stored) =>
+      available(async () => {
+        const target = pathOf(key)
+        await mkdir(path.dirname(target), { recursive: true, mode: 0o700 })
+        await rename(await written(stored), target)
+      }),
+    read: (key, range) =>
+      available(async () => {
+        const file = await open(pathOf(key), 'r').catch(nullIfMissing)
+        return file?.createReadStream(range === undefined ? {} : { start: range.first, end: range.last }) ?? null
+      }),
+    delete: (key) => available(() => rm(pathOf(key), { force: true })),
+    identity: () =>
+      available(async () => {
+        const target = pathOf(IDENTITY_KEY)
+        const existing = await readFile(target, 'utf8').catch(nullIfMissing)
+        if (existing !== null) return existing
+        const created = await written(Buffer.from(randomUUID()))
+        // A link, unlike a rename, fails if another process was first.
+        await link(created, target).catch((error) => {
+          if (error.code !== 'EEXIST') throw error
+        })
+        await rm(created)
+        return readFile(target, 'utf8')
+      }),
+    async close() {},
+  }
+}
+
+const nullIfMissing = (error: NodeJS.ErrnoException): null => {
+  if (error.code === 'ENOENT') return null
+  throw error
+}
+
+async function available<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw new StorageUnavailableError(error)
+  }
+}
