@@ -1,3 +1,4 @@
+import { openPushKeys } from './access/push-keys.ts'
 import { createRates } from './access/rates.ts'
 import { createStartLink } from './access/start-link.ts'
 import { createCore } from './app/core.ts'
@@ -35,10 +36,14 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     throw error
   })
   models.watch(MODELS_CHANNEL)
+  const pushKeys = await openPushKeys(platform).catch(async (error) => {
+    await close()
+    throw error
+  })
   const domain = createDomain(platform, {
     core,
     adminToken: adminToken.value,
-    ...{ models, record, toolSetup },
+    ...{ models, record, toolSetup, pushKeys },
     rates: createRates(config.rates, realtime.shared),
   })
   let engine: Engine | null = null
@@ -61,7 +66,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     journal: core.journal,
     /** Starts executing runs in this process. */
     async startWorker() {
-      engine = await startEngine(platform, { config, core, domain, models })
+      engine = await startEngine(platform, { config, core, domain, models, pushKeys, push: options.push ?? {} })
     },
     /** Gives running work `graceMs` to finish, then releases it. */
     stopWorker,

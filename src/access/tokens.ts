@@ -13,6 +13,7 @@ import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { deletePushSubscriptions } from '../stores/push-store.ts'
 import { deleteSessions, selectOpenSessionsSql } from '../stores/session-store.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
 import { settingKeysOf } from './sessions.ts'
@@ -152,6 +153,7 @@ export function createTokens(
         await tx.accessToken.updateMany({ where: { id, revokedAt: null }, data: { revokedAt: new Date(clock.now()) } })
         const revoked = await tx.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
         if (revoked === null) throw new NotFoundError(NO_SUCH_TOKEN)
+        await deletePushSubscriptions(tx, { tokenId: id })
         return [revoked, await deleteSessions(tx, { tokenId: id })]
       })
       await Promise.all([

@@ -1,5 +1,6 @@
 import { createAuditLog } from '../access/audit-log.ts'
 import { createInvitations } from '../access/invitations.ts'
+import type { PushKeyPair } from '../access/push-keys.ts'
 import type { Rates } from '../access/rates.ts'
 import { createSessions } from '../access/sessions.ts'
 import { createTokens } from '../access/tokens.ts'
@@ -21,6 +22,7 @@ import { createForgetting } from '../flows/forget.ts'
 import { createJoinLinks } from '../flows/join-links.ts'
 import { createJoining } from '../flows/join-space.ts'
 import { createModelProviders } from '../flows/model-providers.ts'
+import { createNotifications } from '../flows/notification-settings.ts'
 import { createWakePreview } from '../flows/preview-wakes.ts'
 import { createWebhookDeliveries } from '../flows/receive-webhook.ts'
 import { createRetrying } from '../flows/retry.ts'
@@ -52,10 +54,14 @@ export interface DomainParts {
   record: Record
   rates: Rates
   toolSetup: ToolSetup
+  pushKeys: PushKeyPair | null
 }
 
 /** Builds the domain as the GraphQL schema uses it: the operations of people, admins and services. */
-export function createDomain(platform: Platform, { core, adminToken, models, record, rates, toolSetup }: DomainParts) {
+export function createDomain(
+  platform: Platform,
+  { core, adminToken, models, record, rates, toolSetup, pushKeys }: DomainParts,
+) {
   const { visibility, publisher, settleCall, decideCall } = core
   const members = createMembers(platform)
   const triggers = createTriggers(platform, { visibility })
@@ -91,6 +97,7 @@ export function createDomain(platform: Platform, { core, adminToken, models, rec
     },
     members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
     joinLinks: createJoinLinks(platform, core),
+    notifications: createNotifications(platform, pushKeys),
     wakes: createWakePreview(platform, { visibility }),
     reading: createReading(platform, publisher),
     files: { ...createFileReading(platform, { tokens }), upload: core.uploads.upload },

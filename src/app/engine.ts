@@ -1,3 +1,4 @@
+import type { PushKeyPair } from '../access/push-keys.ts'
 import type { Config } from '../config.ts'
 import { createCycles } from '../context/cycle.ts'
 import { createSceneLoader } from '../context/scene.ts'
@@ -7,9 +8,11 @@ import { createGenerationMetrics } from '../engine/generation-metrics.ts'
 import { createMailing } from '../engine/mailing.ts'
 import { adoptFormerNotices, createNotifying } from '../engine/notifying.ts'
 import { createObserver } from '../engine/observation.ts'
+import { createSendingPush } from '../engine/sending-push.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
 import { createAwaitAnswer } from '../flows/await-answer.ts'
+import { createNotify } from '../flows/notify.ts'
 import { createUseGrant } from '../flows/use-grant.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { DELETE_OLD_ROWS, FINISH_DELETIONS, FIRE_PLAN, RESTORE_JOBS } from '../jobs/queues.ts'
@@ -22,6 +25,7 @@ import { CLAIMABLE } from '../runs/claiming.ts'
 import { createDue } from '../runs/due.ts'
 import { createLeases } from '../runs/leases.ts'
 import { adoptApprovedCalls } from '../stores/call-store.ts'
+import type { AddressGuardOptions } from '../tools/custom/guarded-connector.ts'
 import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createMcpTools } from '../tools/mcp/mcp-tools.ts'
 import { createMcpToolset } from '../tools/mcp/mcp-toolset.ts'
@@ -30,11 +34,16 @@ import { createToolbox } from '../tools/toolbox.ts'
 import type { Core } from './core.ts'
 import type { OwnDomain } from './domain.ts'
 
+const LARGEST_PUSH_ANSWER_BYTES = 65_536
+
 export interface EngineParts {
   config: Config
   core: Core
   domain: OwnDomain
   models: Models
+  pushKeys: PushKeyPair | null
+  /** The network of push services. */
+  push: AddressGuardOptions
 }
 
 /** Executes runs in this process. */
@@ -44,8 +53,13 @@ export interface Engine {
 }
 
 /** Builds and starts the engine. */
-export async function startEngine(platform: Platform, { config, core, domain, models }: EngineParts): Promise<Engine> {
+export async function startEngine(
+  platform: Platform,
+  { config, core, domain, models, pushKeys, push }: EngineParts,
+): Promise<Engine> {
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
+  // People name the endpoints: they never reach private addresses.
+  const pushHttp = createGuardedHttp({ ...push, maxBytes: LARGEST_PUSH_ANSWER_BYTES })
   const mcpTools = createMcpTools({ http, clock: platform.clock })
   const { limits } = config
   const mcp = createMcpToolset(platform, mcpTools, createMcpOAuth(platform, { http }))
@@ -82,6 +96,8 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
     createMailing(platform),
+    createNotify(platform, { sendsMail: false }),
+    createSendingPush(platform, { http: pushHttp, pushKeys, endedAmong: domain.tokens.endedAmong }),
     executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
     ...bindJobs(platform, core, domain),
   ])
@@ -93,7 +109,7 @@ export async function startEngine(platform: Platform, { config, core, domain, mo
       await leases.close()
       await telemetry.close()
       await mcpTools.close()
-      await http.close()
+      await Promise.all([http.close(), pushHttp.close()])
     },
   }
 }

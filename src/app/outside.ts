@@ -22,12 +22,15 @@ import { createRecord, type Record } from '../platform/record.ts'
 import { createSecretBox } from '../platform/secret-box.ts'
 import { keptSecret } from '../platform/secrets.ts'
 import { faultsOf, StartFaults } from '../platform/start-faults.ts'
+import type { AddressGuardOptions } from '../tools/custom/guarded-connector.ts'
 
 /** Replacements for tests. */
 export interface AppOptions {
   clock?: Clock
   models?: ModelRegistryOptions
   racepoint?: Racepoint
+  /** The network of push services: which addresses count as public, their names, and their certificates. */
+  push?: AddressGuardOptions
   /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
   redisPrefix?: string
   /** A further check at the start. Its faults are reported together with the faults of the database and of Redis. */

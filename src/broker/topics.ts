@@ -121,13 +121,23 @@ export type ChangedRun = {
  * `run`), or one of its EXTERNAL calls began or stopped waiting for a service.
  */
 export type AgentSignal = { type: 'run-changed'; run?: ChangedRun } | ToolSignal
+/** A human is notified of something. */
+export type NoticeSignal = {
+  type: 'notice'
+  kind: 'DECISION_WAITING' | 'MENTION' | 'MESSAGE' | 'RUN_FAILED'
+  spaceId: string | null
+  messageId: string | null
+  toolCallId: string | null
+  runId: string | null
+}
 /**
  * Channel `entity:<id>`: this human or agent joined or left a space, moved its read marker, was asked to
- * decide on a tool call or a standing grant, got another role, or was deleted.
+ * decide on a tool call or a standing grant, is notified of something, got another role, or was deleted.
  */
 export type EntitySignal =
   | { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
   | { type: 'gone' | 'role-changed' }
+  | NoticeSignal
   | ToolSignal
   | GrantSignal
 /** Channel `token:<id>`: the access token was revoked, or the session has ended. */

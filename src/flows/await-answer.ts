@@ -4,6 +4,7 @@ import type { Claim } from '../runs/claiming.ts'
 import { holdOf } from '../runs/hold.ts'
 import { waitNoticesSql } from '../stores/call-notices.ts'
 import { awaitAnswerSql, type NewWait } from '../stores/call-store.ts'
+import { notifyOfDecisionsSql } from '../stores/notice-store.ts'
 
 /** Makes calls that are not shown wait for somebody outside their run. */
 export interface AwaitAnswer {
@@ -20,7 +21,11 @@ export function createAwaitAnswer(platform: Platform): AwaitAnswer {
 
   return {
     async awaitAnswer(claim, toolCallId, wait) {
-      const changes = { call: awaitAnswerSql(toolCallId, wait), notice: waitNoticesSql('call') }
+      const changes = {
+        call: awaitAnswerSql(toolCallId, wait),
+        notice: waitNoticesSql('call'),
+        ...(wait.approval === undefined ? {} : { decisions: notifyOfDecisionsSql('call') }),
+      }
       await holdOf(db, claim).write(changes, { returning: 'call' })
       const call = { id: toolCallId, agentId: claim.run.agentId, spaceId: null, ...wait.approval }
       await callPublisher.waits({ ...call, escalatedAt: null }, wait.approval === undefined ? 'answerers' : 'deciders')

@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
-import { DUE_JOBS_CHANNEL } from '../jobs/queues.ts'
+import { DUE_JOBS_CHANNEL, NOTIFY } from '../jobs/queues.ts'
 import { createLines } from '../lib/async.ts'
 import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { toJson } from '../lib/json.ts'
@@ -140,7 +140,7 @@ export function createDecideCall(
   platform: Platform,
   { visibility, toolCalls, settleCall }: DecideCallParts,
 ): DecideCall {
-  const { db, signals } = platform
+  const { db, signals, jobs } = platform
   const callPublisher = createCallPublisher(platform)
   const inLine = createLines()
 
@@ -250,12 +250,14 @@ export function createDecideCall(
   async function escalate(id: string, isDue: boolean): Promise<void> {
     const done = await whilePending({ id, isDue }, async (tx) => {
       const call = await escalateCall(tx, id, { isDue })
-      if (call !== null) await enqueueNotice(tx, id, 'tool_call.escalated')
-      return call && { call, settled: null }
+      if (call === null) return null
+      await enqueueNotice(tx, id, 'tool_call.escalated')
+      await jobs.enqueue(tx, NOTIFY, [{ key: `decision:${id}`, input: { cause: 'decision', id } }])
+      return { call, settled: null }
     })
     if (done === null) return
     await publish(done)
-    await callPublisher.escalated(done.call)
+    await Promise.all([callPublisher.escalated(done.call), signals.publish(DUE_JOBS_CHANNEL, {})])
     await recheckOne(id)
   }
 

@@ -1,6 +1,7 @@
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import { JOBS_CHANNEL } from '../broker/topics.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
+import { DUE_JOBS_CHANNEL, NOTIFY } from '../jobs/queues.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Mention, mentionIn, turnEndOf } from '../rules/chain.ts'
@@ -111,6 +112,10 @@ async function applyEffects(
   )
   await applyToCycle(tx, run, plan, facts)
   if (plan.summary !== undefined) await setSummary(tx, run.id, plan.summary)
+  // A cycle whose events come again has not failed for good.
+  const notifies = plan.ending.status === 'FAILED' && plan.endsTurn && run.askers.length > 0
+  if (notifies)
+    await platform.jobs.enqueue(tx, NOTIFY, [{ key: `failed-run:${run.id}`, input: { cause: 'failed-run', id: run.id } }])
   const goesOn = plan.rests && (await hasWaiting(tx, run.agentId))
   const ring = () => platform.signals.publish(JOBS_CHANNEL, {})
   return {
@@ -123,6 +128,7 @@ async function applyEffects(
       await outcomes.announce()
       await next?.afterCommit()
       if (goesOn) await ring()
+      if (notifies) await platform.signals.publish(DUE_JOBS_CHANNEL, {})
       // Wakes the workers for events that arrive during the pause. If this signal is lost, the poll for due inboxes
       // finds the events later.
       if (plan.rests) setTimeout(() => ring().catch(() => {}), cycleRestMs + 1).unref()

@@ -1,6 +1,7 @@
 import { spaceTopic } from '../broker/topics.ts'
 import type { Provenance } from '../confidentiality/marks.ts'
 import { type EntityKind, Prisma, type Run } from '../generated/prisma/client.ts'
+import { DUE_JOBS_CHANNEL } from '../jobs/queues.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { overBudget, rootOfMessage } from '../platform/budget-state.ts'
@@ -16,12 +17,14 @@ import {
   faultOfMentions,
   limitWakes,
 } from '../rules/routing.ts'
+import { noticeKindOf } from '../rules/notices.ts'
 import type { FinalMessageStatus } from '../rules/statuses.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { readableText } from '../spaces/readable-text.ts'
 import { insertChainSql } from '../stores/chain-store.ts'
 import { finishAnswered } from '../stores/message-store.ts'
+import { notifyOfMessageSql } from '../stores/notice-store.ts'
 import { upsertOutcomesSql } from '../stores/outcome-store.ts'
 import { takeTurn } from '../stores/space-store.ts'
 import { allowance } from './loop-limits.ts'
@@ -115,9 +118,18 @@ export function createPost(platform: Platform): Post {
   const rooms = createRooms(platform)
   const publisher = createMessagePublisher(platform)
 
-  function routedOf(spaceId: string, came: Woken): Routed {
+  function routedOf(facts: Facts, came: Woken): Routed {
     const woken = wokenOf(came)
-    return { runs: woken.runs, afterCommit: () => publishWoken(platform, woken, spaceTopic(spaceId)) }
+    const topic = spaceTopic(facts.message.spaceId)
+    return {
+      runs: woken.runs,
+      async afterCommit() {
+        await Promise.all([
+          publishWoken(platform, woken, topic),
+          notifiesAnybody(facts) ? platform.signals.publish(DUE_JOBS_CHANNEL, {}) : null,
+        ])
+      },
+    }
   }
 
   /** Null: only a transaction can decide. */
@@ -140,7 +152,7 @@ export function createPost(platform: Platform): Post {
     }
     const { version } = written
     if (turn !== null && version !== undefined) Object.assign(room, { version, lastPicked: turn })
-    return { message: written.message, routed: routedOf(message.spaceId, written.came as Woken) }
+    return { message: written.message, routed: routedOf(facts, written.came as Woken) }
   }
 
   /** Routes a message in the transaction that has finished it. */
@@ -156,7 +168,7 @@ export function createPost(platform: Platform): Post {
       statementOf({ ...changes, ...effectsOf(facts, limited) }, 'routed'),
     )
     if (row === undefined) throw new Error(`message ${message.id} to be routed does not exist`)
-    return routedOf(message.spaceId, row.came)
+    return routedOf(facts, row.came)
   }
 
   return {
@@ -231,6 +243,14 @@ const routableOf = (message: RoutedMessage, { kind }: Facts['sender']) => ({
   mentions: mentionsOf(message),
 })
 
+/** Whether a member of the space is to be notified of the message. */
+function notifiesAnybody({ message, room }: Facts): boolean {
+  const cause = { type: 'message' as const, senderId: message.senderId, mentionedIds: mentionsOf(message) }
+  for (const [id, { kind, level }] of room.members)
+    if (kind === 'HUMAN' && noticeKindOf(cause, { id, level }) !== null) return true
+  return false
+}
+
 /** The mentioned members, with their names. */
 function mentionedIn(message: RoutedMessage, { members }: FullRoom): { id: string; name: string }[] {
   return mentionsOf(message).flatMap((id) => {
@@ -284,6 +304,7 @@ function effectsOf(facts: Facts, { wakes, verdicts }: Decision): Changes {
     arrived,
     ...(chainId === null || first === undefined ? {} : { chain: insertChainSql(chainId, first.id) }),
     ...(verdicts.length === 0 ? {} : { outcomes: upsertOutcomesSql(verdicts) }),
+    ...(notifiesAnybody(facts) ? { notices: notifyOfMessageSql(message.id) } : {}),
     routed: Prisma.sql`SELECT message.*, ${woken} AS came FROM message`,
   }
 }

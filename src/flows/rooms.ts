@@ -4,6 +4,7 @@ import type { OverBudget } from '../lib/budget.ts'
 import { overBudget, rootOfMessage } from '../platform/budget-state.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { NotifyLevel } from '../rules/notices.ts'
 import type { AgentMember, Room } from '../rules/routing.ts'
 
 /** A space as routing sees it, with all of its members. */
@@ -11,7 +12,7 @@ export interface FullRoom extends Room {
   spaceName: string
   /** Incremented on each change; see the triggers on "Space" and "Membership". */
   version: number
-  members: Map<string, { name: string; kind: EntityKind }>
+  members: Map<string, { name: string; kind: EntityKind; level: NotifyLevel }>
 }
 
 /** A cache of spaces for routing. */
@@ -35,6 +36,7 @@ interface MemberRow {
   mind: Mind | null
   paused: boolean | null
   over: OverBudget | null
+  level: NotifyLevel
   joinedAt: Date
   spaceName: string
   version: number
@@ -77,7 +79,7 @@ export async function readRoom(
 const NO_BUDGET = Prisma.sql`NULL::text`
 
 const membersOf = (spaceId: string, over: Prisma.Sql) => Prisma.sql`
-  SELECT e.id, e.name, e.kind, a.mind, a.paused, ${over} AS over, m."joinedAt", s.name AS "spaceName", s.version, s.routing, s."adminAgentId", s."mentionNarrows",
+  SELECT e.id, e.name, e.kind, a.mind, a.paused, ${over} AS over, m."notifyLevel"::text AS level, m."joinedAt", s.name AS "spaceName", s.version, s.routing, s."adminAgentId", s."mentionNarrows",
     s."lastPickedId", s."lastPickedJoinedAt"
   FROM "Space" s
   LEFT JOIN "Membership" m ON m."spaceId" = s.id
@@ -98,7 +100,7 @@ function roomOf(rows: MemberRow[]): FullRoom | null {
     adminAgentId,
     mentionNarrows,
     lastPicked: placeOf(space),
-    members: new Map(rows.flatMap(({ id, name, kind }) => (id === null ? [] : [[id, { name, kind }]]))),
+    members: new Map(rows.flatMap(({ id, name, kind, level }) => (id === null ? [] : [[id, { name, kind, level }]]))),
     agents: rows.flatMap(({ id, name, mind, paused, over, joinedAt }): AgentMember[] =>
       id === null || mind === null
         ? []

@@ -27,6 +27,7 @@ import type { JoinLinks } from '../flows/join-links.ts'
 import type { Joining } from '../flows/join-space.ts'
 import type { Leaving } from '../flows/leave-space.ts'
 import type { ModelProviders } from '../flows/model-providers.ts'
+import type { Notifications } from '../flows/notification-settings.ts'
 import type { WakePreview } from '../flows/preview-wakes.ts'
 import type { WebhookDeliveries } from '../flows/receive-webhook.ts'
 import type { Retrying } from '../flows/retry.ts'
@@ -85,6 +86,7 @@ export interface Domain {
   spaces: Spaces & SpaceCreation & SpaceUpdates
   members: Members & Joining & Pick<Leaving, 'remove'>
   joinLinks: JoinLinks
+  notifications: Notifications
   reading: Reading
   sending: Sending
   files: FileReading & Pick<Uploads, 'upload'>

@@ -140,7 +140,7 @@ async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(M
 export const NOTHING_UNREAD = { messages: 0, mentions: 0 }
 
 /** Loaders of values that depend on the human, batched over many humans. */
-function createOfHumans({ domain: { visibility, reading } }: CommonOptions) {
+function createOfHumans({ domain: { visibility, reading, notifications } }: CommonOptions) {
   interface InSpace {
     humanId: string
     spaceId: string
@@ -167,6 +167,10 @@ function createOfHumans({ domain: { visibility, reading } }: CommonOptions) {
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? NOTHING_UNREAD)
     }, nameOf),
     unreadTotals: batched((humanIds: readonly string[]) => Promise.all(humanIds.map(reading.unreadTotal))),
+    notifyLevels: batchedOverViewers(async (asked: readonly InSpace[]) => {
+      const found = await notifications.levelsOf(asked)
+      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? 'MENTIONS')
+    }, nameOf),
     firstUnread: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await reading.firstUnreadOfMany(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? null)

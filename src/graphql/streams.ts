@@ -1,5 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
-import type { RunLogEvent, SpaceLogEvent } from '../broker/topics.ts'
+import type { NoticeSignal, RunLogEvent, SpaceLogEvent } from '../broker/topics.ts'
 import type { Run, ToldRun, ToolCall } from './shapes.ts'
 
 /** Fields of every event of a stream with cursors. */
@@ -38,6 +38,7 @@ export type ViewerEvent = { at: Date } & (
   | { type: 'ViewerSpaceAdded' | 'ViewerSpaceRemoved' | 'ViewerSpaceChanged'; spaceId: string }
   | { type: 'ViewerToolCallWaiting' | 'ViewerToolCallChanged' | 'ViewerToolCallSettled'; toolCallId: string }
   | { type: 'ViewerStandingGrantChanged'; grantId: string }
+  | ({ type: 'ViewerNotice' } & Omit<NoticeSignal, 'type'>)
 )
 
 /** The resolver of every subscription field: returns the event. plain-answers.ts relies on it. */

@@ -1,3 +1,4 @@
+import type { NoticeIds } from '../rules/notices.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { Space, StandingGrant, ToolCall, Viewer } from './refs.ts'
@@ -70,6 +71,27 @@ builder
 builder.objectRef<OfSpace>('ViewerSpaceRemoved').implement({
   interfaces: [ViewerEvent],
   fields: (t) => ({ spaceId: t.exposeID('spaceId') }),
+})
+
+const NoticeKindType = builder.enumType('NoticeKind', {
+  values: {
+    DECISION_WAITING: { description: 'A tool call waits for a decision of the viewer.' },
+    MENTION: { description: 'A message mentions the viewer.' },
+    MESSAGE: { description: 'A message in a space with the level ALL, which does not mention the viewer.' },
+    RUN_FAILED: { description: 'A run that worked for the viewer failed.' },
+  } as const,
+})
+
+builder.objectRef<{ type: 'ViewerNotice'; at: Date } & NoticeIds & AnyViewerEvent>('ViewerNotice').implement({
+  description: 'Something that the viewer is notified of.',
+  interfaces: [ViewerEvent],
+  fields: (t) => ({
+    kind: t.expose('kind', { type: NoticeKindType }),
+    spaceId: t.exposeID('spaceId', { nullable: true, description: 'A space of the viewer.' }),
+    messageId: t.exposeID('messageId', { nullable: true }),
+    toolCallId: t.exposeID('toolCallId', { nullable: true }),
+    runId: t.exposeID('runId', { nullable: true }),
+  }),
 })
 
 builder.subscriptionField('viewerEvents', (t) =>

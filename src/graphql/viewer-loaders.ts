@@ -113,6 +113,10 @@ function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: Comm
         isHuman ? ofHumans.unread.load({ humanId: viewer.id, spaceId }) : NOTHING_UNREAD,
     },
     unreadTotal: { load: async () => (isHuman ? ofHumans.unreadTotals.load(viewer.id) : NOTHING_UNREAD) },
+    notifyLevel: {
+      load: async (spaceId: string) =>
+        isHuman ? ofHumans.notifyLevels.load({ humanId: viewer.id, spaceId }) : ('ALL' as const),
+    },
     firstUnread: {
       async load(spaceId: string): Promise<Message | null> {
         const found = isHuman ? await ofHumans.firstUnread.load({ humanId: viewer.id, spaceId }) : null

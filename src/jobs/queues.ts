@@ -66,6 +66,47 @@ export const EXECUTE_CALL = defineJob({
   concurrency: 20,
 })
 
+/** Notifies people of a message, a call that waits for a decision, or a failed run. */
+export const NOTIFY = defineJob({
+  name: 'notify',
+  input: z.object({ cause: z.enum(['message', 'decision', 'failed-run']), id: z.string() }),
+  subject: ({ id }) => id,
+  isOrdered: true,
+  // About four hours.
+  retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 5,
+})
+
+/** Sends a notice to one push subscription. The key is the notice and the subscription. */
+export const SEND_PUSH = defineJob({
+  name: 'send-push',
+  input: z.object({
+    noticeId: z.string(),
+    humanId: z.string(),
+    subscriptionId: z.string(),
+    kind: z.enum(['DECISION_WAITING', 'MENTION', 'MESSAGE', 'RUN_FAILED']),
+    spaceId: z.string().nullable(),
+    messageId: z.string().nullable(),
+    toolCallId: z.string().nullable(),
+    runId: z.string().nullable(),
+    /** How often the push service has refused it. */
+    refusals: z.number(),
+  }),
+  subject: ({ noticeId }) => noticeId,
+  // Of the database only: a refusal of the push service enqueues the next attempt.
+  retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 20,
+})
+
+/** Mails the notices of a human that are still open. The key is the human and the minute. */
+export const MAIL_NOTICES = defineJob({
+  name: 'mail-notices',
+  input: z.object({ humanId: z.string() }),
+  subject: ({ humanId }) => humanId,
+  retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 5,
+})
+
 const PERIODIC = {
   input: z.object({}),
   subject: () => null,
@@ -89,6 +130,9 @@ export const JOB_KINDS = [
   SEND_NOTICE,
   SEND_MAIL,
   EXECUTE_CALL,
+  NOTIFY,
+  SEND_PUSH,
+  MAIL_NOTICES,
   DELETE_OLD_ROWS,
   FINISH_DELETIONS,
   RESTORE_JOBS,

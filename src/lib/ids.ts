@@ -26,6 +26,8 @@ export const ID_PREFIXES = [
   'ses',
   'jln',
   'fil',
+  'psh',
+  'ntc',
 ] as const
 
 export type IdPrefix = (typeof ID_PREFIXES)[number]

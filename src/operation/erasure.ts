@@ -17,6 +17,9 @@ import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { clearGrantReasons } from '../stores/grant-store.ts'
 import { deleteMailsOf } from '../stores/mail-store.ts'
 import { emptyMessages } from '../stores/message-store.ts'
+import { deleteNotices } from '../stores/notice-store.ts'
+import { deleteNotificationSettings } from '../stores/notification-settings-store.ts'
+import { deletePushSubscriptions } from '../stores/push-store.ts'
 import { deleteSessions } from '../stores/session-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
 import { ERASED } from './erased-human.ts'
@@ -166,6 +169,9 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         const left = await leaving.leaveAll(tx, id)
         await deleteMailsOf(tx, id)
         const tokenIds = await revokeAll(tx, id, new Date(clock.now()))
+        await deletePushSubscriptions(tx, { humanId: id })
+        await deleteNotices(tx, { humanId: id })
+        await deleteNotificationSettings(tx, id)
         return { left, tokenIds, sessionIds: await deleteSessions(tx, { scope: 'HUMAN', viewerId: id }) }
       })
       await Promise.all([

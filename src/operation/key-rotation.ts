@@ -13,6 +13,7 @@ export const SEALED = [
   { table: 'Webhook', column: 'secretSealed', id: ID, context: ID },
   { table: 'Webhook', column: 'oldSecretSealed', id: ID, context: ID },
   { table: 'JoinLink', column: 'codeSealed', id: ID, context: ID },
+  { table: 'PushKeys', column: 'privateSealed', id: Prisma.sql`id::text`, context: Prisma.sql`'push:' || "publicKey"` },
   {
     table: 'AgentTool',
     column: 'headersSealed',

@@ -15,6 +15,7 @@ import { HELD, type HowHeld, holdOf, writeHeld } from '../runs/hold.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { createMessagePublisher, type MessagePublisher, type PublishedMessage } from '../spaces/message-publisher.ts'
 import { waitNoticesSql } from '../stores/call-notices.ts'
+import { notifyOfDecisionsSql } from '../stores/notice-store.ts'
 import * as calls from '../stores/call-store.ts'
 import { isMemberSql } from '../stores/membership-store.ts'
 import { changeMessageSql, insertMessageSql, type MessageRow } from '../stores/message-store.ts'
@@ -386,7 +387,11 @@ export function endOf(mentionedAgentId: string | null, asks: { people: boolean }
 /** The changes for a newly shown call: the call itself and, if it waits, its notification. */
 export function showing(shown: calls.ShownCall | undefined): Changes {
   if (shown === undefined) return {}
-  return { shown: calls.showCallSql(shown), ...(shown.waitMs ? { notice: waitNoticesSql('shown') } : {}) }
+  return {
+    shown: calls.showCallSql(shown),
+    ...(shown.waitMs ? { notice: waitNoticesSql('shown') } : {}),
+    ...(shown.waitMs && shown.approval !== undefined ? { decisions: notifyOfDecisionsSql('shown') } : {}),
+  }
 }
 
 /** Returns the message that the run posted earlier with the same key, if the error is a violation of that key. */

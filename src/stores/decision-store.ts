@@ -40,6 +40,20 @@ export function readDecidersOfCalls(tx: Tx, toolCallIds: string[]): Promise<{ ca
     WHERE c.id = ANY(${toolCallIds}::text[]) ORDER BY d.id`
 }
 
+/** Returns, for calls that still wait for a decision, the humans who may decide and have not decided on the current input. */
+export function readUndecided(
+  tx: Tx,
+  toolCallIds: readonly string[],
+): Promise<{ toolCallId: string; humanId: string }[]> {
+  return tx.$queryRaw<{ toolCallId: string; humanId: string }[]>`
+    SELECT c.id AS "toolCallId", d.id AS "humanId" FROM "ToolCall" c CROSS JOIN LATERAL (${DECIDERS_SQL}) d
+    WHERE c.id = ANY(${[...toolCallIds]}::text[]) AND c."approvalState" = 'PENDING' AND coalesce(c."expiresAt" > now(), true)
+      AND NOT EXISTS (
+        SELECT 1 FROM "Decision" said WHERE said."toolCallId" = c.id AND said."humanId" = d.id
+          AND said."inputDigest" = c."inputDigest" AND said.counted IS NULL)
+    ORDER BY 1, 2`
+}
+
 /** Returns the latest decisions on calls, oldest first. */
 export function readDecisionsOfCalls(tx: Tx, toolCallIds: string[]): Promise<Decision[]> {
   return tx.$queryRaw<Decision[]>`

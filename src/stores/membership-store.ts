@@ -1,5 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
+import type { NotifyLevel } from '../rules/notices.ts'
+import { forgetFailedRunsSql } from './notice-store.ts'
 
 // The statements that write "Membership" and "FormerMember", except those of imports, which write all tables by name.
 
@@ -43,11 +45,20 @@ export async function deleteMembersIn(tx: Tx, spaceId: string): Promise<void> {
   await tx.formerMember.deleteMany({ where: { spaceId } })
 }
 
-/** Moves a member's read marker forward. Returns false if the marker was already there or further. */
+/**
+ * Moves a member's read marker forward, and forgets the notices of failed runs in the space, which the member has seen.
+ * Returns false if the marker was already there or further.
+ */
 export async function moveReadMarker(tx: Tx, { spaceId, entityId }: Member, seq: number): Promise<boolean> {
-  const { count } = await tx.membership.updateMany({
-    where: { spaceId, entityId, lastReadSeq: { lt: seq } },
-    data: { lastReadSeq: seq },
-  })
+  const count = await tx.$executeRaw`
+    WITH seen AS (${forgetFailedRunsSql(entityId, spaceId)})
+    UPDATE "Membership" SET "lastReadSeq" = ${seq}::int
+    WHERE "spaceId" = ${spaceId} AND "entityId" = ${entityId} AND "lastReadSeq" < ${seq}::int`
+  return count > 0
+}
+
+/** Returns false if there is no such member. */
+export async function setNotifyLevel(tx: Tx, { spaceId, entityId }: Member, level: NotifyLevel): Promise<boolean> {
+  const { count } = await tx.membership.updateMany({ where: { spaceId, entityId }, data: { notifyLevel: level } })
   return count > 0
 }

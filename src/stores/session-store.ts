@@ -1,5 +1,6 @@
 import { Prisma, type Session } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
+import { deletePushSubscriptions } from './push-store.ts'
 
 /** Writes of the table `Session`. */
 
@@ -7,12 +8,13 @@ export async function insertSession(tx: Tx, session: Session): Promise<void> {
   await tx.session.create({ data: session })
 }
 
-/** Deletes sessions. Returns their ids, whose end the caller publishes after the commit. */
+/** Deletes sessions, and the push subscriptions of their browsers. Returns the ids of the sessions, whose end the caller publishes after the commit. */
 export async function deleteSessions(tx: Tx, where: Prisma.SessionWhereInput): Promise<string[]> {
   const ended = await tx.session.findMany({ where, select: { id: true } })
   if (ended.length === 0) return []
   const ids = ended.map(({ id }) => id)
   await tx.session.deleteMany({ where: { id: { in: ids } } })
+  await deletePushSubscriptions(tx, { tokenId: { in: ids } })
   return ids
 }
 

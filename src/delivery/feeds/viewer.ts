@@ -56,6 +56,8 @@ export function createWaitingChanges() {
 }
 
 function subjectOf(change: ViewerChange): string {
+  if (change.type === 'ViewerNotice')
+    return ['notice', change.kind, change.toolCallId ?? change.messageId ?? change.runId].join(' ')
   if ('spaceId' in change) return change.spaceId
   if ('grantId' in change) return change.grantId
   return 'toolCallId' in change ? change.toolCallId : ''
@@ -249,6 +251,7 @@ export function createViewerSources(
           if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
           if (change.type === 'grant-changed') onGrantSignal(entityChannel(viewer.id), change)
           if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
+          if (change.type === 'notice') onChange({ ...change, type: 'ViewerNotice' })
         }
         lifeline.onEnd(await guards.entityChanges(viewer.id, onEntityChange))
       } else if (viewer.scope === 'ADMIN' || viewer.agentIds === null) {

@@ -11,6 +11,8 @@ export interface AddressGuardOptions {
   isAllowed?: (address: string) => boolean
   /** Default: the system's resolver. */
   resolve?: ResolveAddresses
+  /** Certificates of authorities in PEM that are trusted instead of the system's. */
+  ca?: string
 }
 
 /** A connection was refused because of its address. */
@@ -26,7 +28,7 @@ export class BlockedAddressError extends Error {
  * socket connects to, and the connected socket is checked again, so that DNS rebinding has no effect.
  */
 export function createGuardedConnector(options: AddressGuardOptions): buildConnector.connector {
-  const { isAllowed = isPublicAddress, resolve = (hostname) => systemLookup(hostname, { all: true }) } = options
+  const { isAllowed = isPublicAddress, resolve = (hostname) => systemLookup(hostname, { all: true }), ca } = options
 
   async function resolveAllowed(hostname: string) {
     const addresses = await resolve(hostname)
@@ -47,7 +49,7 @@ export function createGuardedConnector(options: AddressGuardOptions): buildConne
     )
   }
 
-  const connect = buildConnector({ allowH2: false, lookup, autoSelectFamily: true })
+  const connect = buildConnector({ allowH2: false, lookup, autoSelectFamily: true, ...(ca === undefined ? {} : { ca }) })
   return (target, callback) => {
     // A literal address is connected to without a lookup.
     const hostname = target.hostname.replace(/^\[|\]$/g, '')

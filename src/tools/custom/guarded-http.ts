@@ -8,7 +8,7 @@ export interface GuardedRequest {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   url: string
   headers?: Record<string, string>
-  body?: string
+  body?: string | Uint8Array
   /** Do not follow redirects: a redirect is a failure, since its status is not 2xx. */
   stays?: true
   /** The time limit for the whole exchange: DNS, connections, redirects and the body. */
@@ -75,8 +75,8 @@ class GuardedHttpError extends Error {
 }
 
 export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp {
-  const { allowPrivate = false, maxBytes = MIB, maxFetchBytes = 4 * MIB, isAllowed, resolve } = options
-  const connect = createGuardedConnector({ isAllowed: allowPrivate ? () => true : isAllowed, resolve })
+  const { allowPrivate = false, maxBytes = MIB, maxFetchBytes = 4 * MIB, isAllowed, resolve, ca } = options
+  const connect = createGuardedConnector({ isAllowed: allowPrivate ? () => true : isAllowed, resolve, ca })
   // Use a new connection for each request: a kept connection may have been closed by the server before the
   // next POST, which must not be sent twice. The request's signal limits the time.
   const dispatcher = new Agent({ connect, pipelining: 0, headersTimeout: 0, bodyTimeout: 0 })
@@ -150,10 +150,15 @@ interface Hop {
   url: URL
   method: string
   headers: Headers
-  body: string | undefined
+  body: string | Uint8Array | undefined
 }
 
-function firstHop(given: { method: string; url: string; headers?: RequestInit['headers']; body?: string }): Hop {
+function firstHop(given: {
+  method: string
+  url: string
+  headers?: RequestInit['headers']
+  body?: string | Uint8Array
+}): Hop {
   const headers = new Headers(given.headers)
   // Compression would circumvent the size limit.
   headers.set('accept-encoding', 'identity')

@@ -39,6 +39,7 @@ export type MembershipMinAggregateOutputType = {
   entityId: string | null
   joinedAt: Date | null
   lastReadSeq: number | null
+  notifyLevel: $Enums.NotifyLevel | null
 }
 
 export type MembershipMaxAggregateOutputType = {
@@ -46,6 +47,7 @@ export type MembershipMaxAggregateOutputType = {
   entityId: string | null
   joinedAt: Date | null
   lastReadSeq: number | null
+  notifyLevel: $Enums.NotifyLevel | null
 }
 
 export type MembershipCountAggregateOutputType = {
@@ -53,6 +55,7 @@ export type MembershipCountAggregateOutputType = {
   entityId: number
   joinedAt: number
   lastReadSeq: number
+  notifyLevel: number
   _all: number
 }
 
@@ -70,6 +73,7 @@ export type MembershipMinAggregateInputType = {
   entityId?: true
   joinedAt?: true
   lastReadSeq?: true
+  notifyLevel?: true
 }
 
 export type MembershipMaxAggregateInputType = {
@@ -77,6 +81,7 @@ export type MembershipMaxAggregateInputType = {
   entityId?: true
   joinedAt?: true
   lastReadSeq?: true
+  notifyLevel?: true
 }
 
 export type MembershipCountAggregateInputType = {
@@ -84,6 +89,7 @@ export type MembershipCountAggregateInputType = {
   entityId?: true
   joinedAt?: true
   lastReadSeq?: true
+  notifyLevel?: true
   _all?: true
 }
 
@@ -178,6 +184,7 @@ export type MembershipGroupByOutputType = {
   entityId: string
   joinedAt: Date
   lastReadSeq: number
+  notifyLevel: $Enums.NotifyLevel
   _count: MembershipCountAggregateOutputType | null
   _avg: MembershipAvgAggregateOutputType | null
   _sum: MembershipSumAggregateOutputType | null
@@ -208,6 +215,7 @@ export type MembershipWhereInput = {
   entityId?: Prisma.StringFilter<"Membership"> | string
   joinedAt?: Prisma.DateTimeFilter<"Membership"> | Date | string
   lastReadSeq?: Prisma.IntFilter<"Membership"> | number
+  notifyLevel?: Prisma.EnumNotifyLevelFilter<"Membership"> | $Enums.NotifyLevel
   space?: Prisma.XOR<Prisma.SpaceScalarRelationFilter, Prisma.SpaceWhereInput>
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
 }
@@ -217,6 +225,7 @@ export type MembershipOrderByWithRelationInput = {
   entityId?: Prisma.SortOrder
   joinedAt?: Prisma.SortOrder
   lastReadSeq?: Prisma.SortOrder
+  notifyLevel?: Prisma.SortOrder
   space?: Prisma.SpaceOrderByWithRelationInput
   entity?: Prisma.EntityOrderByWithRelationInput
 }
@@ -230,6 +239,7 @@ export type MembershipWhereUniqueInput = Prisma.AtLeast<{
   entityId?: Prisma.StringFilter<"Membership"> | string
   joinedAt?: Prisma.DateTimeFilter<"Membership"> | Date | string
   lastReadSeq?: Prisma.IntFilter<"Membership"> | number
+  notifyLevel?: Prisma.EnumNotifyLevelFilter<"Membership"> | $Enums.NotifyLevel
   space?: Prisma.XOR<Prisma.SpaceScalarRelationFilter, Prisma.SpaceWhereInput>
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
 }, "spaceId_entityId">
@@ -239,6 +249,7 @@ export type MembershipOrderByWithAggregationInput = {
   entityId?: Prisma.SortOrder
   joinedAt?: Prisma.SortOrder
   lastReadSeq?: Prisma.SortOrder
+  notifyLevel?: Prisma.SortOrder
   _count?: Prisma.MembershipCountOrderByAggregateInput
   _avg?: Prisma.MembershipAvgOrderByAggregateInput
   _max?: Prisma.MembershipMaxOrderByAggregateInput
@@ -254,11 +265,13 @@ export type MembershipScalarWhereWithAggregatesInput = {
   entityId?: Prisma.StringWithAggregatesFilter<"Membership"> | string
   joinedAt?: Prisma.DateTimeWithAggregatesFilter<"Membership"> | Date | string
   lastReadSeq?: Prisma.IntWithAggregatesFilter<"Membership"> | number
+  notifyLevel?: Prisma.EnumNotifyLevelWithAggregatesFilter<"Membership"> | $Enums.NotifyLevel
 }
 
 export type MembershipCreateInput = {
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
   space: Prisma.SpaceCreateNestedOneWithoutMembershipsInput
   entity: Prisma.EntityCreateNestedOneWithoutMembershipsInput
 }
@@ -268,11 +281,13 @@ export type MembershipUncheckedCreateInput = {
   entityId: string
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
 }
 
 export type MembershipUpdateInput = {
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
   space?: Prisma.SpaceUpdateOneRequiredWithoutMembershipsNestedInput
   entity?: Prisma.EntityUpdateOneRequiredWithoutMembershipsNestedInput
 }
@@ -282,6 +297,7 @@ export type MembershipUncheckedUpdateInput = {
   entityId?: Prisma.StringFieldUpdateOperationsInput | string
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
 }
 
 export type MembershipCreateManyInput = {
@@ -289,11 +305,13 @@ export type MembershipCreateManyInput = {
   entityId: string
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
 }
 
 export type MembershipUpdateManyMutationInput = {
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
 }
 
 export type MembershipUncheckedUpdateManyInput = {
@@ -301,6 +319,7 @@ export type MembershipUncheckedUpdateManyInput = {
   entityId?: Prisma.StringFieldUpdateOperationsInput | string
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
 }
 
 export type MembershipListRelationFilter = {
@@ -323,6 +342,7 @@ export type MembershipCountOrderByAggregateInput = {
   entityId?: Prisma.SortOrder
   joinedAt?: Prisma.SortOrder
   lastReadSeq?: Prisma.SortOrder
+  notifyLevel?: Prisma.SortOrder
 }
 
 export type MembershipAvgOrderByAggregateInput = {
@@ -334,6 +354,7 @@ export type MembershipMaxOrderByAggregateInput = {
   entityId?: Prisma.SortOrder
   joinedAt?: Prisma.SortOrder
   lastReadSeq?: Prisma.SortOrder
+  notifyLevel?: Prisma.SortOrder
 }
 
 export type MembershipMinOrderByAggregateInput = {
@@ -341,6 +362,7 @@ export type MembershipMinOrderByAggregateInput = {
   entityId?: Prisma.SortOrder
   joinedAt?: Prisma.SortOrder
   lastReadSeq?: Prisma.SortOrder
+  notifyLevel?: Prisma.SortOrder
 }
 
 export type MembershipSumOrderByAggregateInput = {
@@ -431,9 +453,14 @@ export type MembershipUncheckedUpdateManyWithoutSpaceNestedInput = {
   deleteMany?: Prisma.MembershipScalarWhereInput | Prisma.MembershipScalarWhereInput[]
 }
 
+export type EnumNotifyLevelFieldUpdateOperationsInput = {
+  set?: $Enums.NotifyLevel
+}
+
 export type MembershipCreateWithoutEntityInput = {
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
   space: Prisma.SpaceCreateNestedOneWithoutMembershipsInput
 }
 
@@ -441,6 +468,7 @@ export type MembershipUncheckedCreateWithoutEntityInput = {
   spaceId: string
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
 }
 
 export type MembershipCreateOrConnectWithoutEntityInput = {
@@ -477,11 +505,13 @@ export type MembershipScalarWhereInput = {
   entityId?: Prisma.StringFilter<"Membership"> | string
   joinedAt?: Prisma.DateTimeFilter<"Membership"> | Date | string
   lastReadSeq?: Prisma.IntFilter<"Membership"> | number
+  notifyLevel?: Prisma.EnumNotifyLevelFilter<"Membership"> | $Enums.NotifyLevel
 }
 
 export type MembershipCreateWithoutSpaceInput = {
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
   entity: Prisma.EntityCreateNestedOneWithoutMembershipsInput
 }
 
@@ -489,6 +519,7 @@ export type MembershipUncheckedCreateWithoutSpaceInput = {
   entityId: string
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
 }
 
 export type MembershipCreateOrConnectWithoutSpaceInput = {
@@ -521,11 +552,13 @@ export type MembershipCreateManyEntityInput = {
   spaceId: string
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
 }
 
 export type MembershipUpdateWithoutEntityInput = {
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
   space?: Prisma.SpaceUpdateOneRequiredWithoutMembershipsNestedInput
 }
 
@@ -533,23 +566,27 @@ export type MembershipUncheckedUpdateWithoutEntityInput = {
   spaceId?: Prisma.StringFieldUpdateOperationsInput | string
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
 }
 
 export type MembershipUncheckedUpdateManyWithoutEntityInput = {
   spaceId?: Prisma.StringFieldUpdateOperationsInput | string
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
 }
 
 export type MembershipCreateManySpaceInput = {
   entityId: string
   joinedAt?: Date | string
   lastReadSeq?: number
+  notifyLevel?: $Enums.NotifyLevel
 }
 
 export type MembershipUpdateWithoutSpaceInput = {
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
   entity?: Prisma.EntityUpdateOneRequiredWithoutMembershipsNestedInput
 }
 
@@ -557,12 +594,14 @@ export type MembershipUncheckedUpdateWithoutSpaceInput = {
   entityId?: Prisma.StringFieldUpdateOperationsInput | string
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
 }
 
 export type MembershipUncheckedUpdateManyWithoutSpaceInput = {
   entityId?: Prisma.StringFieldUpdateOperationsInput | string
   joinedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   lastReadSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  notifyLevel?: Prisma.EnumNotifyLevelFieldUpdateOperationsInput | $Enums.NotifyLevel
 }
 
 
@@ -572,6 +611,7 @@ export type MembershipSelect<ExtArgs extends runtime.Types.Extensions.InternalAr
   entityId?: boolean
   joinedAt?: boolean
   lastReadSeq?: boolean
+  notifyLevel?: boolean
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["membership"]>
@@ -581,6 +621,7 @@ export type MembershipSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Ex
   entityId?: boolean
   joinedAt?: boolean
   lastReadSeq?: boolean
+  notifyLevel?: boolean
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["membership"]>
@@ -590,6 +631,7 @@ export type MembershipSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Ex
   entityId?: boolean
   joinedAt?: boolean
   lastReadSeq?: boolean
+  notifyLevel?: boolean
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["membership"]>
@@ -599,9 +641,10 @@ export type MembershipSelectScalar = {
   entityId?: boolean
   joinedAt?: boolean
   lastReadSeq?: boolean
+  notifyLevel?: boolean
 }
 
-export type MembershipOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"spaceId" | "entityId" | "joinedAt" | "lastReadSeq", ExtArgs["result"]["membership"]>
+export type MembershipOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"spaceId" | "entityId" | "joinedAt" | "lastReadSeq" | "notifyLevel", ExtArgs["result"]["membership"]>
 export type MembershipInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
@@ -626,6 +669,10 @@ export type $MembershipPayload<ExtArgs extends runtime.Types.Extensions.Internal
     entityId: string
     joinedAt: Date
     lastReadSeq: number
+    /**
+     * Of which messages of the space a human is notified. Part of what a space's `version` covers.
+     */
+    notifyLevel: $Enums.NotifyLevel
   }, ExtArgs["result"]["membership"]>
   composites: {}
 }
@@ -1055,6 +1102,7 @@ export interface MembershipFieldRefs {
   readonly entityId: Prisma.FieldRef<"Membership", 'String'>
   readonly joinedAt: Prisma.FieldRef<"Membership", 'DateTime'>
   readonly lastReadSeq: Prisma.FieldRef<"Membership", 'Int'>
+  readonly notifyLevel: Prisma.FieldRef<"Membership", 'NotifyLevel'>
 }
     
 

@@ -1,0 +1,41 @@
+import { createECDH } from 'node:crypto'
+import { messageOf } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import { keepPushKeys } from '../stores/push-store.ts'
+
+/** The pair with which push services identify this server (VAPID, RFC 8292); both keys in base64url. */
+export interface PushKeyPair {
+  publicKey: string
+  privateKey: string
+}
+
+const PRIVATE_KEY_BYTES = 32
+const contextOf = (publicKey: string) => `push:${publicKey}`
+
+/**
+ * Returns the key pair, which the first start generates; processes that start together agree on one. The private key is
+ * stored encrypted. Returns null if it cannot be decrypted: browsers are bound to the pair, so that another one would make
+ * all subscriptions useless.
+ */
+export async function openPushKeys({
+  db,
+  secretBox,
+  logger,
+}: Pick<Platform, 'db' | 'secretBox' | 'logger'>): Promise<PushKeyPair | null> {
+  const stored = await db.prisma.pushKeys.findUnique({ where: { id: 1 } })
+  const { publicKey, privateSealed } = stored ?? (await keepPushKeys(db.prisma, generate(secretBox)))
+  try {
+    return { publicKey, privateKey: secretBox.open(privateSealed, contextOf(publicKey)) }
+  } catch (error) {
+    logger.error({ error: messageOf(error) }, 'could not decrypt the key of push messages; none are sent')
+    return null
+  }
+}
+
+function generate(secretBox: Platform['secretBox']): { publicKey: string; privateSealed: string } {
+  const pair = createECDH('prime256v1')
+  const publicKey = pair.generateKeys().toString('base64url')
+  // Leading zeros are not part of the returned number.
+  const privateKey = Buffer.concat([Buffer.alloc(PRIVATE_KEY_BYTES), pair.getPrivateKey()]).subarray(-PRIVATE_KEY_BYTES)
+  return { publicKey, privateSealed: secretBox.seal(privateKey.toString('base64url'), contextOf(publicKey)) }
+}

@@ -1,0 +1,161 @@
+import type { z } from 'zod'
+import { entityChannel } from '../broker/topics.ts'
+import type { Notice as Row } from '../generated/prisma/client.ts'
+import { type BoundJob, bindJob } from '../jobs/job.ts'
+import { DUE_JOBS_CHANNEL, MAIL_NOTICES, NOTIFY, SEND_PUSH } from '../jobs/queues.ts'
+import { newId } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { mentionsOf } from '../rules/message.ts'
+import { channelsOf, type NoticeCause, type NoticeIds, noticeKindOf } from '../rules/notices.ts'
+import { readUndecided } from '../stores/decision-store.ts'
+import { type Reader, readReaders } from '../stores/notice-readers.ts'
+import { insertNotices, type NewNotice } from '../stores/notice-store.ts'
+import { HAS_FAILED_SQL, SPACES_OF_RUN_SQL } from './open-notices.ts'
+
+/** A cause as it is when the job is performed. */
+interface Found {
+  cause: NoticeCause
+  subjectId: string
+  /** Humans to whom it may be of interest. */
+  readerIds: readonly string[]
+  /** The space whose members with the level ALL it may be of interest to, too. */
+  allIn: string | null
+  /** Where it shows, in the order of preference. */
+  spaceIds: readonly string[]
+  /** The ids of the notice for somebody who sees it in this space; null for a human who sees it in none. */
+  idsIn(spaceId: string | null): Omit<NoticeIds, 'kind'>
+}
+
+/**
+ * Notifies people of a message, a call that waits for a decision, or a failed run. One transaction writes the notices, and
+ * enqueues their push messages and mails, so that each is sent once on each channel; open pages are signaled after it.
+ */
+export function createNotify(platform: Platform, { sendsMail }: { sendsMail: boolean }): BoundJob {
+  const { db, signals } = platform
+
+  return bindJob(NOTIFY, async (input, job) => {
+    const notices = await db.transaction(async (tx) => {
+      const found = await READ[input.cause](tx, input.id)
+      const written = found === null ? [] : await notifyReaders(tx, platform, found, sendsMail)
+      await job.complete(tx)
+      return written
+    })
+    if (notices.length === 0) return
+    await Promise.all([
+      ...notices.map(({ humanId, kind, spaceId, messageId, toolCallId, runId }) =>
+        signals.publish(entityChannel(humanId), {
+          type: 'notice',
+          ...{ kind, spaceId, messageId, toolCallId, runId },
+        }),
+      ),
+      signals.publish(DUE_JOBS_CHANNEL, {}),
+    ])
+  })
+}
+
+type CauseType = z.infer<typeof NOTIFY.input>['cause']
+
+/** Each returns null if the cause no longer exists, or no longer concerns anybody. */
+const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
+  async message(tx, id) {
+    const message = await tx.message.findUnique({
+      where: { id },
+      select: { spaceId: true, senderId: true, mentionedIds: true, mentionedAgentId: true },
+    })
+    if (message === null) return null
+    const { spaceId, senderId } = message
+    const mentionedIds = mentionsOf(message)
+    return {
+      cause: { type: 'message', senderId, mentionedIds },
+      subjectId: id,
+      readerIds: mentionedIds,
+      allIn: spaceId,
+      spaceIds: [spaceId],
+      idsIn: () => ({ spaceId, messageId: id, toolCallId: null, runId: null }),
+    }
+  },
+  async decision(tx, id) {
+    const deciderIds = (await readUndecided(tx, [id])).map(({ humanId }) => humanId)
+    const call = await tx.toolCall.findUnique({
+      where: { id },
+      select: { spaceId: true, messageId: true, runId: true },
+    })
+    if (call === null || deciderIds.length === 0) return null
+    return {
+      cause: { type: 'decision', deciderIds },
+      subjectId: id,
+      readerIds: deciderIds,
+      allIn: null,
+      spaceIds: call.spaceId === null ? [] : [call.spaceId],
+      // A named approver need not be a member of the space, and then sees nothing of it.
+      idsIn: (spaceId) => ({
+        spaceId,
+        messageId: spaceId === null ? null : call.messageId,
+        toolCallId: id,
+        runId: call.runId,
+      }),
+    }
+  },
+  async 'failed-run'(tx, id) {
+    const [run] = await tx.$queryRaw<
+      { askers: string[]; spaceIds: string[]; triggerSpaceId: string | null; triggerMessageId: string | null }[]
+    >`
+      SELECT r.askers, ${SPACES_OF_RUN_SQL} AS "spaceIds", r."triggerSpaceId", r."triggerMessageId"
+      FROM "Run" r WHERE r.id = ${id} AND ${HAS_FAILED_SQL}`
+    if (run === undefined) return null
+    const { askers, spaceIds, triggerSpaceId, triggerMessageId } = run
+    return {
+      cause: { type: 'failed-run', askerIds: askers },
+      subjectId: id,
+      readerIds: askers,
+      allIn: null,
+      spaceIds,
+      idsIn: (spaceId) => ({
+        spaceId,
+        messageId: spaceId !== null && spaceId === triggerSpaceId ? triggerMessageId : null,
+        toolCallId: null,
+        runId: id,
+      }),
+    }
+  },
+}
+
+async function notifyReaders(
+  tx: Tx,
+  { jobs }: Pick<Platform, 'jobs'>,
+  { cause, subjectId, readerIds, allIn, spaceIds, idsIn }: Found,
+  sendsMail: boolean,
+): Promise<Row[]> {
+  const readers = new Map<string, Reader>()
+  const notices: NewNotice[] = []
+  for (const reader of await readReaders(tx, { ids: readerIds, allIn, spaceIds })) {
+    const kind = noticeKindOf(cause, reader)
+    if (kind === null) continue
+    readers.set(reader.id, reader)
+    const { mailAfterMinutes } = channelsOf({ ...reader, sendsMail })
+    notices.push({ ...idsIn(reader.spaceId), id: newId('ntc'), humanId: reader.id, kind, subjectId, mailAfterMinutes })
+  }
+  const written = await insertNotices(tx, notices)
+  const pushed = written.flatMap((notice) => {
+    const { id: noticeId, humanId, kind, spaceId, messageId, toolCallId, runId } = notice
+    const reader = readers.get(humanId)
+    if (reader === undefined) return []
+    return channelsOf({ ...reader, sendsMail }).subscriptionIds.map((subscriptionId) => ({
+      key: `${noticeId}:${subscriptionId}`,
+      input: { noticeId, humanId, subscriptionId, kind, spaceId, messageId, toolCallId, runId, refusals: 0 },
+    }))
+  })
+  await jobs.enqueue(tx, SEND_PUSH, pushed)
+  await jobs.enqueue(
+    tx,
+    MAIL_NOTICES,
+    written.flatMap(({ humanId, mailAt }) => (mailAt === null ? [] : [mailJob(humanId, mailAt)])),
+  )
+  return written
+}
+
+/** The job that mails the notices of a human that are due then: one for each minute. */
+export function mailJob(humanId: string, at: Date) {
+  return { key: `${humanId}:${Math.floor(at.getTime() / 60_000)}`, input: { humanId }, at }
+}

@@ -1,0 +1,75 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import { type NoticeCause, type NoticeIds, type NotifyLevel, noticeKindOf } from '../rules/notices.ts'
+import { readUndecided } from '../stores/decision-store.ts'
+
+/** The state of the object of a notice for one human. */
+interface Facts {
+  id: string
+  cause: NoticeCause
+  level: NotifyLevel | null
+}
+
+/**
+ * Returns those of a human's notices that are still open: the message is unread, the call waits for the human's decision,
+ * or the failed run was not retried; and the human may still see it, and still wants to be notified of it.
+ */
+export async function openAmong<Notice extends NoticeIds>(
+  tx: Tx,
+  humanId: string,
+  notices: readonly Notice[],
+): Promise<Notice[]> {
+  const ids = (key: 'messageId' | 'toolCallId' | 'runId', isOf: (kind: Notice['kind']) => boolean) =>
+    notices.flatMap((notice) => (isOf(notice.kind) && notice[key] !== null ? [notice[key]] : []))
+  const isMessage = (kind: Notice['kind']) => kind === 'MENTION' || kind === 'MESSAGE'
+  const facts = [
+    ...(await readMessages(tx, humanId, ids('messageId', isMessage))),
+    ...(await readDecisions(tx, humanId, ids('toolCallId', (kind) => kind === 'DECISION_WAITING'))),
+    ...(await readFailedRuns(tx, humanId, ids('runId', (kind) => kind === 'RUN_FAILED'))),
+  ]
+  const kinds = new Map(facts.map(({ id, cause, level }) => [id, noticeKindOf(cause, { id: humanId, level })]))
+  return notices.filter((notice) => kinds.get(subjectOf(notice)) === notice.kind)
+}
+
+/** Returns the id of the object that a notice is about. */
+export function subjectOf({ kind, messageId, toolCallId, runId }: NoticeIds): string {
+  return (kind === 'DECISION_WAITING' ? toolCallId : kind === 'RUN_FAILED' ? runId : messageId) ?? ''
+}
+
+/** Messages that the human may read and has not read. */
+async function readMessages(tx: Tx, humanId: string, ids: readonly string[]): Promise<Facts[]> {
+  if (ids.length === 0) return []
+  const rows = await tx.$queryRaw<{ id: string; senderId: string; mentionedIds: string[]; level: NotifyLevel }[]>`
+    SELECT m.id, m."senderId", m."mentionedIds", own."notifyLevel"::text AS level FROM "Message" m
+    JOIN "Membership" own ON own."spaceId" = m."spaceId" AND own."entityId" = ${humanId} AND own."lastReadSeq" < m.seq
+    WHERE m.id = ANY(${[...ids]}::text[])`
+  return rows.map(({ id, level, ...message }) => ({ id, level, cause: { type: 'message', ...message } }))
+}
+
+async function readDecisions(tx: Tx, humanId: string, ids: readonly string[]): Promise<Facts[]> {
+  if (ids.length === 0) return []
+  const rows = await readUndecided(tx, ids)
+  const mine = rows.filter((row) => row.humanId === humanId)
+  return mine.map(({ toolCallId }) => ({
+    id: toolCallId,
+    level: null,
+    cause: { type: 'decision', deciderIds: [humanId] },
+  }))
+}
+
+/** Condition: the run `r` has failed and was not retried. */
+export const HAS_FAILED_SQL = Prisma.sql`r.status = 'FAILED' AND NOT EXISTS (SELECT 1 FROM "Run" again WHERE again."retryOfId" = r.id)`
+/** Expression: the spaces whose members may see the run `r`; the one that triggered it first. */
+export const SPACES_OF_RUN_SQL = Prisma.sql`(
+  array_remove(ARRAY[r."triggerSpaceId"], NULL) || ARRAY(SELECT w."spaceId" FROM "RunSpace" w WHERE w."runId" = r.id ORDER BY 1))`
+
+async function readFailedRuns(tx: Tx, humanId: string, ids: readonly string[]): Promise<Facts[]> {
+  if (ids.length === 0) return []
+  const rows = await tx.$queryRaw<{ id: string; askers: string[]; level: NotifyLevel | null }[]>`
+    SELECT r.id, r.askers, (
+      SELECT own."notifyLevel"::text FROM "Membership" own
+      WHERE own."entityId" = ${humanId} AND own."spaceId" = ANY(${SPACES_OF_RUN_SQL})
+      ORDER BY array_position(${SPACES_OF_RUN_SQL}, own."spaceId") LIMIT 1) AS level
+    FROM "Run" r WHERE r.id = ANY(${[...ids]}::text[]) AND ${HAS_FAILED_SQL}`
+  return rows.map(({ id, askers, level }) => ({ id, level, cause: { type: 'failed-run', askerIds: askers } }))
+}

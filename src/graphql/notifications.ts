@@ -1,0 +1,139 @@
+import type { NotificationSettings as Settings } from '../flows/notification-settings.ts'
+import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { existing } from './batch.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { Space, Viewer } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const NotifyLevelType = builder.enumType('NotifyLevel', {
+  description: 'Of which messages of a space a member is notified. Of decisions that wait, each member is notified.',
+  values: {
+    ALL: { description: 'Of each message.' },
+    MENTIONS: { description: 'Of messages that mention the member, and of failed runs that worked for the member.' },
+    NOTHING: {},
+  } as const,
+})
+
+builder.objectField(Space, 'notifyLevel', (t) =>
+  t.field({
+    type: NotifyLevelType,
+    description: "The viewer's own setting; default MENTIONS. ALL if the viewer is not human.",
+    resolve: ({ id }, _, { loaders }) => loaders.notifyLevel.load(id),
+  }),
+)
+
+const NotificationSettings = builder.objectRef<Settings>('NotificationSettings').implement({
+  description: 'How the viewer is notified, besides in open pages.',
+  fields: (t) => ({
+    push: t.exposeBoolean('push', { description: "By Web Push, in each of the viewer's push subscriptions." }),
+    mail: t.exposeBoolean('mail', { description: 'By mail. On by default for people with an address.' }),
+    notifyAfterMinutes: t.exposeInt('notifyAfterMinutes', {
+      description: 'Mail is sent only for what is still open after this time.',
+    }),
+  }),
+})
+
+builder.objectFields(Viewer, (t) => ({
+  notificationSettings: t.field({
+    type: NotificationSettings,
+    nullable: true,
+    description: 'Null unless the viewer is a human.',
+    resolve: (viewer, _, { domain }) => domain.notifications.settings(viewer),
+  }),
+  pushPublicKey: t.string({
+    nullable: true,
+    description: 'VAPID public key for Web Push. Null if this server cannot send push messages.',
+    resolve: (_, __, { domain }) => domain.notifications.pushPublicKey,
+  }),
+}))
+
+const SetNotifyLevelInput = builder.inputType('SetNotifyLevelInput', {
+  fields: (t) => ({
+    spaceId: t.id({ required: true }),
+    level: t.field({ type: NotifyLevelType, required: true }),
+  }),
+})
+
+const SetNotifyLevelPayload = builder
+  .objectRef<{ space: shapes.Space }>('SetNotifyLevelPayload')
+  .implement({ fields: (t) => ({ space: t.expose('space', { type: Space }) }) })
+
+const SetNotificationSettingsInput = builder.inputType('SetNotificationSettingsInput', {
+  description: 'Absent settings are kept.',
+  fields: (t) => ({
+    push: t.boolean(),
+    mail: t.boolean(),
+    notifyAfterMinutes: t.int({ description: 'From 0, for at once, to 10080, for a week.' }),
+  }),
+})
+
+const SetNotificationSettingsPayload = builder
+  .objectRef<{ notificationSettings: Settings }>('SetNotificationSettingsPayload')
+  .implement({ fields: (t) => ({ notificationSettings: t.expose('notificationSettings', { type: NotificationSettings }) }) })
+
+const AddPushSubscriptionInput = builder.inputType('AddPushSubscriptionInput', {
+  description: "A browser's push subscription, as `PushSubscription.toJSON()` gives it.",
+  fields: (t) => ({
+    endpoint: t.string({ required: true }),
+    p256dh: t.string({ required: true }),
+    auth: t.string({ required: true }),
+  }),
+})
+
+const AddPushSubscriptionPayload = builder
+  .objectRef<{ id: string }>('AddPushSubscriptionPayload')
+  .implement({ fields: (t) => ({ id: t.exposeID('id') }) })
+
+const RemovePushSubscriptionInput = builder.inputType('RemovePushSubscriptionInput', {
+  fields: (t) => ({ endpoint: t.string({ required: true }) }),
+})
+
+const RemovePushSubscriptionPayload = builder
+  .objectRef<{ removedEndpoint: string }>('RemovePushSubscriptionPayload')
+  .implement({ fields: (t) => ({ removedEndpoint: t.exposeString('removedEndpoint') }) })
+
+builder.mutationFields((t) => ({
+  setNotifyLevel: t.field({
+    type: SetNotifyLevelPayload,
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: SetNotifyLevelInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { domain, viewer, loaders } = renewed(context)
+      const [space] = await loaders.seenSpaces([await domain.notifications.setLevel(viewer, input)])
+      return { space: existing(space) }
+    },
+  }),
+  setNotificationSettings: t.field({
+    type: SetNotificationSettingsPayload,
+    errors: { types: [BadInputError, ForbiddenError] },
+    args: { input: t.arg({ type: SetNotificationSettingsInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return { notificationSettings: await domain.notifications.setSettings(viewer, input) }
+    },
+  }),
+  addPushSubscription: t.field({
+    type: AddPushSubscriptionPayload,
+    description:
+      'Adds this browser, or its new keys. It is removed with the session or token of this request. At most 20 for each human.',
+    errors: {
+      types: [BadInputError, ForbiddenError, LimitExceededError],
+      union: { description: 'BadInputError: the endpoint is not a public https address.' },
+    },
+    args: { input: t.arg({ type: AddPushSubscriptionInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return domain.notifications.addPushSubscription(viewer, input)
+    },
+  }),
+  removePushSubscription: t.field({
+    type: RemovePushSubscriptionPayload,
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: RemovePushSubscriptionInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return domain.notifications.removePushSubscription(viewer, input)
+    },
+  }),
+}))

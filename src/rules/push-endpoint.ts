@@ -1,0 +1,55 @@
+import { isPublicAddress } from '../lib/addresses.ts'
+
+/** A push subscription as a browser gives it. */
+export interface GivenSubscription {
+  endpoint: string
+  /** The browser's public key: 65 bytes in base64url. */
+  p256dh: string
+  /** The browser's secret: 16 bytes in base64url. */
+  auth: string
+}
+
+/** What is wrong with a field of a subscription. */
+export interface SubscriptionFault {
+  field: keyof GivenSubscription
+  message: string
+}
+
+const LONGEST_ENDPOINT = 2048
+const PUBLIC_KEY_BYTES = 65
+const SECRET_BYTES = 16
+const BASE64 = /^[\w+/-]{1,200}={0,2}$/
+/** Names that resolve inside a network only (RFC 6762, 8375, 6761; ICANN reserves `internal`). */
+const INTERNAL_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|private|lan|home|corp|home\.arpa)$/
+
+/**
+ * Returns why a push subscription is refused; null if it is accepted. A host name is not resolved, since the answer would
+ * reveal names of the server's network: each connection checks the address (guarded-connector.ts).
+ */
+export function faultOfSubscription({ endpoint, p256dh, auth }: GivenSubscription): SubscriptionFault | null {
+  if (!isPublicHttps(endpoint))
+    return {
+      field: 'endpoint',
+      message: `Must be a public https address of at most ${LONGEST_ENDPOINT} characters, as the browser's push subscription has it.`,
+    }
+  const key = bytesOf(p256dh)
+  if (key?.length !== PUBLIC_KEY_BYTES || key[0] !== 4)
+    return { field: 'p256dh', message: `Must be the subscription's public key: ${PUBLIC_KEY_BYTES} bytes in base64url.` }
+  if (bytesOf(auth)?.length !== SECRET_BYTES)
+    return { field: 'auth', message: `Must be the subscription's secret: ${SECRET_BYTES} bytes in base64url.` }
+  return null
+}
+
+function isPublicHttps(endpoint: string): boolean {
+  const url = endpoint.length <= LONGEST_ENDPOINT ? URL.parse(endpoint) : null
+  if (url === null || url.protocol !== 'https:' || url.username !== '' || url.password !== '') return false
+  const host = url.hostname.replace(/\.$/, '')
+  if (host.startsWith('[')) return isPublicAddress(host.slice(1, -1))
+  // The parser of URLs has converted every form of an IPv4 address to four decimal numbers.
+  if (/^[\d.]+$/.test(host)) return isPublicAddress(host)
+  return host.includes('.') && !INTERNAL_NAME.test(host)
+}
+
+function bytesOf(text: string): Buffer | null {
+  return BASE64.test(text) ? Buffer.from(text, 'base64') : null
+}

@@ -1,0 +1,99 @@
+import { type Notice as Row, Prisma } from '../generated/prisma/client.ts'
+import { enqueueSql } from '../jobs/enqueue-sql.ts'
+import { NOTIFY } from '../jobs/queues.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import type { NoticeIds } from '../rules/notices.ts'
+
+// The statements that write "Notice", and those that enqueue the jobs which do.
+
+/** A notice to be written. */
+export interface NewNotice extends NoticeIds {
+  id: string
+  humanId: string
+  /** The message, tool call or run: a human is notified of it once in each kind. */
+  subjectId: string
+  /** Minutes until it is mailed; null: it is not. */
+  mailAfterMinutes: number | null
+}
+
+/** The maximum of notices of one kind to one human within a minute; further ones are dropped. */
+const MOST_A_MINUTE = 30
+/** The maximum of notices of one human that wait to be mailed. */
+const MOST_TO_MAIL = 100
+/** How many notices that are of no use any more an insertion deletes at most. */
+const MOST_DELETED = 500
+
+/** Writes notices, except those that the human has had, or that exceed the limits. Returns the written ones. */
+export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Promise<Row[]> {
+  if (notices.length === 0) return []
+  await deleteUseless(tx)
+  return tx.$queryRaw<Row[]>`
+    INSERT INTO "Notice" (id, "humanId", kind, "subjectId", "spaceId", "messageId", "toolCallId", "runId", "createdAt", "mailAt")
+    SELECT n.id, n."humanId", n.kind::"NoticeKind", n."subjectId", n."spaceId", n."messageId", n."toolCallId", n."runId", now(),
+      CASE WHEN (SELECT count(*) FROM "Notice" w WHERE w."humanId" = n."humanId" AND w."mailAt" IS NOT NULL) < ${MOST_TO_MAIL}
+        THEN now() + n."mailAfterMinutes" * interval '1 minute' END
+    FROM jsonb_to_recordset(${jsonbText(notices)}::jsonb) AS n(id text, "humanId" text, kind text, "subjectId" text, "spaceId" text,
+      "messageId" text, "toolCallId" text, "runId" text, "mailAfterMinutes" int)
+    WHERE (
+      SELECT count(*) FROM "Notice" o
+      WHERE o."humanId" = n."humanId" AND o.kind = n.kind::"NoticeKind" AND o."createdAt" > now() - interval '1 minute') < ${MOST_A_MINUTE}
+    ON CONFLICT DO NOTHING RETURNING *`
+}
+
+/**
+ * Deletes notices that are neither to be mailed nor counted for the limit. Those about calls stay for a month: an
+ * escalation must not notify the same people again.
+ */
+async function deleteUseless(tx: Tx): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "Notice" WHERE id IN (
+      SELECT id FROM "Notice" WHERE "mailAt" IS NULL
+        AND "createdAt" < now() - CASE WHEN kind = 'DECISION_WAITING' THEN interval '30 days' ELSE interval '1 hour' END
+      ORDER BY "createdAt" LIMIT ${MOST_DELETED} FOR UPDATE SKIP LOCKED)`
+}
+
+/** Locks the notices that are due to be mailed to a human, oldest first, and returns them. */
+export function lockDueNotices(tx: Tx, humanId: string): Promise<Row[]> {
+  return tx.$queryRaw<Row[]>`
+    SELECT * FROM "Notice" WHERE "humanId" = ${humanId} AND "mailAt" <= now() ORDER BY id LIMIT ${MOST_TO_MAIL} FOR UPDATE`
+}
+
+/** Sets when notices are mailed; null: not any more. */
+export async function setMailAt(tx: Tx, ids: readonly string[], mailAt: Date | null): Promise<void> {
+  await tx.notice.updateMany({ where: { id: { in: [...ids] } }, data: { mailAt } })
+}
+
+/** When the next notice is mailed to a human; null if none waits for that. */
+export async function nextMailTime(tx: Tx, humanId: string): Promise<Date | null> {
+  const next = await tx.notice.findFirst({
+    where: { humanId, mailAt: { not: null } },
+    orderBy: { mailAt: 'asc' },
+    select: { mailAt: true },
+  })
+  return next?.mailAt ?? null
+}
+
+/** Part of a WITH: deletes the notices of failed runs in a space. */
+export const forgetFailedRunsSql = (humanId: string, spaceId: string): Prisma.Sql => Prisma.sql`
+  DELETE FROM "Notice" WHERE "humanId" = ${humanId} AND "spaceId" = ${spaceId} AND kind = 'RUN_FAILED'`
+
+export async function deleteNotices(tx: Tx, where: Prisma.NoticeWhereInput): Promise<void> {
+  await tx.notice.deleteMany({ where })
+}
+
+/** Part of a WITH: enqueues the job that notifies people of the message that the part `message` has written. */
+export const notifyOfMessageSql = (messageId: string): Prisma.Sql => notifySql('message', Prisma.sql`(SELECT ${messageId} AS id)`)
+
+/** Part of a WITH: enqueues the jobs that notify people of the calls of the part `changed` that wait for a decision. */
+export const notifyOfDecisionsSql = (changed: string): Prisma.Sql =>
+  notifySql('decision', Prisma.sql`(SELECT id FROM ${Prisma.raw(`"${changed}"`)} WHERE "approvalState" = 'PENDING')`)
+
+function notifySql(cause: 'message' | 'decision', source: Prisma.Sql): Prisma.Sql {
+  return enqueueSql(
+    NOTIFY,
+    Prisma.sql`
+      SELECT ${cause}::text || ':' || c.id AS key, c.id AS subject, jsonb_build_object('cause', ${cause}::text, 'id', c.id) AS data
+      FROM ${source} c`,
+  )
+}

@@ -1,0 +1,29 @@
+import type { Prisma, PushKeys, PushSubscription } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+
+// The statements that write "PushSubscription" and "PushKeys".
+
+/** Stores a subscription, or the new keys of one that the human has. Returns its id. */
+export async function savePushSubscription(tx: Tx, { id, ...given }: PushSubscription): Promise<string> {
+  const { humanId, hash, p256dh, auth, tokenId } = given
+  const saved = await tx.pushSubscription.upsert({
+    where: { humanId_hash: { humanId, hash } },
+    create: { id, ...given },
+    update: { p256dh, auth, tokenId },
+    select: { id: true },
+  })
+  return saved.id
+}
+
+/** Deletes subscriptions. Returns how many there were. */
+export async function deletePushSubscriptions(tx: Tx, where: Prisma.PushSubscriptionWhereInput): Promise<number> {
+  return (await tx.pushSubscription.deleteMany({ where })).count
+}
+
+/** Stores the key pair unless there is one. Returns the stored one, so that processes that start together agree. */
+export async function keepPushKeys(tx: Tx, pair: Omit<PushKeys, 'id'>): Promise<PushKeys> {
+  await tx.$executeRaw`
+    INSERT INTO "PushKeys" (id, "publicKey", "privateSealed") VALUES (1, ${pair.publicKey}, ${pair.privateSealed})
+    ON CONFLICT DO NOTHING`
+  return tx.pushKeys.findUniqueOrThrow({ where: { id: 1 } })
+}
