@@ -118,6 +118,7 @@ export default defineConfig({
           { text: 'An agent with memory', link: '/guide/persistent-mind' },
           { text: 'Plans and services', link: '/guide/plans-and-services' },
           { text: 'Approvals', link: '/guide/approvals' },
+          { text: 'Notifications', link: '/notifications' },
           { text: 'Confidential spaces', link: '/guide/confidential-spaces' },
         ],
       },

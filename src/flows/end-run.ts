@@ -115,7 +115,9 @@ async function applyEffects(
   // A cycle whose events come again has not failed for good.
   const notifies = plan.ending.status === 'FAILED' && plan.endsTurn && run.askers.length > 0
   if (notifies)
-    await platform.jobs.enqueue(tx, NOTIFY, [{ key: `failed-run:${run.id}`, input: { cause: 'failed-run', id: run.id } }])
+    await platform.jobs.enqueue(tx, NOTIFY, [
+      { key: `failed-run:${run.id}`, input: { cause: 'failed-run', id: run.id } },
+    ])
   const goesOn = plan.rests && (await hasWaiting(tx, run.agentId))
   const ring = () => platform.signals.publish(JOBS_CHANNEL, {})
   return {

@@ -111,7 +111,16 @@ export function createNotifications(
             `You have ${MOST_SUBSCRIPTIONS} push subscriptions, the maximum: remove one in another browser first.`,
           )
         await deletePushSubscriptions(tx, { hash, p256dh, auth, humanId: { not: humanId } })
-        const row = { id: newId('psh'), humanId, endpoint, hash, p256dh, auth, tokenId, createdAt: new Date(clock.now()) }
+        const row = {
+          id: newId('psh'),
+          humanId,
+          endpoint,
+          hash,
+          p256dh,
+          auth,
+          tokenId,
+          createdAt: new Date(clock.now()),
+        }
         return savePushSubscription(tx, row)
       })
       return { id }

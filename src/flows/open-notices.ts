@@ -24,8 +24,16 @@ export async function openAmong<Notice extends NoticeIds>(
   const isMessage = (kind: Notice['kind']) => kind === 'MENTION' || kind === 'MESSAGE'
   const facts = [
     ...(await readMessages(tx, humanId, ids('messageId', isMessage))),
-    ...(await readDecisions(tx, humanId, ids('toolCallId', (kind) => kind === 'DECISION_WAITING'))),
-    ...(await readFailedRuns(tx, humanId, ids('runId', (kind) => kind === 'RUN_FAILED'))),
+    ...(await readDecisions(
+      tx,
+      humanId,
+      ids('toolCallId', (kind) => kind === 'DECISION_WAITING'),
+    )),
+    ...(await readFailedRuns(
+      tx,
+      humanId,
+      ids('runId', (kind) => kind === 'RUN_FAILED'),
+    )),
   ]
   const kinds = new Map(facts.map(({ id, cause, level }) => [id, noticeKindOf(cause, { id: humanId, level })]))
   return notices.filter((notice) => kinds.get(subjectOf(notice)) === notice.kind)

@@ -9,6 +9,7 @@ import { type Changes, statementOf } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Message, mentionsOf, messageOfRow, textOf } from '../rules/message.ts'
+import { noticeKindOf } from '../rules/notices.ts'
 import {
   type AgentMember,
   type Answered,
@@ -17,7 +18,6 @@ import {
   faultOfMentions,
   limitWakes,
 } from '../rules/routing.ts'
-import { noticeKindOf } from '../rules/notices.ts'
 import type { FinalMessageStatus } from '../rules/statuses.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 import { createMessagePublisher } from '../spaces/message-publisher.ts'

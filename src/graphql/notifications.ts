@@ -70,7 +70,9 @@ const SetNotificationSettingsInput = builder.inputType('SetNotificationSettingsI
 
 const SetNotificationSettingsPayload = builder
   .objectRef<{ notificationSettings: Settings }>('SetNotificationSettingsPayload')
-  .implement({ fields: (t) => ({ notificationSettings: t.expose('notificationSettings', { type: NotificationSettings }) }) })
+  .implement({
+    fields: (t) => ({ notificationSettings: t.expose('notificationSettings', { type: NotificationSettings }) }),
+  })
 
 const AddPushSubscriptionInput = builder.inputType('AddPushSubscriptionInput', {
   description: "A browser's push subscription, as `PushSubscription.toJSON()` gives it.",

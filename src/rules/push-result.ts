@@ -5,9 +5,7 @@
 export type PushResult = 'sent' | 'gone' | 'later' | 'refused'
 
 /** The outcome of the request to the push service, as tools/custom/guarded-http.ts returns it. */
-export type PushOutcome =
-  | { type: 'answer' }
-  | { type: 'failure'; code: string; response?: { status: number } }
+export type PushOutcome = { type: 'answer' } | { type: 'failure'; code: string; response?: { status: number } }
 
 /** Codes of failures that each further request to the endpoint would have, too. */
 const NEVER_REACHED = ['BLOCKED_ADDRESS', 'BAD_URL']

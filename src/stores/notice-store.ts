@@ -1,4 +1,4 @@
-import { type Notice as Row, Prisma } from '../generated/prisma/client.ts'
+import { Prisma, type Notice as Row } from '../generated/prisma/client.ts'
 import { enqueueSql } from '../jobs/enqueue-sql.ts'
 import { NOTIFY } from '../jobs/queues.ts'
 import { jsonbText } from '../lib/json.ts'
@@ -83,7 +83,8 @@ export async function deleteNotices(tx: Tx, where: Prisma.NoticeWhereInput): Pro
 }
 
 /** Part of a WITH: enqueues the job that notifies people of the message that the part `message` has written. */
-export const notifyOfMessageSql = (messageId: string): Prisma.Sql => notifySql('message', Prisma.sql`(SELECT ${messageId} AS id)`)
+export const notifyOfMessageSql = (messageId: string): Prisma.Sql =>
+  notifySql('message', Prisma.sql`(SELECT ${messageId} AS id)`)
 
 /** Part of a WITH: enqueues the jobs that notify people of the calls of the part `changed` that wait for a decision. */
 export const notifyOfDecisionsSql = (changed: string): Prisma.Sql =>

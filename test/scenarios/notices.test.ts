@@ -129,9 +129,7 @@ describe.each(STACKS)('notices, on the %s stack', (stack) => {
     const page = await play.page(alice!)
     play.parley.models.reset()
     play.parley.models.script(({ step }) =>
-      step === 0
-        ? [{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'Done' } }]
-        : [{ text: 'Sent.' }],
+      step === 0 ? [{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'Done' } }] : [{ text: 'Sent.' }],
     )
     await say(alice!, space, 'Please')
     await until('the page has a notice', () => page.notices().length === 1)
@@ -163,12 +161,12 @@ describe.each(STACKS)('notices, on the %s stack', (stack) => {
     expect(phone.pushes()).toHaveLength(1)
     expect(pageOfBob.notices().every(({ kind }) => kind === 'DECISION_WAITING')).toBe(true)
 
-    const everybody = await openRoom(play, [refundTool(service, {})], [])
+    const everybody = await openRoom(play, [refundTool(service, {})], [{ text: 'Not yet.' }])
+    await play.parley.runWhen(everybody.runId!)
     await play.level(everybody.carol, everybody.space, 'NOTHING')
     const page = await play.page(everybody.carol)
-    const asking = await play.parley.models
-    asking.reset()
-    asking.script(({ step }) => (step === 0 ? [refund(30)] : [{ text: 'I have heard.' }]))
+    play.parley.models.reset()
+    play.parley.models.script(({ step }) => (step === 0 ? [refund(30)] : [{ text: 'I have heard.' }]))
     await say(everybody.alice, everybody.space, 'Once more')
     await until('Carol has a notice', () => page.notices().length === 1)
     const { id: toolCallId } = await deciders.asked(everybody.carol)

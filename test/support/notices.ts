@@ -65,10 +65,7 @@ export interface NoticePlay extends Notified {
   push: PushService
 }
 
-export function playNotices(
-  stack: TestApplicationOptions['stack'],
-  settings: Record<string, string> = {},
-): NoticePlay {
+export function playNotices(stack: TestApplicationOptions['stack'], settings: Record<string, string> = {}): NoticePlay {
   const play = {} as NoticePlay
   beforeAll(async () => {
     play.push = await startPushService()

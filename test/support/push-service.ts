@@ -110,10 +110,19 @@ function decrypted(body: Buffer, keys: ReturnType<typeof createECDH>, auth: Buff
 function certificate(): { key: string; cert: string } {
   const folder = mkdtempSync(path.join(tmpdir(), 'parley-push-'))
   const [key, cert] = [path.join(folder, 'key.pem'), path.join(folder, 'cert.pem')]
-  const names = ['-subj', `/CN=${NAMES[0]}`, '-addext', `subjectAltName=${NAMES.map((name) => `DNS:${name}`).join(',')}`]
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', ...names, '-keyout', key, '-out', cert], {
-    stdio: 'ignore',
-  })
+  const names = [
+    '-subj',
+    `/CN=${NAMES[0]}`,
+    '-addext',
+    `subjectAltName=${NAMES.map((name) => `DNS:${name}`).join(',')}`,
+  ]
+  execFileSync(
+    'openssl',
+    ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', ...names, '-keyout', key, '-out', cert],
+    {
+      stdio: 'ignore',
+    },
+  )
   const made = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') }
   rmSync(folder, { recursive: true })
   return made

@@ -193,6 +193,25 @@ export const PlanFiringResult = {
 export type PlanFiringResult = (typeof PlanFiringResult)[keyof typeof PlanFiringResult]
 
 
+export const NotifyLevel = {
+  ALL: 'ALL',
+  MENTIONS: 'MENTIONS',
+  NOTHING: 'NOTHING'
+} as const
+
+export type NotifyLevel = (typeof NotifyLevel)[keyof typeof NotifyLevel]
+
+
+export const NoticeKind = {
+  DECISION_WAITING: 'DECISION_WAITING',
+  MENTION: 'MENTION',
+  MESSAGE: 'MESSAGE',
+  RUN_FAILED: 'RUN_FAILED'
+} as const
+
+export type NoticeKind = (typeof NoticeKind)[keyof typeof NoticeKind]
+
+
 export const TokenScope = {
   ADMIN: 'ADMIN',
   HUMAN: 'HUMAN',

@@ -49,7 +49,12 @@ export function createGuardedConnector(options: AddressGuardOptions): buildConne
     )
   }
 
-  const connect = buildConnector({ allowH2: false, lookup, autoSelectFamily: true, ...(ca === undefined ? {} : { ca }) })
+  const connect = buildConnector({
+    allowH2: false,
+    lookup,
+    autoSelectFamily: true,
+    ...(ca === undefined ? {} : { ca }),
+  })
   return (target, callback) => {
     // A literal address is connected to without a lookup.
     const hostname = target.hostname.replace(/^\[|\]$/g, '')

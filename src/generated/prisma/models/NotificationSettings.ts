@@ -178,7 +178,7 @@ export type NotificationSettingsGroupByArgs<ExtArgs extends runtime.Types.Extens
 export type NotificationSettingsGroupByOutputType = {
   humanId: string
   push: boolean
-  mail: boolean
+  mail: boolean | null
   notifyAfterMinutes: number
   mailedAt: Date[]
   _count: NotificationSettingsCountAggregateOutputType | null
@@ -209,7 +209,7 @@ export type NotificationSettingsWhereInput = {
   NOT?: Prisma.NotificationSettingsWhereInput | Prisma.NotificationSettingsWhereInput[]
   humanId?: Prisma.StringFilter<"NotificationSettings"> | string
   push?: Prisma.BoolFilter<"NotificationSettings"> | boolean
-  mail?: Prisma.BoolFilter<"NotificationSettings"> | boolean
+  mail?: Prisma.BoolNullableFilter<"NotificationSettings"> | boolean | null
   notifyAfterMinutes?: Prisma.IntFilter<"NotificationSettings"> | number
   mailedAt?: Prisma.DateTimeNullableListFilter<"NotificationSettings">
 }
@@ -217,7 +217,7 @@ export type NotificationSettingsWhereInput = {
 export type NotificationSettingsOrderByWithRelationInput = {
   humanId?: Prisma.SortOrder
   push?: Prisma.SortOrder
-  mail?: Prisma.SortOrder
+  mail?: Prisma.SortOrderInput | Prisma.SortOrder
   notifyAfterMinutes?: Prisma.SortOrder
   mailedAt?: Prisma.SortOrder
 }
@@ -228,7 +228,7 @@ export type NotificationSettingsWhereUniqueInput = Prisma.AtLeast<{
   OR?: Prisma.NotificationSettingsWhereInput[]
   NOT?: Prisma.NotificationSettingsWhereInput | Prisma.NotificationSettingsWhereInput[]
   push?: Prisma.BoolFilter<"NotificationSettings"> | boolean
-  mail?: Prisma.BoolFilter<"NotificationSettings"> | boolean
+  mail?: Prisma.BoolNullableFilter<"NotificationSettings"> | boolean | null
   notifyAfterMinutes?: Prisma.IntFilter<"NotificationSettings"> | number
   mailedAt?: Prisma.DateTimeNullableListFilter<"NotificationSettings">
 }, "humanId">
@@ -236,7 +236,7 @@ export type NotificationSettingsWhereUniqueInput = Prisma.AtLeast<{
 export type NotificationSettingsOrderByWithAggregationInput = {
   humanId?: Prisma.SortOrder
   push?: Prisma.SortOrder
-  mail?: Prisma.SortOrder
+  mail?: Prisma.SortOrderInput | Prisma.SortOrder
   notifyAfterMinutes?: Prisma.SortOrder
   mailedAt?: Prisma.SortOrder
   _count?: Prisma.NotificationSettingsCountOrderByAggregateInput
@@ -252,7 +252,7 @@ export type NotificationSettingsScalarWhereWithAggregatesInput = {
   NOT?: Prisma.NotificationSettingsScalarWhereWithAggregatesInput | Prisma.NotificationSettingsScalarWhereWithAggregatesInput[]
   humanId?: Prisma.StringWithAggregatesFilter<"NotificationSettings"> | string
   push?: Prisma.BoolWithAggregatesFilter<"NotificationSettings"> | boolean
-  mail?: Prisma.BoolWithAggregatesFilter<"NotificationSettings"> | boolean
+  mail?: Prisma.BoolNullableWithAggregatesFilter<"NotificationSettings"> | boolean | null
   notifyAfterMinutes?: Prisma.IntWithAggregatesFilter<"NotificationSettings"> | number
   mailedAt?: Prisma.DateTimeNullableListFilter<"NotificationSettings">
 }
@@ -260,7 +260,7 @@ export type NotificationSettingsScalarWhereWithAggregatesInput = {
 export type NotificationSettingsCreateInput = {
   humanId: string
   push?: boolean
-  mail?: boolean
+  mail?: boolean | null
   notifyAfterMinutes?: number
   mailedAt?: Prisma.NotificationSettingsCreatemailedAtInput | Date[] | string[]
 }
@@ -268,7 +268,7 @@ export type NotificationSettingsCreateInput = {
 export type NotificationSettingsUncheckedCreateInput = {
   humanId: string
   push?: boolean
-  mail?: boolean
+  mail?: boolean | null
   notifyAfterMinutes?: number
   mailedAt?: Prisma.NotificationSettingsCreatemailedAtInput | Date[] | string[]
 }
@@ -276,7 +276,7 @@ export type NotificationSettingsUncheckedCreateInput = {
 export type NotificationSettingsUpdateInput = {
   humanId?: Prisma.StringFieldUpdateOperationsInput | string
   push?: Prisma.BoolFieldUpdateOperationsInput | boolean
-  mail?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mail?: Prisma.NullableBoolFieldUpdateOperationsInput | boolean | null
   notifyAfterMinutes?: Prisma.IntFieldUpdateOperationsInput | number
   mailedAt?: Prisma.NotificationSettingsUpdatemailedAtInput | Date[] | string[]
 }
@@ -284,7 +284,7 @@ export type NotificationSettingsUpdateInput = {
 export type NotificationSettingsUncheckedUpdateInput = {
   humanId?: Prisma.StringFieldUpdateOperationsInput | string
   push?: Prisma.BoolFieldUpdateOperationsInput | boolean
-  mail?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mail?: Prisma.NullableBoolFieldUpdateOperationsInput | boolean | null
   notifyAfterMinutes?: Prisma.IntFieldUpdateOperationsInput | number
   mailedAt?: Prisma.NotificationSettingsUpdatemailedAtInput | Date[] | string[]
 }
@@ -292,7 +292,7 @@ export type NotificationSettingsUncheckedUpdateInput = {
 export type NotificationSettingsCreateManyInput = {
   humanId: string
   push?: boolean
-  mail?: boolean
+  mail?: boolean | null
   notifyAfterMinutes?: number
   mailedAt?: Prisma.NotificationSettingsCreatemailedAtInput | Date[] | string[]
 }
@@ -300,7 +300,7 @@ export type NotificationSettingsCreateManyInput = {
 export type NotificationSettingsUpdateManyMutationInput = {
   humanId?: Prisma.StringFieldUpdateOperationsInput | string
   push?: Prisma.BoolFieldUpdateOperationsInput | boolean
-  mail?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mail?: Prisma.NullableBoolFieldUpdateOperationsInput | boolean | null
   notifyAfterMinutes?: Prisma.IntFieldUpdateOperationsInput | number
   mailedAt?: Prisma.NotificationSettingsUpdatemailedAtInput | Date[] | string[]
 }
@@ -308,7 +308,7 @@ export type NotificationSettingsUpdateManyMutationInput = {
 export type NotificationSettingsUncheckedUpdateManyInput = {
   humanId?: Prisma.StringFieldUpdateOperationsInput | string
   push?: Prisma.BoolFieldUpdateOperationsInput | boolean
-  mail?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mail?: Prisma.NullableBoolFieldUpdateOperationsInput | boolean | null
   notifyAfterMinutes?: Prisma.IntFieldUpdateOperationsInput | number
   mailedAt?: Prisma.NotificationSettingsUpdatemailedAtInput | Date[] | string[]
 }
@@ -394,7 +394,10 @@ export type $NotificationSettingsPayload<ExtArgs extends runtime.Types.Extension
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     humanId: string
     push: boolean
-    mail: boolean
+    /**
+     * Null: on if the human has an address.
+     */
+    mail: boolean | null
     notifyAfterMinutes: number
     /**
      * When the last mails with notices were enqueued, oldest first; at most as many as are allowed in an hour.
