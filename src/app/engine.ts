@@ -12,6 +12,7 @@ import { createSendingPush } from '../engine/sending-push.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
 import { createAwaitAnswer } from '../flows/await-answer.ts'
+import { createMailNotices } from '../flows/mail-notices.ts'
 import { createNotify } from '../flows/notify.ts'
 import { createUseGrant } from '../flows/use-grant.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
@@ -96,7 +97,8 @@ export async function startEngine(
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
     createMailing(platform),
-    createNotify(platform, { sendsMail: false }),
+    createNotify(platform),
+    createMailNotices(platform),
     createSendingPush(platform, { http: pushHttp, pushKeys, endedAmong: domain.tokens.endedAmong }),
     executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
     ...bindJobs(platform, core, domain),

@@ -31,13 +31,13 @@ interface Found {
  * Notifies people of a message, a call that waits for a decision, or a failed run. One transaction writes the notices, and
  * enqueues their push messages and mails, so that each is sent once on each channel; open pages are signaled after it.
  */
-export function createNotify(platform: Platform, { sendsMail }: { sendsMail: boolean }): BoundJob {
+export function createNotify(platform: Platform): BoundJob {
   const { db, signals } = platform
 
   return bindJob(NOTIFY, async (input, job) => {
     const notices = await db.transaction(async (tx) => {
       const found = await READ[input.cause](tx, input.id)
-      const written = found === null ? [] : await notifyReaders(tx, platform, found, sendsMail)
+      const written = found === null ? [] : await notifyReaders(tx, platform, found)
       await job.complete(tx)
       return written
     })
@@ -123,10 +123,10 @@ const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
 
 async function notifyReaders(
   tx: Tx,
-  { jobs }: Pick<Platform, 'jobs'>,
+  { jobs, mailer }: Pick<Platform, 'jobs' | 'mailer'>,
   { cause, subjectId, readerIds, allIn, spaceIds, idsIn }: Found,
-  sendsMail: boolean,
 ): Promise<Row[]> {
+  const sendsMail = mailer !== null
   const readers = new Map<string, Reader>()
   const notices: NewNotice[] = []
   for (const reader of await readReaders(tx, { ids: readerIds, allIn, spaceIds })) {

@@ -5,7 +5,7 @@ import type { NotifyLevel, Reachability } from '../rules/notices.ts'
 // Reads how people want to be notified. A setting that is not stored has its default.
 
 const PUSH = Prisma.sql`coalesce(n.push, true)`
-const HAS_ADDRESS = Prisma.sql`false`
+const HAS_ADDRESS = Prisma.sql`(e.email IS NOT NULL)`
 const MAIL = Prisma.sql`coalesce(n.mail, ${HAS_ADDRESS})`
 const MINUTES = Prisma.sql`coalesce(n."notifyAfterMinutes", 15)`
 

@@ -474,6 +474,23 @@ export type EnumRoutingWithAggregatesFilter<$PrismaModel = never> = {
   _max?: Prisma.NestedEnumRoutingFilter<$PrismaModel>
 }
 
+export type EnumNotifyLevelFilter<$PrismaModel = never> = {
+  equals?: $Enums.NotifyLevel | Prisma.EnumNotifyLevelFieldRefInput<$PrismaModel>
+  in?: $Enums.NotifyLevel[] | Prisma.ListEnumNotifyLevelFieldRefInput<$PrismaModel>
+  notIn?: $Enums.NotifyLevel[] | Prisma.ListEnumNotifyLevelFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumNotifyLevelFilter<$PrismaModel> | $Enums.NotifyLevel
+}
+
+export type EnumNotifyLevelWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.NotifyLevel | Prisma.EnumNotifyLevelFieldRefInput<$PrismaModel>
+  in?: $Enums.NotifyLevel[] | Prisma.ListEnumNotifyLevelFieldRefInput<$PrismaModel>
+  notIn?: $Enums.NotifyLevel[] | Prisma.ListEnumNotifyLevelFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumNotifyLevelWithAggregatesFilter<$PrismaModel> | $Enums.NotifyLevel
+  _count?: Prisma.NestedIntFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumNotifyLevelFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumNotifyLevelFilter<$PrismaModel>
+}
+
 export type EnumMessageStatusFilter<$PrismaModel = never> = {
   equals?: $Enums.MessageStatus | Prisma.EnumMessageStatusFieldRefInput<$PrismaModel>
   in?: $Enums.MessageStatus[] | Prisma.ListEnumMessageStatusFieldRefInput<$PrismaModel>
@@ -736,6 +753,23 @@ export type EnumTokenScopeWithAggregatesFilter<$PrismaModel = never> = {
   _count?: Prisma.NestedIntFilter<$PrismaModel>
   _min?: Prisma.NestedEnumTokenScopeFilter<$PrismaModel>
   _max?: Prisma.NestedEnumTokenScopeFilter<$PrismaModel>
+}
+
+export type EnumNoticeKindFilter<$PrismaModel = never> = {
+  equals?: $Enums.NoticeKind | Prisma.EnumNoticeKindFieldRefInput<$PrismaModel>
+  in?: $Enums.NoticeKind[] | Prisma.ListEnumNoticeKindFieldRefInput<$PrismaModel>
+  notIn?: $Enums.NoticeKind[] | Prisma.ListEnumNoticeKindFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumNoticeKindFilter<$PrismaModel> | $Enums.NoticeKind
+}
+
+export type EnumNoticeKindWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.NoticeKind | Prisma.EnumNoticeKindFieldRefInput<$PrismaModel>
+  in?: $Enums.NoticeKind[] | Prisma.ListEnumNoticeKindFieldRefInput<$PrismaModel>
+  notIn?: $Enums.NoticeKind[] | Prisma.ListEnumNoticeKindFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumNoticeKindWithAggregatesFilter<$PrismaModel> | $Enums.NoticeKind
+  _count?: Prisma.NestedIntFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumNoticeKindFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumNoticeKindFilter<$PrismaModel>
 }
 
 export type NestedStringFilter<$PrismaModel = never> = {
@@ -1157,6 +1191,23 @@ export type NestedEnumRoutingWithAggregatesFilter<$PrismaModel = never> = {
   _max?: Prisma.NestedEnumRoutingFilter<$PrismaModel>
 }
 
+export type NestedEnumNotifyLevelFilter<$PrismaModel = never> = {
+  equals?: $Enums.NotifyLevel | Prisma.EnumNotifyLevelFieldRefInput<$PrismaModel>
+  in?: $Enums.NotifyLevel[] | Prisma.ListEnumNotifyLevelFieldRefInput<$PrismaModel>
+  notIn?: $Enums.NotifyLevel[] | Prisma.ListEnumNotifyLevelFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumNotifyLevelFilter<$PrismaModel> | $Enums.NotifyLevel
+}
+
+export type NestedEnumNotifyLevelWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.NotifyLevel | Prisma.EnumNotifyLevelFieldRefInput<$PrismaModel>
+  in?: $Enums.NotifyLevel[] | Prisma.ListEnumNotifyLevelFieldRefInput<$PrismaModel>
+  notIn?: $Enums.NotifyLevel[] | Prisma.ListEnumNotifyLevelFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumNotifyLevelWithAggregatesFilter<$PrismaModel> | $Enums.NotifyLevel
+  _count?: Prisma.NestedIntFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumNotifyLevelFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumNotifyLevelFilter<$PrismaModel>
+}
+
 export type NestedEnumMessageStatusFilter<$PrismaModel = never> = {
   equals?: $Enums.MessageStatus | Prisma.EnumMessageStatusFieldRefInput<$PrismaModel>
   in?: $Enums.MessageStatus[] | Prisma.ListEnumMessageStatusFieldRefInput<$PrismaModel>
@@ -1397,6 +1448,23 @@ export type NestedEnumTokenScopeWithAggregatesFilter<$PrismaModel = never> = {
   _count?: Prisma.NestedIntFilter<$PrismaModel>
   _min?: Prisma.NestedEnumTokenScopeFilter<$PrismaModel>
   _max?: Prisma.NestedEnumTokenScopeFilter<$PrismaModel>
+}
+
+export type NestedEnumNoticeKindFilter<$PrismaModel = never> = {
+  equals?: $Enums.NoticeKind | Prisma.EnumNoticeKindFieldRefInput<$PrismaModel>
+  in?: $Enums.NoticeKind[] | Prisma.ListEnumNoticeKindFieldRefInput<$PrismaModel>
+  notIn?: $Enums.NoticeKind[] | Prisma.ListEnumNoticeKindFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumNoticeKindFilter<$PrismaModel> | $Enums.NoticeKind
+}
+
+export type NestedEnumNoticeKindWithAggregatesFilter<$PrismaModel = never> = {
+  equals?: $Enums.NoticeKind | Prisma.EnumNoticeKindFieldRefInput<$PrismaModel>
+  in?: $Enums.NoticeKind[] | Prisma.ListEnumNoticeKindFieldRefInput<$PrismaModel>
+  notIn?: $Enums.NoticeKind[] | Prisma.ListEnumNoticeKindFieldRefInput<$PrismaModel>
+  not?: Prisma.NestedEnumNoticeKindWithAggregatesFilter<$PrismaModel> | $Enums.NoticeKind
+  _count?: Prisma.NestedIntFilter<$PrismaModel>
+  _min?: Prisma.NestedEnumNoticeKindFilter<$PrismaModel>
+  _max?: Prisma.NestedEnumNoticeKindFilter<$PrismaModel>
 }
 
 
