@@ -262,3 +262,23 @@ export type FileUpload = Prisma.FileUploadModel
  * The storage that each process uses: different ones mean that processes do not share PARLEY_FILES.
  */
 export type FileStorageUse = Prisma.FileStorageUseModel
+/**
+ * Model NotificationSettings
+ * How a human wants to be notified. No row: the defaults.
+ */
+export type NotificationSettings = Prisma.NotificationSettingsModel
+/**
+ * Model PushSubscription
+ * A browser that receives push messages for a human.
+ */
+export type PushSubscription = Prisma.PushSubscriptionModel
+/**
+ * Model Notice
+ * Something that a human was notified of. Deleted once it is neither to be mailed nor counted for the limit of notices.
+ */
+export type Notice = Prisma.NoticeModel
+/**
+ * Model PushKeys
+ * The key pair with which push services identify this server: one row, written by the first start.
+ */
+export type PushKeys = Prisma.PushKeysModel

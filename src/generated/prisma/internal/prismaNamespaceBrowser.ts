@@ -94,7 +94,11 @@ export const ModelName = {
   FileObject: 'FileObject',
   UploadedBytes: 'UploadedBytes',
   FileUpload: 'FileUpload',
-  FileStorageUse: 'FileStorageUse'
+  FileStorageUse: 'FileStorageUse',
+  NotificationSettings: 'NotificationSettings',
+  PushSubscription: 'PushSubscription',
+  Notice: 'Notice',
+  PushKeys: 'PushKeys'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -300,7 +304,8 @@ export const MembershipScalarFieldEnum = {
   spaceId: 'spaceId',
   entityId: 'entityId',
   joinedAt: 'joinedAt',
-  lastReadSeq: 'lastReadSeq'
+  lastReadSeq: 'lastReadSeq',
+  notifyLevel: 'notifyLevel'
 } as const
 
 export type MembershipScalarFieldEnum = (typeof MembershipScalarFieldEnum)[keyof typeof MembershipScalarFieldEnum]
@@ -862,6 +867,56 @@ export const FileStorageUseScalarFieldEnum = {
 } as const
 
 export type FileStorageUseScalarFieldEnum = (typeof FileStorageUseScalarFieldEnum)[keyof typeof FileStorageUseScalarFieldEnum]
+
+
+export const NotificationSettingsScalarFieldEnum = {
+  humanId: 'humanId',
+  push: 'push',
+  mail: 'mail',
+  notifyAfterMinutes: 'notifyAfterMinutes',
+  mailedAt: 'mailedAt'
+} as const
+
+export type NotificationSettingsScalarFieldEnum = (typeof NotificationSettingsScalarFieldEnum)[keyof typeof NotificationSettingsScalarFieldEnum]
+
+
+export const PushSubscriptionScalarFieldEnum = {
+  id: 'id',
+  humanId: 'humanId',
+  endpoint: 'endpoint',
+  hash: 'hash',
+  p256dh: 'p256dh',
+  auth: 'auth',
+  tokenId: 'tokenId',
+  createdAt: 'createdAt'
+} as const
+
+export type PushSubscriptionScalarFieldEnum = (typeof PushSubscriptionScalarFieldEnum)[keyof typeof PushSubscriptionScalarFieldEnum]
+
+
+export const NoticeScalarFieldEnum = {
+  id: 'id',
+  humanId: 'humanId',
+  kind: 'kind',
+  subjectId: 'subjectId',
+  spaceId: 'spaceId',
+  messageId: 'messageId',
+  toolCallId: 'toolCallId',
+  runId: 'runId',
+  createdAt: 'createdAt',
+  mailAt: 'mailAt'
+} as const
+
+export type NoticeScalarFieldEnum = (typeof NoticeScalarFieldEnum)[keyof typeof NoticeScalarFieldEnum]
+
+
+export const PushKeysScalarFieldEnum = {
+  id: 'id',
+  publicKey: 'publicKey',
+  privateSealed: 'privateSealed'
+} as const
+
+export type PushKeysScalarFieldEnum = (typeof PushKeysScalarFieldEnum)[keyof typeof PushKeysScalarFieldEnum]
 
 
 export const SortOrder = {
