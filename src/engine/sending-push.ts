@@ -28,7 +28,7 @@ type Push = z.infer<typeof SEND_PUSH.input>
 const TIMEOUT_MS = 15_000
 /** How long a push service keeps the message for a browser that is not connected. */
 const KEPT_SECONDS = 86_400
-/** Whom push services contact about problems; used without a public https URL. */
+/** The contact for push services, if there is no public https URL. */
 const NO_CONTACT = 'mailto:operator@parley.invalid'
 
 /**
@@ -115,7 +115,7 @@ export function createSendingPush(platform: Platform, { http, pushKeys, endedAmo
   })
 }
 
-/** What the service worker of the console receives. */
+/** The content, for the service worker of the console. */
 function contentOf({ kind, spaceId, messageId, toolCallId, runId }: Push) {
   const ids: NoticeIds = { kind, spaceId, messageId, toolCallId, runId }
   return { ...ids, text: lineOf(kind), path: pathOfNotice(ids), topic: topicOf(ids) }

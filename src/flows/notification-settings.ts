@@ -24,7 +24,7 @@ export interface NotificationSettings {
 
 export type NotificationSettingsInput = { [Name in keyof NotificationSettings]?: NotificationSettings[Name] | null }
 
-/** What humans decide about their notices. */
+/** The decisions of humans about their notices. */
 export interface Notifications {
   /** The VAPID key that a browser needs to subscribe; null if this server cannot send push messages. */
   readonly pushPublicKey: string | null

@@ -93,7 +93,7 @@ export const SEND_PUSH = defineJob({
     refusals: z.number(),
   }),
   subject: ({ noticeId }) => noticeId,
-  // Of the database only: a refusal of the push service enqueues the next attempt.
+  // For failures of the database: a refusal of the push service enqueues the next attempt.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 20,
 })

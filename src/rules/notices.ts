@@ -1,7 +1,7 @@
-/** What a human is notified of. */
+/** The kinds of notices. */
 export type NoticeKind = 'DECISION_WAITING' | 'MENTION' | 'MESSAGE' | 'RUN_FAILED'
 
-/** Of which messages of a space a member is notified. */
+/** The messages of a space of which a member is notified. */
 export type NotifyLevel = 'ALL' | 'MENTIONS' | 'NOTHING'
 
 /** Something of which people may be notified. */

@@ -9,7 +9,7 @@ export interface GivenSubscription {
   auth: string
 }
 
-/** What is wrong with a field of a subscription. */
+/** A fault of a field of a subscription. */
 export interface SubscriptionFault {
   field: keyof GivenSubscription
   message: string

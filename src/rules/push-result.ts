@@ -1,5 +1,5 @@
 /**
- * What came of a push message. `gone`: the subscription is of no use any more. `later`: the push service did not take the
+ * The result of a push message. `gone`: the subscription is of no use any more. `later`: the push service did not take the
  * message now. `refused`: the service will never take it.
  */
 export type PushResult = 'sent' | 'gone' | 'later' | 'refused'

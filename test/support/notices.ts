@@ -19,7 +19,7 @@ const NOTICES = `subscription { viewerEvents {
 
 type Asker = { client: ParleyClient }
 
-/** What people decide about their notices, and what reaches them. */
+/** The decisions of people about their notices, and the notices that reach them. */
 export interface Notified {
   add(person: Asker, input: object): Promise<Read>
   remove(person: Asker, endpoint: string): Promise<Read>
