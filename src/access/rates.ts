@@ -4,6 +4,7 @@ import type { SharedRedis } from '../broker/broker.ts'
 import { sleep } from '../lib/async.ts'
 import { RateLimitedError } from '../lib/errors.ts'
 import type { Viewer } from './viewer.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** The rate limits, each per minute: `Config.rates`. */
 export type RateName = 'messages' | 'triggers' | 'requests'
@@ -68,7 +69,7 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
 
   async function take(name: RateName, who: Viewer | string, points = 1): Promise<void> {
     const limiter = limiters.get(name)
-    if (limiter === undefined || (typeof who !== 'string' && who.scope === 'ADMIN')) return
+    if (limiter === undefined || (typeof who !== 'string' && isAdmin(who))) return
     const retryAfterMs = await count(limiter, keyOf(who), points)
     if (retryAfterMs > 0) throw new RateLimitedError(tooMuchOf(name, settings[name]), retryAfterMs)
   }
@@ -76,7 +77,7 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
   return {
     take,
     refusal(name, viewer) {
-      const until = viewer.scope === 'ADMIN' ? undefined : limiters.get(name)?.spent.get(keyOf(viewer))
+      const until = isAdmin(viewer) ? undefined : limiters.get(name)?.spent.get(keyOf(viewer))
       if (until === undefined) return null
       return new RateLimitedError(tooMuchOf(name, settings[name]), Math.max(1, Math.ceil(until - performance.now())))
     },
@@ -94,7 +95,7 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
       }
     },
     async of(viewer) {
-      if (viewer.scope === 'ADMIN') return []
+      if (isAdmin(viewer)) return []
       const key = keyOf(viewer)
       return Promise.all([...limiters].map(([name, one]) => standingOf({ name, limit: settings[name] }, one, key)))
     },

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { publishEndedSessions } from '../broker/ended-sessions.ts'
 import { SESSIONS_CHANNEL } from '../broker/topics.ts'
-import type { Prisma, Session as Row } from '../generated/prisma/client.ts'
+import type { HumanRole, Prisma, Session as Row } from '../generated/prisma/client.ts'
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
@@ -18,6 +18,8 @@ import {
 } from '../stores/session-store.ts'
 import { deviceOf } from './device.ts'
 import { type AdminViewer, type HumanViewer, OPERATOR_ID, type Viewer } from './viewer.ts'
+import { requireInPerson } from '../rules/acting.ts'
+import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 
 /** A session without the hash of its secret. */
 export type Session = Omit<Row, 'hash'>
@@ -58,7 +60,8 @@ export interface Sessions {
    */
   authenticate(secret: string, how: { renews: boolean }): Promise<Resumed | null>
   /**
-   * Opens a session for the viewer of a bearer token. It ends with that token. @throws ForbiddenError for a service
+   * Opens a session for the viewer of a bearer token. It ends with that token. @throws ForbiddenError for a service, and
+   * for an admin who acts as another human
    */
   open(viewer: Viewer, input: OpenSessionInput): Promise<SessionCookie>
   /**
@@ -66,10 +69,20 @@ export interface Sessions {
    * secret is new, as is that of every session. @throws ForbiddenError if the human was erased
    */
   openForHuman(signIn: HumanSignIn): Promise<SessionCookie>
+  /**
+   * Lets an admin act as another human for 30 minutes, by a session with a bearer token instead of a cookie. It ends with
+   * the role of the admin, and with the admin's own session or token. A human has at most 10 such sessions: a further one
+   * ends the oldest.
+   * @throws ForbiddenError unless the viewer is an admin, NotFoundError for a human that does not exist
+   */
+  actAs(viewer: Viewer, input: { humanId: string }): Promise<{ secret: string; expiresAt: Date }>
+  /** Returns the viewer of a secret of `actAs`; null if it is unknown, or has ended. */
+  authenticateActing(secret: string): Promise<Viewer | null>
   /** Ends the sessions of a browser's cookies. */
   signOut(secrets: readonly string[]): Promise<void>
   /**
-   * Ends one session of the viewer, or all but the one of this request; admins may end any.
+   * Ends one session of the viewer, or all but the one of this request; admins may end any. An admin who acts as another
+   * human may end only that session.
    * @returns the ended ids
    * @throws ForbiddenError for a service, NotFoundError
    */
@@ -91,10 +104,19 @@ const MOST_KNOWN = 10_000
 const SECRET_BYTES = 32
 const IS_SECRET = /^[\w-]{43}$/
 const MOST_OF_VIEWER = 50
+const ACTING_MS = 30 * 60_000
+/** Sessions of admins who act as one human. */
+const MOST_ACTING = 10
+const ACTING_PREFIX = 'pra_'
+const NO_SUCH_HUMAN = 'There is no such human.'
 /** How many expired sessions a sign-in deletes. */
 const MOST_EXPIRED_AT_ONCE = 500
 const OMIT_HASH = { hash: true } as const
 const NO_SUCH_SESSION = 'There is no such session, or it has ended.'
+
+/** Whether a bearer token has the form of a secret of `actAs`. */
+export const isActingSecret = (bearer: string) =>
+  bearer.startsWith(ACTING_PREFIX) && IS_SECRET.test(bearer.slice(ACTING_PREFIX.length))
 
 const hashOf = (secret: string) => createHash('sha256').update(secret).digest('hex')
 
@@ -112,10 +134,13 @@ export function createSessions(
     await publishEndedSessions(signals, ids)
   }
 
+  /** Returns the token, session or setting with which the viewer has signed in. */
+  const credentialOf = (viewer: Viewer) => viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt)
+
   const openNow = () => ({ now: new Date(clock.now()), settingKeys: Object.values(keys) })
 
   /** Reads a session, and notes its use if it `renews`. */
-  async function use(hash: string, renews: boolean): Promise<(Row & { renewedUntil: Date | null }) | undefined> {
+  async function use(hash: string, renews: boolean): Promise<(KnownRow & { renewedUntil: Date | null }) | undefined> {
     const now = clock.now()
     const times = {
       ...openNow(),
@@ -123,8 +148,24 @@ export function createSessions(
       adminUntil: new Date(now + ADMIN_LIFETIME_MS),
       until: new Date(now + HUMAN_LIFETIME_MS),
     }
-    const [row] = await db.query<Row & { renewedUntil: Date | null }>(useSessionSql(hash, times))
+    const [row] = await db.query<KnownRow & { renewedUntil: Date | null }>(useSessionSql(hash, times))
     return row
+  }
+
+  /** As `authenticate`, by the hash of a cookie or of a secret of `actAs`. */
+  async function resume(hash: string, secret: string, renews: boolean): Promise<Resumed | null> {
+    const already = known.get(hash)
+    if (already !== undefined && already.expiresAt.getTime() > clock.now())
+      return { viewer: viewerOf(already), renewed: null }
+    const isCurrent = known.mark()
+    const row = await use(hash, renews)
+    if (row === undefined) return null
+    const { renewedUntil, ...before } = row
+    const session = { ...before, expiresAt: renewedUntil ?? before.expiresAt }
+    // A session that ended meanwhile must not be known, and the next use of one that was only read must be noted.
+    if (renews && isCurrent()) known.add(hash, session)
+    const hasLongerCookie = session.scope !== 'ADMIN' && session.expiresAt > before.expiresAt
+    return { viewer: viewerOf(session), renewed: hasLongerCookie ? cookieOf(session, secret, clock.now()) : null }
   }
 
   /** @throws NotFoundError if `isExpected` and there is none: within the transaction, so that nothing is audited */
@@ -155,6 +196,7 @@ export function createSessions(
       id: newId('ses'),
       hash: hashOf(secret),
       ...opened,
+      ...{ acting: false, actingAdminId: null },
       device: deviceOf(userAgent),
       createdAt: new Date(now),
       lastUsedAt: new Date(now),
@@ -165,7 +207,7 @@ export function createSessions(
       await insertSession(tx, row)
       await deleteExpiredSessions(tx, new Date(now), MOST_EXPIRED_AT_ONCE)
       const surplus = await tx.session.findMany({
-        where: { viewerId, scope },
+        where: { viewerId, scope, acting: false },
         orderBy: [{ lastUsedAt: 'desc' }, { id: 'desc' }],
         skip: MOST_OF_VIEWER,
         select: { id: true },
@@ -188,26 +230,46 @@ export function createSessions(
   return {
     async authenticate(secret, { renews }) {
       if (!IS_SECRET.test(secret)) return null
-      const hash = hashOf(secret)
-      const already = known.get(hash)
-      if (already !== undefined && already.expiresAt.getTime() > clock.now())
-        return { viewer: viewerOf(already), renewed: null }
-      const isCurrent = known.mark()
-      const row = await use(hash, renews)
-      if (row === undefined) return null
-      const { renewedUntil, ...before } = row
-      const session = { ...before, expiresAt: renewedUntil ?? before.expiresAt }
-      // A session that ended meanwhile must not be known, and the next use of one that was only read must be noted.
-      if (renews && isCurrent()) known.add(hash, session)
-      const hasLongerCookie = session.scope !== 'ADMIN' && session.expiresAt > before.expiresAt
-      return { viewer: viewerOf(session), renewed: hasLongerCookie ? cookieOf(session, secret, clock.now()) : null }
+      return resume(hashOf(secret), secret, renews)
+    },
+    async authenticateActing(secret) {
+      const resumed = isActingSecret(secret) ? await resume(hashOf(secret), secret, true) : null
+      return resumed?.viewer ?? null
+    },
+    async actAs(viewer, { humanId }) {
+      requireAdmin(viewer, 'act as another human')
+      if (prefixOf(humanId) !== 'hum') throw new NotFoundError(NO_SUCH_HUMAN)
+      const secret = ACTING_PREFIX + randomBytes(SECRET_BYTES).toString('base64url')
+      const now = clock.now()
+      const expiresAt = new Date(Math.min(now + ACTING_MS, viewer.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY))
+      const actingAdminId = viewer.scope === 'HUMAN' ? viewer.id : null
+      const row: Row = {
+        ...{ id: newId('ses'), hash: hashOf(secret), scope: 'HUMAN', viewerId: humanId, acting: true, actingAdminId },
+        tokenId: credentialOf(viewer),
+        device: actingAdminId === null ? 'The operator, acting as you' : 'An admin, acting as you',
+        ...{ createdAt: new Date(now), lastUsedAt: new Date(now), expiresAt, endsBy: expiresAt },
+      }
+      const ended = await db.transaction(async (tx) => {
+        await lockActing(tx, viewer, humanId)
+        await insertSession(tx, row)
+        const surplus = await tx.session.findMany({
+          where: { viewerId: humanId, acting: true },
+          orderBy: { id: 'desc' },
+          skip: MOST_ACTING,
+          select: { id: true },
+        })
+        return deleteSessions(tx, { id: { in: surplus.map(({ id }) => id) } })
+      })
+      await announce(ended)
+      return { secret, expiresAt }
     },
     async open(viewer, input) {
       if (viewer.scope === 'SERVICE')
         throw new ForbiddenError('A service has no session: send its token with each request.')
+      requireInPerson(viewer, 'open sessions')
       const { scope, id: viewerId, expiresAt: endsBy } = viewer
-      const tokenId = viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt)
-      return insert({ scope, viewerId, tokenId, endsBy }, input, (tx) => lockCredential(tx, viewer))
+      const opened = { scope, viewerId, tokenId: credentialOf(viewer), endsBy }
+      return insert(opened, input, (tx) => lockCredential(tx, viewer))
     },
     async openForHuman({ humanId, by, ...input }) {
       const opened = { scope: 'HUMAN' as const, viewerId: humanId, tokenId: null, endsBy: null }
@@ -221,10 +283,11 @@ export function createSessions(
     },
     async end(viewer, { id }) {
       if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service has no sessions.')
+      if (id !== viewer.tokenId) requireInPerson(viewer, 'end sessions')
       const own = ownedBy(viewer)
       if (id === null) return endWhere({ ...own, ...(viewer.tokenId === null ? {} : { id: { not: viewer.tokenId } }) })
       if (prefixOf(id) !== 'ses') throw new NotFoundError(NO_SUCH_SESSION)
-      return endWhere(viewer.scope === 'ADMIN' ? { id } : { ...own, id }, { isExpected: true })
+      return endWhere(isAdmin(viewer) ? { id } : { ...own, id }, { isExpected: true })
     },
     async list(viewer) {
       if (viewer.scope === 'SERVICE') return []
@@ -233,7 +296,7 @@ export function createSessions(
     },
     async getMany(viewer, ids) {
       if (viewer.scope === 'SERVICE') return ids.map(() => null)
-      const where = viewer.scope === 'ADMIN' ? {} : ownedBy(viewer)
+      const where = isAdmin(viewer) ? {} : ownedBy(viewer)
       const own = ids.filter((id) => prefixOf(id) === 'ses')
       const rows = await db.prisma.session.findMany({ where: { ...where, id: { in: own } }, omit: OMIT_HASH })
       return inOrderOf(ids, await onlyOpen(rows))
@@ -263,10 +326,36 @@ async function lockCredential(tx: Tx, viewer: Pick<Viewer, 'scope' | 'id' | 'tok
     throw new ForbiddenError('This person was erased, and cannot sign in. Ask an admin.')
 }
 
+/**
+ * Keeps the human, and the admin's role, session or token, until the transaction ends.
+ * @throws ForbiddenError if the admin no longer has them; NotFoundError if the human does not exist
+ */
+async function lockActing(tx: Tx, viewer: Viewer, humanId: string): Promise<void> {
+  const humans = await tx.$queryRaw<{ id: string; role: HumanRole }[]>`
+    SELECT id, role::text FROM "Entity" WHERE id = ANY(${[humanId, viewer.id]}::text[]) AND kind = 'HUMAN' AND "goneAt" IS NULL
+    ORDER BY id FOR SHARE`
+  const isStillAdmin = viewer.scope !== 'HUMAN' || humans.some(({ id, role }) => id === viewer.id && role === 'ADMIN')
+  const { tokenId } = viewer
+  const credentials =
+    tokenId === null
+      ? null
+      : prefixOf(tokenId) === 'ses'
+        ? await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Session" WHERE id = ${tokenId} FOR SHARE`
+        : await tx.$queryRaw<unknown[]>`
+          SELECT 1 FROM "AccessToken" WHERE id = ${tokenId} AND "revokedAt" IS NULL FOR SHARE`
+  if (!isStillAdmin || credentials?.length === 0) throw new ForbiddenError('Only an admin can act as another human.')
+  if (!humans.some(({ id }) => id === humanId)) throw new NotFoundError(NO_SUCH_HUMAN)
+}
+
 const ownedBy = ({ scope, id }: AdminViewer | HumanViewer) => ({ scope, viewerId: id })
 
-function viewerOf({ id: tokenId, scope, viewerId: id, endsBy: expiresAt }: Row): Viewer {
-  return scope === 'ADMIN' ? { scope, id, tokenId, expiresAt } : { scope: 'HUMAN', id, tokenId, expiresAt }
+/** A session, with the role that its human had when it was read: another role ends the session. */
+type KnownRow = Row & { role: HumanRole }
+
+function viewerOf({ id: tokenId, scope, viewerId: id, endsBy: expiresAt, role, acting, actingAdminId }: KnownRow): Viewer {
+  if (scope === 'ADMIN') return { scope, id, tokenId, expiresAt }
+  const human = { scope: 'HUMAN' as const, id, tokenId, expiresAt }
+  return acting ? { ...human, acting: { adminId: actingAdminId } } : { ...human, role }
 }
 
 function cookieOf({ scope, expiresAt }: Pick<Row, 'scope' | 'expiresAt'>, secret: string, now: number): SessionCookie {
@@ -277,7 +366,7 @@ function cookieOf({ scope, expiresAt }: Pick<Row, 'scope' | 'expiresAt'>, secret
 /** Sessions that this process has read, for half a minute, or until a signal says that they have ended. */
 function createKnownSessions(signals: Platform['signals']) {
   const hashes = new Map<string, string>()
-  const rows = new LRUCache<string, Row>({
+  const rows = new LRUCache<string, KnownRow>({
     max: MOST_KNOWN,
     ttl: KNOWN_FOR_MS,
     dispose: ({ id }) => hashes.delete(id),
@@ -309,7 +398,7 @@ function createKnownSessions(signals: Platform['signals']) {
       const before = changes
       return () => changes === before
     },
-    add(hash: string, row: Row) {
+    add(hash: string, row: KnownRow) {
       if (!isListening) return
       rows.set(hash, row)
       hashes.set(row.id, hash)

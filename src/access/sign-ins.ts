@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { networkOf } from '../lib/addresses.ts'
 import { RateLimitedError } from '../lib/errors.ts'
-import type { Resumed, Sessions } from './sessions.ts'
+import { isActingSecret, type Resumed, type Sessions } from './sessions.ts'
 import type { Tokens } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
@@ -40,7 +40,10 @@ const MOST_ADDRESSES = 10_000
 const MOST_REJECTIONS = 300
 
 export function createSignIns(
-  { tokens, sessions }: { tokens: Pick<Tokens, 'authenticate'>; sessions: Pick<Sessions, 'authenticate'> },
+  {
+    tokens,
+    sessions,
+  }: { tokens: Pick<Tokens, 'authenticate'>; sessions: Pick<Sessions, 'authenticate' | 'authenticateActing'> },
   logger: Pick<Logger, 'warn'>,
 ): SignIns {
   let total = 0
@@ -70,10 +73,13 @@ export function createSignIns(
     return found
   }
 
+  const viewerOf = (bearer: string) =>
+    isActingSecret(bearer) ? sessions.authenticateActing(bearer) : tokens.authenticate(bearer)
+
   return {
-    authenticate: (bearer, address) => attempt(address, tokens.authenticate(bearer)),
+    authenticate: (bearer, address) => attempt(address, viewerOf(bearer)),
     resume: (cookie, address, how) => attempt(address, sessions.authenticate(cookie, how)),
-    signIn: (bearer, address) => attempt(address, tokens.authenticate(bearer), MOST_REJECTIONS),
+    signIn: (bearer, address) => attempt(address, viewerOf(bearer), MOST_REJECTIONS),
     redeem: (address, redeem) => attempt(address, redeem(), MOST_REJECTIONS),
     refused: () => total,
   }

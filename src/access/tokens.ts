@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import DataLoader from 'dataloader'
 import { publishEndedSessions } from '../broker/ended-sessions.ts'
 import { tokenChannel } from '../broker/topics.ts'
-import { Prisma, type AccessToken as Row } from '../generated/prisma/client.ts'
+import { type HumanRole, Prisma, type AccessToken as Row } from '../generated/prisma/client.ts'
 import { BadInputError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
@@ -12,7 +12,7 @@ import { checkName, checkNameCharacters, checkText, LONGEST_NAME } from '../lib/
 import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { requireAdmin } from '../rules/permissions.ts'
+import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 import { deletePushSubscriptions } from '../stores/push-store.ts'
 import { deleteSessions, selectOpenSessionsSql } from '../stores/session-store.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
@@ -36,7 +36,7 @@ export interface CreateAccessTokenInput {
 export interface Tokens {
   /**
    * Returns the viewer of a bearer token (without the word `Bearer`): the operator's token, the secret of an access
-   * token, or a JWT whose `sub` is the id or `externalId` of a human. Returns null if the token is unknown, expired or
+   * token, or a JWT whose `sub` is the id or `externalId` of a human, whose role counts only then. Returns null if the token is unknown, expired or
    * revoked, or has no human.
    */
   authenticate(bearer: string): Promise<Viewer | null>
@@ -104,14 +104,15 @@ export function createTokens(
   }
 
   async function getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]> {
-    if (viewer.scope !== 'ADMIN') return ids.map(() => null)
+    if (!isAdmin(viewer)) return ids.map(() => null)
     const rows = await db.prisma.accessToken.findMany({ where: { id: { in: wellFormedIds(ids) } }, omit: OMIT_HASH })
     return inOrderOf(ids, rows)
   }
 
-  async function stands({ scope, id, tokenId, expiresAt }: Viewer): Promise<boolean> {
+  async function stands(viewer: Viewer): Promise<boolean> {
+    const { scope, id, tokenId, expiresAt } = viewer
     if (expiresAt !== null && expiresAt.getTime() <= clock.now()) return false
-    if (tokenId === null) return scope !== 'HUMAN' || (await isThere(db.prisma, id))
+    if (tokenId === null) return scope !== 'HUMAN' || (await hasRole(db.prisma, id, viewer.role ?? 'MEMBER'))
     return (await endedAmong([tokenId])).length === 0
   }
 
@@ -126,8 +127,8 @@ export function createTokens(
     async viewerOf(id) {
       if (id === OPERATOR_ID) return OPERATOR
       if (prefixOf(id) === 'hum') {
-        const human: Viewer = { scope: 'HUMAN', id, tokenId: null, expiresAt: null }
-        return (await stands(human)) ? human : null
+        const human = await db.prisma.entity.findUnique({ where: { id, goneAt: null }, select: { role: true } })
+        return human && { scope: 'HUMAN', id, role: human.role, tokenId: null, expiresAt: null }
       }
       if (prefixOf(id) !== 'acc') return null
       const row = await db.prisma.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
@@ -143,7 +144,8 @@ export function createTokens(
       const grant = grantOf(input.grant)
       return db.transaction(async (tx) => {
         await checkGranted(tx, grant)
-        return issue(tx, { ...grant, expiresAt, createdAt: new Date(clock.now()) })
+        const createdById = viewer.scope === 'HUMAN' ? viewer.id : null
+        return issue(tx, { ...grant, expiresAt, createdAt: new Date(clock.now()), createdById })
       })
     },
     async revoke(viewer, { id }) {
@@ -164,7 +166,7 @@ export function createTokens(
     },
     getMany,
     async page(viewer, request, humanId) {
-      if (viewer.scope !== 'ADMIN') return null
+      if (!isAdmin(viewer)) return null
       const source = Prisma.sql`
         SELECT id FROM "AccessToken" WHERE ${humanId}::text IS NULL OR "humanId" = ${humanId}`
       return fetchPage(db.prisma, { source, request }, (ids) => getMany(viewer, ids))
@@ -208,7 +210,7 @@ async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify
     where: { kind: 'HUMAN', goneAt: null, OR: [{ id: subject }, { externalId: subject }] },
   })
   const human = humans.find(({ id }) => id === subject) ?? humans[0]
-  return human === undefined ? null : { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt }
+  return human === undefined ? null : { scope: 'HUMAN', id: human.id, role: human.role, tokenId: null, expiresAt }
 }
 
 function isGood({ expiresAt, revokedAt }: AccessToken, now: number): boolean {
@@ -266,9 +268,9 @@ export async function issue(
   return { accessToken: await tx.accessToken.create({ data, omit: OMIT_HASH }), secret }
 }
 
-/** Whether the human exists and was not erased. */
-async function isThere(tx: Tx, humanId: string): Promise<boolean> {
-  return (await tx.entity.count({ where: { id: humanId, goneAt: null } })) > 0
+/** Whether the human exists, was not erased, and has this role. */
+async function hasRole(tx: Tx, humanId: string, role: HumanRole): Promise<boolean> {
+  return (await tx.entity.count({ where: { id: humanId, goneAt: null, role } })) > 0
 }
 
 /** Locks the rows until the transaction ends, so that they are not deleted in between. */

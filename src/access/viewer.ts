@@ -1,3 +1,5 @@
+import type { HumanRole } from '../generated/prisma/enums.ts'
+
 /** The authenticated caller. "Who may do what" in the contract lists its permissions. */
 export type Viewer = AdminViewer | HumanViewer | ServiceViewer
 
@@ -22,6 +24,16 @@ export interface HumanViewer extends AnyViewer {
   scope: 'HUMAN'
   /** The human's id. */
   id: string
+  /** The human's role where it counts: in sessions and JWTs. Absent: MEMBER. `isAdmin` of rules/permissions.ts decides. */
+  role?: HumanRole
+  /** Set while an admin acts as this human: see rules/acting.ts. */
+  acting?: Acting
+}
+
+/** An admin who acts as somebody else. */
+export interface Acting {
+  /** The human with the role ADMIN; null for the operator and for an access token with the scope ADMIN. */
+  adminId: string | null
 }
 
 /** An external program: triggers agents and answers their EXTERNAL calls. */

@@ -4,6 +4,7 @@ import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 import { heardOf } from './asked-calls.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** The fields of a run that decide who may see it. */
 export interface VisibleRun {
@@ -34,7 +35,7 @@ export interface VisibleToolCall
 
 /**
  * Decides what a viewer may see, for many objects with one statement per call. Each method returns the visible subset
- * of its argument. For an admin it returns everything, whether it exists or not.
+ * of its argument. For an admin, whether an operator or a human, it returns everything, whether it exists or not.
  */
 export interface Visibility {
   /** The spaces of which a human is a member; none for a service. */
@@ -100,7 +101,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     return new Set(rows.map(({ spaceId }) => spaceId))
   }
 
-  async function visibleEntities(viewer: HumanViewer, ids: readonly string[]): Promise<Set<string>> {
+  async function visibleEntities(viewer: Pick<HumanViewer, 'id'>, ids: readonly string[]): Promise<Set<string>> {
     const rows = await db.prisma.$queryRaw<{ id: string }[]>`
       SELECT e.id FROM "Entity" e WHERE e.id = ANY(${wellFormedIds(ids)}::text[]) AND (
         (e.kind = 'AGENT' AND e."goneAt" IS NULL) OR e.id = ${viewer.id}
@@ -163,12 +164,12 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
 
   const visibility: Visibility = {
     async spaces(viewer, spaceIds) {
-      if (viewer.scope === 'ADMIN') return new Set(wellFormedIds(spaceIds))
+      if (isAdmin(viewer)) return new Set(wellFormedIds(spaceIds))
       return viewer.scope === 'HUMAN' ? memberSpaces(viewer.id, spaceIds) : new Set()
     },
     async entities(viewer, entityIds) {
       if (viewer.scope === 'SERVICE') return serviceEntities(viewer, [...visibility.agents(viewer, entityIds)])
-      if (viewer.scope === 'ADMIN') return visibility.agents(viewer, entityIds)
+      if (isAdmin(viewer)) return visibility.agents(viewer, entityIds)
       return entityIds.length === 0 ? new Set() : visibleEntities(viewer, entityIds)
     },
     agents(viewer, agentIds) {
@@ -185,15 +186,15 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
       return new Set(messages.flatMap(({ id, spaceId }) => (spaces.has(spaceId) ? [id] : [])))
     },
     async runs(viewer, runs) {
-      if (viewer.scope === 'HUMAN') return memberRuns(viewer, runs)
-      const isOwn = (run: VisibleRun) => viewer.scope === 'ADMIN' || isTriggeredBy(viewer, run)
+      if (viewer.scope === 'HUMAN' && !isAdmin(viewer)) return memberRuns(viewer, runs)
+      const isOwn = (run: VisibleRun) => isAdmin(viewer) || isTriggeredBy(viewer, run)
       return new Set(runs.flatMap((run) => (isOwn(run) ? [run.id] : [])))
     },
     runThoughts(viewer, run) {
-      return viewer.scope === 'ADMIN' || (isTriggeredBy(viewer, run) && run.label.length === 0)
+      return isAdmin(viewer) || (isTriggeredBy(viewer, run) && run.label.length === 0)
     },
     async toolCalls(viewer, calls) {
-      if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
+      if (isAdmin(viewer) || calls.length === 0) return new Set(calls.map(({ id }) => id))
       const runs = await visibility.runs(viewer, [...(await runsOf(calls)).values()])
       const answerable =
         viewer.scope === 'SERVICE' ? externalOf(viewer, calls) : await heardOf(db.prisma, viewer.id, calls, 'still')
@@ -206,8 +207,8 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
       return new Set([...visible, ...(await heardOf(db.prisma, viewer.id, others, 'ever'))])
     },
     async toolCallContents(viewer, calls) {
-      if (viewer.scope === 'ADMIN' || calls.length === 0) return new Set(calls.map(({ id }) => id))
-      if (viewer.scope === 'HUMAN') {
+      if (isAdmin(viewer) || calls.length === 0) return new Set(calls.map(({ id }) => id))
+      if (viewer.scope !== 'SERVICE') {
         const isPart = ({ execution, approvalState, grantId, messageId, spaceId }: VisibleToolCall) =>
           (execution !== null || approvalState !== null || grantId !== null) && messageId !== null && spaceId !== null
         const shown = calls.filter(isPart)
@@ -243,7 +244,7 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     async membershipMarks(humanIds) {
       const rows = await db.prisma.$queryRaw<{ id: string; mark: string }[]>`
         SELECT e.id, md5(concat(e."goneAt", ' ', (
-          SELECT string_agg(m."spaceId", ' ' ORDER BY m."spaceId") FROM "Membership" m WHERE m."entityId" = e.id))) AS mark
+          SELECT string_agg(m."spaceId", ' ' ORDER BY m."spaceId") FROM "Membership" m WHERE m."entityId" = e.id), ' ', e.role)) AS mark
         FROM "Entity" e WHERE e.id = ANY(${[...humanIds]}::text[])`
       return new Map(rows.map(({ id, mark }) => [id, mark]))
     },

@@ -9,7 +9,7 @@ import { checkName, checkSearch, checkText, likePattern } from '../lib/validate.
 import { isUniqueViolation, isViolationOf } from '../platform/database-errors.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { requireAdmin } from '../rules/permissions.ts'
+import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 
 export interface CreateHumanInput {
   name: string
@@ -82,7 +82,7 @@ function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
   return Prisma.sql`
     SELECT e.id FROM "Entity" e WHERE e.kind = 'HUMAN' AND e."goneAt" IS NULL
     ${search === '' ? Prisma.empty : Prisma.sql`AND e.name ILIKE ${likePattern(search)}`}
-    ${viewer.scope === 'ADMIN' ? Prisma.empty : shared}`
+    ${isAdmin(viewer) ? Prisma.empty : shared}`
 }
 
 /** Rejects ids of Parley, which could sign in as another human. */

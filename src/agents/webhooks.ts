@@ -7,7 +7,7 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { checkInteger, checkName } from '../lib/validate.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { requireAdmin } from '../rules/permissions.ts'
+import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 import { lockAgentRow } from './existing-agent.ts'
 import { newWebhookSecret } from './notify-secret.ts'
 
@@ -109,7 +109,7 @@ export function createWebhooks({ db, secretBox, clock }: Platform): Webhooks {
       return { webhook: webhookOf(row), secret }
     },
     async page(viewer, request, agentId) {
-      if (viewer.scope !== 'ADMIN') return null
+      if (!isAdmin(viewer)) return null
       const source = Prisma.sql`SELECT id FROM "Webhook" WHERE ${agentId}::text IS NULL OR "agentId" = ${agentId}`
       return fetchPage(db.prisma, { source, request }, getMany)
     },

@@ -16,10 +16,10 @@ export async function publishEndedSessions(signals: Pick<Signals, 'publish'>, id
  */
 export async function publishRoleChange(
   { signals, logger }: { signals: Pick<Signals, 'publish'>; logger: BrokerLogger },
-  change: { humanId: string; role: HumanRole; endedSessionIds: readonly string[]; leavesNoAdmin: boolean } | null,
+  change: PublishedRoleChange | null,
 ): Promise<void> {
   if (change === null) return
-  const { humanId, role, endedSessionIds, leavesNoAdmin } = change
+  const { humanId, role, endedSessionIds, revokedTokenIds, leavesNoAdmin } = change
   logger.info({ humanId, role }, 'changed the role of a human')
   if (leavesNoAdmin)
     logger.warn(
@@ -29,5 +29,14 @@ export async function publishRoleChange(
   await Promise.all([
     signals.publish(entityChannel(humanId), { type: 'role-changed' }),
     publishEndedSessions(signals, endedSessionIds),
+    ...revokedTokenIds.map((id) => signals.publish(tokenChannel(id), { type: 'revoked' })),
   ])
+}
+
+interface PublishedRoleChange {
+  humanId: string
+  role: HumanRole
+  endedSessionIds: readonly string[]
+  revokedTokenIds: readonly string[]
+  leavesNoAdmin: boolean
 }

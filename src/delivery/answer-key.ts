@@ -3,6 +3,8 @@
 // that, because none subscribes with cursors (docs/decisions/delivery-stages.md).
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import type { Viewer } from '../access/viewer.ts'
+import type { HumanRole } from '../generated/prisma/enums.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** The argument that may differ between subscribers that share answers. */
 const OWN_ARGUMENT = 'after'
@@ -20,18 +22,18 @@ const shapes = new WeakMap<DocumentNode, Map<string, Shape>>()
 /**
  * Returns the key that two subscriptions must share so that their events have the same answers, unless an
  * answer depends on the viewer: the operation of a valid document, its variables without the one for `after`,
- * and the scope.
+ * and the rights that come with the scope and role.
  */
 export function answerKey(
   document: DocumentNode,
   operationName: string | null | undefined,
-  { scope }: Pick<Viewer, 'scope'>,
+  viewer: Pick<Viewer, 'scope'> & { readonly role?: HumanRole },
   variables: Readonly<Record<string, unknown>> | null | undefined,
 ): string {
   const { number, ownVariable } = shapeOf(document, operationName ?? '')
   const common = { ...variables }
   if (ownVariable !== null) delete common[ownVariable]
-  return JSON.stringify([number, scope, common])
+  return JSON.stringify([number, viewer.scope, isAdmin(viewer), common])
 }
 
 function shapeOf(document: DocumentNode, name: string): Shape {

@@ -9,6 +9,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Lifeline } from './feed.ts'
 import type { PeriodicRecheck } from './recheck.ts'
 import { createSharedWatch } from './shared-watch.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /**
  * A signal on the viewer's own channel; `reconnected`: signals may have been lost; `missed`: a recheck found
@@ -115,14 +116,14 @@ export function createGuards(
     }
   })
 
-  /** Calls `end` once the human of a sign-in was deleted. */
+  /** Calls `end` once the human of a sign-in was deleted, or got another role than the sign-in has. */
   async function watchHuman(viewer: Viewer, end: () => void): Promise<() => void> {
     const over = new AbortController()
     const check = async () => {
       if (!(await tokens.stands(viewer))) end()
     }
     const leave = await entities.join(viewer.id, ({ type }) => {
-      if (type === 'gone' || mayHaveMissed(type)) void recheck(check, over.signal)
+      if (type === 'gone' || type === 'role-changed' || mayHaveMissed(type)) void recheck(check, over.signal)
     })
     return () => {
       over.abort()
@@ -141,7 +142,7 @@ export function createGuards(
     const check = async () => {
       if (!(await sees())) lifeline.fail(await why())
     }
-    if (viewer.scope !== 'HUMAN') {
+    if (viewer.scope !== 'HUMAN' || isAdmin(viewer)) {
       const checkAgain = () => void recheck(check, lifeline.signal)
       lifeline.onEnd(signals.onReconnect(checkAgain))
       lifeline.onEnd(periodicRecheck.onTick(checkAgain))
@@ -159,7 +160,7 @@ export function createGuards(
       const { tokenId, expiresAt } = viewer
       const end = () =>
         lifeline.fail(new UnauthenticatedError('Your token is no longer valid. Log in with another token.'))
-      // A JWT cannot be revoked: access ends when its human is deleted.
+      // A JWT cannot be revoked: access ends when its human is deleted, or gets another role.
       if (tokenId === null && viewer.scope === 'HUMAN') lifeline.onEnd(await watchHuman(viewer, end))
       if (expiresAt !== null) lifeline.onEnd(callAt(expiresAt.getTime(), clock.now, end))
       if (tokenId !== null) lifeline.onEnd(await revocations.join(tokenId, end))
@@ -168,7 +169,7 @@ export function createGuards(
       const exists = async () => (await app.spaces.getMany([spaceId]))[0] != null
       // Admins may read every space, so check that the space exists.
       const sees = async () =>
-        (await visibility.spaces(viewer, [spaceId])).has(spaceId) && (viewer.scope !== 'ADMIN' || (await exists()))
+        (await visibility.spaces(viewer, [spaceId])).has(spaceId) && (!isAdmin(viewer) || (await exists()))
       const concerns = (change: EntityChange) => change.type === 'member-left' && change.spaceId === spaceId
       const why = async () =>
         (await exists())

@@ -1,5 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
 import { RateLimitedError } from '../lib/errors.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** Limits the subscriptions of each viewer in this process, over all transports. */
 export interface SubscriptionLimits {
@@ -57,7 +58,7 @@ export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimi
       const ways = own.ways.get(topic) ?? new Map<object, { users: number; weight: number }>()
       const way = ways.get(answers) ?? { users: 0, weight: Math.max(weight, LEAST_WEIGHT) }
       const others = [...ways.values()].reduce((sum, { weight }) => sum + weight, 0)
-      if (viewer.scope !== 'ADMIN') {
+      if (!isAdmin(viewer)) {
         if (own.count >= mostOfViewer)
           throw tooManySubscriptions(`You may have at most ${mostOfViewer} subscriptions at a time.`)
         if (isOfViewer && own.ofViewer >= MOST_OF_VIEWER)

@@ -3,7 +3,7 @@
 import type { Viewer } from '../access/viewer.ts'
 
 /**
- * Returns a viewer that detects whether an answer depends on more than the viewer's scope: authorisation and
+ * Returns a viewer that detects whether an answer depends on more than the viewer's scope and role: authorisation and
  * per-viewer fields read the id, the token or the grants. `onRead` is called at the first such read. The
  * probe detects property reads, but not comparisons of viewers by identity: see test/shape.test.ts.
  */
@@ -16,7 +16,7 @@ export function probeOf(viewer: Viewer, onRead: () => void): Viewer {
   }
   return new Proxy(viewer, {
     get(target, key) {
-      if (key !== 'scope') noteRead()
+      if (key !== 'scope' && key !== 'role') noteRead()
       return Reflect.get(target, key)
     },
     ownKeys(target) {

@@ -10,6 +10,7 @@ import type { ByteRange } from '../platform/file-storage/file-storage.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { keyOfHash } from './stored-bytes.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** The bytes of a file, or of its thumbnail. */
 export interface FileContent {
@@ -118,7 +119,7 @@ const signedText = (id: string, query: URLSearchParams) =>
  * of a space may read all that was posted in it: its label was checked when it was posted.
  */
 function isVisibleTo(viewer: Viewer): Prisma.Sql {
-  if (viewer.scope === 'ADMIN') return Prisma.sql`true`
+  if (isAdmin(viewer)) return Prisma.sql`true`
   if (viewer.scope === 'SERVICE') return Prisma.sql`false`
   return Prisma.sql`CASE WHEN f."messageId" IS NULL THEN f."ownerId" = ${viewer.id} ELSE EXISTS (
     SELECT 1 FROM "Message" m JOIN "Membership" own ON own."spaceId" = m."spaceId" AND own."entityId" = ${viewer.id}

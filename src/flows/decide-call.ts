@@ -54,6 +54,7 @@ import {
 } from '../stores/decision-store.ts'
 import { type LockedRun, lockRunOfCall } from '../stores/run-store.ts'
 import { deliverApproval, type SettleCall, type Settled } from './settle-call.ts'
+import { requireInPerson } from '../rules/acting.ts'
 
 export interface DecideInput {
   toolCallId: string
@@ -151,6 +152,7 @@ export function createDecideCall(
     if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError(NO_SUCH_CALL)
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
+    requireInPerson(viewer, 'decide on calls or see to them')
     return { call, humanId: viewer.id }
   }
 

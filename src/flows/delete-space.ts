@@ -17,6 +17,7 @@ import { hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace } from '../st
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 import { forgetSpace } from './forget.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** Deletion of spaces. */
 export interface SpaceDeletion {
@@ -50,7 +51,7 @@ export function createSpaceDeletion(
   return {
     async deleteSpace(viewer, { id }) {
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
-      if (viewer.scope === 'HUMAN') await checkIsLastHuman(db.prisma, id)
+      if (!isAdmin(viewer)) await checkIsLastHuman(db.prisma, id)
       const memberIds = await db.transaction((tx) => hide(tx, viewer, id, new Date(clock.now())))
       await publisher.deleted(id, memberIds)
       await lifecycle.endGone()
@@ -93,8 +94,8 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
     WHERE m."entityId" IS NOT NULL OR f."entityId" IS NOT NULL`
   const members = known.filter(({ isMember }) => isMember)
   const humans = members.filter(({ kind }) => kind === 'HUMAN').map(({ id }) => id)
-  if (viewer.scope === 'HUMAN' && !humans.includes(viewer.id)) throw new NotFoundError(NO_SUCH_SPACE)
-  if (viewer.scope === 'HUMAN' && humans.length > 1) throw new ForbiddenError(NOT_THE_LAST)
+  if (!isAdmin(viewer) && !humans.includes(viewer.id)) throw new NotFoundError(NO_SUCH_SPACE)
+  if (!isAdmin(viewer) && humans.length > 1) throw new ForbiddenError(NOT_THE_LAST)
   await deleteMembersIn(tx, spaceId)
   await deleteJoinLinks(tx, { spaceId })
   await deleteChainsOfSpace(tx, spaceId)

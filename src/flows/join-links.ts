@@ -12,6 +12,7 @@ import { deleteJoinLinks, insertJoinLink, selectJoinLinksSql, useJoinLink } from
 import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
 import { insertMember, MOST_MEMBERS } from './join-space.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** A join link with the path that contains its code. */
 export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }
@@ -111,7 +112,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
         await lockSpace(tx, spaceId)
         // The maker may have left before the space was locked.
         const isMember = (await tx.membership.count({ where: { spaceId, entityId: viewer.id } })) > 0
-        if (viewer.scope === 'HUMAN' && !isMember) throw new NotFoundError(NO_SUCH_SPACE)
+        if (!isAdmin(viewer) && !isMember) throw new NotFoundError(NO_SUCH_SPACE)
         const open = await tx.$queryRaw<Row[]>(selectJoinLinksSql([spaceId], now()))
         const unreadable = open.filter((row) => linkOf(row) === null).map((row) => row.id)
         await deleteJoinLinks(tx, { OR: [{ expiresAt: { lte: now() } }, { id: { in: unreadable } }] })

@@ -8,6 +8,7 @@ import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { insertMembers, type Member } from '../stores/membership-store.ts'
 import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** Maximum members of one space. */
 export const MOST_MEMBERS = 500
@@ -68,7 +69,7 @@ export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly s
     SELECT a."addableBy" = 'ADMINS' OR (a."addableBy" = 'SHARES_SPACE' AND NOT ${shares}) AS "isClosed",
       (SELECT count(*) FROM "Membership" m WHERE m."entityId" = a.id)::int AS spaces
     FROM "Agent" a WHERE a.id = ANY(${[...ids]}::text[])`
-  if (viewer.scope !== 'ADMIN' && agents.some(({ isClosed }) => isClosed)) {
+  if (!isAdmin(viewer) && agents.some(({ isClosed }) => isClosed)) {
     throw new ForbiddenError('You may not add this agent (see its addableBy): ask an admin.')
   }
   if (agents.some(({ spaces }) => spaces >= MOST_SPACES_OF_AGENT)) {

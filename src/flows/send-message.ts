@@ -83,6 +83,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         rootId: id,
         depth: 0,
         idempotencyKey,
+        actingAdminId: viewer.scope === 'HUMAN' ? (viewer.acting?.adminId ?? null) : null,
       }
       const { message, routed } = await post(
         { ...given, ...UNMARKED, mentionedIds, runId: null },

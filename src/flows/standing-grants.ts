@@ -31,6 +31,8 @@ import {
   revokeGrant,
 } from '../stores/grant-store.ts'
 import type { DecideCall } from './decide-call.ts'
+import { isAdmin } from '../rules/permissions.ts'
+import { requireInPerson } from '../rules/acting.ts'
 
 export interface ProposeGrantInput extends GrantBoundsInput {
   toolCallId: string
@@ -110,6 +112,7 @@ export function createStandingGrants(platform: Platform, { decideCall, grantRead
     async decide(viewer, { id, approve, reason }) {
       await visibleGrant(viewer, id)
       if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
+      requireInPerson(viewer, 'decide on standing grants')
       const humanId = viewer.id
       const checkedReason = reason ? checkText(reason, LONGEST_REASON, 'input.reason') : null
       return change(id, async (tx, grant) => {
@@ -124,8 +127,9 @@ export function createStandingGrants(platform: Platform, { decideCall, grantRead
     },
     async revoke(viewer, { id }) {
       await visibleGrant(viewer, id)
+      requireInPerson(viewer, 'decide on standing grants')
       return change(id, async (tx, grant) => {
-        if (viewer.scope !== 'ADMIN') await requireDecider(tx, id, viewer.id)
+        if (!isAdmin(viewer)) await requireDecider(tx, id, viewer.id)
         requireLive(grant)
         await revokeGrant(tx, id, viewer.scope === 'HUMAN' ? viewer.id : null)
       })

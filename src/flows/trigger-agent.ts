@@ -12,6 +12,7 @@ import { overBudget } from '../platform/budget-state.ts'
 import type { Platform } from '../platform/platform.ts'
 import { wayToWake } from '../rules/wake.ts'
 import { findWoken, publishWoken, type WokenAgent, wake } from './wake.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 export interface TriggerAgentInput {
   agentId: string
@@ -85,7 +86,8 @@ export function createTriggers(
   return {
     call,
     async trigger(viewer, input) {
-      if (viewer.scope === 'HUMAN') throw new ForbiddenError('Only services trigger agents: post a message instead.')
+      if (viewer.scope === 'HUMAN' && !isAdmin(viewer))
+        throw new ForbiddenError('Only services trigger agents: post a message instead.')
       const { agentId, payload, idempotencyKey } = input
       const isVisible = prefixOf(agentId) === 'agt' && visibility.agents(viewer, [agentId]).has(agentId)
       if (!isVisible) throw new NotFoundError(NO_SUCH_AGENT)
@@ -113,7 +115,7 @@ function refusalOf({ paused, over, mind }: WokenAgent & { paused: boolean; over:
   return new LimitExceededError(`${WHY_OVER_BUDGET[over]} The agent cannot be triggered ${until}.`)
 }
 
-function callerOf(viewer: Exclude<Viewer, { scope: 'HUMAN' }>, { serviceName }: TriggerAgentInput) {
+function callerOf(viewer: Viewer, { serviceName }: TriggerAgentInput) {
   if (viewer.scope === 'SERVICE') return { name: viewer.name, serviceId: viewer.id }
   if (serviceName == null) throw new BadInputError('An admin must set serviceName.', 'input.serviceName')
   return { name: checkName(serviceName, 'input.serviceName'), serviceId: null }

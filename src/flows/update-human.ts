@@ -15,6 +15,7 @@ import type { Members } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { changeRole } from '../stores/human-store.ts'
 import { recheckPostponed } from '../stores/inbox-store.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** Absent fields are unchanged. */
 export interface UpdateHumanInput {
@@ -58,7 +59,7 @@ export function createHumanUpdates(
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
       const isOfAdmins = [externalId, email, role, budget].some((one) => one !== undefined)
-      if (viewer.scope !== 'ADMIN' && (viewer.id !== id || isOfAdmins))
+      if (!isAdmin(viewer) && (viewer.id !== id || isOfAdmins))
         throw new ForbiddenError(
           'You may change only your own name, time zone and sharing of presence; an admin may change every human.',
         )

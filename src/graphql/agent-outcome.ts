@@ -2,6 +2,7 @@ import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { Agent, AgentOutcome, Message, Run } from './refs.ts'
 import type { Loaders } from './viewer-loaders.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
   values: {
@@ -40,7 +41,7 @@ AgentOutcome.implement({
       description:
         'Why. Of SKIPPED: the reason that the agent gave, for viewers who may read where it comes from; for admins, if it gave none, the first line of its closing text. Of other kinds: null unless the viewer is an admin.',
       resolve: ({ kind, reason, closing, label, isLabelKnown }, _, { viewer, loaders }) => {
-        if (viewer.scope === 'ADMIN') return reason ?? closing
+        if (isAdmin(viewer)) return reason ?? closing
         if (kind !== 'SKIPPED' || reason === null || !isLabelKnown) return null
         return areVisible(loaders, label).then((areSeen) => (areSeen ? reason : null))
       },
@@ -50,7 +51,7 @@ AgentOutcome.implement({
       description:
         "First line of the error if the kind is FAILED. If the model's provider failed, admins see its words, and others what they can do.",
       async resolve({ error, runId }, _, { viewer, loaders }) {
-        if (error === null || viewer.scope !== 'ADMIN' || runId === null) return error
+        if (error === null || !isAdmin(viewer) || runId === null) return error
         const run = await loaders.runs.load(runId)
         return run?.error?.split('\n', 1)[0] ?? error
       },

@@ -6,6 +6,7 @@ import { AddableByType, MindType, RunStatusType, ToolsetType } from './enums.ts'
 import { Agent, AgentInternals, Entity, Node, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 import type * as shapes from './shapes.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
 
@@ -104,7 +105,7 @@ builder.objectFields(Agent, (t) => ({
     nullable: true,
     description: 'Null unless the viewer is an admin.',
     resolve: async ({ id }, _, { viewer, loaders }) =>
-      viewer.scope === 'ADMIN' && (await loaders.agents.load(id)) !== null ? { agentId: id } : null,
+      isAdmin(viewer) && (await loaders.agents.load(id)) !== null ? { agentId: id } : null,
   }),
 }))
 

@@ -2,6 +2,7 @@ import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { AuditEntry, Entity, Node } from './refs.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 AuditEntry.implement({
   description: 'One audited action.',
@@ -47,7 +48,7 @@ builder.queryField('auditLog', (t) =>
         to: t.arg({ type: 'DateTime' }),
       },
       async resolve(_, { actorId, targetId, action, from, to, ...page }, { domain, viewer }) {
-        if (viewer.scope !== 'ADMIN') return null
+        if (!isAdmin(viewer)) return null
         const filter = { actorId, targetId, action, from, to }
         return connectionOf(await domain.auditLog.page(filter, idPageRequest('aud', page)), idCursor)
       },

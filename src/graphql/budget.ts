@@ -3,6 +3,7 @@ import { usdOf } from '../lib/model-cost.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { AgentInternals, Human, Space } from './refs.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** A budget, and the id of the agent, space or human that has it. */
 interface OwnedBudget {
@@ -75,6 +76,6 @@ builder.objectField(Human, 'budget', (t) =>
     nullable: true,
     description: 'For everything of which this human is the root. Null unless the viewer is an admin.',
     resolve: async ({ id }, _, { loaders, viewer }) =>
-      viewer.scope === 'ADMIN' ? budgetOf(id, (await loadExisting(loaders.entities, id)).budget) : null,
+      isAdmin(viewer) ? budgetOf(id, (await loadExisting(loaders.entities, id)).budget) : null,
   }),
 )

@@ -3,6 +3,7 @@ import ComplexityPlugin from '@pothos/plugin-complexity'
 import ErrorsPlugin from '@pothos/plugin-errors'
 import RelayPlugin from '@pothos/plugin-relay'
 import type { Json } from '../lib/json.ts'
+import { ACTING_PLUGIN } from './acting-plugin.ts'
 import type { Context } from './context.ts'
 
 /** TypeScript types of the API's own scalars. */
@@ -27,7 +28,7 @@ export type SchemaTypes = {
  * union.
  */
 export const builder = new SchemaBuilder<SchemaTypes>({
-  plugins: [ErrorsPlugin, RelayPlugin, ComplexityPlugin],
+  plugins: [ErrorsPlugin, RelayPlugin, ComplexityPlugin, ACTING_PLUGIN],
   defaultFieldNullability: false,
   relay: {
     cursorType: 'String',

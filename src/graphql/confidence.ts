@@ -4,6 +4,7 @@ import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Agent, Cycle, Goal, Human, McpServer, Memory, Plan, RunInternals, Space, StepRecord, Tool } from './refs.ts'
 import type * as shapes from './shapes.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 interface Marked {
   places: string[]
@@ -21,7 +22,7 @@ async function confidentialOf({ places, label }: Marked, _: object, { loaders }:
  * admins.
  */
 export async function mayHear(spaceIds: readonly string[], { viewer, loaders }: Context): Promise<boolean> {
-  if (spaceIds.length === 0 || viewer.scope === 'ADMIN') return true
+  if (spaceIds.length === 0 || isAdmin(viewer)) return true
   if (viewer.scope === 'SERVICE') return false
   const asked = spaceIds.map((spaceId) => ({ humanId: viewer.id, spaceId }))
   return !(await loadAll(loaders.ofHumans.isUnheard, asked)).includes(true)

@@ -3,6 +3,7 @@ import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { renewed } from './context.ts'
 import type * as shapes from './shapes.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 const FailedJob = builder.objectRef<shapes.FailedJob>('FailedJob').implement({
   description:
@@ -36,7 +37,7 @@ builder.queryField('failedJobs', (t) =>
       description: 'Null unless the viewer is an admin. Newest first.',
       complexity: sizeOfPage(),
       async resolve(_, page, { domain, viewer }) {
-        if (viewer.scope !== 'ADMIN') return null
+        if (!isAdmin(viewer)) return null
         return connectionOf(await domain.failedJobs.page(idPageRequest('job', page)), idCursor)
       },
     },

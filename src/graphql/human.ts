@@ -7,6 +7,7 @@ import { renewed } from './context.ts'
 import { HumanRoleType } from './enums.ts'
 import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 Human.implement({
   description: 'A person.',
@@ -17,7 +18,7 @@ Human.implement({
       nullable: true,
       description: 'Null unless the viewer is an admin or this human.',
       resolve: async ({ id }, _, { viewer, loaders }) =>
-        viewer.scope === 'ADMIN' || viewer.id === id ? (await loadExisting(loaders.entities, id)).externalId : null,
+        isAdmin(viewer) || viewer.id === id ? (await loadExisting(loaders.entities, id)).externalId : null,
     }),
     picture: t.string({
       nullable: true,
@@ -44,7 +45,7 @@ Human.implement({
       nullable: true,
       description: 'Null unless the viewer is an admin or this human.',
       resolve: async ({ id }, _, { viewer, loaders }) =>
-        viewer.scope === 'ADMIN' || viewer.id === id ? (await loadExisting(loaders.entities, id)).email : null,
+        isAdmin(viewer) || viewer.id === id ? (await loadExisting(loaders.entities, id)).email : null,
     }),
     erasedAt: t.field({
       type: 'DateTime',

@@ -2,6 +2,7 @@ import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import type * as shapes from './shapes.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').implement({
   fields: (t) => ({
@@ -44,7 +45,7 @@ builder.queryField('modelProviders', (t) =>
     nullable: true,
     description:
       'The providers of the environment and those that admins added, and `openai`, `openai.chat` and `demo`. Null unless the viewer is an admin.',
-    resolve: (_, __, { domain, viewer }) => (viewer.scope === 'ADMIN' ? domain.modelProviders.list() : null),
+    resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.modelProviders.list() : null),
   }),
 )
 

@@ -4,6 +4,7 @@ import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Node } from './refs.ts'
 import type { Loaders } from './viewer-loaders.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 type NodeLoader = Loadable<string, { id: string } | null>
 
@@ -54,7 +55,7 @@ Node.implement({
 /** Returns null if nothing has this id or the viewer may not see it. */
 async function loadNode(id: string, { loaders, viewer }: Context): Promise<{ id: string } | null> {
   const type = nodeTypeOf(id)
-  if (type === undefined || (type.adminsOnly && viewer.scope !== 'ADMIN')) return null
+  if (type === undefined || (type.adminsOnly && !isAdmin(viewer))) return null
   return type.loader(loaders).load(id)
 }
 

@@ -27,7 +27,7 @@ const TARGETS = ['id', 'runId', 'toolCallId', 'cycleId', 'spaceId', 'agentId', '
 
 /**
  * Makes every mutation write an audit entry: actor, action, and those parts of the input that are neither
- * content nor secret.
+ * content nor secret. If an admin acts as the actor, `detail.actingAdminId` is the admin, null for the operator.
  */
 export function recorded(schema: GraphQLSchema): GraphQLSchema {
   for (const field of Object.values(schema.getMutationType()?.getFields() ?? {})) {
@@ -35,17 +35,23 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
     if (resolve === undefined) continue
     const type = args.find(({ name }) => name === 'input')?.type
     field.resolve = (parent, given, context: Context, info) => {
+      const acting = context.viewer.scope === 'HUMAN' ? context.viewer.acting : undefined
       const carryOut = async () => resolve(parent, given, context, info)
       const deedOf = () => {
         const input = (given as { input?: JsonObject }).input ?? {}
         const named: JsonObject = NAMES_ITS_TARGET.has(action)
           ? { name: storableText(String(input.name)).slice(0, LONGEST_NAME) }
           : {}
-        const detail = type === undefined ? {} : { ...named, ...detailOf(type, input) }
+        const detail = {
+          ...(type === undefined ? {} : { ...named, ...detailOf(type, input) }),
+          ...(acting === undefined ? {} : { actingAdminId: acting.adminId }),
+        }
         const targetId = action.startsWith('create') ? null : targetOf(input)
         return { ...actorOf(context.viewer), action, targetId, detail }
       }
-      return context.domain.record.during(deedOf, carryOut, { onlyRefusals: ITS_OWN_RECORD.has(action) })
+      // What an admin does in the name of somebody else is recorded, however frequent.
+      const onlyRefusals = ITS_OWN_RECORD.has(action) && acting === undefined
+      return context.domain.record.during(deedOf, carryOut, { onlyRefusals })
     }
   }
   return schema

@@ -7,6 +7,7 @@ import { RunStatusType } from './enums.ts'
 import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** Returns the calls of a run. A viewer who is only asked to decide on some of them gets only those. */
 async function callsOf({ id, onlyAsked }: shapes.Run, _: object, { loaders }: Context): Promise<shapes.ToolCall[]> {
@@ -19,9 +20,9 @@ async function callsOf({ id, onlyAsked }: shapes.Run, _: object, { loaders }: Co
   return seen.filter((call) => call !== null)
 }
 
-function errorFor(run: shapes.Run, scope: Context['viewer']['scope']): string | null {
-  if (run.error === null || scope === 'ADMIN') return run.error
-  return scope === 'SERVICE' && run.label.length > 0 ? null : errorForMembers(run)
+function errorFor(run: shapes.Run, viewer: Context['viewer']): string | null {
+  if (run.error === null || isAdmin(viewer)) return run.error
+  return viewer.scope === 'SERVICE' && run.label.length > 0 ? null : errorForMembers(run)
 }
 
 Run.implement({
@@ -62,7 +63,7 @@ Run.implement({
       type: RunInternals,
       nullable: true,
       description: 'Null unless the viewer is an admin.',
-      resolve: ({ id }, _, { viewer }) => (viewer.scope === 'ADMIN' ? { runId: id } : null),
+      resolve: ({ id }, _, { viewer }) => (isAdmin(viewer) ? { runId: id } : null),
     }),
     streamCursor: t.field({
       type: 'StreamCursor',
@@ -80,7 +81,7 @@ builder.objectField(Run, 'error', (t) =>
     nullable: true,
     description:
       "If the model's provider failed, admins see its words, and others what they can do. For runs that have read from a confidential space, members see the stop reason, services null.",
-    resolve: (run, _, { viewer }) => errorFor(run, viewer.scope),
+    resolve: (run, _, { viewer }) => errorFor(run, viewer),
   }),
 )
 

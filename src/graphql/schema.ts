@@ -1,4 +1,5 @@
 import './access-token.ts'
+import './act-as.ts'
 import './agent.ts'
 import './agent-activity.ts'
 import './agent-internals.ts'

@@ -1,7 +1,7 @@
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
-import { Human, Node, Session, Viewer } from './refs.ts'
+import { Node, Session, Viewer } from './refs.ts'
 
 Session.implement({
   description: 'A browser in which the viewer is signed in, by cookie. `POST /auth/token` opens one.',
@@ -15,12 +15,6 @@ Session.implement({
     current: t.boolean({
       description: 'Whether it is the session of this request.',
       resolve: ({ id }, _, { viewer }) => id === viewer.tokenId,
-    }),
-    actingAdmin: t.field({
-      type: Human,
-      nullable: true,
-      description: 'Set while an admin acts as this human.',
-      resolve: () => null,
     }),
   }),
 })

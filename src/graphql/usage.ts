@@ -4,6 +4,7 @@ import { builder } from './builder.ts'
 import { Agent, Human, Message, Run, Space, TokenUsage } from './refs.ts'
 import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 const UsageDimension = builder.enumType('UsageDimension', {
   values: {
@@ -63,7 +64,7 @@ builder.queryField('usage', (t) =>
       agentId: t.arg.id(),
       spaceId: t.arg.id(),
     },
-    resolve: (_, filter, { domain, viewer }) => (viewer.scope === 'ADMIN' ? domain.usage.query(filter) : null),
+    resolve: (_, filter, { domain, viewer }) => (isAdmin(viewer) ? domain.usage.query(filter) : null),
   }),
 )
 

@@ -4,6 +4,7 @@ import { batched, batchedByRequest, type Loadable, type Loader } from './batch.t
 import type { Domain } from './domain.ts'
 import { type CommonLoaders, type CommonOptions, idsOf, NOTHING_UNREAD } from './loaders.ts'
 import type { Entity, Message, Run, StandingGrant, ToolCall } from './shapes.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 export interface LoadersOptions extends CommonOptions {
   viewer: Viewer
@@ -68,15 +69,16 @@ function createVisible({ domain: { visibility, grantReading }, viewer }: Loaders
     )
     return (row: T) => allowed.load(row)
   }
-  // Viewers who are not human see the content of a space as long as the space exists.
+  const isMembersView = viewer.scope === 'HUMAN' && !isAdmin(viewer)
+  // Viewers who see spaces without being members see the content of a space as long as the space exists.
   const isMember = async (spaceId: string) =>
-    viewer.scope === 'HUMAN'
+    isMembersView
       ? memberships.load({ humanId: viewer.id, spaceId })
       : (await common.spaces.load(spaceId)) !== null && isVisibleSpace({ id: spaceId })
   const isVisibleSpace = others((found: readonly { id: string }[]) => visibility.spaces(viewer, idsOf(found)))
   const isVisibleRun = others((found: readonly Run[]) => visibility.runs(viewer, found))
   async function seenRun(run: Run | null): Promise<Run | null> {
-    if (run === null || viewer.scope !== 'HUMAN') return run !== null && (await isVisibleRun(run)) ? run : null
+    if (run === null || !isMembersView) return run !== null && (await isVisibleRun(run)) ? run : null
     const seen = await visibleRuns.load({ humanId: viewer.id, run })
     return seen === 'as-asked' ? { ...run, onlyAsked: true } : seen && run
   }

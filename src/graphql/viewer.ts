@@ -3,6 +3,7 @@ import type { Viewer as ViewerShape } from '../access/viewer.ts'
 import { builder } from './builder.ts'
 import { TokenScopeType } from './enums.ts'
 import { Human, ToolCall, Viewer } from './refs.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 const RateLimit = builder.objectRef<Rate>('RateLimit').implement({
   fields: (t) => ({
@@ -22,6 +23,10 @@ Viewer.implement({
       resolve: ({ id }) => id.replace(/^[a-z]+_/, 'viw_'),
     }),
     scope: t.expose('scope', { type: TokenScopeType }),
+    isAdmin: t.boolean({
+      description: 'Whether the viewer may do everything that the operator may: also a human with the role ADMIN.',
+      resolve: (viewer) => isAdmin(viewer),
+    }),
     human: t.field({
       type: Human,
       nullable: true,

@@ -1,5 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
-import { publishEndedSessions } from '../broker/ended-sessions.ts'
+import { publishEndedSessions, publishRoleChange } from '../broker/ended-sessions.ts'
 import { agentChannel, entityChannel, tokenChannel } from '../broker/topics.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
 import type { Leaving } from '../flows/leave-space.ts'
@@ -24,6 +24,7 @@ import { deleteSessions } from '../stores/session-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
 import { ERASED } from './erased-human.ts'
 import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
+import { changeRole } from '../stores/human-store.ts'
 
 /** Erasure of humans. */
 export interface Erasure {
@@ -162,8 +163,10 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
     async eraseHuman(viewer, { id, messages }) {
       requireAdmin(viewer, 'erase humans')
       if (prefixOf(id) !== 'hum') throw new NotFoundError(NO_SUCH_HUMAN)
-      const { left, tokenIds, sessionIds } = await db.transaction(async (tx) => {
+      const by = viewer.scope === 'HUMAN' ? viewer.id : null
+      const { left, tokenIds, sessionIds, roleChange } = await db.transaction(async (tx) => {
         await lockSpacesOf(tx, id)
+        const roleChange = await changeRole(tx, { humanId: id, role: 'MEMBER', by })
         await rename(tx, id, { messages, goneAt: new Date(clock.now()) })
         if (messages) await clearGrantReasons(tx, id)
         const left = await leaving.leaveAll(tx, id)
@@ -172,12 +175,14 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         await deletePushSubscriptions(tx, { humanId: id })
         await deleteNotices(tx, { humanId: id })
         await deleteNotificationSettings(tx, id)
-        return { left, tokenIds, sessionIds: await deleteSessions(tx, { scope: 'HUMAN', viewerId: id }) }
+        const sessionIds = await deleteSessions(tx, { scope: 'HUMAN', viewerId: id })
+        return { left, tokenIds, sessionIds, roleChange }
       })
       await Promise.all([
         ...tokenIds.map((tokenId) => signals.publish(tokenChannel(tokenId), { type: 'revoked' })),
         signals.publish(entityChannel(id), { type: 'gone' }),
         publishEndedSessions(signals, sessionIds),
+        publishRoleChange({ signals, logger }, roleChange),
       ])
       await left.afterCommit()
       // A named approver need not be a member of a space.

@@ -1,5 +1,17 @@
-import type { TokenScope } from '../generated/prisma/enums.ts'
+import type { HumanRole, TokenScope } from '../generated/prisma/enums.ts'
 import { ForbiddenError } from '../lib/errors.ts'
+
+/** The fields of a viewer that decide whether it is an admin. */
+export interface Ranked {
+  readonly scope: TokenScope
+  /** The role of a human, if it counts for this credential. */
+  readonly role?: HumanRole
+}
+
+/** Whether a viewer may do everything that the operator may: with the scope ADMIN, or as a human with the role ADMIN. */
+export function isAdmin({ scope, role }: Ranked): boolean {
+  return scope === 'ADMIN' || (scope === 'HUMAN' && role === 'ADMIN')
+}
 
 /**
  * Lets only admins pass.
@@ -7,6 +19,6 @@ import { ForbiddenError } from '../lib/errors.ts'
  * @param action What the viewer tries, for the error: `create agents`.
  * @throws ForbiddenError
  */
-export function requireAdmin({ scope }: { readonly scope: TokenScope }, action: string): void {
-  if (scope !== 'ADMIN') throw new ForbiddenError(`Only an admin can ${action}.`)
+export function requireAdmin(viewer: Ranked, action: string): void {
+  if (!isAdmin(viewer)) throw new ForbiddenError(`Only an admin can ${action}.`)
 }

@@ -4,6 +4,7 @@ import type { BadInputError } from '../lib/errors.ts'
 import { foreignCursor, type Page, type PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** A page request for the runs of one agent: cursors of other agents are rejected. */
 export interface RunsRequest extends PageRequest {
@@ -109,21 +110,17 @@ function conditionsOf(viewer: Viewer, { agentId, spaceId, rootId, status, since 
 
 /** Condition: the viewer may see the space. Without it, the filter would reveal which runs wrote in other spaces. */
 function isSpaceOf(viewer: Viewer, spaceId: string): Prisma.Sql {
-  if (viewer.scope !== 'HUMAN') return viewer.scope === 'ADMIN' ? Prisma.sql`true` : Prisma.sql`false`
+  if (isAdmin(viewer)) return Prisma.sql`true`
+  if (viewer.scope !== 'HUMAN') return Prisma.sql`false`
   return Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own WHERE own."spaceId" = ${spaceId} AND own."entityId" = ${viewer.id})`
 }
 
 function visibleTo(viewer: Viewer): Prisma.Sql {
-  switch (viewer.scope) {
-    case 'ADMIN':
-      return Prisma.sql`true`
-    case 'SERVICE':
-      return Prisma.sql`r."triggerServiceId" = ${viewer.id}`
-    case 'HUMAN':
-      return Prisma.sql`(
-        EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = ${viewer.id})
-        OR EXISTS (
-          SELECT 1 FROM "RunSpace" written JOIN "Membership" m USING ("spaceId")
-          WHERE written."runId" = r.id AND m."entityId" = ${viewer.id}))`
-  }
+  if (isAdmin(viewer)) return Prisma.sql`true`
+  if (viewer.scope === 'SERVICE') return Prisma.sql`r."triggerServiceId" = ${viewer.id}`
+  return Prisma.sql`(
+    EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = ${viewer.id})
+    OR EXISTS (
+      SELECT 1 FROM "RunSpace" written JOIN "Membership" m USING ("spaceId")
+      WHERE written."runId" = r.id AND m."entityId" = ${viewer.id}))`
 }

@@ -6,6 +6,7 @@ import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
 import { waitsForReply } from '../rules/call-answers.ts'
 import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** Whether a message by this human answers a waiting call; `wait` comes from the input of the call. */
 function mayReply(wait: unknown, humanId: string): boolean {
@@ -121,7 +122,8 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
       return new Map(rows.filter(waitsForReply).map((call) => [call.messageId ?? '', call]))
     },
     async pendingToolCalls(viewer) {
-      if (viewer.scope === 'ADMIN') return awaitingResult({ spaceIds: null, agentIds: null })
+      const everything = { spaceIds: null, agentIds: null }
+      if (viewer.scope === 'ADMIN') return awaitingResult(everything)
       if (viewer.scope === 'SERVICE') return awaitingResult({ spaceIds: [], agentIds: viewer.agentIds })
       const memberships = await db.prisma.membership.findMany({
         where: { entityId: viewer.id },
@@ -129,7 +131,7 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
       })
       const spaceIds = memberships.map(({ spaceId }) => spaceId)
       const found = await Promise.all([
-        awaitingResult({ spaceIds, agentIds: [] }),
+        awaitingResult(isAdmin(viewer) ? everything : { spaceIds, agentIds: [] }),
         awaitingMessageOf(viewer.id, spaceIds),
         awaitingDecisionOf(viewer.id, spaceIds),
       ])

@@ -5,6 +5,7 @@ import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 
 /** Reads spaces. */
 export interface Spaces {
@@ -29,7 +30,7 @@ export function createSpaces({ db }: Pick<Platform, 'db'>): Spaces {
     getMany,
     async page(viewer, request) {
       const source =
-        viewer.scope === 'ADMIN'
+        isAdmin(viewer)
           ? Prisma.sql`SELECT id FROM "Space" WHERE "deletedAt" IS NULL`
           : viewer.scope === 'HUMAN'
             ? Prisma.sql`SELECT "spaceId" AS id FROM "Membership" WHERE "entityId" = ${viewer.id}`

@@ -3,20 +3,23 @@ import type { Tx } from '../platform/db.ts'
 import { checkRoleChange, leavesNoAdmin } from '../rules/roles.ts'
 import { deleteSessions } from './session-store.ts'
 
-/** Writes the column `role` of the table `Entity`. */
+// The writes of the column `role` of the table "Entity", and of what depends on it.
 
 /** The consequences of another role. The caller publishes it after the commit with `publishRoleChange`. */
 export interface RoleChange {
   humanId: string
   role: HumanRole
-  /** The human's sessions, which have ended. */
+  /** The human's sessions, and those in which the human acted as somebody else, which have ended. */
   endedSessionIds: string[]
+  /** The access tokens with the scope ADMIN that the human had created, which are revoked with the role ADMIN. */
+  revokedTokenIds: string[]
   /** Whether nobody has the role ADMIN any more. */
   leavesNoAdmin: boolean
 }
 
 /**
- * Gives a human another role, and ends the human's sessions: with the role, their rights have changed.
+ * Gives a human another role, and ends the human's sessions: with the role, their rights have changed. Without the role
+ * ADMIN also end the sessions in which the human acts as somebody else, and the ADMIN tokens that the human has created.
  *
  * @param by the human who makes the change; null for the operator, or for a sign-in service that decides on roles
  * @returns null if the human has this role already, or does not exist
@@ -34,10 +37,24 @@ export async function changeRole(
   checkRoleChange({ humanId, role, by }, adminIds)
   const { count } = await tx.entity.updateMany({ where: { id: humanId, kind: 'HUMAN', goneAt: null }, data: { role } })
   if (count === 0) return null
+  const revokedTokenIds = role === 'ADMIN' ? [] : await revokeAdminTokensOf(tx, humanId)
+  const ended = [
+    { scope: 'HUMAN' as const, viewerId: humanId },
+    { actingAdminId: humanId },
+    { tokenId: { in: revokedTokenIds } },
+  ]
   return {
     humanId,
     role,
-    endedSessionIds: await deleteSessions(tx, { scope: 'HUMAN', viewerId: humanId }),
+    endedSessionIds: await deleteSessions(tx, { OR: ended }),
+    revokedTokenIds,
     leavesNoAdmin: leavesNoAdmin({ humanId, role }, adminIds),
   }
+}
+
+async function revokeAdminTokensOf(tx: Tx, createdById: string): Promise<string[]> {
+  const revoked = await tx.$queryRaw<{ id: string }[]>`
+    UPDATE "AccessToken" SET "revokedAt" = now()
+    WHERE "createdById" = ${createdById} AND scope = 'ADMIN' AND "revokedAt" IS NULL RETURNING id`
+  return revoked.map(({ id }) => id)
 }

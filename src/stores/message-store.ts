@@ -27,6 +27,7 @@ export interface NewMessage {
   runPostKey?: string
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   origin?: MessageOrigin | null
   /** For a message of an agent. */
   provenance?: Provenance
@@ -44,6 +45,7 @@ export function rowOf({
     runPostKey: null,
     composite: false,
     fromPlainText: false,
+    actingAdminId: null,
     origin: null,
     ...given,
     ...provenance,
@@ -59,9 +61,9 @@ export function insertMessageSql(given: NewMessage): Prisma.Sql {
   const { status, parts, origin, places, label, askers } = row
   return Prisma.sql`
     INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "mentionedIds", "idempotencyKey", "runId", "runPostKey",
-      composite, "fromPlainText", "rootId", depth, origin, places, label, askers, "routedAt")
+      composite, "fromPlainText", "actingAdminId", "rootId", depth, origin, places, label, askers, "routedAt")
     SELECT ${row.id}, id, "lastSeq", ${row.senderId}, ${status}::"MessageStatus", ${jsonbText(parts)}::jsonb,
-      ${row.mentionedAgentId}, ${row.mentionedIds}::text[], ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.rootId}, ${row.depth}::int,
+      ${row.mentionedAgentId}, ${row.mentionedIds}::text[], ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.actingAdminId}, ${row.rootId}, ${row.depth}::int,
       ${origin === null ? null : jsonbText(origin)}::jsonb, ${places}::text[], ${label}::text[], ${askers}::text[], CASE WHEN ${status === 'COMPLETE'}::boolean THEN now() END
     FROM counter RETURNING *`
 }

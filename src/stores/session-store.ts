@@ -8,11 +8,18 @@ export async function insertSession(tx: Tx, session: Session): Promise<void> {
   await tx.session.create({ data: session })
 }
 
-/** Deletes sessions, and the push subscriptions of their browsers. Returns the ids of the sessions, whose end the caller publishes after the commit. */
+/**
+ * Deletes sessions, those in which an admin acts as somebody else and that were opened from one of them, and the push
+ * subscriptions of their browsers. Returns the ids of all sessions, whose end the caller publishes after the commit.
+ */
 export async function deleteSessions(tx: Tx, where: Prisma.SessionWhereInput): Promise<string[]> {
   const ended = await tx.session.findMany({ where, select: { id: true } })
   if (ended.length === 0) return []
-  const ids = ended.map(({ id }) => id)
+  const opened = await tx.session.findMany({
+    where: { tokenId: { in: ended.map(({ id }) => id) } },
+    select: { id: true },
+  })
+  const ids = [...new Set([...ended, ...opened].map(({ id }) => id))]
   await tx.session.deleteMany({ where: { id: { in: ids } } })
   await deletePushSubscriptions(tx, { tokenId: { in: ids } })
   return ids
@@ -41,10 +48,16 @@ export interface SessionUse extends OpenSession {
   until: Date
 }
 
-/** Condition on a session `s`: it has not ended, its token or setting (if it has one) is still valid, and its human exists. */
+/**
+ * Condition on a session `s`: it has not ended, its token, session or setting (if it has one) is still valid, and its human
+ * exists. If an admin acts as that human, the admin still has the role.
+ */
 const isOpenSql = ({ now, settingKeys }: OpenSession) => Prisma.sql`s."expiresAt" > ${now}
   AND (s."tokenId" IS NULL OR s."tokenId" = ANY(${[...settingKeys]}::text[]) OR EXISTS (
-    SELECT 1 FROM "AccessToken" t WHERE t.id = s."tokenId" AND t."revokedAt" IS NULL))
+    SELECT 1 FROM "AccessToken" t WHERE t.id = s."tokenId" AND t."revokedAt" IS NULL)
+    OR (s.acting AND EXISTS (SELECT 1 FROM "Session" p WHERE p.id = s."tokenId" AND p."expiresAt" > ${now})))
+  AND (s."actingAdminId" IS NULL OR EXISTS (
+    SELECT 1 FROM "Entity" a WHERE a.id = s."actingAdminId" AND a.role = 'ADMIN' AND a."goneAt" IS NULL))
   AND (s.scope <> 'HUMAN' OR EXISTS (SELECT 1 FROM "Entity" e WHERE e.id = s."viewerId" AND e."goneAt" IS NULL))`
 
 /** Selects the ids of the sessions that have not ended. */
@@ -52,7 +65,7 @@ export const selectOpenSessionsSql = (ids: readonly string[], state: OpenSession
   Prisma.sql`SELECT s.id FROM "Session" s WHERE s.id = ANY(${[...ids]}::text[]) AND ${isOpenSql(state)}`
 
 /**
- * Selects the session with a hash, unless it has ended, and records its use. `expiresAt` is the end before the use;
+ * Selects the session with a hash, unless it has ended, with the role of its human, and records its use. `expiresAt` is the end before the use;
  * `renewedUntil` is the end after it, if the use was recorded.
  *
  * The end of a session that is not of an admin moves only by more than a day. The browser's cookie gets each new end, and a
@@ -69,4 +82,6 @@ export const useSessionSql = (hash: string, { notedBefore, adminUntil, until, ..
     FROM found WHERE s.id = found.id AND found."lastUsedAt" < ${notedBefore}
     RETURNING s."expiresAt"
   )
-  SELECT found.*, (SELECT "expiresAt" FROM renewed) AS "renewedUntil" FROM found`
+  SELECT found.*, (SELECT "expiresAt" FROM renewed) AS "renewedUntil",
+    coalesce((SELECT e.role::text FROM "Entity" e WHERE e.id = found."viewerId"), 'MEMBER') AS role
+  FROM found`

@@ -150,6 +150,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
       expect(await tokens().authenticate(await sign(signed(ada.id)))).toEqual({
         scope: 'HUMAN',
         id: ada.id,
+        role: 'MEMBER',
         tokenId: null,
         expiresAt: new Date(Math.floor(minutes(10).getTime() / 1000) * 1000),
       })

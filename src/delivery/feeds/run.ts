@@ -10,6 +10,7 @@ import { type Delivery, type Feed, type HubRules, openFeed, type Subscriber } fr
 import type { Guards } from '../guards.ts'
 import type { EndedRuns } from '../recheck.ts'
 import { endOf, type RunJournal, replayOf } from './run-replay.ts'
+import { isAdmin } from '../../rules/permissions.ts'
 
 export interface RunEventsParts {
   guards: Guards
@@ -146,10 +147,10 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
    */
   function eventFor(
     event: RunEvent,
-    { run, showsThoughts, isAdmin }: Watched,
+    { run, showsThoughts, seesConfided }: Watched,
   ): RunEvent | null | Promise<RunEvent | null> {
     const isConfided = 'confidential' in event && event.confidential === true
-    if (THOUGHTS.has(event.type)) return showsThoughts && (isAdmin || !isConfided) ? event : null
+    if (THOUGHTS.has(event.type)) return showsThoughts && (seesConfided || !isConfided) ? event : null
     if ('toolCallId' in event && run.triggerType === 'INBOX') return withCall(event)
     return { ...event, lastKnown: event.type === 'RunCanceled' ? { ...run, status: 'CANCELED' } : run }
   }
@@ -202,8 +203,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
       if (after !== null) decodeCursor(after)
       await guards.viewer(viewer, lifeline)
       const run = await guards.run(viewer, runId, lifeline)
-      const isAdmin = viewer.scope === 'ADMIN'
-      const watched = { run, isAdmin, showsThoughts: domain.visibility.runThoughts(viewer, run) }
+      const watched = { run, seesConfided: isAdmin(viewer), showsThoughts: domain.visibility.runThoughts(viewer, run) }
       const { signal } = lifeline
       return (to) => deliver({ run, onSlow, signal, rules: hubRulesOf(watched) }, after, filteredFor(to, watched))
     })
@@ -213,7 +213,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
 interface Watched {
   run: Run
   showsThoughts: boolean
-  isAdmin: boolean
+  /** Also thoughts that come from confidential spaces. */
+  seesConfided: boolean
 }
 
 interface Following {

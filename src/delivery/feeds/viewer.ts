@@ -10,7 +10,6 @@ import {
   type ToolSignal,
 } from '../../broker/topics.ts'
 import type { Domain } from '../../graphql/domain.ts'
-import type { ToolCall } from '../../graphql/shapes.ts'
 import type { ViewerEvent, Watcher } from '../../graphql/streams.ts'
 import { createBell, createSerial, sleep } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
@@ -19,6 +18,7 @@ import { isAnsweredBy } from '../../rules/call-answers.ts'
 import { type Feed, type Lifeline, openFeed } from '../feed.ts'
 import type { EntityChange, Guards } from '../guards.ts'
 import { createChannelSet } from './channel-set.ts'
+import { isAdmin } from '../../rules/permissions.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
 /** The maximum number of waiting events of one subscriber, after merging. */
@@ -150,15 +150,17 @@ export function createViewerSources(
    * ones to `previous`.
    */
   async function channelsOf(viewer: Viewer, previous: readonly string[]): Promise<string[]> {
-    if (viewer.scope === 'HUMAN') return (await domain.members.spacesOf(viewer.id)).map(spaceChannel)
+    const own = viewer.scope === 'HUMAN' ? (await domain.members.spacesOf(viewer.id)).map(spaceChannel) : []
+    if (viewer.scope === 'HUMAN' && !isAdmin(viewer)) return own
     if (viewer.scope === 'SERVICE' && viewer.agentIds !== null) return viewer.agentIds.map(agentChannel)
     const most = previous.length === 0 ? MOST_WATCHED : PAGE
     const found =
-      viewer.scope === 'ADMIN'
+      isAdmin(viewer)
         ? (await newest((request) => domain.spaces.page(viewer, request), most)).map(spaceChannel)
         : (await newest((request) => domain.agents.page(viewer, request), most)).map(agentChannel)
-    const newestFirst = [...new Set([...found, ...previous])].slice(0, MOST_WATCHED)
-    return viewer.scope === 'ADMIN' ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
+    const others = previous.filter((channel) => channel !== ADMIN_CHANNEL)
+    const newestFirst = [...new Set([...own, ...found, ...others])].slice(0, Math.max(MOST_WATCHED, own.length))
+    return isAdmin(viewer) ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
   }
 
   /**
@@ -177,14 +179,22 @@ export function createViewerSources(
 
   async function concerns(viewer: Viewer, channel: string, { toolCallId, audience }: ToolSignal): Promise<boolean> {
     if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
-    // The channel identifies deciders who are members of the space. A decider whom the policy names may not be allowed to
-    // read the space.
-    if (audience === 'deciders' && channel !== entityChannel(viewer.id)) return true
+    // The channel identifies deciders who are members of the space, unless the viewer listens to all spaces. A decider whom
+    // the policy names may not be allowed to read the space.
+    if (audience === 'deciders' && channel !== entityChannel(viewer.id))
+      return !isAdmin(viewer) || domain.visibility.isMember(spaceOf(channel) ?? '', viewer.id)
     const [call] = await domain.toolCalls.getMany([toolCallId])
     if (call == null) return false
     // A decider whom the policy names receives one last event about a call: the decision of others.
     if (audience === 'deciders') return (await domain.visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
-    return isForViewer(viewer, call)
+    // A built-in call with a deadline waits for a message, which people post in its space.
+    if (call.execution === null)
+      return (
+        viewer.scope === 'HUMAN' &&
+        call.expiresAt !== null &&
+        (!isAdmin(viewer) || (call.spaceId !== null && (await domain.visibility.isMember(call.spaceId, viewer.id))))
+      )
+    return isAnsweredBy(call, isAdmin(viewer) ? 'ADMIN' : viewer.scope)
   }
 
   /** Delivers the waiting calls of spaces that a human has joined. */
@@ -200,9 +210,11 @@ export function createViewerSources(
       const serial = createSerial()
 
       function onToolSignal(channel: string, payload: SignalPayload): void {
-        // Admins receive each call once, by their own channel.
-        if (!('toolCallId' in payload) || (viewer.scope === 'ADMIN' && channel !== ADMIN_CHANNEL)) return
+        if (!('toolCallId' in payload)) return
         const signal = payload as ToolSignal
+        // Admins receive each call once: by their own channel, or, if they are to decide as a human, by those of humans.
+        const isDecision = signal.audience === 'deciders'
+        if (isAdmin(viewer) && (channel === ADMIN_CHANNEL) === isDecision) return
         const addIfConcerned = async () => {
           if (await concerns(viewer, channel, signal))
             onChange({ type: CHANGE_BY_SIGNAL[signal.type], toolCallId: signal.toolCallId })
@@ -211,7 +223,7 @@ export function createViewerSources(
       }
 
       function onGrantSignal(channel: string, payload: SignalPayload): void {
-        if (payload.type !== 'grant-changed' || (viewer.scope === 'ADMIN') !== (channel === ADMIN_CHANNEL)) return
+        if (payload.type !== 'grant-changed' || (isAdmin(viewer)) !== (channel === ADMIN_CHANNEL)) return
         const { grantId } = payload
         const addIfSeen = async () => {
           if ((await domain.grantReading.visible(viewer, [grantId])).has(grantId))
@@ -235,7 +247,7 @@ export function createViewerSources(
 
       function onChannelChange(change: ChannelChange): void {
         addSpaceChanges(change, onChange)
-        if (viewer.scope !== 'HUMAN' || change.came.length === 0) return
+        if (viewer.scope !== 'HUMAN' || isAdmin(viewer) || change.came.length === 0) return
         void serial.run(() => addWaitingCalls(viewer, change.came, onChange)).catch(onError)
       }
 
@@ -250,11 +262,17 @@ export function createViewerSources(
           if (CHANGES_SPACES.includes(change.type)) channels.refresh(onChannelChange).catch(onError)
           if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
           if (change.type === 'grant-changed') onGrantSignal(entityChannel(viewer.id), change)
+          // An admin listened to the space before.
+          if (change.type === 'member-joined' && isAdmin(viewer)) {
+            const came = [spaceChannel(change.spaceId)]
+            void serial.run(() => addWaitingCalls(viewer, came, onChange)).catch(onError)
+          }
           if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
           if (change.type === 'notice') onChange({ ...change, type: 'ViewerNotice' })
         }
         lifeline.onEnd(await guards.entityChanges(viewer.id, onEntityChange))
-      } else if (viewer.scope === 'ADMIN' || viewer.agentIds === null) {
+      }
+      if (isAdmin(viewer) || (viewer.scope === 'SERVICE' && viewer.agentIds === null)) {
         void keepRefreshing(lifeline.signal, () => channels.refresh(onChannelChange), onError)
       }
       await channels.refresh()
@@ -281,13 +299,6 @@ async function keepRefreshing(signal: AbortSignal, refresh: () => Promise<void>,
 
 function spaceOf(channel: string): string | null {
   return channel.startsWith('space:') ? channel.slice('space:'.length) : null
-}
-
-/** Whether the viewer may answer a call in a space or of an agent it may access. */
-function isForViewer({ scope }: Viewer, call: ToolCall): boolean {
-  // A built-in call with a deadline waits for a message.
-  if (call.execution === null) return scope === 'HUMAN' && call.expiresAt !== null
-  return isAnsweredBy(call, scope)
 }
 
 type NewestPage = Awaited<ReturnType<Domain['spaces']['page']>> | Awaited<ReturnType<Domain['agents']['page']>>

@@ -6,6 +6,7 @@ import { RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import { gauge } from '../../lib/metrics.ts'
 import { authenticate, bearerOf } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
+import { isAdmin } from '../../rules/permissions.ts'
 
 export interface MetricsParts {
   /** The metrics of other parts. */
@@ -35,7 +36,7 @@ export function createMetrics({ others, signIns, sockets, followed }: MetricsPar
   gauge(registry, 'parley_followers', 'Subscribers to event log topics in this process.', () => followed().followers)
 
   return async (request, response) => {
-    if (!isLocal(request) && !(await isAdmin(request, signIns))) {
+    if (!isLocal(request) && !(await isFromAdmin(request, signIns))) {
       sendJson(response, 401, { error: 'An ADMIN token is required.' }, CHALLENGE)
       return
     }
@@ -56,10 +57,10 @@ function isLocal({ socket, headers }: IncomingMessage): boolean {
   return ['127.0.0.1', '::1', '::ffff:127.0.0.1'].includes(socket.remoteAddress ?? '')
 }
 
-async function isAdmin({ headers, socket }: IncomingMessage, signIns: SignIns): Promise<boolean> {
+async function isFromAdmin({ headers, socket }: IncomingMessage, signIns: SignIns): Promise<boolean> {
   const credentials = { bearer: bearerOf(headers.authorization), cookie: null, address: socket.remoteAddress }
   try {
-    return (await authenticate(signIns, credentials)).scope === 'ADMIN'
+    return isAdmin(await authenticate(signIns, credentials))
   } catch (error) {
     if (error instanceof UnauthenticatedError || error instanceof RateLimitedError) return false
     throw error

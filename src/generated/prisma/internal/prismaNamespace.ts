@@ -4270,6 +4270,7 @@ export const MessageScalarFieldEnum = {
   runPostKey: 'runPostKey',
   composite: 'composite',
   fromPlainText: 'fromPlainText',
+  actingAdminId: 'actingAdminId',
   idempotencyKey: 'idempotencyKey',
   rootId: 'rootId',
   depth: 'depth',
@@ -4668,7 +4669,8 @@ export const AccessTokenScalarFieldEnum = {
   createdAt: 'createdAt',
   expiresAt: 'expiresAt',
   revokedAt: 'revokedAt',
-  lastUsedAt: 'lastUsedAt'
+  lastUsedAt: 'lastUsedAt',
+  createdById: 'createdById'
 } as const
 
 export type AccessTokenScalarFieldEnum = (typeof AccessTokenScalarFieldEnum)[keyof typeof AccessTokenScalarFieldEnum]
@@ -4699,7 +4701,9 @@ export const SessionScalarFieldEnum = {
   createdAt: 'createdAt',
   lastUsedAt: 'lastUsedAt',
   expiresAt: 'expiresAt',
-  endsBy: 'endsBy'
+  endsBy: 'endsBy',
+  acting: 'acting',
+  actingAdminId: 'actingAdminId'
 } as const
 
 export type SessionScalarFieldEnum = (typeof SessionScalarFieldEnum)[keyof typeof SessionScalarFieldEnum]

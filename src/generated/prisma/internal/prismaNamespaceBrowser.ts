@@ -332,6 +332,7 @@ export const MessageScalarFieldEnum = {
   runPostKey: 'runPostKey',
   composite: 'composite',
   fromPlainText: 'fromPlainText',
+  actingAdminId: 'actingAdminId',
   idempotencyKey: 'idempotencyKey',
   rootId: 'rootId',
   depth: 'depth',
@@ -730,7 +731,8 @@ export const AccessTokenScalarFieldEnum = {
   createdAt: 'createdAt',
   expiresAt: 'expiresAt',
   revokedAt: 'revokedAt',
-  lastUsedAt: 'lastUsedAt'
+  lastUsedAt: 'lastUsedAt',
+  createdById: 'createdById'
 } as const
 
 export type AccessTokenScalarFieldEnum = (typeof AccessTokenScalarFieldEnum)[keyof typeof AccessTokenScalarFieldEnum]
@@ -761,7 +763,9 @@ export const SessionScalarFieldEnum = {
   createdAt: 'createdAt',
   lastUsedAt: 'lastUsedAt',
   expiresAt: 'expiresAt',
-  endsBy: 'endsBy'
+  endsBy: 'endsBy',
+  acting: 'acting',
+  actingAdminId: 'actingAdminId'
 } as const
 
 export type SessionScalarFieldEnum = (typeof SessionScalarFieldEnum)[keyof typeof SessionScalarFieldEnum]

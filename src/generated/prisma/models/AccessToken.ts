@@ -36,6 +36,7 @@ export type AccessTokenMinAggregateOutputType = {
   expiresAt: Date | null
   revokedAt: Date | null
   lastUsedAt: Date | null
+  createdById: string | null
 }
 
 export type AccessTokenMaxAggregateOutputType = {
@@ -50,6 +51,7 @@ export type AccessTokenMaxAggregateOutputType = {
   expiresAt: Date | null
   revokedAt: Date | null
   lastUsedAt: Date | null
+  createdById: string | null
 }
 
 export type AccessTokenCountAggregateOutputType = {
@@ -65,6 +67,7 @@ export type AccessTokenCountAggregateOutputType = {
   expiresAt: number
   revokedAt: number
   lastUsedAt: number
+  createdById: number
   _all: number
 }
 
@@ -81,6 +84,7 @@ export type AccessTokenMinAggregateInputType = {
   expiresAt?: true
   revokedAt?: true
   lastUsedAt?: true
+  createdById?: true
 }
 
 export type AccessTokenMaxAggregateInputType = {
@@ -95,6 +99,7 @@ export type AccessTokenMaxAggregateInputType = {
   expiresAt?: true
   revokedAt?: true
   lastUsedAt?: true
+  createdById?: true
 }
 
 export type AccessTokenCountAggregateInputType = {
@@ -110,6 +115,7 @@ export type AccessTokenCountAggregateInputType = {
   expiresAt?: true
   revokedAt?: true
   lastUsedAt?: true
+  createdById?: true
   _all?: true
 }
 
@@ -198,6 +204,7 @@ export type AccessTokenGroupByOutputType = {
   expiresAt: Date | null
   revokedAt: Date | null
   lastUsedAt: Date | null
+  createdById: string | null
   _count: AccessTokenCountAggregateOutputType | null
   _min: AccessTokenMinAggregateOutputType | null
   _max: AccessTokenMaxAggregateOutputType | null
@@ -234,6 +241,7 @@ export type AccessTokenWhereInput = {
   expiresAt?: Prisma.DateTimeNullableFilter<"AccessToken"> | Date | string | null
   revokedAt?: Prisma.DateTimeNullableFilter<"AccessToken"> | Date | string | null
   lastUsedAt?: Prisma.DateTimeNullableFilter<"AccessToken"> | Date | string | null
+  createdById?: Prisma.StringNullableFilter<"AccessToken"> | string | null
 }
 
 export type AccessTokenOrderByWithRelationInput = {
@@ -249,6 +257,7 @@ export type AccessTokenOrderByWithRelationInput = {
   expiresAt?: Prisma.SortOrderInput | Prisma.SortOrder
   revokedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  createdById?: Prisma.SortOrderInput | Prisma.SortOrder
 }
 
 export type AccessTokenWhereUniqueInput = Prisma.AtLeast<{
@@ -267,6 +276,7 @@ export type AccessTokenWhereUniqueInput = Prisma.AtLeast<{
   expiresAt?: Prisma.DateTimeNullableFilter<"AccessToken"> | Date | string | null
   revokedAt?: Prisma.DateTimeNullableFilter<"AccessToken"> | Date | string | null
   lastUsedAt?: Prisma.DateTimeNullableFilter<"AccessToken"> | Date | string | null
+  createdById?: Prisma.StringNullableFilter<"AccessToken"> | string | null
 }, "id" | "hash">
 
 export type AccessTokenOrderByWithAggregationInput = {
@@ -282,6 +292,7 @@ export type AccessTokenOrderByWithAggregationInput = {
   expiresAt?: Prisma.SortOrderInput | Prisma.SortOrder
   revokedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  createdById?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.AccessTokenCountOrderByAggregateInput
   _max?: Prisma.AccessTokenMaxOrderByAggregateInput
   _min?: Prisma.AccessTokenMinOrderByAggregateInput
@@ -303,6 +314,7 @@ export type AccessTokenScalarWhereWithAggregatesInput = {
   expiresAt?: Prisma.DateTimeNullableWithAggregatesFilter<"AccessToken"> | Date | string | null
   revokedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"AccessToken"> | Date | string | null
   lastUsedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"AccessToken"> | Date | string | null
+  createdById?: Prisma.StringNullableWithAggregatesFilter<"AccessToken"> | string | null
 }
 
 export type AccessTokenCreateInput = {
@@ -318,6 +330,7 @@ export type AccessTokenCreateInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  createdById?: string | null
 }
 
 export type AccessTokenUncheckedCreateInput = {
@@ -333,6 +346,7 @@ export type AccessTokenUncheckedCreateInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  createdById?: string | null
 }
 
 export type AccessTokenUpdateInput = {
@@ -348,6 +362,7 @@ export type AccessTokenUpdateInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type AccessTokenUncheckedUpdateInput = {
@@ -363,6 +378,7 @@ export type AccessTokenUncheckedUpdateInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type AccessTokenCreateManyInput = {
@@ -378,6 +394,7 @@ export type AccessTokenCreateManyInput = {
   expiresAt?: Date | string | null
   revokedAt?: Date | string | null
   lastUsedAt?: Date | string | null
+  createdById?: string | null
 }
 
 export type AccessTokenUpdateManyMutationInput = {
@@ -393,6 +410,7 @@ export type AccessTokenUpdateManyMutationInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type AccessTokenUncheckedUpdateManyInput = {
@@ -408,6 +426,7 @@ export type AccessTokenUncheckedUpdateManyInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   revokedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   lastUsedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type AccessTokenCountOrderByAggregateInput = {
@@ -423,6 +442,7 @@ export type AccessTokenCountOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   revokedAt?: Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrder
+  createdById?: Prisma.SortOrder
 }
 
 export type AccessTokenMaxOrderByAggregateInput = {
@@ -437,6 +457,7 @@ export type AccessTokenMaxOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   revokedAt?: Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrder
+  createdById?: Prisma.SortOrder
 }
 
 export type AccessTokenMinOrderByAggregateInput = {
@@ -451,6 +472,7 @@ export type AccessTokenMinOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   revokedAt?: Prisma.SortOrder
   lastUsedAt?: Prisma.SortOrder
+  createdById?: Prisma.SortOrder
 }
 
 export type AccessTokenCreateagentIdsInput = {
@@ -481,6 +503,7 @@ export type AccessTokenSelect<ExtArgs extends runtime.Types.Extensions.InternalA
   expiresAt?: boolean
   revokedAt?: boolean
   lastUsedAt?: boolean
+  createdById?: boolean
 }, ExtArgs["result"]["accessToken"]>
 
 export type AccessTokenSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -496,6 +519,7 @@ export type AccessTokenSelectCreateManyAndReturn<ExtArgs extends runtime.Types.E
   expiresAt?: boolean
   revokedAt?: boolean
   lastUsedAt?: boolean
+  createdById?: boolean
 }, ExtArgs["result"]["accessToken"]>
 
 export type AccessTokenSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -511,6 +535,7 @@ export type AccessTokenSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.E
   expiresAt?: boolean
   revokedAt?: boolean
   lastUsedAt?: boolean
+  createdById?: boolean
 }, ExtArgs["result"]["accessToken"]>
 
 export type AccessTokenSelectScalar = {
@@ -526,9 +551,10 @@ export type AccessTokenSelectScalar = {
   expiresAt?: boolean
   revokedAt?: boolean
   lastUsedAt?: boolean
+  createdById?: boolean
 }
 
-export type AccessTokenOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "hash" | "scope" | "humanId" | "label" | "serviceName" | "agentIds" | "restricted" | "createdAt" | "expiresAt" | "revokedAt" | "lastUsedAt", ExtArgs["result"]["accessToken"]>
+export type AccessTokenOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "hash" | "scope" | "humanId" | "label" | "serviceName" | "agentIds" | "restricted" | "createdAt" | "expiresAt" | "revokedAt" | "lastUsedAt" | "createdById", ExtArgs["result"]["accessToken"]>
 
 export type $AccessTokenPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "AccessToken"
@@ -552,6 +578,10 @@ export type $AccessTokenPayload<ExtArgs extends runtime.Types.Extensions.Interna
      * To the minute.
      */
     lastUsedAt: Date | null
+    /**
+     * The human with the role ADMIN who created it: a token with the scope ADMIN ends with that role.
+     */
+    createdById: string | null
   }, ExtArgs["result"]["accessToken"]>
   composites: {}
 }
@@ -987,6 +1017,7 @@ export interface AccessTokenFieldRefs {
   readonly expiresAt: Prisma.FieldRef<"AccessToken", 'DateTime'>
   readonly revokedAt: Prisma.FieldRef<"AccessToken", 'DateTime'>
   readonly lastUsedAt: Prisma.FieldRef<"AccessToken", 'DateTime'>
+  readonly createdById: Prisma.FieldRef<"AccessToken", 'String'>
 }
     
 

@@ -47,6 +47,7 @@ export type MessageMinAggregateOutputType = {
   runPostKey: string | null
   composite: boolean | null
   fromPlainText: boolean | null
+  actingAdminId: string | null
   idempotencyKey: string | null
   rootId: string | null
   depth: number | null
@@ -65,6 +66,7 @@ export type MessageMaxAggregateOutputType = {
   runPostKey: string | null
   composite: boolean | null
   fromPlainText: boolean | null
+  actingAdminId: string | null
   idempotencyKey: string | null
   rootId: string | null
   depth: number | null
@@ -85,6 +87,7 @@ export type MessageCountAggregateOutputType = {
   runPostKey: number
   composite: number
   fromPlainText: number
+  actingAdminId: number
   idempotencyKey: number
   rootId: number
   depth: number
@@ -119,6 +122,7 @@ export type MessageMinAggregateInputType = {
   runPostKey?: true
   composite?: true
   fromPlainText?: true
+  actingAdminId?: true
   idempotencyKey?: true
   rootId?: true
   depth?: true
@@ -137,6 +141,7 @@ export type MessageMaxAggregateInputType = {
   runPostKey?: true
   composite?: true
   fromPlainText?: true
+  actingAdminId?: true
   idempotencyKey?: true
   rootId?: true
   depth?: true
@@ -157,6 +162,7 @@ export type MessageCountAggregateInputType = {
   runPostKey?: true
   composite?: true
   fromPlainText?: true
+  actingAdminId?: true
   idempotencyKey?: true
   rootId?: true
   depth?: true
@@ -268,6 +274,7 @@ export type MessageGroupByOutputType = {
   runPostKey: string | null
   composite: boolean
   fromPlainText: boolean
+  actingAdminId: string | null
   idempotencyKey: string | null
   rootId: string
   depth: number
@@ -315,6 +322,7 @@ export type MessageWhereInput = {
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
+  actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
@@ -341,6 +349,7 @@ export type MessageOrderByWithRelationInput = {
   runPostKey?: Prisma.SortOrderInput | Prisma.SortOrder
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrderInput | Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -373,6 +382,7 @@ export type MessageWhereUniqueInput = Prisma.AtLeast<{
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
+  actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
@@ -399,6 +409,7 @@ export type MessageOrderByWithAggregationInput = {
   runPostKey?: Prisma.SortOrderInput | Prisma.SortOrder
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrderInput | Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -431,6 +442,7 @@ export type MessageScalarWhereWithAggregatesInput = {
   runPostKey?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   composite?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
   fromPlainText?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
+  actingAdminId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   idempotencyKey?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   rootId?: Prisma.StringWithAggregatesFilter<"Message"> | string
   depth?: Prisma.IntWithAggregatesFilter<"Message"> | number
@@ -454,6 +466,7 @@ export type MessageCreateInput = {
   runPostKey?: string | null
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -480,6 +493,7 @@ export type MessageUncheckedCreateInput = {
   runPostKey?: string | null
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -504,6 +518,7 @@ export type MessageUpdateInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -530,6 +545,7 @@ export type MessageUncheckedUpdateInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -555,6 +571,7 @@ export type MessageCreateManyInput = {
   runPostKey?: string | null
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -578,6 +595,7 @@ export type MessageUpdateManyMutationInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -602,6 +620,7 @@ export type MessageUncheckedUpdateManyInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -652,6 +671,7 @@ export type MessageCountOrderByAggregateInput = {
   runPostKey?: Prisma.SortOrder
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -679,6 +699,7 @@ export type MessageMaxOrderByAggregateInput = {
   runPostKey?: Prisma.SortOrder
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -697,6 +718,7 @@ export type MessageMinOrderByAggregateInput = {
   runPostKey?: Prisma.SortOrder
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
@@ -824,6 +846,7 @@ export type MessageCreateWithoutSpaceInput = {
   runPostKey?: string | null
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -848,6 +871,7 @@ export type MessageUncheckedCreateWithoutSpaceInput = {
   runPostKey?: string | null
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -902,6 +926,7 @@ export type MessageScalarWhereInput = {
   runPostKey?: Prisma.StringNullableFilter<"Message"> | string | null
   composite?: Prisma.BoolFilter<"Message"> | boolean
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
+  actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
@@ -925,6 +950,7 @@ export type MessageCreateWithoutFilesInput = {
   runPostKey?: string | null
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -950,6 +976,7 @@ export type MessageUncheckedCreateWithoutFilesInput = {
   runPostKey?: string | null
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -989,6 +1016,7 @@ export type MessageUpdateWithoutFilesInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1014,6 +1042,7 @@ export type MessageUncheckedUpdateWithoutFilesInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1037,6 +1066,7 @@ export type MessageCreateManySpaceInput = {
   runPostKey?: string | null
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: string | null
   idempotencyKey?: string | null
   rootId: string
   depth: number
@@ -1060,6 +1090,7 @@ export type MessageUpdateWithoutSpaceInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1084,6 +1115,7 @@ export type MessageUncheckedUpdateWithoutSpaceInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1108,6 +1140,7 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
   runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1163,6 +1196,7 @@ export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   runPostKey?: boolean
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: boolean
   idempotencyKey?: boolean
   rootId?: boolean
   depth?: boolean
@@ -1190,6 +1224,7 @@ export type MessageSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   runPostKey?: boolean
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: boolean
   idempotencyKey?: boolean
   rootId?: boolean
   depth?: boolean
@@ -1215,6 +1250,7 @@ export type MessageSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   runPostKey?: boolean
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: boolean
   idempotencyKey?: boolean
   rootId?: boolean
   depth?: boolean
@@ -1240,6 +1276,7 @@ export type MessageSelectScalar = {
   runPostKey?: boolean
   composite?: boolean
   fromPlainText?: boolean
+  actingAdminId?: boolean
   idempotencyKey?: boolean
   rootId?: boolean
   depth?: boolean
@@ -1251,7 +1288,7 @@ export type MessageSelectScalar = {
   createdAt?: boolean
 }
 
-export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt", ExtArgs["result"]["message"]>
+export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "actingAdminId" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt", ExtArgs["result"]["message"]>
 export type MessageInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   files?: boolean | Prisma.Message$filesArgs<ExtArgs>
@@ -1301,6 +1338,10 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      * It is closing text of an agent with SPOKEN_IF_SILENT.
      */
     fromPlainText: boolean
+    /**
+     * The human with the role ADMIN who posted it while acting as its sender.
+     */
+    actingAdminId: string | null
     idempotencyKey: string | null
     /**
      * The human message, plan firing or service call that began the chain of triggers, and the hops since.
@@ -1759,6 +1800,7 @@ export interface MessageFieldRefs {
   readonly runPostKey: Prisma.FieldRef<"Message", 'String'>
   readonly composite: Prisma.FieldRef<"Message", 'Boolean'>
   readonly fromPlainText: Prisma.FieldRef<"Message", 'Boolean'>
+  readonly actingAdminId: Prisma.FieldRef<"Message", 'String'>
   readonly idempotencyKey: Prisma.FieldRef<"Message", 'String'>
   readonly rootId: Prisma.FieldRef<"Message", 'String'>
   readonly depth: Prisma.FieldRef<"Message", 'Int'>

@@ -35,6 +35,8 @@ export type SessionMinAggregateOutputType = {
   lastUsedAt: Date | null
   expiresAt: Date | null
   endsBy: Date | null
+  acting: boolean | null
+  actingAdminId: string | null
 }
 
 export type SessionMaxAggregateOutputType = {
@@ -48,6 +50,8 @@ export type SessionMaxAggregateOutputType = {
   lastUsedAt: Date | null
   expiresAt: Date | null
   endsBy: Date | null
+  acting: boolean | null
+  actingAdminId: string | null
 }
 
 export type SessionCountAggregateOutputType = {
@@ -61,6 +65,8 @@ export type SessionCountAggregateOutputType = {
   lastUsedAt: number
   expiresAt: number
   endsBy: number
+  acting: number
+  actingAdminId: number
   _all: number
 }
 
@@ -76,6 +82,8 @@ export type SessionMinAggregateInputType = {
   lastUsedAt?: true
   expiresAt?: true
   endsBy?: true
+  acting?: true
+  actingAdminId?: true
 }
 
 export type SessionMaxAggregateInputType = {
@@ -89,6 +97,8 @@ export type SessionMaxAggregateInputType = {
   lastUsedAt?: true
   expiresAt?: true
   endsBy?: true
+  acting?: true
+  actingAdminId?: true
 }
 
 export type SessionCountAggregateInputType = {
@@ -102,6 +112,8 @@ export type SessionCountAggregateInputType = {
   lastUsedAt?: true
   expiresAt?: true
   endsBy?: true
+  acting?: true
+  actingAdminId?: true
   _all?: true
 }
 
@@ -188,6 +200,8 @@ export type SessionGroupByOutputType = {
   lastUsedAt: Date
   expiresAt: Date
   endsBy: Date | null
+  acting: boolean
+  actingAdminId: string | null
   _count: SessionCountAggregateOutputType | null
   _min: SessionMinAggregateOutputType | null
   _max: SessionMaxAggregateOutputType | null
@@ -222,6 +236,8 @@ export type SessionWhereInput = {
   lastUsedAt?: Prisma.DateTimeFilter<"Session"> | Date | string
   expiresAt?: Prisma.DateTimeFilter<"Session"> | Date | string
   endsBy?: Prisma.DateTimeNullableFilter<"Session"> | Date | string | null
+  acting?: Prisma.BoolFilter<"Session"> | boolean
+  actingAdminId?: Prisma.StringNullableFilter<"Session"> | string | null
 }
 
 export type SessionOrderByWithRelationInput = {
@@ -235,6 +251,8 @@ export type SessionOrderByWithRelationInput = {
   lastUsedAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
   endsBy?: Prisma.SortOrderInput | Prisma.SortOrder
+  acting?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
 }
 
 export type SessionWhereUniqueInput = Prisma.AtLeast<{
@@ -251,6 +269,8 @@ export type SessionWhereUniqueInput = Prisma.AtLeast<{
   lastUsedAt?: Prisma.DateTimeFilter<"Session"> | Date | string
   expiresAt?: Prisma.DateTimeFilter<"Session"> | Date | string
   endsBy?: Prisma.DateTimeNullableFilter<"Session"> | Date | string | null
+  acting?: Prisma.BoolFilter<"Session"> | boolean
+  actingAdminId?: Prisma.StringNullableFilter<"Session"> | string | null
 }, "id" | "hash">
 
 export type SessionOrderByWithAggregationInput = {
@@ -264,6 +284,8 @@ export type SessionOrderByWithAggregationInput = {
   lastUsedAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
   endsBy?: Prisma.SortOrderInput | Prisma.SortOrder
+  acting?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.SessionCountOrderByAggregateInput
   _max?: Prisma.SessionMaxOrderByAggregateInput
   _min?: Prisma.SessionMinOrderByAggregateInput
@@ -283,6 +305,8 @@ export type SessionScalarWhereWithAggregatesInput = {
   lastUsedAt?: Prisma.DateTimeWithAggregatesFilter<"Session"> | Date | string
   expiresAt?: Prisma.DateTimeWithAggregatesFilter<"Session"> | Date | string
   endsBy?: Prisma.DateTimeNullableWithAggregatesFilter<"Session"> | Date | string | null
+  acting?: Prisma.BoolWithAggregatesFilter<"Session"> | boolean
+  actingAdminId?: Prisma.StringNullableWithAggregatesFilter<"Session"> | string | null
 }
 
 export type SessionCreateInput = {
@@ -296,6 +320,8 @@ export type SessionCreateInput = {
   lastUsedAt: Date | string
   expiresAt: Date | string
   endsBy?: Date | string | null
+  acting?: boolean
+  actingAdminId?: string | null
 }
 
 export type SessionUncheckedCreateInput = {
@@ -309,6 +335,8 @@ export type SessionUncheckedCreateInput = {
   lastUsedAt: Date | string
   expiresAt: Date | string
   endsBy?: Date | string | null
+  acting?: boolean
+  actingAdminId?: string | null
 }
 
 export type SessionUpdateInput = {
@@ -322,6 +350,8 @@ export type SessionUpdateInput = {
   lastUsedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   expiresAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endsBy?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  acting?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type SessionUncheckedUpdateInput = {
@@ -335,6 +365,8 @@ export type SessionUncheckedUpdateInput = {
   lastUsedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   expiresAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endsBy?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  acting?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type SessionCreateManyInput = {
@@ -348,6 +380,8 @@ export type SessionCreateManyInput = {
   lastUsedAt: Date | string
   expiresAt: Date | string
   endsBy?: Date | string | null
+  acting?: boolean
+  actingAdminId?: string | null
 }
 
 export type SessionUpdateManyMutationInput = {
@@ -361,6 +395,8 @@ export type SessionUpdateManyMutationInput = {
   lastUsedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   expiresAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endsBy?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  acting?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type SessionUncheckedUpdateManyInput = {
@@ -374,6 +410,8 @@ export type SessionUncheckedUpdateManyInput = {
   lastUsedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   expiresAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   endsBy?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  acting?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type SessionCountOrderByAggregateInput = {
@@ -387,6 +425,8 @@ export type SessionCountOrderByAggregateInput = {
   lastUsedAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
   endsBy?: Prisma.SortOrder
+  acting?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrder
 }
 
 export type SessionMaxOrderByAggregateInput = {
@@ -400,6 +440,8 @@ export type SessionMaxOrderByAggregateInput = {
   lastUsedAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
   endsBy?: Prisma.SortOrder
+  acting?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrder
 }
 
 export type SessionMinOrderByAggregateInput = {
@@ -413,6 +455,8 @@ export type SessionMinOrderByAggregateInput = {
   lastUsedAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
   endsBy?: Prisma.SortOrder
+  acting?: Prisma.SortOrder
+  actingAdminId?: Prisma.SortOrder
 }
 
 
@@ -428,6 +472,8 @@ export type SessionSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   lastUsedAt?: boolean
   expiresAt?: boolean
   endsBy?: boolean
+  acting?: boolean
+  actingAdminId?: boolean
 }, ExtArgs["result"]["session"]>
 
 export type SessionSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -441,6 +487,8 @@ export type SessionSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   lastUsedAt?: boolean
   expiresAt?: boolean
   endsBy?: boolean
+  acting?: boolean
+  actingAdminId?: boolean
 }, ExtArgs["result"]["session"]>
 
 export type SessionSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -454,6 +502,8 @@ export type SessionSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   lastUsedAt?: boolean
   expiresAt?: boolean
   endsBy?: boolean
+  acting?: boolean
+  actingAdminId?: boolean
 }, ExtArgs["result"]["session"]>
 
 export type SessionSelectScalar = {
@@ -467,9 +517,11 @@ export type SessionSelectScalar = {
   lastUsedAt?: boolean
   expiresAt?: boolean
   endsBy?: boolean
+  acting?: boolean
+  actingAdminId?: boolean
 }
 
-export type SessionOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "hash" | "scope" | "viewerId" | "tokenId" | "device" | "createdAt" | "lastUsedAt" | "expiresAt" | "endsBy", ExtArgs["result"]["session"]>
+export type SessionOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "hash" | "scope" | "viewerId" | "tokenId" | "device" | "createdAt" | "lastUsedAt" | "expiresAt" | "endsBy" | "acting" | "actingAdminId", ExtArgs["result"]["session"]>
 
 export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Session"
@@ -503,6 +555,14 @@ export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      * When it ends in spite of its use: with the token that opened it.
      */
     endsBy: Date | null
+    /**
+     * An admin acts as the human, with a bearer token instead of a cookie.
+     */
+    acting: boolean
+    /**
+     * The human with the role ADMIN who acts; null for the operator and for tokens with the scope ADMIN.
+     */
+    actingAdminId: string | null
   }, ExtArgs["result"]["session"]>
   composites: {}
 }
@@ -936,6 +996,8 @@ export interface SessionFieldRefs {
   readonly lastUsedAt: Prisma.FieldRef<"Session", 'DateTime'>
   readonly expiresAt: Prisma.FieldRef<"Session", 'DateTime'>
   readonly endsBy: Prisma.FieldRef<"Session", 'DateTime'>
+  readonly acting: Prisma.FieldRef<"Session", 'Boolean'>
+  readonly actingAdminId: Prisma.FieldRef<"Session", 'String'>
 }
     
 

@@ -1,0 +1,47 @@
+import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { renewed } from './context.ts'
+import { Human, Message, Session } from './refs.ts'
+
+builder.objectField(Session, 'actingAdmin', (t) =>
+  t.field({
+    type: Human,
+    nullable: true,
+    description: 'Set while an admin acts as this human. Null also for the operator, whom `device` names.',
+    resolve: ({ actingAdminId }, _, { loaders }) => loadOptional(loaders.entities, actingAdminId),
+  }),
+)
+
+builder.objectField(Message, 'actingAdmin', (t) =>
+  t.field({
+    type: Human,
+    nullable: true,
+    description: 'Set if an admin posted this while acting as its sender.',
+    resolve: ({ actingAdminId }, _, { loaders }) => loadOptional(loaders.entities, actingAdminId),
+  }),
+)
+
+const ActAsInput = builder.inputType('ActAsInput', {
+  fields: (t) => ({ humanId: t.id({ required: true }) }),
+})
+
+const ActAsPayload = builder.objectRef<{ secret: string; expiresAt: Date }>('ActAsPayload').implement({
+  description:
+    'A bearer token of this human for 30 minutes. Its messages carry `actingAdmin`. It may not decide on calls or grants, make tokens, change settings, or act as an admin.',
+  fields: (t) => ({ secret: t.exposeString('secret'), expiresAt: t.expose('expiresAt', { type: 'DateTime' }) }),
+})
+
+builder.mutationField('actAs', (t) =>
+  t.field({
+    type: ActAsPayload,
+    description:
+      "Admins only. The human sees it among their sessions and can end it there. It also ends with the admin's role, and with the session or token that asked for it.",
+    errors: { types: [ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: ActAsInput, required: true }) },
+    resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      return domain.sessions.actAs(viewer, input)
+    },
+  }),
+)
