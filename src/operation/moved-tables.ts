@@ -230,6 +230,7 @@ export const MOVED_TABLES = {
       runPostKey: nullable(text(1000)),
       composite: defaulted(boolean()),
       fromPlainText: defaulted(boolean()),
+      actingAdminId: to(defaulted(nullable(id('hum'))), 'Entity', 'null'),
       idempotencyKey: nullable(text(1000)),
       rootId: id('msg', 'trg', 'plf', 'pln', 'run'),
       depth: integer(),
