@@ -3,8 +3,8 @@ import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limite
 import type { SharedRedis } from '../broker/broker.ts'
 import { sleep } from '../lib/async.ts'
 import { RateLimitedError } from '../lib/errors.ts'
-import type { Viewer } from './viewer.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import type { Viewer } from './viewer.ts'
 
 /** The rate limits, each per minute: `Config.rates`. */
 export type RateName = 'messages' | 'triggers' | 'requests'

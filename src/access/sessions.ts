@@ -9,6 +9,8 @@ import { inOrderOf } from '../lib/in-order.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { noteDeed } from '../platform/record.ts'
+import { requireInPerson } from '../rules/acting.ts'
+import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 import {
   deleteExpiredSessions,
   deleteSessions,
@@ -18,8 +20,6 @@ import {
 } from '../stores/session-store.ts'
 import { deviceOf } from './device.ts'
 import { type AdminViewer, type HumanViewer, OPERATOR_ID, type Viewer } from './viewer.ts'
-import { requireInPerson } from '../rules/acting.ts'
-import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 
 /** A session without the hash of its secret. */
 export type Session = Omit<Row, 'hash'>
@@ -352,7 +352,15 @@ const ownedBy = ({ scope, id }: AdminViewer | HumanViewer) => ({ scope, viewerId
 /** A session, with the role that its human had when it was read: another role ends the session. */
 type KnownRow = Row & { role: HumanRole }
 
-function viewerOf({ id: tokenId, scope, viewerId: id, endsBy: expiresAt, role, acting, actingAdminId }: KnownRow): Viewer {
+function viewerOf({
+  id: tokenId,
+  scope,
+  viewerId: id,
+  endsBy: expiresAt,
+  role,
+  acting,
+  actingAdminId,
+}: KnownRow): Viewer {
   if (scope === 'ADMIN') return { scope, id, tokenId, expiresAt }
   const human = { scope: 'HUMAN' as const, id, tokenId, expiresAt }
   return acting ? { ...human, acting: { adminId: actingAdminId } } : { ...human, role }

@@ -2,9 +2,9 @@ import { isHeardBy, readUnheard } from '../confidentiality/world.ts'
 import { type ApprovalState, Prisma, type ToolCall } from '../generated/prisma/client.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { heardOf } from './asked-calls.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** The fields of a run that decide who may see it. */
 export interface VisibleRun {

@@ -6,10 +6,10 @@ import type { Run } from '../graphql/shapes.ts'
 import { sleep } from '../lib/async.ts'
 import { ForbiddenError, messageOf, NotFoundError, UnauthenticatedError } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import type { Lifeline } from './feed.ts'
 import type { PeriodicRecheck } from './recheck.ts'
 import { createSharedWatch } from './shared-watch.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /**
  * A signal on the viewer's own channel; `reconnected`: signals may have been lost; `missed`: a recheck found

@@ -9,8 +9,8 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import type { ByteRange } from '../platform/file-storage/file-storage.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { keyOfHash } from './stored-bytes.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import { keyOfHash } from './stored-bytes.ts'
 
 /** The bytes of a file, or of its thumbnail. */
 export interface FileContent {

@@ -9,6 +9,7 @@ import { checkInput } from '../lib/schema-checks.ts'
 import { checkJsonSize, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requireInPerson } from '../rules/acting.ts'
 import {
   denialOf,
   digestOf,
@@ -54,7 +55,6 @@ import {
 } from '../stores/decision-store.ts'
 import { type LockedRun, lockRunOfCall } from '../stores/run-store.ts'
 import { deliverApproval, type SettleCall, type Settled } from './settle-call.ts'
-import { requireInPerson } from '../rules/acting.ts'
 
 export interface DecideInput {
   toolCallId: string

@@ -4,6 +4,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { expireCallsOfSpace } from '../stores/call-store.ts'
 import { deleteChainsOfSpace } from '../stores/chain-store.ts'
@@ -17,7 +18,6 @@ import { hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace } from '../st
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 import { forgetSpace } from './forget.ts'
 import type { Lifecycle } from './lifecycle.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** Deletion of spaces. */
 export interface SpaceDeletion {

@@ -7,12 +7,12 @@ import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkInteger } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { deleteJoinLinks, insertJoinLink, selectJoinLinksSql, useJoinLink } from '../stores/join-link-store.ts'
 import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
 import { insertMember, MOST_MEMBERS } from './join-space.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** A join link with the path that contains its code. */
 export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }

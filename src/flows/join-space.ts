@@ -4,11 +4,11 @@ import { type Entity, Prisma, type Space } from '../generated/prisma/client.ts'
 import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { insertMembers, type Member } from '../stores/membership-store.ts'
 import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** Maximum members of one space. */
 export const MOST_MEMBERS = 500

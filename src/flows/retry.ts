@@ -7,12 +7,12 @@ import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from
 import { overBudget, payerOf } from '../platform/budget-state.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import type { Runs } from '../runs/runs.ts'
 import { reopenChain } from '../stores/chain-store.ts'
 import { allowance } from './loop-limits.ts'
 import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
 import { publishWoken, type Woken, wakeAgain } from './wake.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** Retries failed runs. */
 export interface Retrying {

@@ -83,7 +83,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         rootId: id,
         depth: 0,
         idempotencyKey,
-        actingAdminId: viewer.scope === 'HUMAN' ? (viewer.acting?.adminId ?? null) : null,
+        actingAdminId: actingAdminOf(viewer),
       }
       const { message, routed } = await post(
         { ...given, ...UNMARKED, mentionedIds, runId: null },
@@ -109,6 +109,8 @@ export function createSending(platform: Platform, { visibility, announcer, post 
     },
   }
 }
+
+const actingAdminOf = (viewer: Viewer) => (viewer.scope === 'HUMAN' ? (viewer.acting?.adminId ?? null) : null)
 
 const MOST_MENTIONS = 20
 const NO_SUCH_MENTIONED = 'You mention somebody who does not exist, or whom you may not see.'

@@ -12,16 +12,15 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type CallAnswerer, isAnsweredBy, isAnsweredOutside, mayAnswer, waitsFor } from '../rules/call-answers.ts'
 import { indexOfCall, messageOfRow } from '../rules/message.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { type Audience, audienceOf, createCallPublisher } from '../runs/call-publisher.ts'
 import { readDecisionTexts } from '../runs/decision-texts.ts'
 import { appending } from '../runs/run-events.ts'
 import type { ToolCalls } from '../runs/tool-call-reading.ts'
 import { type Answerer, settleWaitingCall, showsWaitingCallSql } from '../stores/call-store.ts'
 import { type LockedRun, lockRunOfCall, resumeRunOfCalls } from '../stores/run-store.ts'
-
 import type { Post } from './post.ts'
 import { deliver, publishWoken } from './wake.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** The effects of a settled call, to be published after the commit. */
 export interface Settled {

@@ -9,7 +9,9 @@ import { checkSchema } from '../lib/schema-checks.ts'
 import { checkJsonSize, checkText } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { requireInPerson } from '../rules/acting.ts'
 import { termsOf } from '../rules/approvals.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import {
   checkBounds,
   type GrantBounds,
@@ -31,8 +33,6 @@ import {
   revokeGrant,
 } from '../stores/grant-store.ts'
 import type { DecideCall } from './decide-call.ts'
-import { isAdmin } from '../rules/permissions.ts'
-import { requireInPerson } from '../rules/acting.ts'
 
 export interface ProposeGrantInput extends GrantBoundsInput {
   toolCallId: string

@@ -10,9 +10,9 @@ import { type Json, toJson } from '../lib/json.ts'
 import { checkIdempotencyKey, checkJsonSize, checkName } from '../lib/validate.ts'
 import { overBudget } from '../platform/budget-state.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { wayToWake } from '../rules/wake.ts'
 import { findWoken, publishWoken, type WokenAgent, wake } from './wake.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 export interface TriggerAgentInput {
   agentId: string

@@ -11,11 +11,11 @@ import { checkName } from '../lib/validate.ts'
 import { isTimeZone } from '../plans/time-zones.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import type { Members } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { changeRole } from '../stores/human-store.ts'
 import { recheckPostponed } from '../stores/inbox-store.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** Absent fields are unchanged. */
 export interface UpdateHumanInput {

@@ -23,6 +23,7 @@ class ActingPlugin<Types extends SchemaTypes> extends BasePlugin<Types> {
 SchemaBuilder.registerPlugin(ACTING_PLUGIN, ActingPlugin)
 
 declare global {
+  // biome-ignore lint/style/noNamespace: Pothos declares its plugins in this one.
   export namespace PothosSchemaTypes {
     export interface Plugins<Types extends SchemaTypes> {
       acting: ActingPlugin<Types>

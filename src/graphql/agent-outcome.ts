@@ -1,8 +1,8 @@
+import { isAdmin } from '../rules/permissions.ts'
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { Agent, AgentOutcome, Message, Run } from './refs.ts'
 import type { Loaders } from './viewer-loaders.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
   values: {

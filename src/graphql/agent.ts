@@ -1,3 +1,4 @@
+import { isAdmin } from '../rules/permissions.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, runCursor, runsRequest, sizeOfPage } from './connections.ts'
@@ -6,7 +7,6 @@ import { AddableByType, MindType, RunStatusType, ToolsetType } from './enums.ts'
 import { Agent, AgentInternals, Entity, Node, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 import type * as shapes from './shapes.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
 

@@ -1,8 +1,8 @@
+import { isAdmin } from '../rules/permissions.ts'
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { AuditEntry, Entity, Node } from './refs.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 AuditEntry.implement({
   description: 'One audited action.',

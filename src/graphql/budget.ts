@@ -1,9 +1,9 @@
 import type { BudgetLimits } from '../lib/budget.ts'
 import { usdOf } from '../lib/model-cost.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { AgentInternals, Human, Space } from './refs.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** A budget, and the id of the agent, space or human that has it. */
 interface OwnedBudget {

@@ -1,10 +1,10 @@
+import { isAdmin } from '../rules/permissions.ts'
 import type { Withheld as WithheldRow } from '../runs/withheld.ts'
 import { loadAll, loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Agent, Cycle, Goal, Human, McpServer, Memory, Plan, RunInternals, Space, StepRecord, Tool } from './refs.ts'
 import type * as shapes from './shapes.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 interface Marked {
   places: string[]

@@ -1,9 +1,9 @@
 import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
 import { renewed } from './context.ts'
 import type * as shapes from './shapes.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 const FailedJob = builder.objectRef<shapes.FailedJob>('FailedJob').implement({
   description:

@@ -1,4 +1,5 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { loadExisting } from './batch.ts'
 import { BudgetInput } from './budget.ts'
 import { builder } from './builder.ts'
@@ -7,7 +8,6 @@ import { renewed } from './context.ts'
 import { HumanRoleType } from './enums.ts'
 import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 Human.implement({
   description: 'A person.',

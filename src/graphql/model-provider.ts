@@ -1,8 +1,8 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import type * as shapes from './shapes.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').implement({
   fields: (t) => ({

@@ -1,10 +1,10 @@
 import { type IdPrefix, prefixOf } from '../lib/ids.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import type { Loadable } from './batch.ts'
 import { builder } from './builder.ts'
 import type { Context } from './context.ts'
 import { Node } from './refs.ts'
 import type { Loaders } from './viewer-loaders.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 type NodeLoader = Loadable<string, { id: string } | null>
 

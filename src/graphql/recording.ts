@@ -49,7 +49,7 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
         const targetId = action.startsWith('create') ? null : targetOf(input)
         return { ...actorOf(context.viewer), action, targetId, detail }
       }
-      // What an admin does in the name of somebody else is recorded, however frequent.
+      // The mutations of an admin who acts as somebody else are all recorded, however frequent.
       const onlyRefusals = ITS_OWN_RECORD.has(action) && acting === undefined
       return context.domain.record.during(deedOf, carryOut, { onlyRefusals })
     }

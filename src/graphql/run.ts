@@ -1,4 +1,5 @@
 import { waitsFor } from '../rules/call-answers.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { errorForMembers } from '../rules/run-end.ts'
 import { loadAll, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
@@ -7,7 +8,6 @@ import { RunStatusType } from './enums.ts'
 import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** Returns the calls of a run. A viewer who is only asked to decide on some of them gets only those. */
 async function callsOf({ id, onlyAsked }: shapes.Run, _: object, { loaders }: Context): Promise<shapes.ToolCall[]> {

@@ -2,6 +2,7 @@ import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimite
 import type { JsonObject } from '../lib/json.ts'
 import { isAskedByName } from '../rules/approvals.ts'
 import { isAnsweredBy, mayAnswer, waitsFor } from '../rules/call-answers.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { Approval } from './approval.ts'
 import { existing, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
@@ -9,7 +10,6 @@ import { mayHear } from './confidence.ts'
 import { type Context, checkRequestRate, renewed } from './context.ts'
 import { Agent, Entity, Human, Message, Node, Run, StandingGrant, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 const ToolCallStatus = builder.enumType('ToolCallStatus', {
   values: {

@@ -1,10 +1,10 @@
 import { usdOf } from '../lib/model-cost.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { Agent, Human, Message, Run, Space, TokenUsage } from './refs.ts'
 import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 const UsageDimension = builder.enumType('UsageDimension', {
   values: {

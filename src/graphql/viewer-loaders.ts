@@ -1,10 +1,10 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { PageRequest } from '../lib/page.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { batched, batchedByRequest, type Loadable, type Loader } from './batch.ts'
 import type { Domain } from './domain.ts'
 import { type CommonLoaders, type CommonOptions, idsOf, NOTHING_UNREAD } from './loaders.ts'
 import type { Entity, Message, Run, StandingGrant, ToolCall } from './shapes.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 export interface LoadersOptions extends CommonOptions {
   viewer: Viewer

@@ -1,9 +1,9 @@
 import type { Rate } from '../access/rates.ts'
 import type { Viewer as ViewerShape } from '../access/viewer.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { builder } from './builder.ts'
 import { TokenScopeType } from './enums.ts'
 import { Human, ToolCall, Viewer } from './refs.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 const RateLimit = builder.objectRef<Rate>('RateLimit').implement({
   fields: (t) => ({

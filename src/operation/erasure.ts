@@ -15,6 +15,7 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { clearGrantReasons } from '../stores/grant-store.ts'
+import { changeRole } from '../stores/human-store.ts'
 import { deleteMailsOf } from '../stores/mail-store.ts'
 import { emptyMessages } from '../stores/message-store.ts'
 import { deleteNotices } from '../stores/notice-store.ts'
@@ -24,7 +25,6 @@ import { deleteSessions } from '../stores/session-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
 import { ERASED } from './erased-human.ts'
 import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
-import { changeRole } from '../stores/human-store.ts'
 
 /** Erasure of humans. */
 export interface Erasure {

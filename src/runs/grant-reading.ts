@@ -3,6 +3,7 @@ import type { GrantDecision } from '../generated/prisma/client.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import type { ReadGrant } from '../rules/standing-grants.ts'
 import {
   listGrants,
@@ -12,7 +13,6 @@ import {
   readGrants,
   readSeenGrants,
 } from '../stores/grant-store.ts'
-import { isAdmin } from '../rules/permissions.ts'
 
 /** The approvers of a grant, and their decisions. */
 export interface GrantStanding {

@@ -5,8 +5,8 @@ import { wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
 import { waitsForReply } from '../rules/call-answers.ts'
-import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
 
 /** Whether a message by this human answers a waiting call; `wait` comes from the input of the call. */
 function mayReply(wait: unknown, humanId: string): boolean {

@@ -29,12 +29,11 @@ export function createSpaces({ db }: Pick<Platform, 'db'>): Spaces {
   return {
     getMany,
     async page(viewer, request) {
-      const source =
-        isAdmin(viewer)
-          ? Prisma.sql`SELECT id FROM "Space" WHERE "deletedAt" IS NULL`
-          : viewer.scope === 'HUMAN'
-            ? Prisma.sql`SELECT "spaceId" AS id FROM "Membership" WHERE "entityId" = ${viewer.id}`
-            : Prisma.sql`SELECT id FROM "Space" WHERE false`
+      const source = isAdmin(viewer)
+        ? Prisma.sql`SELECT id FROM "Space" WHERE "deletedAt" IS NULL`
+        : viewer.scope === 'HUMAN'
+          ? Prisma.sql`SELECT "spaceId" AS id FROM "Membership" WHERE "entityId" = ${viewer.id}`
+          : Prisma.sql`SELECT id FROM "Space" WHERE false`
       return fetchPage(db.prisma, { source, request }, getMany)
     },
     async adminAgentsOf(spaceIds) {

@@ -63,7 +63,10 @@ describe('a hostile web page and a client that guesses secrets', () => {
   test('failed tokens are logged with address and count, never with the token', async () => {
     const noted: object[] = []
     const signIns = createSignIns(
-      { tokens: { authenticate: async () => null }, sessions: { authenticate: async () => null, authenticateActing: async () => null } },
+      {
+        tokens: { authenticate: async () => null },
+        sessions: { authenticate: async () => null, authenticateActing: async () => null },
+      },
       {
         warn: (about: object) => noted.push(about),
       } as never,
@@ -93,9 +96,15 @@ describe('a hostile web page and a client that guesses secrets', () => {
     const viewer = { scope: 'HUMAN', id: 'hum_1', tokenId: null, expiresAt: null } as const
     const authenticate = vi.fn(async (token: string) => (token === 'valid' ? viewer : null))
     const open = () =>
-      createSignIns({ tokens: { authenticate }, sessions: { authenticate: async () => null, authenticateActing: async () => null } }, {
-        warn: () => {},
-      } as never)
+      createSignIns(
+        {
+          tokens: { authenticate },
+          sessions: { authenticate: async () => null, authenticateActing: async () => null },
+        },
+        {
+          warn: () => {},
+        } as never,
+      )
     const LIMITED = { code: 'RATE_LIMITED', retryAfterMs: expect.any(Number) }
 
     test('an address is limited for invalid ones only: a flood behind a proxy signs nobody out', async () => {

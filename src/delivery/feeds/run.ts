@@ -6,11 +6,11 @@ import type { Domain } from '../../graphql/domain.ts'
 import type { Run } from '../../graphql/shapes.ts'
 import type { RunEvent, Watcher } from '../../graphql/streams.ts'
 import type { Platform } from '../../platform/platform.ts'
+import { isAdmin } from '../../rules/permissions.ts'
 import { type Delivery, type Feed, type HubRules, openFeed, type Subscriber } from '../feed.ts'
 import type { Guards } from '../guards.ts'
 import type { EndedRuns } from '../recheck.ts'
 import { endOf, type RunJournal, replayOf } from './run-replay.ts'
-import { isAdmin } from '../../rules/permissions.ts'
 
 export interface RunEventsParts {
   guards: Guards

@@ -15,10 +15,10 @@ import { createBell, createSerial, sleep } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { isAnsweredBy } from '../../rules/call-answers.ts'
+import { isAdmin } from '../../rules/permissions.ts'
 import { type Feed, type Lifeline, openFeed } from '../feed.ts'
 import type { EntityChange, Guards } from '../guards.ts'
 import { createChannelSet } from './channel-set.ts'
-import { isAdmin } from '../../rules/permissions.ts'
 
 const FOREVER_MS = 2 ** 31 - 1
 /** The maximum number of waiting events of one subscriber, after merging. */
@@ -154,10 +154,9 @@ export function createViewerSources(
     if (viewer.scope === 'HUMAN' && !isAdmin(viewer)) return own
     if (viewer.scope === 'SERVICE' && viewer.agentIds !== null) return viewer.agentIds.map(agentChannel)
     const most = previous.length === 0 ? MOST_WATCHED : PAGE
-    const found =
-      isAdmin(viewer)
-        ? (await newest((request) => domain.spaces.page(viewer, request), most)).map(spaceChannel)
-        : (await newest((request) => domain.agents.page(viewer, request), most)).map(agentChannel)
+    const found = isAdmin(viewer)
+      ? (await newest((request) => domain.spaces.page(viewer, request), most)).map(spaceChannel)
+      : (await newest((request) => domain.agents.page(viewer, request), most)).map(agentChannel)
     const others = previous.filter((channel) => channel !== ADMIN_CHANNEL)
     const newestFirst = [...new Set([...own, ...found, ...others])].slice(0, Math.max(MOST_WATCHED, own.length))
     return isAdmin(viewer) ? [ADMIN_CHANNEL, ...newestFirst] : newestFirst
@@ -223,7 +222,7 @@ export function createViewerSources(
       }
 
       function onGrantSignal(channel: string, payload: SignalPayload): void {
-        if (payload.type !== 'grant-changed' || (isAdmin(viewer)) !== (channel === ADMIN_CHANNEL)) return
+        if (payload.type !== 'grant-changed' || isAdmin(viewer) !== (channel === ADMIN_CHANNEL)) return
         const { grantId } = payload
         const addIfSeen = async () => {
           if ((await domain.grantReading.visible(viewer, [grantId])).has(grantId))
@@ -247,8 +246,21 @@ export function createViewerSources(
 
       function onChannelChange(change: ChannelChange): void {
         addSpaceChanges(change, onChange)
-        if (viewer.scope !== 'HUMAN' || isAdmin(viewer) || change.came.length === 0) return
-        void serial.run(() => addWaitingCalls(viewer, change.came, onChange)).catch(onError)
+        if (viewer.scope === 'HUMAN' && !isAdmin(viewer) && change.came.length > 0) addCallsOf(change.came)
+      }
+
+      function addCallsOf(came: string[]): void {
+        void serial.run(() => addWaitingCalls(viewer, came, onChange)).catch(onError)
+      }
+
+      function onEntityChange(change: EntityChange): void {
+        if (CHANGES_SPACES.includes(change.type)) channels.refresh(onChannelChange).catch(onError)
+        if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
+        if (change.type === 'grant-changed') onGrantSignal(entityChannel(viewer.id), change)
+        // An admin listened to the space before.
+        if (change.type === 'member-joined' && isAdmin(viewer)) addCallsOf([spaceChannel(change.spaceId)])
+        if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
+        if (change.type === 'notice') onChange({ ...change, type: 'ViewerNotice' })
       }
 
       const { deleted, channelsNow } = createChannelLookup(viewer)
@@ -257,21 +269,7 @@ export function createViewerSources(
       )
       const addSnapshot = () => onChange({ type: 'ViewerSnapshot' })
       lifeline.onEnd(signals.onReconnect(() => void channels.refresh(onChannelChange).then(addSnapshot, onError)))
-      if (viewer.scope === 'HUMAN') {
-        const onEntityChange = (change: EntityChange) => {
-          if (CHANGES_SPACES.includes(change.type)) channels.refresh(onChannelChange).catch(onError)
-          if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
-          if (change.type === 'grant-changed') onGrantSignal(entityChannel(viewer.id), change)
-          // An admin listened to the space before.
-          if (change.type === 'member-joined' && isAdmin(viewer)) {
-            const came = [spaceChannel(change.spaceId)]
-            void serial.run(() => addWaitingCalls(viewer, came, onChange)).catch(onError)
-          }
-          if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
-          if (change.type === 'notice') onChange({ ...change, type: 'ViewerNotice' })
-        }
-        lifeline.onEnd(await guards.entityChanges(viewer.id, onEntityChange))
-      }
+      if (viewer.scope === 'HUMAN') lifeline.onEnd(await guards.entityChanges(viewer.id, onEntityChange))
       if (isAdmin(viewer) || (viewer.scope === 'SERVICE' && viewer.agentIds === null)) {
         void keepRefreshing(lifeline.signal, () => channels.refresh(onChannelChange), onError)
       }

@@ -4,9 +4,9 @@ import type { SignIns } from '../../access/sign-ins.ts'
 import { CHALLENGE } from '../../graphql/masking.ts'
 import { RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import { gauge } from '../../lib/metrics.ts'
+import { isAdmin } from '../../rules/permissions.ts'
 import { authenticate, bearerOf } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
-import { isAdmin } from '../../rules/permissions.ts'
 
 export interface MetricsParts {
   /** The metrics of other parts. */
