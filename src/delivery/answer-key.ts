@@ -2,9 +2,7 @@
 // Without this stage, the server executes events separately for each client that has reconnected. No benchmark measures
 // that, because none subscribes with cursors (docs/decisions/delivery-stages.md).
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
-import type { Viewer } from '../access/viewer.ts'
-import type { HumanRole } from '../generated/prisma/enums.ts'
-import { isAdmin } from '../rules/permissions.ts'
+import { isAdmin, type Ranked } from '../rules/permissions.ts'
 
 /** The argument that may differ between subscribers that share answers. */
 const OWN_ARGUMENT = 'after'
@@ -27,7 +25,7 @@ const shapes = new WeakMap<DocumentNode, Map<string, Shape>>()
 export function answerKey(
   document: DocumentNode,
   operationName: string | null | undefined,
-  viewer: Pick<Viewer, 'scope'> & { readonly role?: HumanRole },
+  viewer: Ranked,
   variables: Readonly<Record<string, unknown>> | null | undefined,
 ): string {
   const { number, ownVariable } = shapeOf(document, operationName ?? '')
