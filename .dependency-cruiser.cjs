@@ -34,7 +34,7 @@ const ARROWS = {
   context: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'files', 'tools'] },
   engine: {
     ...DOMAIN,
-    values: [...DOMAIN.values, 'models', 'flows', 'spaces', 'agents', 'runs', 'tools', 'posting', 'context'],
+    values: [...DOMAIN.values, 'models', 'flows', 'spaces', 'agents', 'runs', 'files', 'tools', 'posting', 'context'],
   },
   // For operators: retention, deletion and erasure, export and import, failed jobs.
   operation: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans', 'files', 'tools'] },

@@ -8,6 +8,7 @@ export type { ModelProviderSettings } from './lib/model-provider.ts'
 
 import { combinedFaults, warningsOf } from './config/combinations.ts'
 import { databaseUrl, databaseUrlWarnings } from './config/database-url.ts'
+import { FILES_VARIABLES, filesFaults, filesLocation, type S3Location } from './config/files.ts'
 import { type MailSettings, readMailSettings } from './config/mail.ts'
 import { type ModelPrices, readModelPrices } from './config/model-prices.ts'
 import { baseUrl, readModelProviders } from './config/model-providers.ts'
@@ -32,8 +33,8 @@ export interface Config {
   databaseConnections: number
   redisUrl: string | null
   dataDirectory: string
-  /** A directory, or `s3://bucket/prefix`. */
-  files: string
+  /** Where files are stored: a directory, or a bucket. */
+  files: string | S3Location
   adminToken: string | null
   role: 'all' | 'api' | 'worker'
   workerConcurrency: number
@@ -197,7 +198,7 @@ const VARIABLES = z.object({
   PARLEY_MAX_SOCKETS_PER_VIEWER: integer(1, 1_000_000, 5000),
   PARLEY_MAX_RESPONSE_BYTES: integer(16_384, 268_435_456, 8_388_608),
   PARLEY_MAX_NEW_SPACES_PER_DAY: integer(0, 1_000_000, 100),
-  PARLEY_FILES: text,
+  ...FILES_VARIABLES,
   PARLEY_MAX_FILE_BYTES: integer(1, 2_147_483_647, 26_214_400),
   PARLEY_MAX_FILE_BYTES_PER_DAY: integer(1, 1_000_000_000_000_000, 1_073_741_824),
   ...RETENTION_VARIABLES,
@@ -226,12 +227,14 @@ export function readConfig(environment: Record<string, string | undefined> = pro
     ...badPrices,
     ...mailFaults,
     ...combinedFaults(set, models),
+    ...filesFaults(set),
   ]
   if (!parsed.success || faults.length > 0) throw new ConfigError([...new Set(faults)].sort())
   const { providers: modelProviders } = models
   const defaultModel = parsed.data.PARLEY_DEFAULT_MODEL ?? smallModelOf(modelProviders)
   return {
     ...configOf(parsed.data),
+    files: filesLocation(set, path.join(parsed.data.DATA_DIR, 'files')),
     defaultModel: defaultModel ?? 'demo',
     hasDefaultModel: defaultModel !== null,
     modelProviders,
@@ -243,7 +246,7 @@ export function readConfig(environment: Record<string, string | undefined> = pro
 
 function configOf(
   set: Variables,
-): Omit<Config, 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'mail' | 'warnings'> {
+): Omit<Config, 'files' | 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'mail' | 'warnings'> {
   return {
     port: set.PORT,
     host: set.HOST,
@@ -253,7 +256,6 @@ function configOf(
     databaseConnections: set.PARLEY_DATABASE_CONNECTIONS,
     redisUrl: set.REDIS_URL ?? null,
     dataDirectory: set.DATA_DIR,
-    files: set.PARLEY_FILES ?? path.join(set.DATA_DIR, 'files'),
     adminToken: set.PARLEY_ADMIN_TOKEN ?? null,
     role: set.PARLEY_ROLE,
     workerConcurrency: set.PARLEY_WORKER_CONCURRENCY,

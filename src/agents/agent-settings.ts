@@ -122,7 +122,9 @@ export function checkChangedAgent(
   checks: AgentChecks,
 ): Partial<AgentSettings> {
   const { limits } = config
-  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, checks))
+  // A tool that the agent had before a built-in one got its name stays.
+  const isTaken = (name: string) => checks.isBuiltInTool(name) && !before.toolNames.includes(name)
+  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, { isBuiltInTool: isTaken }))
   const mcpServers = given(input.mcpServers, 'mcpServers', (value) => checkMcpServers(value, limits))
   const names = {
     toolNames: tools?.map(({ name }) => name) ?? before.toolNames,

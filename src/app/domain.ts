@@ -100,7 +100,7 @@ export function createDomain(
     notifications: createNotifications(platform, pushKeys),
     wakes: createWakePreview(platform, { visibility }),
     reading: createReading(platform, publisher),
-    files: { ...createFileReading(platform, { tokens }), upload: core.uploads.upload },
+    files: { ...createFileReading(platform, { tokens }), ...core.uploads },
     sending: createSending(platform, { visibility, announcer: core.announcer, post: core.posting.post }),
     runs: core.runs,
     runReading: createRunReading(platform),

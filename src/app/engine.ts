@@ -8,6 +8,7 @@ import { createGenerationMetrics } from '../engine/generation-metrics.ts'
 import { createMailing } from '../engine/mailing.ts'
 import { adoptFormerNotices, createNotifying } from '../engine/notifying.ts'
 import { createObserver } from '../engine/observation.ts'
+import { createPictures } from '../engine/pictures.ts'
 import { createSendingPush } from '../engine/sending-push.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
@@ -83,7 +84,8 @@ export async function startEngine(
     }),
     ...createAwaitAnswer(platform),
     ...createUseGrant(platform),
-    scenes: createSceneLoader(platform, core),
+    scenes: createSceneLoader(platform, { ...core, files: domain.files }),
+    pictures: createPictures(domain.files),
     toolbox,
     models,
   })

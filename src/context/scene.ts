@@ -1,4 +1,5 @@
 import { union } from '../confidentiality/marks.ts'
+import type { FileReading, FileText } from '../files/file-reading.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Json } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -30,6 +31,8 @@ export interface Scene {
   history: HistoryLine[]
   /** The message that triggered the run. */
   triggerMessage: HistoryLine | null
+  /** The text of the files of that message, as far as a prompt shows it. */
+  triggerTexts: FileText[]
   /** The origin of the run's trigger. */
   origin: MessageOrigin
   /** For a think cycle: the events that it has claimed so far. */
@@ -75,8 +78,13 @@ export interface Meanwhile {
 
 /** The limit of a prompt's initial history, as JSON. */
 const HISTORY_CHARACTERS = 60_000
+/** The limit of the text of the trigger's files. */
+const FILE_CHARACTERS = 20_000
 
-export function createSceneLoader(platform: Platform, { history }: { history: History }): SceneLoader {
+export function createSceneLoader(
+  platform: Platform,
+  { history, files }: { history: History; files: Pick<FileReading, 'textsOf'> },
+): SceneLoader {
   const { db, config } = platform
   const { historyLimit } = config.limits
   const reading = createSceneReading(platform, {
@@ -108,11 +116,13 @@ export function createSceneLoader(platform: Platform, { history }: { history: Hi
         ? history.linesOf(lines, { ...shown, readOn: readOnFrom })
         : []
       const triggerMessage = told.find(({ id }) => id === run.triggerMessageId) ?? null
+      const fileIds = triggerMessage?.files?.map(({ fileId }) => fileId) ?? []
+      const triggerTexts = fileIds.length === 0 ? [] : await files.textsOf(fileIds, FILE_CHARACTERS)
       const origin = originSeen(run, spaces, triggerMessage) ?? (await loadOrigin(db.prisma, run))
       const { sources, worksIn, cycleMarks } = rows
       const task = taskToTell(tasks, { history: told, spaces })
       const seen = { agent, spaces, otherRuns, sources, worksIn, cycleMarks, withheld }
-      const scene = { ...seen, history: told, triggerMessage, origin, chain, task }
+      const scene = { ...seen, history: told, triggerMessage, triggerTexts, origin, chain, task }
       return { scene, label: union(discreetScene.label, labelOf(told)) }
     },
     async refresh({ run }, scene) {

@@ -1,8 +1,10 @@
-import type { ModelMessage } from 'ai'
+import { isDeepStrictEqual } from 'node:util'
+import type { ModelMessage, UserModelMessage } from 'ai'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
 import { sentAndAdded } from '../runs/conversation.ts'
+import { picturePart } from '../runs/file-references.ts'
 import type { JournaledStep } from '../runs/journal.ts'
-import { labelOf } from '../spaces/history.ts'
+import { type HistoryLine, labelOf } from '../spaces/history.ts'
 import { guidanceFor } from './guidance.ts'
 import { type Mind, type MindInput, phaseOf, type StepPlan } from './mind.ts'
 import { instructionsOf, meanwhileMessageOf, triggerMessageOf } from './prompt.ts'
@@ -50,17 +52,29 @@ type Shown = Pick<StepPlan, 'messages' | 'added' | 'holdsResponse'>
  */
 async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Shown> {
   const { run, scene } = input
-  const opening = (): ModelMessage => ({ role: 'user', content: triggerMessageOf(run.context, scene) })
+  const opening = (): UserModelMessage => {
+    const text = triggerMessageOf(run.context, scene)
+    const pictures = belongsTo(scene, run.context.run.triggerSpaceId) ? picturesOf(scene.triggerMessage) : []
+    return { role: 'user', content: pictures.length === 0 ? text : [{ type: 'text', text }, ...pictures] }
+  }
   const last = sentAndAdded(steps).at(-1)
   if (last === undefined) return { messages: [opening()], added: 1 }
   const { sent, response } = last
   const isHidden = !belongsTo(scene, run.context.run.triggerSpaceId)
   const first = isHidden ? opening() : sent[0]
-  const isAsSent = first === undefined || first.content === sent[0]?.content
+  const isAsSent = first === undefined || isDeepStrictEqual(first.content, sent[0]?.content)
   const meanwhile = await sinceTheWait(input, steps.at(-1))
   if (isAsSent && meanwhile.length === 0) return { messages: [...sent, ...response], added: 0 }
   const messages = [...(isAsSent ? sent : [first, ...sent.slice(1)]), ...meanwhile, ...response]
   return { messages, added: messages.length - (isAsSent ? sent.length : 0), holdsResponse: true }
+}
+
+const MOST_PICTURES = 5
+
+/** The first pictures of a message, for models that see them. */
+function picturesOf(message: HistoryLine | null) {
+  const pictures = message?.files?.filter(({ mediaType }) => mediaType.startsWith('image/')) ?? []
+  return pictures.slice(0, MOST_PICTURES).map(({ fileId }) => picturePart(fileId))
 }
 
 /**

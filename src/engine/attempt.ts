@@ -22,6 +22,7 @@ import type { RunExecution } from '../tools/run-context.ts'
 import type { Tool } from '../tools/tool.ts'
 import { createLiveGeneration, type Draft, type LiveGeneration } from './live-generation.ts'
 import { ModelFailure } from './model-failure.ts'
+import type { Pictures } from './pictures.ts'
 
 /** Model providers, addressed by model name. */
 export interface Models {
@@ -46,6 +47,7 @@ export interface GenerationParts {
   run: RunExecution
   tools: Map<string, Tool>
   models: Models
+  pictures: Pictures
   /** How long a model may send nothing before the attempt fails. */
   silenceMs: number
   journal: Journal
@@ -99,12 +101,14 @@ export async function attempt(
     came.failure = new ModelFailure(error, { blame: 'provider' })
   })
   if (model === undefined) return { live, startedAt, isSilent: false, ...came }
+  const messages = messagesFor(name, plan.messages, (mediaType) => models.takesFile(name, mediaType))
+  const shown = await parts.pictures.showIn(name, messages)
   silence = createSilenceLimit(silenceMs)
   const abortSignal = AbortSignal.any([run.signal, silence.signal])
   const call: ModelCall = {
     model: live.watch(model),
     instructions: plan.instructions,
-    messages: messagesFor(name, plan.messages, (mediaType) => models.takesFile(name, mediaType)),
+    messages: shown.messages,
     tools: described(offered),
     toolChoice: plan.toolChoice,
     abortSignal,
@@ -118,6 +122,11 @@ export async function attempt(
   })
   silence.end()
   await live.settled()
+  if (shown.hasPictures && came.failure?.blame === 'prompt' && !abortSignal.aborted) {
+    // Not every model sees pictures, and providers do not tell which.
+    parts.pictures.refusedBy(name)
+    return attempt(parts, step, plan, { name, maxRetries, before })
+  }
   const isSilent = silence.signal.aborted
   if (isSilent) came.failure = new ModelFailure(silence.signal.reason, { blame: 'provider' })
   return { live, startedAt, isSilent, ...came }

@@ -24,6 +24,7 @@ import type { GenerationParts, Models } from './attempt.ts'
 import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
 import { executePendingCalls, resumeEnding } from './pending-calls.ts'
+import type { Pictures } from './pictures.ts'
 import { republishSteps, stepFinished } from './republish.ts'
 import { affordable, estimatedSpending, type RunBudget } from './spending.ts'
 import { completionAfter, endAfter, failureIn, type PerformEnd } from './step-end.ts'
@@ -39,6 +40,7 @@ export interface PerformParts {
   scenes: SceneLoader
   toolbox: Toolbox
   models: { forRun(): Models }
+  pictures: Pictures
   observer: Observer
   recalling: Recalling
   lifecycle: Pick<Lifecycle, 'completeIfAloneSql'>
@@ -122,6 +124,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
     scene,
     tools,
     models: models.forRun(),
+    pictures: parts.pictures,
     silenceMs: limits.modelSilenceSeconds * 1000,
     prices,
     journal,

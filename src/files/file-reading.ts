@@ -1,6 +1,9 @@
 import type { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { LRUCache } from 'lru-cache'
 import type { Tokens } from '../access/tokens.ts'
 import type { Viewer } from '../access/viewer.ts'
+import { confidentialAmong } from '../confidentiality/marks.ts'
 import { type File, Prisma } from '../generated/prisma/client.ts'
 import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
@@ -10,6 +13,7 @@ import type { ByteRange } from '../platform/file-storage/file-storage.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import { pictureForModel } from './images.ts'
 import { keyOfHash } from './stored-bytes.ts'
 
 /** The bytes of a file, or of its thumbnail. */
@@ -21,6 +25,23 @@ export interface FileContent {
   hash: string
   /** @throws NotFoundError if they have been deleted meanwhile; StorageUnavailableError */
   read(range?: ByteRange): Promise<Readable>
+}
+
+/** A file as an agent may read it, with the sources of its message. */
+export interface ReadableFile extends Pick<File, 'id' | 'name' | 'mediaType' | 'size' | 'width' | 'height'> {
+  spaceId: string
+  /** Whether the space is confidential. */
+  confidential: boolean
+  /** The confidential spaces from which the message comes. */
+  label: string[]
+}
+
+/** The beginning of a file's text. */
+export interface FileText {
+  id: string
+  text: string
+  /** The length of all of it. */
+  length: number
 }
 
 export type FileVariant = 'original' | 'thumbnail'
@@ -35,6 +56,17 @@ export interface FileReading {
   pageMany(spaceIds: readonly string[], request: PageRequest): Promise<Page<File>[]>
   /** @throws NotFoundError if there is no such file, or the viewer may not see it */
   open(viewer: Viewer, id: string, variant: FileVariant): Promise<FileContent>
+  /** Returns a file of a message in a space of the agent; null if there is none. */
+  readableBy(agentId: string, id: string): Promise<ReadableFile | null>
+  /** Returns the text of each file from its beginning, as far as `characters` reach for all together, in the order of the ids. */
+  textsOf(ids: readonly string[], characters: number): Promise<FileText[]>
+  /** Returns a part of a file's text, in UTF-16 units, and the length of all of it; null if it has none. Access is for the caller to check. */
+  textPart(id: string, offset: number, limit: number): Promise<{ text: string; length: number } | null>
+  /**
+   * Returns a picture as models receive it; null if the file is gone, or cannot be decoded. Access is for the caller to check.
+   * @throws StorageUnavailableError
+   */
+  pictureOf(id: string): Promise<Buffer | null>
   /** Returns the path, with a query, by which the viewer can load a file for an hour, without a token. */
   addressOf(viewer: Pick<Viewer, 'id'>, id: string, variant: FileVariant): string
   /** Returns the viewer of such an address; null if it was changed, has expired, or the viewer's access has ended. */
@@ -44,12 +76,20 @@ export interface FileReading {
 const ADDRESS_SECONDS = 3600
 /** The type of every thumbnail. */
 export const THUMBNAIL_TYPE = 'image/webp'
+/** The pictures for models that are kept in this process. */
+const MOST_PICTURE_BYTES = 16 * 1024 * 1024
 const NO_SUCH_FILE = 'There is no such file.'
 
 export function createFileReading(
   { db, files, clock, secretBox }: Platform,
   { tokens }: { tokens: Pick<Tokens, 'viewerOf'> },
 ): FileReading {
+  // The steps of a run send the same pictures.
+  const pictures = new LRUCache<string, Buffer>({
+    maxSize: MOST_PICTURE_BYTES,
+    sizeCalculation: (one) => one.byteLength,
+  })
+
   async function getMany(ids: readonly string[]) {
     const wanted = wellFormedIds(ids)
     const rows = wanted.length === 0 ? [] : await db.prisma.file.findMany({ where: { id: { in: wanted } } })
@@ -95,6 +135,42 @@ export function createFileReading(
           return stream
         },
       }
+    },
+    async readableBy(agentId, id) {
+      const [file] = await db.query<ReadableFile>(Prisma.sql`
+        SELECT f.id, f.name, f."mediaType", f.size, f.width, f.height, m."spaceId", s.confidential,
+          ${confidentialAmong(Prisma.sql`m.places || m.label`)} AS label
+        FROM "File" f JOIN "Message" m ON m.id = f."messageId" JOIN "Space" s ON s.id = m."spaceId"
+          JOIN "Membership" own ON own."spaceId" = s.id AND own."entityId" = ${agentId}
+        WHERE f.id = ${id}`)
+      return file ?? null
+    },
+    async textsOf(ids, characters) {
+      const rows = await db.query<FileText>(Prisma.sql`
+        SELECT "fileId" AS id, left(text, ${characters}::int) AS text, length(text)::int AS length FROM "FileText"
+        WHERE "fileId" = ANY(${wellFormedIds(ids)}::text[])`)
+      let left = characters
+      return inOrderOf(ids, rows).flatMap((row) => {
+        if (row === null || left === 0) return []
+        const text = row.text.slice(0, left).toWellFormed()
+        left -= text.length
+        return [{ ...row, text }]
+      })
+    },
+    async textPart(id, offset, limit) {
+      const row = await db.prisma.fileText.findUnique({ where: { fileId: id } })
+      if (row === null) return null
+      return { text: row.text.slice(offset, offset + limit).toWellFormed(), length: row.text.length }
+    },
+    async pictureOf(id) {
+      const known = pictures.get(id)
+      const [file] = await getMany([id])
+      if (file?.width == null) return null
+      if (known !== undefined) return known
+      const stream = await files.read(keyOfHash(file.hash))
+      const picture = stream === null ? null : await pictureForModel(await buffer(stream))
+      if (picture !== null) pictures.set(id, picture)
+      return picture
     },
     addressOf(viewer, id, variant) {
       const expires = String(Math.floor(clock.now() / 1000) + ADDRESS_SECONDS)

@@ -1,15 +1,17 @@
+import { createHash } from 'node:crypto'
 import { rm } from 'node:fs/promises'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import type { Viewer } from '../access/viewer.ts'
-import { mediaTypeOf } from '../files/media-type.ts'
+import { inspectFile } from '../files/inspection.ts'
 import type { SharedStorage } from '../files/shared-storage.ts'
 import { keyOfHash, type ReceivedFile, receiveFile } from '../files/stored-bytes.ts'
 import type { File } from '../generated/prisma/client.ts'
 import { FileTooLargeError, ForbiddenError, RateLimitedError } from '../lib/errors.ts'
 import { cleanFileName } from '../lib/file-name.ts'
 import { newId } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { countUploadedBytes, insertFile, touchObjectSql } from '../stores/file-store.ts'
+import { countUploadedBytes, insertFile, type NewFile, touchObjectSql } from '../stores/file-store.ts'
 
 export interface UploadInput {
   name: string
@@ -27,11 +29,12 @@ export interface Uploads {
    * RateLimitedError past the bytes of a day, or the uploads at a time; StorageUnavailableError; the error of `body`
    */
   upload(viewer: Viewer, input: UploadInput): Promise<File>
-  /** Stores bytes of this process, and returns what a row about them needs. */
-  store(received: ReceivedFile, owner: { id: string; name: string }): Promise<StoredFile>
+  /**
+   * Stores bytes that an agent has made, and counts them for its day. The caller writes the row with the message.
+   * @throws as `upload`
+   */
+  createBy(agentId: string, input: { name: string; bytes: Uint8Array }): Promise<NewFile>
 }
-
-type StoredFile = Parameters<typeof insertFile>[1]
 
 /** Each has a file on this machine until it is stored. */
 const MOST_AT_ONCE = 64
@@ -79,11 +82,16 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
     if (Number(row?.bytes ?? 0) + bytes > maxFileBytesPerDay) throw tooMuchToday()
   }
 
-  async function store(received: ReceivedFile, owner: { id: string; name: string }): Promise<StoredFile> {
+  async function store(received: ReceivedFile, owner: { id: string; name: string }): Promise<NewFile> {
     const { size, sha256: hash } = received
-    const mediaType = await mediaTypeOf(received.path)
+    const { mediaType, width, height, thumbnail, text } = await inspectFile(received.path)
+    const thumbnailHash = thumbnail === null ? null : createHash('sha256').update(thumbnail).digest('hex')
     await db.query(touchObjectSql(hash, size))
     await files.put(keyOfHash(hash), received)
+    if (thumbnail !== null && thumbnailHash !== null) {
+      await db.query(touchObjectSql(thumbnailHash, thumbnail.byteLength))
+      await files.put(keyOfHash(thumbnailHash), thumbnail)
+    }
     return {
       id: newId('fil'),
       ownerId: owner.id,
@@ -91,35 +99,54 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
       mediaType,
       size,
       hash,
-      width: null,
-      height: null,
-      thumbnailHash: null,
+      width,
+      height,
+      thumbnailHash,
       createdAt: new Date(clock.now()),
-      text: null,
+      text,
     }
   }
 
+  /** Counts the bytes of a file for its owner's day. @throws RateLimitedError */
+  async function countToday(tx: Tx, { ownerId, size }: Pick<NewFile, 'ownerId' | 'size'>): Promise<void> {
+    const counted = { ownerId, day: today(), bytes: size, most: maxFileBytesPerDay }
+    if (!(await countUploadedBytes(tx, counted))) throw tooMuchToday()
+  }
+
+  /** Receives and stores a file of an owner, and passes it to `record`. */
+  async function take<T>(
+    owner: { id: string; name: string },
+    { body, bytes, signal }: Omit<UploadInput, 'name'>,
+    record: (file: NewFile) => Promise<T>,
+  ): Promise<T> {
+    return inTurn(owner.id, async () => {
+      if ((bytes ?? 0) > maxFileBytes) throw new FileTooLargeError(maxFileBytes)
+      await sharedStorage.check()
+      await checkDay(owner.id, bytes ?? 1)
+      const received = await receiveFile(files, body, { mostBytes: maxFileBytes, signal })
+      try {
+        await checkDay(owner.id, received.size)
+        return await record(await store(received, owner))
+      } finally {
+        await rm(received.path, { force: true })
+      }
+    })
+  }
+
   return {
-    store,
-    async upload(viewer, { name, body, bytes, signal }) {
+    async upload(viewer, { name, ...input }) {
       if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can upload files: use the token of a human.')
-      return inTurn(viewer.id, async () => {
-        if ((bytes ?? 0) > maxFileBytes) throw new FileTooLargeError(maxFileBytes)
-        await sharedStorage.check()
-        await checkDay(viewer.id, bytes ?? 1)
-        const received = await receiveFile(files, body, { mostBytes: maxFileBytes, signal })
-        try {
-          await checkDay(viewer.id, received.size)
-          const file = await store(received, { id: viewer.id, name })
-          return await db.transaction(async (tx) => {
-            const counted = { ownerId: viewer.id, day: today(), bytes: file.size, most: maxFileBytesPerDay }
-            if (!(await countUploadedBytes(tx, counted))) throw tooMuchToday()
-            return insertFile(tx, file)
-          })
-        } finally {
-          await rm(received.path, { force: true })
-        }
-      })
+      return take({ id: viewer.id, name }, input, (file) =>
+        db.transaction(async (tx) => {
+          await countToday(tx, file)
+          return insertFile(tx, file)
+        }),
+      )
     },
+    createBy: (agentId, { name, bytes }) =>
+      take({ id: agentId, name }, { body: Readable.from([bytes]), bytes: bytes.byteLength }, async (file) => {
+        await db.transaction((tx) => countToday(tx, file))
+        return file
+      }),
   }
 }

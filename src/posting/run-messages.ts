@@ -16,6 +16,7 @@ import type { Announcer } from '../spaces/announcer.ts'
 import { createMessagePublisher, type MessagePublisher, type PublishedMessage } from '../spaces/message-publisher.ts'
 import { waitNoticesSql } from '../stores/call-notices.ts'
 import * as calls from '../stores/call-store.ts'
+import { insertSentFileSql, type NewFile } from '../stores/file-store.ts'
 import { isMemberSql } from '../stores/membership-store.ts'
 import { changeMessageSql, insertMessageSql, type MessageRow } from '../stores/message-store.ts'
 import { notifyOfDecisionsSql } from '../stores/notice-store.ts'
@@ -194,7 +195,7 @@ export function createRunMessages(
       const condition = Prisma.sql`${HELD}${isExpected ?? Prisma.empty} AND ${isHeard}`
       const changes: Changes = {
         message: changeMessageSql(id, { parts, marks, ...(end && { end }) }, condition),
-        ...showing(shown),
+        ...addedWith(adds),
         ...(result === undefined ? {} : { result: calls.settleCallSql(result.toolCallId, result, 'message') }),
         ...(asks === undefined ? {} : { asks: calls.awaitReplySql(asks), room: RAISE_VERSION_SQL }),
         ...expected?.effects,
@@ -285,8 +286,8 @@ export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: b
 
 /** A change of a message, or its end. `parts` are always all of its finished parts, the new one last. */
 export interface Step {
-  /** The new part: a complete text, or a shown call. Absent if the parts were there before. */
-  adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall }
+  /** The new part: a complete text, a shown call, or a file. Absent if the parts were there before. */
+  adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall } | { type: 'file'; file: NewFile }
   /** The call that is settled in the same write, so that a crash cannot separate the two. */
   result?: ToolResult
   /** The call that then waits for a reply; with `people`, also from people. */
@@ -319,7 +320,7 @@ export async function publishStep(
 ): Promise<void> {
   const { adds, result, ends } = step
   const last = parts.length - 1
-  if (adds?.type === 'call') await messagePublisher.partChanged(message, last)
+  if (adds?.type === 'call' || adds?.type === 'file') await messagePublisher.partChanged(message, last)
   else if (adds === undefined && result !== undefined)
     await messagePublisher.partChanged(message, indexOfCall(parts, result.toolCallId))
   if (isWhole) return messagePublisher.ended(message, adds?.type === 'text' ? last : null)
@@ -382,6 +383,12 @@ export async function mayWrite(
 export function endOf(mentionedAgentId: string | null, asks: { people: boolean } | undefined, waits: Prisma.Sql) {
   const status = asks?.people === true ? ('REQUIRES_ACTION' as const) : ('COMPLETE' as const)
   return { status, mentionedAgentId, waits, asks: asks !== undefined }
+}
+
+/** The changes for a new part. */
+function addedWith(adds: Step['adds']): Changes {
+  if (adds?.type === 'file') return insertSentFileSql(adds.file, 'message')
+  return showing(adds?.type === 'call' ? adds.shown : undefined)
 }
 
 /** The changes for a newly shown call: the call itself and, if it waits, its notification. */

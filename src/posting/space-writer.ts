@@ -95,6 +95,15 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy }: 
       const journals = ({ id }: Message) => ({ type: 'result' as const, output: { success: true, messageId: id } })
       return spoken.say(use, { spaceId: activeSpace.id, text, mention: null, finishes: true, journals })
     },
+    async postFile({ callId }, spaceId, file) {
+      const message = await posting.begin({ spaceId, postKey: callId, composite: false })
+      if (message === null) throw notAMember()
+      const [posted] = message.parts
+      if (posted?.type === 'file') return { message, fileId: posted.fileId }
+      const part = { type: 'file' as const, fileId: file.id, name: file.name, mediaType: file.mediaType }
+      await posting.grow(message, [part], { adds: { type: 'file', file }, ends: { mention: null } })
+      return { message, fileId: file.id }
+    },
     async postPlainText(spaceId, text) {
       const before = await posting.begun()
       if (before.some(({ fromPlainText }) => !fromPlainText)) return

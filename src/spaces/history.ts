@@ -2,7 +2,7 @@ import { confidentialAmong, union } from '../confidentiality/marks.ts'
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { cutSaying, firstWithin } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
-import { isUnfinished, type MessageOrigin, type MessagePart } from '../rules/message.ts'
+import { type FilePart, isUnfinished, type MessageOrigin, type MessagePart } from '../rules/message.ts'
 import { readableCallsSql } from '../stores/call-store.ts'
 import { type ReadableCall, readableText } from './readable-text.ts'
 
@@ -22,6 +22,8 @@ export interface HistoryLine {
    * the agent reads.
    */
   label?: string[]
+  /** The files of the message; not part of what the agent reads, because `text` names them. */
+  files?: FilePart[]
 }
 
 /** Why a message was posted, as far as the reader may know it. */
@@ -238,6 +240,8 @@ function lineOf(row: HistoryRow): HistoryLine {
     timestamp: new Date(row.createdAt).toISOString(),
   }
   if (row.label.length > 0) line.label = row.label
+  const files = parts.filter((part) => part.type === 'file')
+  if (files.length > 0) line.files = files
   if (row.origin !== null) line.origin = readableOrigin(row.origin, row.originVisible)
   return line
 }
@@ -257,6 +261,6 @@ export function labelOf(lines: readonly HistoryLine[]): string[] {
 }
 
 /** Lines as a model reads them. */
-export function readable(lines: readonly HistoryLine[]): Omit<HistoryLine, 'senderId' | 'label'>[] {
-  return lines.map(({ senderId: _, label: __, ...line }) => line)
+export function readable(lines: readonly HistoryLine[]): Omit<HistoryLine, 'senderId' | 'label' | 'files'>[] {
+  return lines.map(({ senderId: _, label: __, files: ___, ...line }) => line)
 }

@@ -1,4 +1,5 @@
 import { type File, Prisma } from '../generated/prisma/client.ts'
+import { type Changes, partName } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 
 // The statements that write "File", "FileText", "FileObject", "UploadedBytes", "FileUpload" and "FileStorageUse". Deleting a
@@ -15,6 +16,18 @@ export async function insertFile(tx: Tx, { text, ...file }: NewFile): Promise<Fi
   const row = await tx.file.create({ data: file })
   if (text !== null) await tx.fileText.create({ data: { fileId: file.id, text } })
   return row
+}
+
+/** Inserts a file, with its text, as one that the message of a part of the statement carries. */
+export function insertSentFileSql({ text, ...file }: NewFile, message: string): Changes {
+  const { id, ownerId, name, mediaType, size, hash, width, height, thumbnailHash, createdAt } = file
+  return {
+    file: Prisma.sql`
+      INSERT INTO "File" (id, "ownerId", name, "mediaType", size, hash, width, height, "thumbnailHash", "createdAt", "messageId", "spaceId")
+      SELECT ${id}, ${ownerId}, ${name}, ${mediaType}, ${size}::int, ${hash}, ${width}::int, ${height}::int, ${thumbnailHash}, ${createdAt}::timestamptz,
+        id, "spaceId" FROM ${partName(message)} RETURNING id`,
+    fileText: Prisma.sql`INSERT INTO "FileText" ("fileId", text) SELECT id, ${text} FROM file WHERE ${text}::text IS NOT NULL`,
+  }
 }
 
 /** Attaches files that the sender has uploaded to a message. Returns how many were neither sent before nor deleted. */

@@ -1,5 +1,7 @@
 import type { Toolset } from '../generated/prisma/client.ts'
 import { type ToolDefinition, type ToolInput, type ToolParts, toolOf } from './define-tool.ts'
+import { readFile } from './files/read-file.ts'
+import { sendFile } from './files/send-file.ts'
 import { deleteGoals, setGoals } from './knowledge/goals.ts'
 import { deleteMemories, setMemories } from './knowledge/memories.ts'
 import { deletePlans, getPlans, setPlans } from './knowledge/plans.ts'
@@ -16,6 +18,8 @@ import type { Tool } from './tool.ts'
 
 /** The tools that both toolsets list in the same order. */
 const OF_EACH_TOOLSET = [
+  readFile,
+  sendFile,
   getMyRuns,
   stopRun,
   setMemories,

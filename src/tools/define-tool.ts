@@ -2,9 +2,11 @@ import type { Goals } from '../agents/goals.ts'
 import type { Inbox } from '../agents/inbox.ts'
 import type { Memories } from '../agents/memories.ts'
 import type { Discretion } from '../confidentiality/discretion.ts'
+import type { FileReading } from '../files/file-reading.ts'
 import type { DelegationChecks } from '../flows/delegation-checks.ts'
 import type { Lifecycle } from '../flows/lifecycle.ts'
 import type { ReplyWaits } from '../flows/settle-wait.ts'
+import type { Uploads } from '../flows/upload-file.ts'
 import type { Toolset } from '../generated/prisma/client.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { ClaimedRun } from '../runs/claiming.ts'
@@ -29,6 +31,7 @@ export interface ToolParts {
   goals: Goals
   plans: Plans
   delegationChecks: DelegationChecks
+  files: Pick<FileReading, 'readableBy' | 'textPart' | 'pictureOf'> & Pick<Uploads, 'createBy'>
 }
 
 /** The run that gets the tools. */

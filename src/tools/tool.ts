@@ -13,6 +13,7 @@ import type { ToolFile } from '../lib/tool-file.ts'
 import type { Tx } from '../platform/db.ts'
 import type { AskedApproval } from '../rules/approvals.ts'
 import type { Message } from '../rules/message.ts'
+import type { NewFile } from '../stores/file-store.ts'
 import type { RunContext, RunExecution, ToolEffects } from './run-context.ts'
 
 /**
@@ -180,6 +181,11 @@ export interface SpeechPresence {
 export interface Speech {
   /** Posts a text in the active space, or finishes the message that was streamed. @throws ToolFailure */
   post(use: ToolUse, text: string): Promise<Message>
+  /**
+   * Posts a file in a space, as a message of its own; again after a crash, returns what was posted before. @throws
+   * ToolFailure
+   */
+  postFile(use: ToolUse, spaceId: string, file: NewFile): Promise<{ message: Message; fileId: string }>
   /** For tools that name their space; null if the run posts to its active space. */
   composite: CompositeSpeech | null
 }

@@ -22,7 +22,10 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
       const own = agent.tools.map((row) => ({ ...ownToolOf(row, parts), asynchronous }))
       const ofToolset = agent.toolset === 'ACTIVE_SPACE' ? own : own.map(displayTool)
       const mcp = await parts.mcp.toolsFor(agent.mcpServers)
-      const tools = [...mcp, ...ofToolset, ...builtInTools(parts, input)]
+      // A tool that the agent had before a built-in one got its name takes its place.
+      const names = new Set(ofToolset.map(({ name }) => name))
+      const builtIn = builtInTools(parts, input).filter(({ name }) => !names.has(name))
+      const tools = [...mcp, ...ofToolset, ...builtIn]
       return new Map(tools.map((tool) => [tool.name, tool]))
     },
   }

@@ -34,7 +34,9 @@ test('a think cycle that skips after these tools is forgotten', () => {
     'getPlans',
     'get_my_runs',
     'get_plans',
+    'readFile',
     'readSpaceMessages',
+    'read_file',
     'read_messages',
     'skip',
   ])

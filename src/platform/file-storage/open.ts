@@ -1,7 +1,9 @@
+import type { S3Location } from '../../config/files.ts'
 import { createDirectoryStorage } from './directory.ts'
 import type { FileStorage } from './file-storage.ts'
+import { createS3Storage } from './s3.ts'
 
 /** Opens the storage that PARLEY_FILES names. Nothing is read or written until the storage is used. */
-export function openFileStorage(setting: string): FileStorage {
-  return createDirectoryStorage(setting)
+export function openFileStorage(setting: string | S3Location): FileStorage {
+  return typeof setting === 'string' ? createDirectoryStorage(setting) : createS3Storage(setting)
 }

@@ -1,0 +1,69 @@
+import sharp, { type Sharp } from 'sharp'
+
+/** A picture with its size in pixels, as it is shown, and a small version. */
+export interface InspectedImage {
+  width: number
+  height: number
+  /** WebP, without metadata; null if there was no time, or the picture could not be decoded. */
+  thumbnail: Buffer | null
+}
+
+/** The media types that are decoded, each by a well-tested decoder. */
+const DECODED = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif']
+export const isDecodedImage = (mediaType: string): boolean => DECODED.includes(mediaType)
+
+/** Larger pictures are kept as files, and not decoded: 50 megapixels take about 200 MB. */
+const MOST_PIXELS = 50_000_000
+const LONGEST_DECODING_SECONDS = 10
+const THUMBNAIL_PIXELS = 512
+/** Models resize larger pictures themselves. */
+const MODEL_PIXELS = 1568
+/** The pictures that are decoded at a time in this process; so many more wait. */
+const MOST_WAITING = 200
+
+// libvips keeps decoded pictures and open files otherwise.
+sharp.cache(false)
+sharp.concurrency(1)
+
+let last: Promise<unknown> = Promise.resolve()
+let waiting = 0
+
+/** Runs one task at a time; null if too many wait. */
+async function inTurn<T>(task: () => Promise<T>): Promise<T | null> {
+  if (waiting >= MOST_WAITING) return null
+  waiting += 1
+  const turn = last.then(task, task)
+  last = turn.catch(() => {})
+  try {
+    return await turn
+  } finally {
+    waiting -= 1
+  }
+}
+
+const opened = (source: string | Buffer): Sharp =>
+  sharp(source, { limitInputPixels: MOST_PIXELS, failOn: 'error', pages: 1 })
+    .timeout({ seconds: LONGEST_DECODING_SECONDS })
+    .autoOrient()
+
+const scaled = (source: string | Buffer, pixels: number) =>
+  opened(source).resize({ width: pixels, height: pixels, fit: 'inside', withoutEnlargement: true })
+
+/** Inspects a picture, of which only the first frame counts. Null if it is too large, or no picture that can be decoded. */
+export async function inspectImage(path: string): Promise<InspectedImage | null> {
+  return inTurn(async () => {
+    const { autoOrient } = await opened(path).metadata()
+    const thumbnail = await scaled(path, THUMBNAIL_PIXELS)
+      .webp({ quality: 80 })
+      .toBuffer()
+      .catch(() => null)
+    return thumbnail === null ? null : { width: autoOrient.width, height: autoOrient.height, thumbnail }
+  }).catch(() => null)
+}
+
+/** Returns a picture as models receive it: JPEG of at most 1,568 pixels a side, without metadata; null if it cannot be decoded. */
+export async function pictureForModel(source: Buffer): Promise<Buffer | null> {
+  return inTurn(() =>
+    scaled(source, MODEL_PIXELS).flatten({ background: '#ffffff' }).jpeg({ quality: 85 }).toBuffer(),
+  ).catch(() => null)
+}

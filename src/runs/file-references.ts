@@ -1,0 +1,18 @@
+import type { FilePart } from 'ai'
+
+/** The media type of pictures as models receive them. */
+export const PICTURE_TYPE = 'image/jpeg'
+const PREFIX = 'parley-file:'
+
+/** A picture in a user's message, by the id of its file: journals contain no bytes, and a deleted file is shown no more. */
+export const picturePart = (fileId: string): FilePart => ({
+  type: 'file',
+  mediaType: PICTURE_TYPE,
+  data: `${PREFIX}${fileId}`,
+})
+
+/** Returns the id of the file to which a part refers; null for any other part. */
+export function referredFile(part: { type: string; data?: unknown }): string | null {
+  const isReference = part.type === 'file' && typeof part.data === 'string' && part.data.startsWith(PREFIX)
+  return isReference ? (part.data as string).slice(PREFIX.length) : null
+}

@@ -1,0 +1,79 @@
+import type { ReadableFile } from '../../files/file-reading.ts'
+import { prefixOf } from '../../lib/ids.ts'
+import type { JsonObject } from '../../lib/json.ts'
+import { toolFile } from '../../lib/tool-file.ts'
+import { StorageUnavailableError } from '../../platform/file-storage/file-storage.ts'
+import type { ClaimedRun } from '../../runs/claiming.ts'
+import { defineTool, type ToolParts } from '../define-tool.ts'
+import { ToolFailure, type ToolOutput } from '../tool.ts'
+
+const DEFAULT_CHARACTERS = 20_000
+const MOST_CHARACTERS = 40_000
+
+/** Reads a file of a message in a space of the agent: its text, or the picture for models that see pictures. */
+export const readFile = defineTool({
+  names: { snake: 'read_file', camel: 'readFile' },
+  changesNothing: true,
+  create: ({ parts }) => ({
+    description:
+      'Read a file that a message shows as [file "name", type, id]. Returns the text of text and PDF files, and shows pictures to you if you can see them. A long text is returned in parts: continue at nextOffset.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        fileId: { type: 'string', description: 'The id of the file, fil_….' },
+        offset: { type: 'integer', minimum: 0, default: 0, description: 'The first character to read. Default 0.' },
+        limit: {
+          type: 'integer',
+          minimum: 1,
+          default: DEFAULT_CHARACTERS,
+          description: `How many characters to read. Default ${DEFAULT_CHARACTERS}, at most ${MOST_CHARACTERS}.`,
+        },
+      },
+      required: ['fileId'],
+    },
+    async execute({ fileId, offset = 0, limit = DEFAULT_CHARACTERS }, { context: { run } }) {
+      const file = await fileFor(parts, run, String(fileId))
+      const { id, name, mediaType, size, width, spaceId } = file
+      const about = { fileId: id, name, mediaType, size }
+      const learned = { places: [spaceId], label: [...file.label, ...(file.confidential ? [spaceId] : [])] }
+      if (width !== null) return { ...(await pictureOutput(parts, file, about)), effects: { learned } }
+      const first = Math.min(Number(offset), Number.MAX_SAFE_INTEGER)
+      const part = await parts.files.textPart(id, first, Math.min(Number(limit), MOST_CHARACTERS))
+      if (part === null) return { output: { ...about, ...NO_TEXT }, effects: { learned } }
+      const next = first + part.text.length
+      const output: JsonObject = { ...about, text: part.text, totalCharacters: part.length }
+      if (next < part.length) output['nextOffset'] = next
+      return { output, effects: { learned } }
+    },
+  }),
+})
+
+type Parts = Pick<ToolParts, 'files' | 'discretion'>
+
+/** Returns a file that the run may read. @throws ToolFailure, the same for any other file and for none */
+async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string): Promise<ReadableFile> {
+  const file = prefixOf(id) === 'fil' ? await files.readableBy(run.agentId, id) : null
+  const mayRead = file !== null && (!file.confidential || (await discretion.toEnter(run, file.spaceId)) === null)
+  if (!mayRead) throw new ToolFailure('NOT_FOUND', 'There is no such file, or none that you may read.')
+  return file
+}
+
+async function pictureOutput(
+  { files }: Parts,
+  { id, width, height }: ReadableFile,
+  about: JsonObject,
+): Promise<ToolOutput> {
+  const picture = await files.pictureOf(id).catch(orStorageFailure)
+  const shown = picture === null ? null : toolFile('image/jpeg', picture)
+  const output = { ...about, width, height, ...(shown === null ? NO_PICTURE : {}) }
+  return { output, files: shown === null ? [] : [shown] }
+}
+
+const NO_PICTURE = { note: 'The picture cannot be shown.' }
+const NO_TEXT = { note: 'No text was found in this file.' }
+
+/** @throws ToolFailure if the storage is unavailable */
+export function orStorageFailure(error: unknown): never {
+  if (error instanceof StorageUnavailableError) throw new ToolFailure('UNAVAILABLE', error.message)
+  throw error
+}

@@ -1,0 +1,58 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { describe, expect, test } from 'vitest'
+import type { ByteRange, FileStorage } from '../../src/platform/file-storage/file-storage.ts'
+
+/** The tests that every storage of files passes. `open` opens the same storage again. */
+export function describeFileStorage(name: string, open: () => Promise<FileStorage>): void {
+  describe(`file storage: ${name}`, () => {
+    async function contentOf(storage: FileStorage, key: string, range?: ByteRange): Promise<string | null> {
+      const stream = await storage.read(key, range)
+      return stream === null ? null : (await buffer(stream)).toString()
+    }
+    async function fileWith(storage: FileStorage, content: string) {
+      const at = path.join(await storage.scratch(), randomUUID())
+      await writeFile(at, content)
+      const sha256 = createHash('sha256').update(content).digest('hex')
+      return { path: at, size: Buffer.byteLength(content), sha256 }
+    }
+
+    test('stores files and bytes, whole or in ranges, for every process', async () => {
+      const [storage, other] = [await open(), await open()]
+      await storage.put('objects/aa/1', await fileWith(storage, 'from a file'))
+      await storage.put('objects/aa/2', Buffer.from('0123456789'))
+      expect(await contentOf(other, 'objects/aa/1')).toBe('from a file')
+      expect(await contentOf(other, 'objects/aa/2', { first: 2, last: 4 })).toBe('234')
+      expect(await contentOf(other, 'objects/aa/3')).toBeNull()
+      await Promise.all([storage.close(), other.close()])
+    })
+
+    test('replaces an object, also by the same content', async () => {
+      const storage = await open()
+      await storage.put('objects/bb/1', Buffer.from('one'))
+      await storage.put('objects/bb/1', await fileWith(storage, 'two'))
+      await storage.put('objects/bb/1', await fileWith(storage, 'two'))
+      expect(await contentOf(storage, 'objects/bb/1')).toBe('two')
+      await storage.close()
+    })
+
+    test('deletes an object, and does not mind if there is none', async () => {
+      const storage = await open()
+      await storage.put('objects/cc/1', Buffer.from('gone soon'))
+      await storage.delete('objects/cc/1')
+      await storage.delete('objects/cc/1')
+      expect(await contentOf(storage, 'objects/cc/1')).toBeNull()
+      await storage.close()
+    })
+
+    test('has one id for all processes', async () => {
+      const storages = await Promise.all(Array.from({ length: 5 }, open))
+      const ids = await Promise.all(storages.map((storage) => storage.identity()))
+      expect(new Set(ids).size).toBe(1)
+      expect(ids[0]).toMatch(/^[0-9a-f-]{36}$/)
+      await Promise.all(storages.map((storage) => storage.close()))
+    })
+  })
+}
