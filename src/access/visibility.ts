@@ -78,6 +78,8 @@ export interface Visibility {
   isMember(spaceId: string, entityId: string): Promise<boolean>
   /** For many entities: those of the given spaces that each is a member of. */
   memberships(asked: readonly { entityId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
+  /** The pairs of humans that share a space, as `<id> <id>`. */
+  sharingSpaces(asked: readonly { viewerId: string; humanId: string }[]): Promise<Set<string>>
   /** For many humans: those of the given spaces that are confidential and that each human is not a member of. */
   unheard(asked: readonly { humanId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
   /** For many humans: a fingerprint that changes when the memberships of the human, or its existence, change. */
@@ -239,6 +241,16 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
         ({ entityId }) => entityId,
         ({ spaceId }) => spaceId,
       )
+    },
+    async sharingSpaces(asked) {
+      const viewerIds = asked.map(({ viewerId }) => viewerId)
+      const humanIds = asked.map(({ humanId }) => humanId)
+      const rows = await db.prisma.$queryRaw<{ pair: string }[]>`
+        SELECT a."viewerId" || ' ' || a."humanId" AS pair
+        FROM unnest(${viewerIds}::text[], ${humanIds}::text[]) AS a("viewerId", "humanId")
+        WHERE EXISTS (SELECT 1 FROM "Membership" mine JOIN "Membership" theirs USING ("spaceId")
+          WHERE mine."entityId" = a."viewerId" AND theirs."entityId" = a."humanId")`
+      return new Set(rows.map(({ pair }) => pair))
     },
     unheard: (asked) => readUnheard(db.prisma, asked),
     async membershipMarks(humanIds) {

@@ -39,6 +39,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Record } from '../platform/record.ts'
 import { createRunReading } from '../runs/reading.ts'
 import { createMembers } from '../spaces/members.ts'
+import { createPresence } from '../spaces/presence.ts'
 import { createReading } from '../spaces/reading.ts'
 import { createSpaces } from '../spaces/spaces.ts'
 import { createChains } from '../stores/chain-store.ts'
@@ -96,6 +97,7 @@ export function createDomain(
       ...createSpaceUpdates(platform, core),
     },
     members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
+    presence: createPresence(platform, { visibility }),
     joinLinks: createJoinLinks(platform, core),
     notifications: createNotifications(platform, pushKeys),
     wakes: createWakePreview(platform, { visibility }),

@@ -88,6 +88,8 @@ export interface SharedWindow {
    * of a slow subscriber.
    */
   isLost(position: SubscriberPosition): boolean
+  /** Returns the cursor of a position. */
+  cursorOf(position: SubscriberPosition): string
   /** Advances a position to offset `offset`. */
   advance(position: SubscriberPosition, offset: number): void
   /**

@@ -164,6 +164,30 @@ export type ModelsSignal = { type: 'providers-changed' }
 /** Channel `budgets`: a reservation of a budget has ended, so runs that wait for it may try again. */
 export type BudgetsSignal = { type: 'budget-released' }
 
+/**
+ * Channel `presence`. `by`: the sending process. `presence`: its people since the last message: those who connected (`came`,
+ * with the seconds since their last sign of life), disconnected, or were active, and who types where for how many ms more.
+ * `seq` counts the messages in which somebody came or went. Without content, it says that the process is alive.
+ * `presence-of-all`: everybody connected to it. `presence-wanted`: a question for that, to one process or to all.
+ * `presence-left`: the process shuts down.
+ */
+export type PresenceSignal =
+  | {
+      type: 'presence'
+      by: string
+      seq: number
+      came: [humanId: string, idleSeconds: number][]
+      went: string[]
+      active: [humanId: string, idleSeconds: number][]
+      typing: [humanId: string, spaceId: string, leftMs: number][]
+    }
+  | { type: 'presence-of-all'; by: string; seq: number; people: [humanId: string, idleSeconds: number][] }
+  | { type: 'presence-wanted'; by: string; of: string | null }
+  | { type: 'presence-left'; by: string }
+
+/** Channel `presence-sharing`: this human began or stopped to share their presence. */
+export type PresenceSharingSignal = { type: 'sharing-changed'; humanId: string }
+
 export type SignalPayload =
   | JobsSignal
   | AgentSignal
@@ -174,11 +198,15 @@ export type SignalPayload =
   | SpaceSignal
   | ModelsSignal
   | BudgetsSignal
+  | PresenceSignal
+  | PresenceSharingSignal
 
 export const JOBS_CHANNEL = 'jobs'
 export const RUNS_CHANNEL = 'runs'
 export const MODELS_CHANNEL = 'models'
 export const BUDGETS_CHANNEL = 'budgets'
+export const PRESENCE_CHANNEL = 'presence'
+export const PRESENCE_SHARING_CHANNEL = 'presence-sharing'
 /** For admins, from all spaces: tool calls that begin or stop waiting, and standing grants that change. */
 export const ADMIN_CHANNEL = 'admins'
 export const agentChannel = (agentId: string): string => `agent:${agentId}`

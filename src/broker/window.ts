@@ -121,6 +121,10 @@ export class PublicationWindow implements SharedWindow {
     if (offset >= this.#last) this.#setWaitedFor(position, false)
   }
 
+  cursorOf({ offset }: SubscriberPosition): string {
+    return encodeCursor({ epoch: this.#epoch, offset })
+  }
+
   offer(position: AttachedPosition, offset: number | null): void {
     position.offered = offset
   }

@@ -12,6 +12,25 @@ export interface Delivery<E> {
   shareKey: object | string | null
 }
 
+/**
+ * Events beside the publications of a topic, which are not stored: a caught-up subscriber gets what has changed since it
+ * last got something, as it is then, with the cursor of the last publication. Others get it once they are caught up.
+ */
+export interface Besides<E> {
+  source: {
+    /** The number of changes so far. */
+    readonly version: number
+    /** Calls the listener after changes. Returns a function that stops it. */
+    listen(listener: () => void): () => void
+    /** Makes the listeners be called again later: a subscriber could not take the changes. */
+    notifyAgain(): void
+  }
+  /** Returns the event with the changes after a version. */
+  eventSince(version: number, cursor: string): E
+  /** What this subscriber has received. */
+  received: { version: number }
+}
+
 /** How the publications of a topic are delivered to caught-up subscribers. */
 export interface HubRules<E> {
   /**
@@ -23,6 +42,8 @@ export interface HubRules<E> {
   mayNeedFeed(publication: Publication): boolean
   /** Whether the feed itself must deliver the publication to this viewer. */
   needsFeed(publication: Publication, viewerId: string): boolean
+  /** The only part that belongs to one subscriber. Null: the operation does not select such events. */
+  besides?: Besides<E> | null
 }
 
 /** Receives the events of a subscription. */

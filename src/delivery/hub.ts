@@ -7,7 +7,7 @@ import type { Registry } from 'prom-client'
 import type { Viewer } from '../access/viewer.ts'
 import type { Publication, SharedWindow, SizedPublication, SubscriberPosition } from '../broker/log.ts'
 import { histogram } from '../lib/metrics.ts'
-import { type Answer, identityOf, isPersonal, type PersonalAnswers, type Sink } from './answer.ts'
+import { type Answer, type EventAnswer, identityOf, isPersonal, type PersonalAnswers, type Sink } from './answer.ts'
 import { type Answers, isDeliverable } from './answers.ts'
 import { largeCharactersOf, type Pace } from './backpressure.ts'
 import type { HubRules } from './feed.ts'
@@ -49,6 +49,9 @@ interface Member extends CaughtUpSubscriber {
 const PUBLICATIONS_A_CHECK = 64
 /** The number of batches sent to one member before the next member's turn. */
 const MOST_BATCHES = 4
+
+/** How often an event beside the publications is made again because publications have arrived in the meantime. */
+const MOST_TRIES = 3
 
 const LAG_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
@@ -99,6 +102,7 @@ export function createHub(metrics: Registry): Hub {
 /** The subscribers of one window with the same answer key. */
 class HubGroup {
   readonly publications: AnsweredPublications
+  readonly #answers: Answers
   readonly #window: SharedWindow
   readonly #rules: HubRules<object>
   readonly #schedule: WriteSchedule
@@ -109,6 +113,7 @@ class HubGroup {
   /** The lowest offset at which this round has left a member. */
   #first = Number.POSITIVE_INFINITY
   #isScheduled = false
+  #isSendingBesides = false
   /** When the first publication of this round was appended; null for a round that serves lagging members. */
   #roundOf: number | null = null
 
@@ -117,6 +122,7 @@ class HubGroup {
     { schedule, onRound }: { schedule: WriteSchedule; onRound: (at: number) => void },
     onEmpty: () => void,
   ) {
+    this.#answers = answers
     this.#window = window
     this.#rules = rules
     this.#schedule = schedule
@@ -135,10 +141,61 @@ class HubGroup {
       if (change === 'publications') void this.publications.catchUp()
       else this.#removeAll()
     })
+    const stopBesides = rules.besides?.source.listen(() => void this.#sendBesides())
     this.#stop = () => {
       stopListening()
+      stopBesides?.()
       onEmpty()
     }
+  }
+
+  /**
+   * Sends every caught-up member the events beside the publications that it has not received. Members that are behind, or
+   * whose client does not read, get them the next time.
+   */
+  async #sendBesides(): Promise<void> {
+    if (this.#isSendingBesides) return
+    this.#isSendingBesides = true
+    const source = this.#rules.besides?.source
+    const behind = [...this.#members].flatMap(({ rules: { besides } }) => besides?.received.version ?? [])
+    for (const version of new Set(behind)) {
+      if (source === undefined || version >= source.version) continue
+      const isSent = await this.#sendChangesSince(version, source.version).catch(() => false)
+      if (!isSent) source.notifyAgain()
+    }
+    this.#isSendingBesides = false
+  }
+
+  /** @returns false if not every member with this version could take the event */
+  async #sendChangesSince(version: number, to: number): Promise<boolean> {
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
+      const { last } = this.publications
+      const event = this.#rules.besides?.eventSince(version, this.#window.cursorOf({ offset: last }))
+      if (event === undefined) return true
+      const found = this.#answers.answer({ event, shareKey: null }, () => this.#viewers(), this.publications.readVersion)
+      const answer = found instanceof Promise ? await found : found
+      // Its cursor is that of the last publication, which all who receive it must have.
+      if (this.publications.last !== last) continue
+      return this.#giveBesides(answer, { version, to, last })
+    }
+    return false
+  }
+
+  #giveBesides(answer: EventAnswer, { version, to, last }: { version: number; to: number; last: number }): boolean {
+    let isComplete = true
+    for (const member of [...this.#members]) {
+      const { received } = member.rules.besides ?? {}
+      if (received?.version !== version) continue
+      const own = isPersonal(answer) ? answer.get(identityOf(member.viewer)) : answer
+      if (own === undefined || member.position.offset !== last || member.sink.isBusy()) {
+        isComplete = false
+        continue
+      }
+      received.version = to
+      if (own instanceof Error || !own.hasData || !isDeliverable(own)) continue
+      if (this.#isInPace(member, largeCharactersOf(own))) member.sink.send([own])
+    }
+    return isComplete
   }
 
   add(member: Member): void {
@@ -146,6 +203,8 @@ class HubGroup {
     this.#window.offer(member.position, member.position.offset)
     this.publications.readVersion = Math.max(this.publications.readVersion, member.readVersion)
     void this.publications.catchUp()
+    const { besides } = member.rules
+    if (besides != null && besides.received.version < besides.source.version) besides.source.notifyAgain()
   }
 
   remove(member: Member): void {

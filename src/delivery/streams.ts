@@ -28,19 +28,20 @@ export interface OwnStreams extends Streams {
 
 export function createStreams({ platform, domain, announcer, journal }: StreamsParts): OwnStreams {
   const { log } = platform
+  const { presence } = domain
   const recheck = createPeriodicRecheck(platform, domain)
   const guards = createGuards(platform, domain, recheck)
   const endedRuns = createEndedRuns(platform, domain)
   const activeRuns = createActiveRuns(platform, { domain, recheck })
   return {
-    spaceMessages: createSpaceMessages(platform, { guards, announcer }),
+    spaceMessages: createSpaceMessages(platform, { guards, announcer, presence }),
     runEvents: createRunEvents(platform, { guards, domain, journal, endedRuns }),
     agentActivity: createAgentActivity(platform, { guards, domain, activeRuns }),
     viewerEvents: createViewerEvents(platform, { guards, domain }),
     spaceCursors: (spaceIds) => log.heads(spaceIds.map(spaceTopic)),
     runCursors: (runIds) => log.heads(runIds.map(runTopic)),
     async watchViewer(viewer, onEnd) {
-      const leaving: (() => void)[] = []
+      const leaving: (() => void)[] = [presence.connect(viewer)]
       const leaveAll = () => {
         for (const leave of leaving.splice(0)) leave()
       }

@@ -67,6 +67,7 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
     if (!('deliverTo' in source)) return source
     const { answers, leave } = join(args, viewer, source.shownIn)
     source.lifeline.onEnd(leave)
+    source.lifeline.onEnd(parts.domain.presence.connect(viewer))
     try {
       source.lifeline.onEnd(subscriptionLimits.take(viewer, { topic: source.shownIn, answers, ...askedBy(args) }))
     } catch (error) {

@@ -2,6 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { checkExternalId, conflictOf } from '../agents/humans.ts'
 import { publishRoleChange } from '../broker/ended-sessions.ts'
+import { PRESENCE_SHARING_CHANNEL } from '../broker/topics.ts'
 import { type Entity, type HumanRole, Prisma } from '../generated/prisma/client.ts'
 import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { checkEmail } from '../lib/email.ts'
@@ -80,6 +81,8 @@ export function createHumanUpdates(
         throw conflictOf(error)
       })
       await publishRoleChange({ signals, logger }, change)
+      if (profile.sharePresence !== undefined)
+        await signals.publish(PRESENCE_SHARING_CHANNEL, { type: 'sharing-changed', humanId: id })
       if (name !== undefined) for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId)
       return human
     },

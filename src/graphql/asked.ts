@@ -14,3 +14,11 @@ export function askedOf(info: GraphQLResolveInfo, name: string): Set<string> {
   const nodes = below(type, fieldNodes).filter((node) => node.name.value === name)
   return new Set(below(inner && getNamedType(inner), nodes).map((node) => node.name.value))
 }
+
+/** Returns the names of the fields that a subscription selects on events of a type, without aliases. */
+export function askedOfEvent({ schema, fragments, variableValues, fieldNodes }: GraphQLResolveInfo, typeName: string) {
+  const type = schema.getType(typeName)
+  if (!isObjectType(type)) return new Set<string>()
+  const nodes = [...collectSubfields(schema, fragments, variableValues, type, fieldNodes).values()].flat()
+  return new Set(nodes.map((node) => node.name.value))
+}

@@ -54,6 +54,7 @@ import type { Runs } from '../runs/runs.ts'
 import type { ToolCalls } from '../runs/tool-call-reading.ts'
 import type { UsageReading } from '../runs/usage.ts'
 import type { Members } from '../spaces/members.ts'
+import type { PresenceService } from '../spaces/presence.ts'
 import type { Reading } from '../spaces/reading.ts'
 import type { Spaces } from '../spaces/spaces.ts'
 import type { Chains } from '../stores/chain-store.ts'
@@ -87,6 +88,7 @@ export interface Domain {
   members: Members & Joining & Pick<Leaving, 'remove'>
   joinLinks: JoinLinks
   notifications: Notifications
+  presence: PresenceService
   reading: Reading
   sending: Sending
   files: FileReading & Pick<Uploads, 'upload'>

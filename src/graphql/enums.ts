@@ -135,3 +135,11 @@ export const HumanRoleType = builder.enumType('HumanRole', {
     MEMBER: {},
   } as const,
 })
+
+export const PresenceType = builder.enumType('Presence', {
+  values: {
+    ONLINE: { description: 'Has an open socket or subscription, and changed something within the last five minutes.' },
+    AWAY: { description: 'Has an open socket or subscription.' },
+    OFFLINE: {},
+  } as const,
+})

@@ -1,13 +1,29 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import { type Presence, shownPresence } from '../rules/presence.ts'
 import { loadExisting } from './batch.ts'
 import { BudgetInput } from './budget.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idPageRequest, sizeOfPage } from './connections.ts'
-import { renewed } from './context.ts'
-import { HumanRoleType } from './enums.ts'
+import { type Context, renewed } from './context.ts'
+import { HumanRoleType, PresenceType } from './enums.ts'
 import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
+
+/** The presence of a human as the viewer sees it. People who are not connected cost nothing. */
+async function presenceFor(id: string, { domain, viewer, loaders, shownIn }: Context): Promise<Presence> {
+  const presence = domain.presence.of(id)
+  if (presence === 'OFFLINE') return presence
+  // Events are the same for all their viewers, as far as possible.
+  if (shownIn === null && viewer.id === id) return presence
+  const isHidden = !(await loadExisting(loaders.entities, id)).sharePresence
+  const members = shownIn === null || isHidden ? [] : await loaders.members.load(shownIn)
+  const isMember = members.some((member) => member.id === id)
+  if (isHidden || isMember) return shownPresence(presence, { isHidden, isAdmin: false, sharesSpace: isMember })
+  const sharesSpace =
+    viewer.scope === 'HUMAN' && (await loaders.ofHumans.sharesSpace.load({ viewerId: viewer.id, humanId: id }))
+  return shownPresence(presence, { isHidden, isAdmin: isAdmin(viewer), sharesSpace })
+}
 
 Human.implement({
   description: 'A person.',
@@ -29,6 +45,12 @@ Human.implement({
       type: HumanRoleType,
       description: 'Counts when this human signs in by a session or a JWT, never with an access token.',
       resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).role,
+    }),
+    presence: t.field({
+      type: PresenceType,
+      description:
+        'OFFLINE for viewers who share no space with this human, and for all if this human does not share it. Follow it by MemberPresenceChanged.',
+      resolve: ({ id }, _, context) => presenceFor(id, context),
     }),
     timeZone: t.string({
       nullable: true,

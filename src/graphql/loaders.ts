@@ -151,6 +151,13 @@ function createOfHumans({ domain: { visibility, reading, notifications } }: Comm
       const found = await visibility.memberships(asked.map(({ humanId, spaceId }) => ({ entityId: humanId, spaceId })))
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.has(spaceId) ?? false)
     }, nameOf),
+    sharesSpace: batchedOverViewers(
+      async (asked: readonly { viewerId: string; humanId: string }[]) => {
+        const sharing = await visibility.sharingSpaces(asked)
+        return asked.map(({ viewerId, humanId }) => sharing.has(`${viewerId} ${humanId}`))
+      },
+      ({ viewerId, humanId }) => `${viewerId} ${humanId}`,
+    ),
     isUnheard: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await visibility.unheard(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.has(spaceId) ?? false)

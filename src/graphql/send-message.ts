@@ -72,6 +72,7 @@ builder.mutationField('sendMessage', (t) =>
       await takeRate(context, 'messages')
       const { domain, viewer, loaders } = renewed(context)
       const { message, runs } = await domain.sending.send(viewer, input)
+      domain.presence.endTyping(viewer.id, message.spaceId)
       const [sentMessage] = await loaders.seenMessages([message])
       return { sentMessage: existing(sentMessage), runs: await loaders.seenRuns(runs) }
     },

@@ -1,5 +1,8 @@
+import type { MemberPresence as AnyMemberPresence } from '../spaces/presence.ts'
+import { askedOfEvent } from './asked.ts'
 import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
+import { PresenceType } from './enums.ts'
 import { Entity, Message, MessagePart, Space, TextPart } from './refs.ts'
 import { type SpaceEvent as AnySpaceEvent, itself } from './streams.ts'
 
@@ -131,14 +134,31 @@ event('MessagePartChanged').implement({
   }),
 })
 
+const MemberPresence = builder.objectRef<AnyMemberPresence>('MemberPresence').implement({
+  fields: (t) => ({
+    entity: t.field({ type: Entity, resolve: ({ member }) => member }),
+    presence: t.expose('presence', { type: PresenceType }),
+    typingUntil: t.expose('typingUntil', { type: 'DateTime', nullable: true }),
+  }),
+})
+
+event('MemberPresenceChanged').implement({
+  description:
+    'Presence and typing of human members, at most once a second and space. Not stored and not replayed: `cursor` is that of the last stored event. After subscribing again, read `Human.presence` again. Only sent if `changes` is selected.',
+  interfaces: [SpaceEvent],
+  fields: (t) => ({ changes: t.expose('changes', { type: [MemberPresence] }) }),
+})
+
 builder.subscriptionField('spaceMessages', (t) =>
   t.field({
     type: SpaceEvent,
     description:
       'Events of a space: a snapshot first, or the events after `after`. Ends with an error when the viewer is no longer a member.',
     args: { spaceId: t.arg.id({ required: true }), after: t.arg({ type: 'StreamCursor' }) },
-    subscribe: (_, { spaceId, after }, { streams, ...watcher }) =>
-      streams.spaceMessages(watcher, { spaceId, after: after ?? null }),
+    subscribe: (_, { spaceId, after }, { streams, ...watcher }, info) => {
+      const selectsPresence = askedOfEvent(info, 'MemberPresenceChanged').has('changes')
+      return streams.spaceMessages(watcher, { spaceId, after: after ?? null, selectsPresence })
+    },
     resolve: itself,
   }),
 )

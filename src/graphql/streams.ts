@@ -1,5 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { NoticeSignal, RunLogEvent, SpaceLogEvent } from '../broker/topics.ts'
+import type { MemberPresence } from '../spaces/presence.ts'
 import type { Run, ToldRun, ToolCall } from './shapes.ts'
 
 /** Fields of every event of a stream with cursors. */
@@ -8,8 +9,15 @@ interface AtCursor {
   at: Date
 }
 
-/** An event of `spaceMessages`. The objects that its ids refer to are loaded at delivery. */
-export type SpaceEvent = AtCursor & { spaceId: string } & (SpaceLogEvent | { type: 'SpaceSnapshot' })
+/**
+ * An event of `spaceMessages`. The objects that its ids refer to are loaded at delivery. MemberPresenceChanged is not stored;
+ * its cursor is that of the last stored event.
+ */
+export type SpaceEvent = AtCursor & { spaceId: string } & (
+    | SpaceLogEvent
+    | { type: 'SpaceSnapshot' }
+    | { type: 'MemberPresenceChanged'; changes: MemberPresence[] }
+  )
 
 /**
  * An event of `runEvents`. If a think cycle was rolled back, its row and its calls no longer exist when its last
@@ -58,10 +66,13 @@ export interface Watcher {
  * the viewer loses access.
  */
 export interface Streams {
-  /** @throws BadInputError for an invalid `after` */
+  /**
+   * `selectsPresence`: the operation selects the content of MemberPresenceChanged; only then it gets these events.
+   * @throws BadInputError for an invalid `after`
+   */
   spaceMessages(
     watcher: Watcher,
-    options: { spaceId: string; after: string | null },
+    options: { spaceId: string; after: string | null; selectsPresence: boolean },
   ): Promise<AsyncIterable<SpaceEvent>>
   /** Ends after the last event of the run. @throws BadInputError for an invalid `after` */
   runEvents(watcher: Watcher, options: { runId: string; after: string | null }): Promise<AsyncIterable<RunEvent>>

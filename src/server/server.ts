@@ -193,6 +193,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const origins = createOrigins(allowedOrigins, logger)
   const maskError = createMasking(platform)
   const streams: OwnStreams = createStreams({ platform, domain, announcer, journal })
+  const leavePresence = domain.presence.open()
   const hub = createHub(metrics)
   const { maxSocketsPerViewer, maxResponseBytes } = limits
   const maxSubscriptionsPerViewer = mostSubscriptions(maxSocketsPerViewer)
@@ -266,7 +267,10 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       mostBytes: limits.maxFileBytes,
     }),
     sockets,
-    close: () => streams.close(),
+    async close() {
+      await leavePresence()
+      await streams.close()
+    },
   }
 }
 

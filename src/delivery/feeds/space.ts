@@ -6,7 +6,8 @@ import { type SpaceLogEvent, spaceTopic } from '../../broker/topics.ts'
 import type { SpaceEvent, Watcher } from '../../graphql/streams.ts'
 import { ForbiddenError, NotFoundError } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
-import { type Delivery, type Feed, type HubRules, openFeed, type Subscriber } from '../feed.ts'
+import type { Domain } from '../../graphql/domain.ts'
+import { type Besides, type Delivery, type Feed, type HubRules, type Lifeline, openFeed, type Subscriber } from '../feed.ts'
 import type { Guards } from '../guards.ts'
 
 /**
@@ -19,6 +20,7 @@ export interface SpaceMessagesParts {
   guards: Guards
   /** Publishes committed changes that were never announced, while a space has subscribers. */
   announcer: { watch(spaceId: string): () => void }
+  presence: Pick<Domain['presence'], 'watch'>
 }
 
 /** A viewer's subscription to a space, until the signal aborts. */
@@ -31,7 +33,7 @@ interface Watched {
 /** The events of one space for its subscribers: a snapshot or the missed events, then new ones. */
 export function createSpaceMessages(
   { log, clock }: Pick<Platform, 'log' | 'clock'>,
-  { guards, announcer }: SpaceMessagesParts,
+  { guards, announcer, presence }: SpaceMessagesParts,
 ) {
   /**
    * Returns the error by which a publication ends a viewer's subscription: the space was deleted, or the viewer
@@ -110,18 +112,36 @@ export function createSpaceMessages(
     }
   }
 
+  function watchPresence(spaceId: string, lifeline: Lifeline): Besides<SpaceEvent> {
+    const { presence: source, leave } = presence.watch(spaceId)
+    lifeline.onEnd(leave)
+    return {
+      source,
+      received: { version: source.version },
+      eventSince: (version, cursor) => ({
+        type: 'MemberPresenceChanged',
+        cursor,
+        at: new Date(clock.now()),
+        spaceId,
+        changes: source.changesSince(version),
+      }),
+    }
+  }
+
   return (
     { viewer, onSlow }: Watcher,
-    { spaceId, after }: { spaceId: string; after: string | null },
+    { spaceId, after, selectsPresence }: { spaceId: string; after: string | null; selectsPresence: boolean },
   ): Promise<Feed<SpaceEvent>> =>
     openFeed(async (lifeline) => {
       if (after !== null) decodeCursor(after)
       await guards.viewer(viewer, lifeline)
       await guards.space(viewer, spaceId, lifeline)
       lifeline.onEnd(announcer.watch(spaceId))
+      // Before the snapshot is read, so that no later change is missed.
+      const besides = selectsPresence ? watchPresence(spaceId, lifeline) : null
       return async (to) => {
         const { signal } = lifeline
-        const rules = hubRulesOf(spaceId)
+        const rules = { ...hubRulesOf(spaceId), besides }
         const batches = log.follow(spaceTopic(spaceId), {
           after: after ?? undefined,
           signal,

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { GraphQLSchema } from 'graphql'
+import { type GraphQLSchema, getOperationAST, OperationTypeNode } from 'graphql'
 import { createYoga, type Plugin, useExecutionCancellation, type YogaServerInstance } from 'graphql-yoga'
 import type { Viewer } from '../../access/viewer.ts'
 import type { Sink } from '../../delivery/answer.ts'
@@ -100,6 +100,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
       useExecutionCancellation(),
       useProxyHeaders(),
       useSubscribe(subscribe),
+      useSignsOfLife(domain.presence),
     ],
     cors: (request) => corsOf(request, allowedOrigins),
     maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
@@ -126,6 +127,16 @@ function useProxyHeaders(): Plugin {
       for (const [name, value] of Object.entries(STREAM_HEADERS)) headers.set(name, value)
       // Yoga's value, `none`, is no content coding.
       headers.delete('content-encoding')
+    },
+  }
+}
+
+/** A mutation shows that its human is there. */
+function useSignsOfLife(presence: Domain['presence']): Plugin<Context> {
+  return {
+    onExecute({ args: { document, operationName, contextValue } }) {
+      const isMutation = getOperationAST(document, operationName)?.operation === OperationTypeNode.MUTATION
+      if (isMutation) presence.noteActive(contextValue.viewer)
     },
   }
 }

@@ -1,0 +1,24 @@
+import { ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { builder } from './builder.ts'
+import { checkRequestRate, renewed } from './context.ts'
+
+const SetTypingInput = builder.inputType('SetTypingInput', { fields: (t) => ({ spaceId: t.id({ required: true }) }) })
+
+const SetTypingPayload = builder.objectRef<{ typingUntil: Date }>('SetTypingPayload').implement({
+  fields: (t) => ({ typingUntil: t.expose('typingUntil', { type: 'DateTime' }) }),
+})
+
+builder.mutationField('setTyping', (t) =>
+  t.field({
+    type: SetTypingPayload,
+    description:
+      'Shows the viewer as typing to the members of the space until `typingUntil`, or until they send a message. Call it every 3 s while a person types.',
+    errors: { types: [ForbiddenError, NotFoundError, RateLimitedError] },
+    args: { input: t.arg({ type: SetTypingInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer } = renewed(context)
+      return { typingUntil: await domain.presence.setTyping(viewer, input) }
+    },
+  }),
+)

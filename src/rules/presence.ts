@@ -1,0 +1,29 @@
+// Who is present, and who sees it.
+
+export type Presence = 'ONLINE' | 'AWAY' | 'OFFLINE'
+
+/** How long after the last sign of life a connected human is AWAY. */
+export const AWAY_AFTER_MS = 5 * 60_000
+
+/** @param idleMs the time since the human connected or changed something */
+export function presenceOf({ isConnected, idleMs }: { isConnected: boolean; idleMs: number }): Presence {
+  if (!isConnected) return 'OFFLINE'
+  return idleMs < AWAY_AFTER_MS ? 'ONLINE' : 'AWAY'
+}
+
+/** Presence is shown to those who share a space with the human, and to admins, unless the human hides it. */
+export function shownPresence(
+  presence: Presence,
+  { isHidden, isAdmin, sharesSpace }: { isHidden: boolean; isAdmin: boolean; sharesSpace: boolean },
+): Presence {
+  return !isHidden && (isAdmin || sharesSpace) ? presence : 'OFFLINE'
+}
+
+/** How long somebody who typed is shown as typing, unless they type on. */
+export const TYPING_MS = 8000
+/** While more than this is left, typing on changes nothing, so that each person causes an event every few seconds. */
+const RENEWED_BELOW_MS = 5000
+
+/** Returns until when somebody is shown as typing who types now. All times are in ms. */
+export const typingUntil = (now: number, until: number | undefined): number =>
+  until !== undefined && until - now > RENEWED_BELOW_MS ? until : now + TYPING_MS

@@ -1,0 +1,134 @@
+import { PRESENCE_CHANNEL, type PresenceSignal } from '../broker/topics.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { PresenceTable } from './presence-table.ts'
+
+/** A process that has sent nothing for so long is dead: its people are OFFLINE, unless another process has them too. */
+export const SILENT_AFTER_MS = 15_000
+/** How long the people of a process that shut down may take to connect to another one. */
+export const MOVED_WITHIN_MS = 5000
+/** The minimum pause between two answers with everybody, and between two questions to one process. */
+const WHOLE_EVERY_MS = 1000
+
+/** What this process knows of another one. */
+interface Neighbour {
+  heardAt: number
+  /** The number of the last changes that were applied; null until everybody there is known. */
+  seq: number | null
+  askedAt: number
+}
+
+/** What one process tells the others: the changes of its people, numbered, and at their request everybody. */
+export interface PresenceExchange {
+  /** Sends what has changed since the last call, and otherwise only that this process is alive. */
+  send(changes: Omit<PresenceSignal & { type: 'presence' }, 'type' | 'by' | 'seq'>): void
+  /** Forgets processes that have died. */
+  sweep(now: number): void
+  close(): Promise<void>
+}
+
+/**
+ * Exchanges presence between processes by signals, without storing anything: each process numbers its messages, so that a
+ * receiver that missed one asks for everybody. Times are sent as ages, because clocks differ.
+ */
+export function openPresenceExchange(
+  { signals }: Pick<Platform, 'signals'>,
+  { processId, table, now }: { processId: string; table: PresenceTable; now: () => number },
+): PresenceExchange {
+  const neighbours = new Map<string, Neighbour>()
+  let seq = 0
+  let answer: NodeJS.Timeout | null = null
+  let answeredAt = Number.NEGATIVE_INFINITY
+
+  const publish = (signal: PresenceSignal) => void signals.publish(PRESENCE_CHANNEL, signal)
+
+  const ask = (of: string | null) => publish({ type: 'presence-wanted', by: processId, of })
+
+  function sendEverybody(): void {
+    answer = null
+    answeredAt = now()
+    const people = [...table.peopleOf(processId)].map((id): [string, number] => [id, secondsOf(table.idleMs(id, now()))])
+    publish({ type: 'presence-of-all', by: processId, seq, people })
+  }
+
+  function answerSoon(): void {
+    answer ??= setTimeout(sendEverybody, Math.max(0, answeredAt + WHOLE_EVERY_MS - now())).unref()
+  }
+
+  /** Asks a process for everybody, unless it was asked a moment ago. */
+  function askAgain(id: string, neighbour: Neighbour): void {
+    neighbour.seq = null
+    if (now() - neighbour.askedAt < WHOLE_EVERY_MS) return
+    neighbour.askedAt = now()
+    ask(id)
+  }
+
+  function applyChanges({ by, seq: number, came, went, active, typing }: PresenceSignal & { type: 'presence' }): void {
+    const known = neighbours.get(by)
+    const neighbour = known ?? { heardAt: now(), seq: null, askedAt: Number.NEGATIVE_INFINITY }
+    neighbours.set(by, neighbour)
+    neighbour.heardAt = now()
+    const hasChanges = came.length + went.length > 0
+    const expected = neighbour.seq === null ? null : neighbour.seq + (hasChanges ? 1 : 0)
+    for (const [id, seconds] of active) table.noteActive(id, { activeAt: now() - seconds * 1000, now: now() })
+    for (const [id, spaceId, leftMs] of typing) table.setTyping(id, spaceId, now() + leftMs, now())
+    if (number !== expected) return askAgain(by, neighbour)
+    neighbour.seq = number
+    for (const [id, seconds] of came) table.connect(id, by, { activeAt: now() - seconds * 1000, now: now() })
+    for (const id of went) table.disconnect(id, by, now())
+  }
+
+  function forget(id: string): void {
+    neighbours.delete(id)
+    table.replaceProcess(id, new Map(), now())
+  }
+
+  function receive(signal: PresenceSignal): void {
+    if (signal.by === processId) return
+    const { by } = signal
+    if (signal.type === 'presence') return applyChanges(signal)
+    if (signal.type === 'presence-wanted') {
+      if (signal.of === null || signal.of === processId) answerSoon()
+      return
+    }
+    if (signal.type === 'presence-left') {
+      // Its people connect to other processes now.
+      const neighbour = neighbours.get(by)
+      if (neighbour !== undefined) neighbour.heardAt = now() - SILENT_AFTER_MS + MOVED_WITHIN_MS
+      return
+    }
+    const people = new Map(signal.people.map(([id, seconds]) => [id, now() - seconds * 1000]))
+    neighbours.set(by, { heardAt: now(), seq: signal.seq, askedAt: now() })
+    table.replaceProcess(by, people, now())
+  }
+
+  // While Redis is away, the subscription stays pending.
+  const listening = signals
+    .subscribe(PRESENCE_CHANNEL, (payload) => receive(payload as PresenceSignal))
+    .then((leave) => {
+      ask(null)
+      return leave
+    })
+    .catch(() => () => {})
+  const stopReconnects = signals.onReconnect(() => {
+    ask(null)
+    answerSoon()
+  })
+
+  return {
+    send(changes) {
+      if (changes.came.length + changes.went.length > 0) seq += 1
+      publish({ type: 'presence', by: processId, seq, ...changes })
+    },
+    sweep(time) {
+      for (const [id, { heardAt }] of neighbours) if (time - heardAt > SILENT_AFTER_MS) forget(id)
+    },
+    async close() {
+      stopReconnects()
+      if (answer !== null) clearTimeout(answer)
+      publish({ type: 'presence-left', by: processId })
+      void listening.then((leave) => leave())
+    },
+  }
+}
+
+export const secondsOf = (ms: number): number => Math.max(0, Math.round(ms / 1000))

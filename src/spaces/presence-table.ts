@@ -1,0 +1,117 @@
+import { type Presence, presenceOf } from '../rules/presence.ts'
+
+/** A human with an open connection somewhere, or one who had a connection at the last sweep. */
+interface Person {
+  /** The processes with an open connection of the human. */
+  at: Set<string>
+  /** The last sign of life, in ms of this process's monotonic clock. */
+  activeAt: number
+  /** The presence at the last change or sweep. */
+  known: Presence
+}
+
+/**
+ * Who is connected to which process, when they were last active, and who types where, as this process knows it. All
+ * times are in ms of its monotonic clock.
+ */
+export class PresenceTable {
+  readonly #people = new Map<string, Person>()
+  /** By human and space, until when they type. */
+  readonly #typing = new Map<string, Map<string, number>>()
+  readonly #onChange: (humanId: string) => void
+
+  /** @param onChange called with each human whose presence or typing may have changed */
+  constructor(onChange: (humanId: string) => void) {
+    this.#onChange = onChange
+  }
+
+  presenceOf(humanId: string, now: number): Presence {
+    const person = this.#people.get(humanId)
+    return person === undefined ? 'OFFLINE' : presenceOfPerson(person, now)
+  }
+
+  /** Records a connection to a process, and a sign of life at `activeAt`. */
+  connect(humanId: string, processId: string, { activeAt, now }: { activeAt: number; now: number }): void {
+    const person = this.#people.get(humanId) ?? { at: new Set<string>(), activeAt, known: 'OFFLINE' as const }
+    this.#people.set(humanId, person)
+    person.at.add(processId)
+    person.activeAt = Math.max(person.activeAt, activeAt)
+    this.#check(humanId, person, now)
+  }
+
+  disconnect(humanId: string, processId: string, now: number): void {
+    const person = this.#people.get(humanId)
+    if (person === undefined || !person.at.delete(processId)) return
+    this.#check(humanId, person, now)
+  }
+
+  /**
+   * Records a sign of life of a connected human.
+   * @returns the time since the last one, in ms; null if the human is not connected
+   */
+  noteActive(humanId: string, { activeAt, now }: { activeAt: number; now: number }): number | null {
+    const person = this.#people.get(humanId)
+    if (person === undefined) return null
+    const idleMs = activeAt - person.activeAt
+    person.activeAt = Math.max(person.activeAt, activeAt)
+    this.#check(humanId, person, now)
+    return idleMs
+  }
+
+  /** How long a human has given no sign of life, in ms. */
+  idleMs(humanId: string, now: number): number {
+    return now - (this.#people.get(humanId)?.activeAt ?? now)
+  }
+
+  /** Records that a human types in a space until this time; a time that is over ends the typing. */
+  setTyping(humanId: string, spaceId: string, until: number, now: number): void {
+    const spaces = this.#typing.get(humanId) ?? new Map<string, number>()
+    if (until > now) spaces.set(spaceId, until)
+    else spaces.delete(spaceId)
+    if (spaces.size > 0) this.#typing.set(humanId, spaces)
+    else this.#typing.delete(humanId)
+    this.#onChange(humanId)
+  }
+
+  /** Until when a human types in a space; undefined if they do not. */
+  typingUntil(humanId: string, spaceId: string, now: number): number | undefined {
+    const until = this.#typing.get(humanId)?.get(spaceId)
+    return until !== undefined && until > now ? until : undefined
+  }
+
+  /** The humans with a connection to a process. */
+  *peopleOf(processId: string): Generator<string> {
+    for (const [humanId, { at }] of this.#people) if (at.has(processId)) yield humanId
+  }
+
+  /** Replaces what is known of a process: its connected humans, each with the last sign of life. */
+  replaceProcess(processId: string, people: ReadonlyMap<string, number>, now: number): void {
+    for (const humanId of [...this.peopleOf(processId)])
+      if (!people.has(humanId)) this.disconnect(humanId, processId, now)
+    for (const [humanId, activeAt] of people) this.connect(humanId, processId, { activeAt, now })
+  }
+
+  /** Finds people who became AWAY by the time, and forgets those who are gone and typing that is over. */
+  sweep(now: number): void {
+    for (const [humanId, person] of this.#people) this.#check(humanId, person, now)
+    for (const [humanId, spaces] of this.#typing) {
+      for (const [spaceId, until] of spaces) if (until <= now) spaces.delete(spaceId)
+      if (spaces.size === 0) this.#typing.delete(humanId)
+    }
+  }
+
+  get size(): number {
+    return this.#people.size
+  }
+
+  #check(humanId: string, person: Person, now: number): void {
+    const presence = presenceOfPerson(person, now)
+    if (presence === 'OFFLINE') this.#people.delete(humanId)
+    if (presence === person.known) return
+    person.known = presence
+    this.#onChange(humanId)
+  }
+}
+
+const presenceOfPerson = ({ at, activeAt }: Person, now: number) =>
+  presenceOf({ isConnected: at.size > 0, idleMs: now - activeAt })

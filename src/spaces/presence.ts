@@ -1,0 +1,326 @@
+import { randomUUID } from 'node:crypto'
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible'
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { PRESENCE_SHARING_CHANNEL } from '../broker/topics.ts'
+import type { Entity } from '../generated/prisma/client.ts'
+import { sleep } from '../lib/async.ts'
+import { ForbiddenError, messageOf, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type Presence, typingUntil } from '../rules/presence.ts'
+import { openPresenceExchange, type PresenceExchange, secondsOf } from './presence-exchange.ts'
+import { PresenceTable } from './presence-table.ts'
+
+export type { Presence } from '../rules/presence.ts'
+
+/** The presence of a member, as the members of a space see it. */
+export interface MemberPresence {
+  member: Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
+  presence: Presence
+  /** Until when the member is shown as typing in the space; null if they do not type. */
+  typingUntil: Date | null
+}
+
+/** What changes in the presence of a space's members, for its subscribers in this process. Holds the last change of each. */
+export interface SpacePresence {
+  /** The number of changes so far. */
+  readonly version: number
+  /** The members who changed after a version, as they are now. */
+  changesSince(version: number): MemberPresence[]
+  /** Calls the listener after changes, at most once a second. Returns a function that stops it. */
+  listen(listener: () => void): () => void
+  /** Makes the listeners be called again after a second: a subscriber could not take the changes. */
+  notifyAgain(): void
+}
+
+/** Who is present and who types. Nothing of it is stored. */
+export interface PresenceService {
+  /** Takes part in the exchange with other processes. Returns a function that ends this. */
+  open(): () => Promise<void>
+  /** Records an open connection of the viewer, if it is a human. Returns a function to call when it is closed. */
+  connect(viewer: Viewer): () => void
+  /** Records a sign of life of a human. */
+  noteActive(viewer: Viewer): void
+  /** Whether anybody sees it is decided by shownPresence. */
+  of(humanId: string): Presence
+  /**
+   * Shows the viewer as typing in a space. @returns until when
+   * @throws ForbiddenError unless the viewer is a human, RateLimitedError, NotFoundError
+   */
+  setTyping(viewer: Viewer, input: { spaceId: string }): Promise<Date>
+  /** Ends the typing of a human in a space, whose message was sent. */
+  endTyping(humanId: string, spaceId: string): void
+  /** Watches the members of a space. Call `leave` at the end. */
+  watch(spaceId: string): { presence: SpacePresence; leave(): void }
+}
+
+/** A connection that was lost is often back after a moment: until then the human stays present. */
+const BACK_WITHIN_MS = 5000
+/** How often a process says that it is alive, and looks for people who became AWAY. */
+const BEAT_MS = 5000
+/** Signs of life within this time of the last one change nothing. */
+const ACTIVE_EVERY_MS = 60_000
+/** The minimum pause between two messages to the other processes, and between two events of a space. */
+const SEND_EVERY_MS = 250
+const NOTIFY_EVERY_MS = 1000
+/** How often a human may say that they type. */
+const TYPING_RATE = { points: 120, duration: 60 }
+
+export function createPresence(
+  platform: Pick<Platform, 'db' | 'signals' | 'clock' | 'logger'>,
+  { visibility }: { visibility: Pick<Visibility, 'spaces'> },
+): PresenceService {
+  const { db, signals, clock, logger } = platform
+  const processId = randomUUID()
+  const now = () => performance.now()
+  /** The open connections of each human to this process. */
+  const connections = new Map<string, number>()
+  const closing = new Map<string, NodeJS.Timeout>()
+  /** Humans whose presence or typing may have changed. True: also if they hide it, because they hide it from now on. */
+  const changed = new Map<string, boolean>()
+  const watched = new Map<string, { space: WatchedSpace; users: number }>()
+  const rate = new RateLimiterMemory(TYPING_RATE)
+  let exchange: PresenceExchange | null = null
+
+  const came = new Set<string>()
+  const went = new Set<string>()
+  const active = new Set<string>()
+  const typing = new Map<string, [humanId: string, spaceId: string]>()
+
+  const table = new PresenceTable((humanId) => noteChange(humanId, false))
+  const sendSoon = createPaced(send, SEND_EVERY_MS)
+  const notifySoon = createPaced(notify, NOTIFY_EVERY_MS)
+
+  function noteChange(humanId: string, isForced: boolean): void {
+    if (watched.size === 0) return
+    changed.set(humanId, isForced || changed.get(humanId) === true)
+    notifySoon.call()
+  }
+
+  /** Tells the other processes what has changed here. */
+  async function send(): Promise<void> {
+    const aged = (id: string): [string, number] => [id, secondsOf(table.idleMs(id, now()))]
+    const typed = [...typing.values()].map(([humanId, spaceId]): [string, string, number] => {
+      const until = table.typingUntil(humanId, spaceId, now())
+      return [humanId, spaceId, until === undefined ? 0 : Math.round(until - now())]
+    })
+    exchange?.send({ came: [...came].map(aged), went: [...went], active: [...active].map(aged), typing: typed })
+    for (const one of [came, went, active, typing]) one.clear()
+  }
+
+  /** Tells the subscribers of each space which of its members have changed, with one statement for all spaces. */
+  async function notify(): Promise<void> {
+    const isForced = new Map(changed)
+    changed.clear()
+    if (isForced.size > 0 && watched.size > 0) {
+      try {
+        const rows = await membersAmong([...isForced.keys()], [...watched.keys()])
+        const members = new Map(rows.map(({ id, kind, name, createdAt }) => [id, { id, kind, name, createdAt }]))
+        for (const { id, spaceId, sharePresence } of rows) {
+          const member = members.get(id)
+          const space = watched.get(spaceId)?.space
+          if (member === undefined || space === undefined) continue
+          if (sharePresence) space.record({ member, ...presenceIn(spaceId, id) })
+          else space.hide(member, isForced.get(id) === true)
+        }
+      } catch (error) {
+        logger.warn({ error: messageOf(error) }, 'could not look up the spaces of people whose presence changed')
+        for (const [humanId, forced] of isForced) changed.set(humanId, forced || changed.get(humanId) === true)
+        notifySoon.call()
+      }
+    }
+    for (const { space } of watched.values()) space.notify()
+  }
+
+  function membersAmong(humanIds: string[], spaceIds: string[]) {
+    return db.prisma.$queryRaw<(MemberPresence['member'] & { spaceId: string; sharePresence: boolean })[]>`
+      SELECT m."spaceId", e.id, e.kind, e.name, e."createdAt", e."sharePresence" FROM "Membership" m JOIN "Entity" e ON e.id = m."entityId"
+      WHERE m."entityId" = ANY(${humanIds}::text[]) AND m."spaceId" = ANY(${spaceIds}::text[])`
+  }
+
+  function presenceIn(spaceId: string, humanId: string) {
+    const until = table.typingUntil(humanId, spaceId, now())
+    return { presence: table.presenceOf(humanId, now()), typingUntil: until === undefined ? null : timeOf(until) }
+  }
+
+  const timeOf = (until: number) => new Date(clock.now() + until - now())
+
+  function disconnect(humanId: string): void {
+    closing.delete(humanId)
+    table.disconnect(humanId, processId, now())
+    came.delete(humanId)
+    went.add(humanId)
+    sendSoon.call()
+  }
+
+  function setTyping(humanId: string, spaceId: string, until: number): void {
+    table.setTyping(humanId, spaceId, until, now())
+    typing.set(`${humanId} ${spaceId}`, [humanId, spaceId])
+    sendSoon.call()
+  }
+
+  function beat(): void {
+    table.sweep(now())
+    exchange?.sweep(now())
+    if (connections.size > 0) sendSoon.call()
+  }
+
+  return {
+    open() {
+      exchange = openPresenceExchange(platform, { processId, table, now })
+      const beats = setInterval(beat, BEAT_MS).unref()
+      // While Redis is away, the subscription stays pending.
+      const listening = signals
+        .subscribe(PRESENCE_SHARING_CHANNEL, (payload) => {
+          if (payload.type === 'sharing-changed') noteChange(payload.humanId, true)
+        })
+        .catch(() => () => {})
+      return async () => {
+        clearInterval(beats)
+        for (const timer of closing.values()) clearTimeout(timer)
+        sendSoon.stop()
+        notifySoon.stop()
+        await exchange?.close()
+        exchange = null
+        void listening.then((leave) => leave())
+      }
+    },
+    connect(viewer) {
+      if (viewer.scope !== 'HUMAN') return () => {}
+      const { id } = viewer
+      const count = (connections.get(id) ?? 0) + 1
+      connections.set(id, count)
+      const timer = closing.get(id)
+      clearTimeout(timer)
+      closing.delete(id)
+      if (count === 1) {
+        table.connect(id, processId, { activeAt: now(), now: now() })
+        if (timer === undefined) {
+          went.delete(id)
+          came.add(id)
+        } else active.add(id)
+        sendSoon.call()
+      }
+      let isOpen = true
+      return () => {
+        if (!isOpen) return
+        isOpen = false
+        const left = (connections.get(id) ?? 1) - 1
+        if (left > 0) connections.set(id, left)
+        else {
+          connections.delete(id)
+          closing.set(id, setTimeout(() => disconnect(id), BACK_WITHIN_MS).unref())
+        }
+      }
+    },
+    noteActive(viewer) {
+      if (viewer.scope !== 'HUMAN' || table.idleMs(viewer.id, now()) < ACTIVE_EVERY_MS) return
+      if (table.noteActive(viewer.id, { activeAt: now(), now: now() }) === null) return
+      active.add(viewer.id)
+      sendSoon.call()
+    },
+    of: (humanId) => table.presenceOf(humanId, now()),
+    async setTyping(viewer, { spaceId }) {
+      if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people type.')
+      await rate.consume(viewer.id).catch((reason) => {
+        throw reason instanceof RateLimiterRes ? tooMuchTyping(reason.msBeforeNext) : reason
+      })
+      if (!(await visibility.spaces(viewer, [spaceId])).has(spaceId))
+        throw new NotFoundError('There is no such space, or you are not a member of it.')
+      const before = table.typingUntil(viewer.id, spaceId, now())
+      const until = typingUntil(now(), before)
+      if (until !== before) setTyping(viewer.id, spaceId, until)
+      return timeOf(until)
+    },
+    endTyping(humanId, spaceId) {
+      if (table.typingUntil(humanId, spaceId, now()) !== undefined) setTyping(humanId, spaceId, now())
+    },
+    watch(spaceId) {
+      const entry = watched.get(spaceId) ?? { space: new WatchedSpace(() => notifySoon.call()), users: 0 }
+      watched.set(spaceId, entry)
+      entry.users += 1
+      return {
+        presence: entry.space,
+        leave() {
+          entry.users -= 1
+          if (entry.users === 0) watched.delete(spaceId)
+        },
+      }
+    },
+  }
+}
+
+const tooMuchTyping = (waitMs: number) =>
+  new RateLimitedError(
+    `You may call setTyping at most ${TYPING_RATE.points} times a minute; every 3 s is enough.`,
+    Math.max(1, Math.ceil(waitMs)),
+  )
+
+/** The last change of each member of a space that subscribers of this process watch. */
+class WatchedSpace implements SpacePresence {
+  version = 0
+  readonly notifyAgain: () => void
+  readonly #last = new Map<string, { change: MemberPresence; version: number }>()
+  readonly #listeners = new Set<() => void>()
+
+  constructor(notifyAgain: () => void) {
+    this.notifyAgain = notifyAgain
+  }
+
+  /** Records a member's presence if it differs from the last one. */
+  record(change: MemberPresence): void {
+    const { id } = change.member
+    const last = this.#last.get(id)?.change
+    const isTypingSame = last?.typingUntil?.getTime() === change.typingUntil?.getTime()
+    if (last?.presence === change.presence && isTypingSame) return
+    this.version += 1
+    this.#last.set(id, { change, version: this.version })
+  }
+
+  /** Shows a member who hides their presence OFFLINE. If nothing was shown before, not even that, unless it is forced. */
+  hide(member: MemberPresence['member'], isForced: boolean): void {
+    if (isForced || this.#last.has(member.id)) this.record({ member, presence: 'OFFLINE', typingUntil: null })
+  }
+
+  changesSince(version: number): MemberPresence[] {
+    return [...this.#last.values()].filter((one) => one.version > version).map(({ change }) => change)
+  }
+
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  notify(): void {
+    for (const listener of [...this.#listeners]) listener()
+  }
+}
+
+/** Gathers calls for this long before they do anything. */
+const GATHERED_MS = 20
+
+/** Does work soon after a call, but not again within a pause after its end. */
+function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void; stop(): void } {
+  const over = new AbortController()
+  let isRunning = false
+  let isCalled = false
+
+  async function run(): Promise<void> {
+    isRunning = true
+    await sleep(GATHERED_MS, over.signal)
+    while (isCalled && !over.signal.aborted) {
+      isCalled = false
+      await work()
+      await sleep(pauseMs, over.signal)
+    }
+    isRunning = false
+  }
+
+  return {
+    call() {
+      isCalled = true
+      if (!isRunning) void run()
+    },
+    stop: () => over.abort(),
+  }
+}
