@@ -38,8 +38,8 @@ const LONG = [
 /** The examples have packages of their own, which `npm ci` at the root leaves out. */
 const EXAMPLES = isAvailable('examples', 'examples/test')
 
-/** These files measure the heap, so each needs a process of its own. */
-const HEAPS = ['delivery/subscription-leaks', 'delivery/slow-readers', 'server/document-cache'].map(
+/** These files measure the heap or the processor, so each needs a process of its own. */
+const HEAPS = ['delivery/subscription-leaks', 'delivery/slow-readers', 'server/document-cache', 'spaces/presence-cost'].map(
   (name) => `test/${name}.test.ts`,
 )
 
