@@ -39,9 +39,12 @@ const LONG = [
 const EXAMPLES = isAvailable('examples', 'examples/test')
 
 /** These files measure the heap or the processor, so each needs a process of its own. */
-const HEAPS = ['delivery/subscription-leaks', 'delivery/slow-readers', 'server/document-cache', 'spaces/presence-cost'].map(
-  (name) => `test/${name}.test.ts`,
-)
+const HEAPS = [
+  'delivery/subscription-leaks',
+  'delivery/slow-readers',
+  'server/document-cache',
+  'spaces/presence-cost',
+].map((name) => `test/${name}.test.ts`)
 
 /** These files measure times, so they run one after the other, after the files of all other projects. */
 const ALONE = ['attacks/randomized', 'attacks/unfinished-bodies', 'e2e/behind-nginx'].map(

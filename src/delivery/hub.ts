@@ -172,7 +172,11 @@ class HubGroup {
       const { last } = this.publications
       const event = this.#rules.besides?.eventSince(version, this.#window.cursorOf({ offset: last }))
       if (event === undefined) return true
-      const found = this.#answers.answer({ event, shareKey: null }, () => this.#viewers(), this.publications.readVersion)
+      const found = this.#answers.answer(
+        { event, shareKey: null },
+        () => this.#viewers(),
+        this.publications.readVersion,
+      )
       const answer = found instanceof Promise ? await found : found
       // Its cursor is that of the last publication, which all who receive it must have.
       if (this.publications.last !== last) continue

@@ -46,7 +46,10 @@ export function openPresenceExchange(
   function sendEverybody(): void {
     answer = null
     answeredAt = now()
-    const people = [...table.peopleOf(processId)].map((id): [string, number] => [id, secondsOf(table.idleMs(id, now()))])
+    const people = [...table.peopleOf(processId)].map((id): [string, number] => [
+      id,
+      secondsOf(table.idleMs(id, now())),
+    ])
     publish({ type: 'presence-of-all', by: processId, seq, people })
   }
 
@@ -71,7 +74,10 @@ export function openPresenceExchange(
     const expected = neighbour.seq === null ? null : neighbour.seq + (hasChanges ? 1 : 0)
     for (const [id, seconds] of active) table.noteActive(id, { activeAt: now() - seconds * 1000, now: now() })
     for (const [id, spaceId, leftMs] of typing) table.setTyping(id, spaceId, now() + leftMs, now())
-    if (number !== expected) return askAgain(by, neighbour)
+    if (number !== expected) {
+      askAgain(by, neighbour)
+      return
+    }
     neighbour.seq = number
     for (const [id, seconds] of came) table.connect(id, by, { activeAt: now() - seconds * 1000, now: now() })
     for (const id of went) table.disconnect(id, by, now())
@@ -82,23 +88,29 @@ export function openPresenceExchange(
     table.replaceProcess(id, new Map(), now())
   }
 
+  function applyEverybody({ by, seq: number, people }: PresenceSignal & { type: 'presence-of-all' }): void {
+    neighbours.set(by, { heardAt: now(), seq: number, askedAt: now() })
+    table.replaceProcess(by, new Map(people.map(([id, seconds]) => [id, now() - seconds * 1000])), now())
+  }
+
   function receive(signal: PresenceSignal): void {
     if (signal.by === processId) return
-    const { by } = signal
-    if (signal.type === 'presence') return applyChanges(signal)
-    if (signal.type === 'presence-wanted') {
-      if (signal.of === null || signal.of === processId) answerSoon()
-      return
+    switch (signal.type) {
+      case 'presence':
+        applyChanges(signal)
+        break
+      case 'presence-of-all':
+        applyEverybody(signal)
+        break
+      case 'presence-wanted':
+        if (signal.of === null || signal.of === processId) answerSoon()
+        break
+      case 'presence-left': {
+        // Its people connect to other processes now.
+        const neighbour = neighbours.get(signal.by)
+        if (neighbour !== undefined) neighbour.heardAt = now() - SILENT_AFTER_MS + MOVED_WITHIN_MS
+      }
     }
-    if (signal.type === 'presence-left') {
-      // Its people connect to other processes now.
-      const neighbour = neighbours.get(by)
-      if (neighbour !== undefined) neighbour.heardAt = now() - SILENT_AFTER_MS + MOVED_WITHIN_MS
-      return
-    }
-    const people = new Map(signal.people.map(([id, seconds]) => [id, now() - seconds * 1000]))
-    neighbours.set(by, { heardAt: now(), seq: signal.seq, askedAt: now() })
-    table.replaceProcess(by, people, now())
   }
 
   // While Redis is away, the subscription stays pending.

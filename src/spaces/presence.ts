@@ -110,26 +110,28 @@ export function createPresence(
 
   /** Tells the subscribers of each space which of its members have changed, with one statement for all spaces. */
   async function notify(): Promise<void> {
-    const isForced = new Map(changed)
+    const taken = new Map(changed)
     changed.clear()
-    if (isForced.size > 0 && watched.size > 0) {
-      try {
-        const rows = await membersAmong([...isForced.keys()], [...watched.keys()])
-        const members = new Map(rows.map(({ id, kind, name, createdAt }) => [id, { id, kind, name, createdAt }]))
-        for (const { id, spaceId, sharePresence } of rows) {
-          const member = members.get(id)
-          const space = watched.get(spaceId)?.space
-          if (member === undefined || space === undefined) continue
-          if (sharePresence) space.record({ member, ...presenceIn(spaceId, id) })
-          else space.hide(member, isForced.get(id) === true)
-        }
-      } catch (error) {
-        logger.warn({ error: messageOf(error) }, 'could not look up the spaces of people whose presence changed')
-        for (const [humanId, forced] of isForced) changed.set(humanId, forced || changed.get(humanId) === true)
-        notifySoon.call()
-      }
+    try {
+      if (taken.size > 0 && watched.size > 0) await recordChanges(taken)
+    } catch (error) {
+      logger.warn({ error: messageOf(error) }, 'could not look up the spaces of people whose presence changed')
+      for (const [humanId, isForced] of taken) noteChange(humanId, isForced)
     }
     for (const { space } of watched.values()) space.notify()
+  }
+
+  /** @param taken the humans, and whether a change is shown also if they hide it */
+  async function recordChanges(taken: ReadonlyMap<string, boolean>): Promise<void> {
+    const rows = await membersAmong([...taken.keys()], [...watched.keys()])
+    const members = new Map(rows.map(({ id, kind, name, createdAt }) => [id, { id, kind, name, createdAt }]))
+    for (const { id, spaceId, sharePresence } of rows) {
+      const member = members.get(id)
+      const space = watched.get(spaceId)?.space
+      if (member === undefined || space === undefined) continue
+      if (sharePresence) space.record({ member, ...presenceIn(spaceId, id) })
+      else space.hide(member, taken.get(id) === true)
+    }
   }
 
   function membersAmong(humanIds: string[], spaceIds: string[]) {

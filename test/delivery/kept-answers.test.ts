@@ -26,7 +26,7 @@ describe('the cache of payloads is bounded by their own size, not by that of the
       window: {
         publicationsAfter: ({ offset }) => all.filter((one) => one.offset > offset),
         isLost: () => false,
-      cursorOf: () => '',
+        cursorOf: () => '',
         advance: () => {},
         offer: () => {},
         listen: () => () => {},

@@ -30,7 +30,11 @@ describe('the exchange of presence between processes', () => {
     const two = start('two')
     await until('the second process has heard of Ada', () => two.presence(ADA) === 'ONLINE')
     let isDeaf = false
-    const lossy = { ...shared, subscribe: (channel: string, listener: Parameters<Signals['subscribe']>[1]) => shared.subscribe(channel, (payload) => void (isDeaf || listener(payload))) }
+    const lossy = {
+      ...shared,
+      subscribe: (channel: string, listener: Parameters<Signals['subscribe']>[1]) =>
+        shared.subscribe(channel, (payload) => void (isDeaf || listener(payload))),
+    }
     const three = start('three', lossy)
     await until('the third process has heard of Ada', () => three.presence(ADA) === 'ONLINE')
     isDeaf = true
@@ -42,7 +46,10 @@ describe('the exchange of presence between processes', () => {
     isDeaf = false
     time += 2000
     one.exchange.send(NOTHING)
-    await until('the third process has asked', () => three.presence(ADA) === 'OFFLINE' && three.presence('hum_bea') === 'ONLINE')
+    await until(
+      'the third process has asked',
+      () => three.presence(ADA) === 'OFFLINE' && three.presence('hum_bea') === 'ONLINE',
+    )
     for (const { exchange } of [one, two, three]) await exchange.close()
   })
 
@@ -50,7 +57,10 @@ describe('the exchange of presence between processes', () => {
     const [one, two, three] = [start('one'), start('two'), start('three')]
     one.connect(ADA)
     two.connect('hum_bea')
-    await until('the third process has heard of both', () => three.presence(ADA) === 'ONLINE' && three.presence('hum_bea') === 'ONLINE')
+    await until(
+      'the third process has heard of both',
+      () => three.presence(ADA) === 'ONLINE' && three.presence('hum_bea') === 'ONLINE',
+    )
     await two.exchange.close()
     await until('the goodbye has arrived', () => {
       time += MOVED_WITHIN_MS + 1

@@ -54,7 +54,8 @@ describe.each(STACKS)('presence on the %s stack', (stack) => {
     const [client, other] = [await parley.clientOf(ada), await parley.clientOf(bea)]
     const events = client.subscribe<Event, object>(WATCH, { spaceId: space.id })
     await events.first(({ spaceMessages }) => spaceMessages.__typename === 'SpaceSnapshot')
-    const type = () => other.ask<{ setTyping: { __typename: string; typingUntil?: string } }>(TYPE, { spaceId: space.id })
+    const type = () =>
+      other.ask<{ setTyping: { __typename: string; typingUntil?: string } }>(TYPE, { spaceId: space.id })
     return { ada, bea, space, client, other, events, type }
   }
 
@@ -137,7 +138,9 @@ describe.each(STACKS)('presence on the %s stack', (stack) => {
     const presenceEvents = () => events.seen.filter(({ spaceMessages }) => spaceMessages.changes !== undefined)
     for (let turn = 0; turn < 2; turn++) {
       await type()
-      await until('Bea is shown typing', () => presenceEvents().some((event, n) => n > 2 * turn && isTyping(bea)(event)))
+      await until('Bea is shown typing', () =>
+        presenceEvents().some((event, n) => n > 2 * turn && isTyping(bea)(event)),
+      )
       await other.ask(SEND, { id: space.id })
       await until('the typing has ended', () => presenceEvents().length > 2 * turn + 2)
     }
@@ -172,7 +175,9 @@ describe.each(STACKS)('presence on the %s stack', (stack) => {
     )
     const limited = answers.filter(({ data }) => JSON.stringify(data).includes('RateLimitedError'))
     expect(limited.length).toBe(10)
-    expect(limited[0]).toMatchObject({ data: { setTyping: { code: 'RATE_LIMITED', retryAfterMs: expect.any(Number) } } })
+    expect(limited[0]).toMatchObject({
+      data: { setTyping: { code: 'RATE_LIMITED', retryAfterMs: expect.any(Number) } },
+    })
   })
 })
 

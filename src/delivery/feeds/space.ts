@@ -3,11 +3,19 @@ import type { Viewer } from '../../access/viewer.ts'
 import { decodeCursor } from '../../broker/cursor.ts'
 import type { LogBatch, Publication } from '../../broker/log.ts'
 import { type SpaceLogEvent, spaceTopic } from '../../broker/topics.ts'
+import type { Domain } from '../../graphql/domain.ts'
 import type { SpaceEvent, Watcher } from '../../graphql/streams.ts'
 import { ForbiddenError, NotFoundError } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
-import type { Domain } from '../../graphql/domain.ts'
-import { type Besides, type Delivery, type Feed, type HubRules, type Lifeline, openFeed, type Subscriber } from '../feed.ts'
+import {
+  type Besides,
+  type Delivery,
+  type Feed,
+  type HubRules,
+  type Lifeline,
+  openFeed,
+  type Subscriber,
+} from '../feed.ts'
 import type { Guards } from '../guards.ts'
 
 /**
