@@ -27,7 +27,7 @@ export interface Besides<E> {
   }
   /** Returns the event with the changes after a version. */
   eventSince(version: number, cursor: string): E
-  /** What this subscriber has received. */
+  /** The number of changes that this subscriber has received. */
   received: { version: number }
 }
 

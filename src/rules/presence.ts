@@ -1,4 +1,4 @@
-// Who is present, and who sees it.
+// The presence of people, and the viewers who may see it.
 
 export type Presence = 'ONLINE' | 'AWAY' | 'OFFLINE'
 

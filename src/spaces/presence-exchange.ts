@@ -9,7 +9,7 @@ export const MOVED_WITHIN_MS = 5000
 /** The minimum pause between two answers with everybody, and between two questions to one process. */
 const WHOLE_EVERY_MS = 1000
 
-/** What this process knows of another one. */
+/** The state of another process, as this process knows it. */
 interface Neighbour {
   heardAt: number
   /** The number of the last changes that were applied; null until everybody there is known. */
@@ -17,7 +17,7 @@ interface Neighbour {
   askedAt: number
 }
 
-/** What one process tells the others: the changes of its people, numbered, and at their request everybody. */
+/** Messages to the other processes: the changes of its people, numbered, and at their request everybody. */
 export interface PresenceExchange {
   /** Sends what has changed since the last call, and otherwise only that this process is alive. */
   send(changes: Omit<PresenceSignal & { type: 'presence' }, 'type' | 'by' | 'seq'>): void

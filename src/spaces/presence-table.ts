@@ -11,7 +11,7 @@ interface Person {
 }
 
 /**
- * Who is connected to which process, when they were last active, and who types where, as this process knows it. All
+ * The connected people by process, their last signs of life, and where they type, as this process knows it. All
  * times are in ms of its monotonic clock.
  */
 export class PresenceTable {

@@ -21,7 +21,7 @@ export interface MemberPresence {
   typingUntil: Date | null
 }
 
-/** What changes in the presence of a space's members, for its subscribers in this process. Holds the last change of each. */
+/** The last change in the presence of each member of a space, for its subscribers in this process. */
 export interface SpacePresence {
   /** The number of changes so far. */
   readonly version: number
@@ -33,7 +33,7 @@ export interface SpacePresence {
   notifyAgain(): void
 }
 
-/** Who is present and who types. Nothing of it is stored. */
+/** Presence and typing of people. Nothing of it is stored. */
 export interface PresenceService {
   /** Takes part in the exchange with other processes. Returns a function that ends this. */
   open(): () => Promise<void>

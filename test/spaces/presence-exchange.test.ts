@@ -28,7 +28,7 @@ describe('the exchange of presence between processes', () => {
     const one = start('one')
     one.connect(ADA)
     const two = start('two')
-    await until('the second process has heard of Ada', () => two.presence(ADA) === 'ONLINE')
+    await until('the second process knows Ada', () => two.presence(ADA) === 'ONLINE')
     let isDeaf = false
     const lossy = {
       ...shared,
@@ -36,12 +36,12 @@ describe('the exchange of presence between processes', () => {
         shared.subscribe(channel, (payload) => void (isDeaf || listener(payload))),
     }
     const three = start('three', lossy)
-    await until('the third process has heard of Ada', () => three.presence(ADA) === 'ONLINE')
+    await until('the third process knows Ada', () => three.presence(ADA) === 'ONLINE')
     isDeaf = true
     one.connect('hum_bea')
     one.table.disconnect(ADA, 'one', now())
     one.exchange.send({ ...NOTHING, went: [ADA] })
-    await until('the second process has heard of the change', () => two.presence(ADA) === 'OFFLINE')
+    await until('the second process has received the change', () => two.presence(ADA) === 'OFFLINE')
     expect([three.presence(ADA), three.presence('hum_bea')]).toEqual(['ONLINE', 'OFFLINE'])
     isDeaf = false
     time += 2000
@@ -58,7 +58,7 @@ describe('the exchange of presence between processes', () => {
     one.connect(ADA)
     two.connect('hum_bea')
     await until(
-      'the third process has heard of both',
+      'the third process knows both',
       () => three.presence(ADA) === 'ONLINE' && three.presence('hum_bea') === 'ONLINE',
     )
     await two.exchange.close()

@@ -209,7 +209,7 @@ describe.skipIf(!hasPostgres)('presence over several processes', () => {
     await events.first(isTyping(bea))
     const late = await startTestServer({ stack: 'postgres', worker: false, beside: one })
     const there = await late.clientOf(ada)
-    await until('the late process has heard of Bea', async () => (await presenceFor(there, bea)) === 'ONLINE')
+    await until('the late process knows Bea', async () => (await presenceFor(there, bea)) === 'ONLINE')
     await late.close()
     await three.close()
     await events.first(isShown(bea, 'OFFLINE'))
