@@ -22,6 +22,7 @@ export {
   type LiveViewer,
   liveViewer,
   type Viewer,
+  type ViewerNotice,
   type ViewerState,
   type WaitingCall,
 } from './live-viewer.ts'

@@ -13,6 +13,14 @@ export type Viewer = Omit<LiveViewerStateFragment, 'pendingToolCalls' | 'unreadC
 /** A tool call that waits for an answer of the viewer, with the message that shows it. */
 export type WaitingCall = LiveWaitingCallFragment
 type ViewerEvent = LiveViewerEventsSubscription['viewerEvents']
+/** Something that the viewer is notified of. `number` increases with each. */
+export interface ViewerNotice extends Pick<NoticeEvent, 'kind' | 'messageId' | 'toolCallId' | 'runId'> {
+  spaceId: string | null
+  number: number
+}
+type NoticeEvent = Extract<ViewerEvent, { __typename: 'ViewerNotice' }>
+
+const MOST_NOTICES = 20
 
 /** The state that a sidebar shows, over all spaces of the viewer. */
 export interface ViewerState {
@@ -28,6 +36,8 @@ export interface ViewerState {
   pendingToolCalls: readonly WaitingCall[]
   /** Increases when standing grants that the viewer may see have changed, or may have. */
   grantsVersion: number
+  /** The last 20 that came while this was followed, oldest first. */
+  notices: readonly ViewerNotice[]
   error: ParleyError | null
 }
 
@@ -41,6 +51,7 @@ const EMPTY: ViewerState = {
   unreadCount: 0,
   pendingToolCalls: [],
   grantsVersion: 0,
+  notices: [],
   error: null,
 }
 
@@ -83,6 +94,11 @@ export function liveViewer(connection: Connection): LiveViewer {
       .catch((failure) => set({ error: errorOf(failure) }))
   }
 
+  function addNotice({ __typename, noticeSpaceId: spaceId, ...ids }: NoticeEvent): void {
+    const number = (state.notices.at(-1)?.number ?? 0) + 1
+    set({ notices: [...state.notices, { ...ids, spaceId, number }].slice(-MOST_NOTICES) })
+  }
+
   function take(event: ViewerEvent): void {
     switch (event.__typename) {
       case 'ViewerSnapshot':
@@ -98,6 +114,9 @@ export function liveViewer(connection: Connection): LiveViewer {
         break
       case 'ViewerStandingGrantChanged':
         set({ grantsVersion: state.grantsVersion + 1 })
+        break
+      case 'ViewerNotice':
+        addNotice(event)
         break
       case 'ViewerToolCallWaiting':
         setCalls([...callsBut(({ id }) => id === event.toolCall.id), event.toolCall])

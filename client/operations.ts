@@ -241,6 +241,7 @@ export const VIEWER_EVENTS = graphql<types.LiveViewerEventsSubscription, types.L
       ... on ViewerSpaceAdded { space { ...LiveListedSpace } }
       ... on ViewerSpaceChanged { space { ...LiveListedSpace } }
       ... on ViewerSpaceRemoved { spaceId }
+      ... on ViewerNotice { kind noticeSpaceId: spaceId messageId toolCallId runId }
       ... on ViewerStandingGrantChanged { standingGrant { id } }
       ... on ViewerToolCallWaiting { toolCall { ...LiveWaitingCall } }
       ... on ViewerToolCallChanged { toolCall { ...LiveWaitingCall } }

@@ -11,6 +11,7 @@ import { addressOf } from './location.ts'
 import { AgentsPage } from './operate/agents-page.tsx'
 import { PeoplePage } from './operate/people-page.tsx'
 import { StartPage } from './operate/start-page.tsx'
+import { Notices } from './notify/notices.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
 import { Invitation, invitationPath } from './shell/invitation.tsx'
 import { JoinPage } from './shell/join.tsx'
@@ -25,6 +26,9 @@ import { Empty, Loading } from './ui/notice.tsx'
 
 // Few people open these pages, and none first: the first load goes without them.
 const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPage: page }) => ({ default: page })))
+const NotificationsPage = lazy(() =>
+  import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
+)
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
 
 const UNKNOWN_TOKEN = 'The server does not accept this token. It may have been revoked or have expired.'
@@ -132,6 +136,7 @@ function Shell() {
             </Suspense>
           </Boundary>
         </main>
+        <Notices />
         <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={() => setMaking(true)} />
         <NewSpace open={isMaking} onOpenChange={setMaking} onMade={() => setSideOpen(false)} />
       </div>
@@ -162,6 +167,9 @@ function Pages() {
       <Route path="/join/:code">{({ code }) => <JoinPage code={code} />}</Route>
       <Route path="/waiting">
         <WaitingPage />
+      </Route>
+      <Route path="/notifications">
+        <NotificationsPage />
       </Route>
       <Route path="/agents">
         <AgentsPage />

@@ -2,6 +2,7 @@ import { createContext, type ReactNode, use, useCallback, useEffect, useMemo, us
 import { type Connection, createConnection, type ViewerState } from '../client/index.ts'
 import { useLive, useViewer } from '../client/react.ts'
 import { addressOf, basePath } from './location.ts'
+import { unsubscribe } from './notify/push.ts'
 
 /** Servers under different prefixes of one host share the storage. */
 const TOKEN_KEY = `parley.token${basePath}`
@@ -133,6 +134,8 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       },
       signOut() {
         for (const key of [TOKEN_KEY, OPERATOR_KEY]) sessionStorage.removeItem(key)
+        // With a session, the server ends the subscription too.
+        void unsubscribe(null).catch(() => {})
         if (token !== null) return onToken(null)
         const ended = fetch(addressOf('/auth/sign-out'), { method: 'POST', headers: CSRF })
         void ended.catch(() => {}).then(() => onToken(null))

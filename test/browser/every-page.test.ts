@@ -93,6 +93,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     '/audit': [{ address: '/audit', shows: heading('Audit log') }],
     '/start': [{ address: '/start', shows: (page) => page.getByText('built in', { exact: true }) }],
     '/': [{ address: '/', shows: heading(LONG) }],
+    '/notifications': [{ address: '/notifications', shows: heading('Notifications') }],
     '/waiting': [{ address: '/waiting', shows: anywhere('Nothing is waiting for you') }],
   })
 

@@ -57,6 +57,20 @@ describe('the console over HTTP', () => {
     }
   })
 
+  test('serves the manifest and the service worker at the root, and the icons', async () => {
+    const types = [
+      ['/manifest.webmanifest', 'application/manifest+json', 'no-cache'],
+      ['/service-worker.js', 'text/javascript; charset=utf-8', 'no-cache'],
+      ['/console/icon-192.png', 'image/png', 'no-cache'],
+    ] as const
+    for (const [path, type, caching] of types) {
+      const { status, headers } = await ask(path)
+      expect([path, status, headers.get('content-type'), headers.get('cache-control')]).toEqual([path, 200, type, caching])
+      expect(headers.get('content-security-policy')).toMatch(/manifest-src 'self'; worker-src 'self'/)
+    }
+    expect(await (await ask('/')).text()).toContain(' href="/manifest.webmanifest"')
+  })
+
   test('serves the files of the first load, 250 kB at most', async () => {
     const urls = await loadedFirst()
     expect(urls.length).toBeGreaterThanOrEqual(3)

@@ -1,12 +1,13 @@
 import { useEffect, useRef } from 'react'
 import { useLocation } from 'wouter'
 import type { ViewerState } from '../../client/index.ts'
+import { isSubscribed } from '../notify/push.ts'
 
 /**
  * Shows unread and waiting counts in the page title, and a system notification for each new waiting call, if
  * permitted.
  */
-export function useNotifications({ unreadCount, pendingToolCalls, status }: ViewerState): void {
+export function useNotifications({ unreadCount, pendingToolCalls, spaces, status, viewer }: ViewerState): void {
   const waiting = pendingToolCalls.length
   useEffect(() => {
     const write = () => {
@@ -19,13 +20,21 @@ export function useNotifications({ unreadCount, pendingToolCalls, status }: View
     return () => document.removeEventListener('page-title', write)
   }, [unreadCount, waiting])
 
+  const unreadMentions = spaces.reduce((sum, space) => sum + space.unreadMentions, 0)
+  useEffect(() => {
+    // The badge of the installed app; browsers without it have no such function.
+    void (navigator as { setAppBadge?(count: number): Promise<void> }).setAppBadge?.(unreadMentions).catch(() => {})
+  }, [unreadMentions])
+
   const [, go] = useLocation()
   const known = useRef<Set<string> | null>(null)
   useEffect(() => {
     if (status !== 'live') return
     const before = known.current
     known.current = new Set(pendingToolCalls.map(({ id }) => id))
-    if (before === null || !('Notification' in window) || Notification.permission !== 'granted' || !document.hidden)
+    // A push message says so, too.
+    const isPushed = isSubscribed(viewer?.human?.id ?? null)
+    if (before === null || isPushed || !('Notification' in window) || Notification.permission !== 'granted' || !document.hidden)
       return
     for (const call of pendingToolCalls.filter(({ id }) => !before.has(id))) {
       const body = [call.toolName, call.message?.space.name].filter(Boolean).join(' in ')
@@ -35,5 +44,5 @@ export function useNotifications({ unreadCount, pendingToolCalls, status }: View
         go('/waiting')
       }
     }
-  }, [pendingToolCalls, status, go])
+  }, [pendingToolCalls, status, viewer, go])
 }

@@ -40,8 +40,13 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
         Go to… <kbd>Ctrl K</kbd>
       </Button>
       {!isAdmin && (
-        <Place href="/waiting" icon="bell" count={waiting} countLabel="waiting">
+        <Place href="/waiting" icon="check" count={waiting} countLabel="waiting">
           Waiting for you
+        </Place>
+      )}
+      {isHuman && (
+        <Place href="/notifications" icon="bell">
+          Notifications
         </Place>
       )}
       {isAdmin && (

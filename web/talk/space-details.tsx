@@ -4,6 +4,7 @@ import { payloadOf, type Space } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { Grants } from '../decide/grants.tsx'
+import { LevelField } from '../notify/level-field.tsx'
 import { SpaceBudget } from '../operate/budget.tsx'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
@@ -33,6 +34,7 @@ export function SpaceDetails({ space, open, onOpenChange }: SpaceDetailsProps) {
   const people = space.members.filter(({ kind }) => kind === 'HUMAN')
   return (
     <Dialog title={`About ${space.name}`} look="sheet" open={open} onOpenChange={onOpenChange}>
+      <LevelField spaceId={space.id} />
       <Confidence space={space} />
       <Members title="Agents" members={agents} space={space} />
       <AddAgent space={space} />

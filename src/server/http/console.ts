@@ -10,7 +10,10 @@ import { pathOf } from './targets.ts'
 /** The path prefix of the console's assets. */
 const ASSETS_PATH = '/console/'
 /** The paths of the console's pages. All of them return the same document, which renders the page of the path. */
-const PAGES = /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|people|models|start|usage|audit)\/?$/
+const PAGES = /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|people|models|start|usage|audit|notifications)\/?$/
+
+/** Assets whose path decides for which pages they count: a service worker controls those below its own. */
+const AT_ROOT = ['/manifest.webmanifest', '/service-worker.js']
 
 const BUILT = path.resolve(import.meta.dirname, '../../../web/dist')
 const CONTENT_TYPES: Record<string, string> = {
@@ -18,12 +21,14 @@ const CONTENT_TYPES: Record<string, string> = {
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
   '.js': 'text/javascript; charset=utf-8',
+  '.png': 'image/png',
+  '.webmanifest': 'application/manifest+json',
 }
 /** No content from other origins, no inline script or style, and no text parsed as HTML. */
 const HEADERS = {
   'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+    "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
@@ -44,7 +49,7 @@ interface Asset {
 }
 
 /** Whether a path belongs to the console: a page or an asset. */
-export const isConsolePath = (path: string) => path.startsWith(ASSETS_PATH) || PAGES.test(path)
+export const isConsolePath = (path: string) => path.startsWith(ASSETS_PATH) || AT_ROOT.includes(path) || PAGES.test(path)
 
 /**
  * Serves the console of web/ as `npm run generate` built it. The files are read at the first request. `basePath`: the
@@ -70,7 +75,7 @@ export function createConsole(basePath: string): Handler {
       loading = null
       return
     }
-    const asset = known.get(url.startsWith(ASSETS_PATH) ? url.slice(ASSETS_PATH.length) : 'index.html')
+    const asset = known.get(assetAt(url))
     if (asset === undefined) return sendNotFound(response)
     const { type, etag, caching, plain, zipped } = asset
     const headers = { ...HEADERS, 'cache-control': caching, etag }
@@ -90,6 +95,11 @@ export function createConsole(basePath: string): Handler {
   }
 }
 
+function assetAt(url: string): string {
+  if (url.startsWith(ASSETS_PATH)) return url.slice(ASSETS_PATH.length)
+  return AT_ROOT.includes(url) ? url.slice(1) : 'index.html'
+}
+
 /** Reads the built files, by path; empty if the console was not built. */
 async function load(basePath: string): Promise<Map<string, Asset>> {
   const names = await readdir(BUILT, { recursive: true }).catch(() => [])
@@ -107,6 +117,7 @@ function pageUnder(basePath: string, page: Buffer): Buffer {
   const text = page
     .toString()
     .replaceAll(/ (src|href)="\.\//g, ` $1="${basePath}${ASSETS_PATH}`)
+    .replace(`${basePath}${ASSETS_PATH}manifest.webmanifest`, `${basePath}/manifest.webmanifest`)
     .replaceAll(' href="/graphql"', ` href="${basePath}/graphql"`)
     .replace(' data-base=""', ` data-base="${basePath}"`)
   return Buffer.from(text)

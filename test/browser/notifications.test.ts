@@ -1,0 +1,125 @@
+import { createECDH, randomBytes } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { hasBrowserFor } from '../support/browser.ts'
+import { PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
+import type { TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const hasBrowser = hasBrowserFor('the test of notifications in the console')
+
+const keys = {
+  p256dh: createECDH('prime256v1').generateKeys().toString('base64url'),
+  auth: randomBytes(16).toString('base64url'),
+}
+const SUBSCRIPTION = { endpoint: 'https://push.example.com/of-this-browser', keys }
+/** A browser without a push service: it subscribes at once, with these keys. */
+const WITH_PUSH = `
+  let current = null
+  PushManager.prototype.getSubscription = async () => current
+  PushManager.prototype.subscribe = async ({ applicationServerKey }) => (current = {
+    endpoint: '${SUBSCRIPTION.endpoint}',
+    options: { applicationServerKey: applicationServerKey.buffer },
+    toJSON: () => (${JSON.stringify(SUBSCRIPTION)}),
+    unsubscribe: async () => { current = null; return true },
+  })
+  Notification.requestPermission = async () => 'granted'
+  Object.defineProperty(Notification, 'permission', { get: () => 'granted' })
+`
+
+describe.skipIf(!hasBrowser)('notifications in the console', () => {
+  let parley: TestServer
+  const { openAs } = playConsole((started) => {
+    parley = started
+  })
+  const subscriptions = (humanId: string) =>
+    parley.app.platform.db.prisma.pushSubscription.findMany({ where: { humanId } })
+
+  test('the console can be installed, and its service worker shows a push message and opens its page', async () => {
+    const ada = await parley.human('Ada')
+    const space = await parley.space(ada, [])
+    const { page } = await openAs(ada, '/notifications')
+    await page.getByRole('heading', { name: 'Notifications' }).waitFor(PATIENCE)
+    const manifest = await page.evaluate<{ start: string; icons: number[] }>(`(async () => {
+      const link = document.querySelector('link[rel=manifest]').href
+      const { start_url, icons } = await (await fetch(link)).json()
+      const found = icons.map(async ({ src }) => (await fetch(new URL(src, link))).status)
+      return { start: new URL(start_url, link).href, icons: await Promise.all(found) }
+    })()`)
+    expect(manifest).toEqual({ start: `${parley.origin}/`, icons: [200, 200, 200, 200] })
+
+    const scope = await page.evaluate<string>('navigator.serviceWorker.ready.then(({ scope }) => scope)')
+    expect(scope).toBe(`${parley.origin}/`)
+    const session = await page.context().newCDPSession(page)
+    const registrations: { registrationId: string; scopeURL: string }[] = []
+    session.on('ServiceWorker.workerRegistrationUpdated', (event) => registrations.push(...event.registrations))
+    await session.send('ServiceWorker.enable')
+    const { registrationId } = await until('the worker is registered', () =>
+      registrations.find(({ scopeURL }) => scopeURL === scope),
+    )
+    await page.context().grantPermissions(['notifications'], { origin: parley.origin })
+    // No page of the console is in front.
+    await page.goto('about:blank')
+    const content = { text: 'Somebody mentions you.', path: `/spaces/${space.id}`, topic: space.id }
+    await session.send('ServiceWorker.deliverPushMessage', {
+      origin: parley.origin,
+      registrationId,
+      data: JSON.stringify(content),
+    })
+    await page.goto(`${parley.origin}/notifications`)
+    const shown = () =>
+      page.evaluate<{ body: string; tag: string; path: string }[]>(`navigator.serviceWorker.ready
+        .then((registration) => registration.getNotifications())
+        .then((all) => all.map(({ body, tag, data }) => ({ body, tag, path: data.path })))`)
+    expect(await until('a notification is shown', async () => (await shown())[0])).toEqual({
+      body: 'Somebody mentions you.',
+      tag: space.id,
+      path: `/spaces/${space.id}`,
+    })
+  }, 60_000)
+
+  test('a person turns push on for this device, changes the channels and the level of a space', async () => {
+    const ada = await parley.human('Ada')
+    const space = await parley.space(ada, [])
+    const { page, violations } = await openAs(ada, '/notifications')
+    await page.evaluate(WITH_PUSH)
+    await page.getByRole('button', { name: 'Turn on on this device' }).click(PATIENCE)
+    await page.getByText('This device receives push messages.').waitFor(PATIENCE)
+    expect(await subscriptions(ada.id)).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint, ...keys }])
+    const form = page.getByRole('form', { name: 'Channels' })
+    await form.getByLabel('Mail').check()
+    await form.getByLabel('Minutes until a mail is sent').fill('60')
+    await form.getByRole('button', { name: 'Save' }).click()
+    const settings = () => parley.app.domain.notifications.settings(ada)
+    await until('the settings are saved', async () => (await settings())?.notifyAfterMinutes === 60)
+    expect(await settings()).toEqual({ push: true, mail: true, notifyAfterMinutes: 60 })
+    expect(await violations()).toEqual([])
+
+    await page.getByRole('button', { name: 'Turn off on this device' }).click()
+    await page.getByText('This device receives no push messages.').waitFor(PATIENCE)
+    await until('the subscription is removed', async () => (await subscriptions(ada.id)).length === 0)
+
+    await page.getByRole('link', { name: new RegExp(space.name) }).click()
+    await page.getByRole('button', { name: /details|about/i }).first().click(PATIENCE)
+    await page.getByLabel('Notify me of').selectOption({ label: 'Nothing but decisions' })
+    await until('the level is saved', async () => {
+      const levels = await parley.app.domain.notifications.levelsOf([{ humanId: ada.id, spaceId: space.id }])
+      return levels.get(ada.id)?.get(space.id) === 'NOTHING'
+    })
+  }, 60_000)
+
+  test('a mention shows a notice with a link, unless its space is in front', async () => {
+    const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const space = await parley.space(ada, [bob.id])
+    const { page } = await openAs(ada, '/notifications')
+    await page.getByRole('heading', { name: 'Notifications' }).waitFor(PATIENCE)
+    const mention = () =>
+      parley.app.domain.sending.send(bob, { spaceId: space.id, text: 'Look', mentionedIds: [ada.id] })
+    const { message } = await mention()
+    const notices = page.getByRole('status', { name: 'Notices' })
+    await notices.getByRole('link', { name: 'Somebody mentions you.' }).click(PATIENCE)
+    await page.getByText('Look').first().waitFor(PATIENCE)
+    expect(new URL(page.url()).pathname + new URL(page.url()).hash).toBe(`/spaces/${space.id}#${message.id}`)
+    expect(await notices.getByRole('link').count()).toBe(0)
+  }, 60_000)
+})

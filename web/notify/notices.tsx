@@ -1,0 +1,101 @@
+import { useEffect, useRef, useState } from 'react'
+import { Link, useLocation } from 'wouter'
+import type { ViewerNotice } from '../../client/index.ts'
+import { useSession } from '../session.tsx'
+import { MARK_READ } from '../talk/operations.ts'
+import { IconButton } from '../ui/button.tsx'
+import { NOTIFICATION_SETTINGS } from './operations.ts'
+import { registerWorker, renewSubscription } from './push.ts'
+
+const SHOWN_MS = 12_000
+const MOST_SHOWN = 3
+
+const WORDS: Record<string, string> = {
+  DECISION_WAITING: 'A tool call waits for your decision.',
+  MENTION: 'Somebody mentions you.',
+  MESSAGE: 'There is a new message.',
+  RUN_FAILED: 'A run that worked for you has failed.',
+}
+
+function pathOf({ kind, spaceId, messageId, runId }: ViewerNotice): string {
+  if (kind === 'RUN_FAILED' && runId !== null) return `/runs/${runId}`
+  if (kind === 'DECISION_WAITING' && (spaceId === null || messageId === null)) return '/waiting'
+  return messageId === null ? `/spaces/${spaceId ?? ''}` : `/spaces/${spaceId}#${messageId}`
+}
+
+/** Shows new notices for some seconds, each with a link; not those of the page in front. */
+export function Notices() {
+  const { connection, viewer, isHuman } = useSession()
+  const [at] = useLocation()
+  const [shown, setShown] = useState<ViewerNotice[]>([])
+  const last = useRef(0)
+  const { notices } = viewer
+  useEffect(() => {
+    const added = notices.filter(({ number }) => number > last.current)
+    last.current = notices.at(-1)?.number ?? last.current
+    const isInFront = ({ spaceId }: ViewerNotice) => !document.hidden && at === `/spaces/${spaceId}`
+    for (const notice of added) if (isInFront(notice)) void markSeen(notice)
+    const others = added.filter((notice) => !isInFront(notice))
+    if (others.length > 0) setShown((before) => [...before, ...others].slice(-MOST_SHOWN))
+  }, [notices, at])
+  useEffect(() => {
+    if (shown.length === 0) return
+    const timer = setTimeout(() => setShown((before) => before.slice(1)), SHOWN_MS)
+    return () => clearTimeout(timer)
+  }, [shown])
+  useWorker()
+
+  /** A failed run of which the person was told is not mailed. */
+  async function markSeen({ kind, spaceId, messageId }: ViewerNotice): Promise<void> {
+    if (kind !== 'RUN_FAILED' || !isHuman || spaceId === null || messageId === null) return
+    await connection.ask(MARK_READ, { spaceId, messageId }).catch(() => {})
+  }
+
+  const close = (closed: ViewerNotice) => setShown((before) => before.filter((notice) => notice !== closed))
+  return (
+    <section className="notices" aria-label="Notices" role="status">
+      {shown.map((notice) => (
+        <p key={notice.number} className="notice">
+          <Link
+            href={pathOf(notice)}
+            className="grow"
+            onClick={() => {
+              void markSeen(notice)
+              close(notice)
+            }}
+          >
+            {WORDS[notice.kind] ?? 'There is something new.'}
+          </Link>
+          <IconButton label="Close the notice" icon="cross" onClick={() => close(notice)} />
+        </p>
+      ))}
+    </section>
+  )
+}
+
+/** Registers the service worker, keeps the subscription of this browser, and follows taps on push messages. */
+function useWorker(): void {
+  const { connection, humanId } = useSession()
+  const [, go] = useLocation()
+  useEffect(() => {
+    if (!('serviceWorker' in navigator)) return
+    // Without push the console works as well.
+    registerWorker()
+      .then(async () => {
+        const { viewer } = await connection.ask(NOTIFICATION_SETTINGS, {})
+        if (viewer.pushPublicKey !== null && humanId !== null)
+          await renewSubscription(connection, viewer.pushPublicKey, humanId)
+      })
+      .catch(() => {})
+  }, [connection, humanId])
+  useEffect(() => {
+    const onMessage = ({ data }: MessageEvent) => {
+      if (data?.type !== 'open' || typeof data.path !== 'string' || !/^\/(?!\/)/.test(data.path)) return
+      const [path, hash] = data.path.split('#')
+      go(path)
+      if (hash !== undefined) location.hash = hash
+    }
+    navigator.serviceWorker?.addEventListener('message', onMessage)
+    return () => navigator.serviceWorker?.removeEventListener('message', onMessage)
+  }, [go])
+}
