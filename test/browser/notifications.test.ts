@@ -87,7 +87,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     await page.getByText('This device receives push messages.').waitFor(PATIENCE)
     expect(await subscriptions(ada.id)).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint, ...keys }])
     const form = page.getByRole('form', { name: 'Channels' })
-    await form.getByLabel('Mail').check()
+    await form.getByLabel('Mail', { exact: true }).check()
     await form.getByLabel('Minutes until a mail is sent').fill('60')
     await form.getByRole('button', { name: 'Save' }).click()
     const settings = () => parley.app.domain.notifications.settings(ada)
@@ -100,7 +100,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     await until('the subscription is removed', async () => (await subscriptions(ada.id)).length === 0)
 
     await page.getByRole('link', { name: new RegExp(space.name) }).click()
-    await page.getByRole('button', { name: /details|about/i }).first().click(PATIENCE)
+    await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
     await page.getByLabel('Notify me of').selectOption({ label: 'Nothing but decisions' })
     await until('the level is saved', async () => {
       const levels = await parley.app.domain.notifications.levelsOf([{ humanId: ada.id, spaceId: space.id }])
@@ -110,7 +110,8 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
 
   test('a mention shows a notice with a link, unless its space is in front', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
-    const space = await parley.space(ada, [bob.id])
+    const memberIds = [ada.id, bob.id]
+    const space = await parley.app.domain.spaces.create(parley.admin, { name: 'Room', routing: 'BROADCAST', memberIds })
     const { page } = await openAs(ada, '/notifications')
     await page.getByRole('heading', { name: 'Notifications' }).waitFor(PATIENCE)
     const mention = () =>
