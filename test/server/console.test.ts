@@ -65,7 +65,12 @@ describe('the console over HTTP', () => {
     ] as const
     for (const [path, type, caching] of types) {
       const { status, headers } = await ask(path)
-      expect([path, status, headers.get('content-type'), headers.get('cache-control')]).toEqual([path, 200, type, caching])
+      expect([path, status, headers.get('content-type'), headers.get('cache-control')]).toEqual([
+        path,
+        200,
+        type,
+        caching,
+      ])
       expect(headers.get('content-security-policy')).toMatch(/manifest-src 'self'; worker-src 'self'/)
     }
     expect(await (await ask('/')).text()).toContain(' href="/manifest.webmanifest"')

@@ -34,7 +34,13 @@ export function useNotifications({ unreadCount, pendingToolCalls, spaces, status
     known.current = new Set(pendingToolCalls.map(({ id }) => id))
     // A push message says so, too.
     const isPushed = isSubscribed(viewer?.human?.id ?? null)
-    if (before === null || isPushed || !('Notification' in window) || Notification.permission !== 'granted' || !document.hidden)
+    if (
+      before === null ||
+      isPushed ||
+      !('Notification' in window) ||
+      Notification.permission !== 'granted' ||
+      !document.hidden
+    )
       return
     for (const call of pendingToolCalls.filter(({ id }) => !before.has(id))) {
       const body = [call.toolName, call.message?.space.name].filter(Boolean).join(' in ')

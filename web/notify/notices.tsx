@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import type { ViewerNotice } from '../../client/index.ts'
+import type { Connection, ViewerNotice } from '../../client/index.ts'
 import { useSession } from '../session.tsx'
 import { MARK_READ } from '../talk/operations.ts'
 import { IconButton } from '../ui/button.tsx'
@@ -23,9 +23,15 @@ function pathOf({ kind, spaceId, messageId, runId }: ViewerNotice): string {
   return messageId === null ? `/spaces/${spaceId ?? ''}` : `/spaces/${spaceId}#${messageId}`
 }
 
+/** A failed run that the person has seen is not mailed. */
+async function markSeen(connection: Connection, { kind, spaceId, messageId }: ViewerNotice): Promise<void> {
+  if (kind !== 'RUN_FAILED' || spaceId === null || messageId === null) return
+  await connection.ask(MARK_READ, { spaceId, messageId }).catch(() => {})
+}
+
 /** Shows new notices for some seconds, each with a link; not those of the page in front. */
 export function Notices() {
-  const { connection, viewer, isHuman } = useSession()
+  const { connection, viewer } = useSession()
   const [at] = useLocation()
   const [shown, setShown] = useState<ViewerNotice[]>([])
   const last = useRef(0)
@@ -34,22 +40,16 @@ export function Notices() {
     const added = notices.filter(({ number }) => number > last.current)
     last.current = notices.at(-1)?.number ?? last.current
     const isInFront = ({ spaceId }: ViewerNotice) => !document.hidden && at === `/spaces/${spaceId}`
-    for (const notice of added) if (isInFront(notice)) void markSeen(notice)
+    for (const notice of added) if (isInFront(notice)) void markSeen(connection, notice)
     const others = added.filter((notice) => !isInFront(notice))
     if (others.length > 0) setShown((before) => [...before, ...others].slice(-MOST_SHOWN))
-  }, [notices, at])
+  }, [connection, notices, at])
   useEffect(() => {
     if (shown.length === 0) return
     const timer = setTimeout(() => setShown((before) => before.slice(1)), SHOWN_MS)
     return () => clearTimeout(timer)
   }, [shown])
   useWorker()
-
-  /** A failed run of which the person was told is not mailed. */
-  async function markSeen({ kind, spaceId, messageId }: ViewerNotice): Promise<void> {
-    if (kind !== 'RUN_FAILED' || !isHuman || spaceId === null || messageId === null) return
-    await connection.ask(MARK_READ, { spaceId, messageId }).catch(() => {})
-  }
 
   const close = (closed: ViewerNotice) => setShown((before) => before.filter((notice) => notice !== closed))
   return (
@@ -60,7 +60,7 @@ export function Notices() {
             href={pathOf(notice)}
             className="grow"
             onClick={() => {
-              void markSeen(notice)
+              void markSeen(connection, notice)
               close(notice)
             }}
           >

@@ -58,7 +58,12 @@ function ThisDevice({ publicKey }: { publicKey: string | null }) {
       ) : (
         <>
           <p>{isOn ? 'This device receives push messages.' : 'This device receives no push messages.'}</p>
-          <Button look={isOn ? 'plain' : 'primary'} icon="bell" isBusy={change.isBusy} onClick={() => change.start(!isOn)}>
+          <Button
+            look={isOn ? 'plain' : 'primary'}
+            icon="bell"
+            isBusy={change.isBusy}
+            onClick={() => change.start(!isOn)}
+          >
             {isOn ? 'Turn off on this device' : 'Turn on on this device'}
           </Button>
         </>

@@ -10,7 +10,8 @@ import { pathOf } from './targets.ts'
 /** The path prefix of the console's assets. */
 const ASSETS_PATH = '/console/'
 /** The paths of the console's pages. All of them return the same document, which renders the page of the path. */
-const PAGES = /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|people|models|start|usage|audit|notifications)\/?$/
+const PAGES =
+  /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|people|models|start|usage|audit|notifications)\/?$/
 
 /** Assets whose path decides for which pages they count: a service worker controls those below its own. */
 const AT_ROOT = ['/manifest.webmanifest', '/service-worker.js']
@@ -49,7 +50,8 @@ interface Asset {
 }
 
 /** Whether a path belongs to the console: a page or an asset. */
-export const isConsolePath = (path: string) => path.startsWith(ASSETS_PATH) || AT_ROOT.includes(path) || PAGES.test(path)
+export const isConsolePath = (path: string) =>
+  path.startsWith(ASSETS_PATH) || AT_ROOT.includes(path) || PAGES.test(path)
 
 /**
  * Serves the console of web/ as `npm run generate` built it. The files are read at the first request. `basePath`: the
