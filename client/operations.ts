@@ -226,6 +226,7 @@ graphql(`
   fragment LiveViewerState on Viewer {
     id
     scope
+    isAdmin
     serviceName
     human { id name }
     unreadCount

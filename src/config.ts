@@ -57,6 +57,11 @@ export interface Config {
   /** The previous key, which decrypts older secrets while keys are rotated. */
   secretKeyBefore: string | null
   allowPrivateTools: boolean
+  /**
+   * Which people a human sees by id, name, kind and picture: `everyone`, or those with whom they share a space. Null: as
+   * the database says since its migration.
+   */
+  directory: 'everyone' | 'shared' | null
   /** New spaces of one or two humans are confidential. */
   confidentialSpaces: boolean
   allowedOrigins: string[]
@@ -181,6 +186,7 @@ const VARIABLES = z.object({
   PARLEY_SECRET_KEY_BEFORE: text,
   PARLEY_ALLOW_PRIVATE_TOOLS: boolean,
   PARLEY_CONFIDENTIAL_SPACES: boolean,
+  PARLEY_DIRECTORY: z.enum(['everyone', 'shared']).optional(),
   PARLEY_ALLOWED_ORIGINS: origins,
   PARLEY_RATE_MESSAGES: integer(0, 10_000_000, 600),
   PARLEY_RATE_TRIGGERS: integer(0, 10_000_000, 600),
@@ -270,6 +276,7 @@ function configOf(
     secretKeyBefore: set.PARLEY_SECRET_KEY_BEFORE ?? null,
     allowPrivateTools: set.PARLEY_ALLOW_PRIVATE_TOOLS,
     confidentialSpaces: set.PARLEY_CONFIDENTIAL_SPACES,
+    directory: set.PARLEY_DIRECTORY ?? null,
     allowedOrigins: set.PARLEY_ALLOWED_ORIGINS,
     deltaMs: set.PARLEY_DELTA_MS,
     rates: {

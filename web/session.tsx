@@ -119,7 +119,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
     return {
       connection,
       viewer,
-      isAdmin: scope === 'ADMIN',
+      isAdmin: viewer.viewer?.isAdmin ?? false,
       isHuman: scope === 'HUMAN',
       humanId: viewer.viewer?.human?.id ?? null,
       mayGoBack: sessionStorage.getItem(OPERATOR_KEY) !== null,

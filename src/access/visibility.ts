@@ -5,6 +5,7 @@ import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { heardOf } from './asked-calls.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
+import { showsEverybodySql } from '../stores/human-store.ts'
 
 /** The fields of a run that decide who may see it. */
 export interface VisibleRun {
@@ -41,11 +42,16 @@ export interface Visibility {
   /** The spaces of which a human is a member; none for a service. */
   spaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Set<string>>
   /**
-   * Agents as in `agents`. Humans: the viewer, members of the viewer's spaces, and those who wrote in, or left, one of
+   * Agents as in `agents`. Humans: all if PARLEY_DIRECTORY is `everyone`; else the viewer, members of the viewer's spaces, and those who wrote in, or left, one of
    * these spaces. A visible entity may be added to a space. Deleted and erased entities: as authors or former members;
    * for a service, those of the runs that it triggered.
    */
   entities(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
+  /**
+   * The entities whose further fields the viewer may see: without the humans that `entities` contains only because
+   * PARLEY_DIRECTORY shows everybody.
+   */
+  acquaintances(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
   /** All agents for a human; the granted agents for a service. */
   agents(viewer: Viewer, agentIds: readonly string[]): Set<string>
   /** The messages in the viewer's spaces. */
@@ -93,7 +99,7 @@ export interface Visibility {
   ): Promise<Map<string, Map<string, 'as-member' | 'as-asked'>>>
 }
 
-export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
+export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>): Visibility {
   async function memberSpaces(entityId: string, spaceIds: readonly string[]): Promise<Set<string>> {
     if (spaceIds.length === 0) return new Set()
     const rows = await db.prisma.membership.findMany({
@@ -103,10 +109,17 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     return new Set(rows.map(({ spaceId }) => spaceId))
   }
 
-  async function visibleEntities(viewer: Pick<HumanViewer, 'id'>, ids: readonly string[]): Promise<Set<string>> {
+  const showsEverybody = showsEverybodySql(config.directory)
+
+  /** `listed`: a condition on further entities `e`, which the human knows only by the directory. */
+  async function visibleEntities(
+    viewer: Pick<HumanViewer, 'id'>,
+    ids: readonly string[],
+    listed: Prisma.Sql,
+  ): Promise<Set<string>> {
     const rows = await db.prisma.$queryRaw<{ id: string }[]>`
       SELECT e.id FROM "Entity" e WHERE e.id = ANY(${wellFormedIds(ids)}::text[]) AND (
-        (e.kind = 'AGENT' AND e."goneAt" IS NULL) OR e.id = ${viewer.id}
+        (e.kind = 'AGENT' AND e."goneAt" IS NULL) OR e.id = ${viewer.id} OR (${listed})
         OR EXISTS (
           SELECT 1 FROM "Membership" mine JOIN "Membership" theirs USING ("spaceId")
           WHERE mine."entityId" = ${viewer.id} AND theirs."entityId" = e.id)
@@ -172,7 +185,12 @@ export function createVisibility({ db }: Pick<Platform, 'db'>): Visibility {
     async entities(viewer, entityIds) {
       if (viewer.scope === 'SERVICE') return serviceEntities(viewer, [...visibility.agents(viewer, entityIds)])
       if (isAdmin(viewer)) return visibility.agents(viewer, entityIds)
-      return entityIds.length === 0 ? new Set() : visibleEntities(viewer, entityIds)
+      const listed = Prisma.sql`e.kind = 'HUMAN' AND e."goneAt" IS NULL AND ${showsEverybody}`
+      return entityIds.length === 0 ? new Set() : visibleEntities(viewer, entityIds, listed)
+    },
+    async acquaintances(viewer, entityIds) {
+      if (viewer.scope === 'SERVICE' || isAdmin(viewer)) return visibility.entities(viewer, entityIds)
+      return entityIds.length === 0 ? new Set() : visibleEntities(viewer, entityIds, Prisma.sql`false`)
     },
     agents(viewer, agentIds) {
       const ids = wellFormedIds(agentIds)

@@ -10,6 +10,7 @@ import { isUniqueViolation, isViolationOf } from '../platform/database-errors.ts
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
+import { showsEverybodySql } from '../stores/human-store.ts'
 
 export interface CreateHumanInput {
   name: string
@@ -26,7 +27,7 @@ export interface Humans {
   /** Admins only. @throws BadInputError; ConflictError if another human has the `externalId` or `email`. */
   create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
   /**
-   * Newest first: for admins all humans that were not erased, for a human those who share a space with it, for a
+   * Newest first: for admins all humans that were not erased, for a human those whom PARLEY_DIRECTORY shows, for a
    * service none. `search` matches the name, ignoring case; a blank one does not filter.
    */
   page(viewer: Viewer, request: PageRequest, search: string | null): Promise<Page<Entity>>
@@ -36,7 +37,7 @@ export interface Humans {
 
 const LONGEST_EXTERNAL_ID = 255
 
-export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Humans {
+export function createHumans({ db, clock, config }: Pick<Platform, 'db' | 'clock' | 'config'>): Humans {
   async function getMany(ids: readonly string[]): Promise<(Entity | null)[]> {
     const rows = await db.prisma.entity.findMany({ where: { kind: 'HUMAN', id: { in: wellFormedIds(ids) } } })
     return inOrderOf(ids, rows)
@@ -59,7 +60,7 @@ export function createHumans({ db, clock }: Pick<Platform, 'db' | 'clock'>): Hum
       }
     },
     async page(viewer, request, search) {
-      const source = directoryOf(viewer, checkSearch(search))
+      const source = directoryOf(viewer, checkSearch(search), showsEverybodySql(config.directory))
       return fetchPage(db.prisma, { source, request }, getMany)
     },
   }
@@ -74,11 +75,11 @@ export function conflictOf(error: unknown): unknown {
 /** The unique index of addresses, in the migration. */
 const EMAIL_INDEX = 'Entity_email_key'
 
-function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
+function directoryOf(viewer: Viewer, search: string, showsEverybody: Prisma.Sql): Prisma.Sql {
   if (viewer.scope === 'SERVICE') return Prisma.sql`SELECT id FROM "Entity" WHERE false`
-  const shared = Prisma.sql`AND EXISTS (
+  const shared = Prisma.sql`AND (${showsEverybody} OR EXISTS (
     SELECT 1 FROM "Membership" mine JOIN "Membership" theirs USING ("spaceId")
-    WHERE mine."entityId" = ${viewer.id} AND theirs."entityId" = e.id)`
+    WHERE mine."entityId" = ${viewer.id} AND theirs."entityId" = e.id))`
   return Prisma.sql`
     SELECT e.id FROM "Entity" e WHERE e.kind = 'HUMAN' AND e."goneAt" IS NULL
     ${search === '' ? Prisma.empty : Prisma.sql`AND e.name ILIKE ${likePattern(search)}`}

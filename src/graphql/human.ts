@@ -43,8 +43,12 @@ Human.implement({
     }),
     role: t.field({
       type: HumanRoleType,
-      description: 'Counts when this human signs in by a session or a JWT, never with an access token.',
-      resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).role,
+      description:
+        'Counts when this human signs in by a session or a JWT, never with an access token. MEMBER also where the viewer knows this human only by the directory.',
+      resolve: async (human, _, { loaders }) =>
+        (await loaders.visible.isAcquainted.load(human))
+          ? (await loadExisting(loaders.entities, human.id)).role
+          : ('MEMBER' as const),
     }),
     presence: t.field({
       type: PresenceType,
@@ -54,8 +58,10 @@ Human.implement({
     }),
     timeZone: t.string({
       nullable: true,
-      description: 'IANA name, such as `Europe/Berlin`.',
-      resolve: async ({ id }, _, { loaders }) => (await loadExisting(loaders.entities, id)).timeZone,
+      description:
+        'IANA name, such as `Europe/Berlin`. Null also where the viewer knows this human only by the directory.',
+      resolve: async (human, _, { loaders }) =>
+        (await loaders.visible.isAcquainted.load(human)) ? (await loadExisting(loaders.entities, human.id)).timeZone : null,
     }),
     sharePresence: t.boolean({
       nullable: true,
@@ -165,7 +171,8 @@ builder.queryField('humans', (t) =>
   t.connection(
     {
       type: Human,
-      description: 'An admin sees all humans, a human those with whom they share a space, a service none.',
+      description:
+        'An admin sees all humans, a human all or those with whom they share a space (PARLEY_DIRECTORY), a service none.',
       complexity: sizeOfPage(),
       args: { search: t.arg.string() },
       resolve: async (_, { search, ...page }, { domain, viewer }) =>

@@ -99,6 +99,10 @@ function createVisible({ domain: { visibility, grantReading }, viewer }: Loaders
       common.entities,
       others((found: readonly Entity[]) => visibility.entities(viewer, idsOf(found))),
     ),
+    /** Whether the viewer may see more of an entity than the directory shows. */
+    isAcquainted: {
+      load: others((found: readonly { id: string }[]) => visibility.acquaintances(viewer, idsOf(found))),
+    },
     /** Whether the viewer may read a call's input, output and error. */
     toolCallContents: {
       load: others((found: readonly ToolCall[]) => visibility.toolCallContents(viewer, found)),

@@ -320,6 +320,7 @@ export const TABLES_THAT_STAY = [
   'ModelProvider',
   'ModelProviderHealth',
   'ReadinessCheck',
+  'ServerDefault',
   'DailyUsage',
   'HumanUsage',
   'SpaceCreator',

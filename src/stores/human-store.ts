@@ -1,7 +1,15 @@
+import type { Config } from '../config.ts'
+import { Prisma } from '../generated/prisma/client.ts'
 import type { HumanRole } from '../generated/prisma/enums.ts'
 import type { Tx } from '../platform/db.ts'
 import { checkRoleChange, leavesNoAdmin } from '../rules/roles.ts'
 import { deleteSessions } from './session-store.ts'
+
+/** Condition: each human sees id, name, kind and picture of all others. `directory` is PARLEY_DIRECTORY. */
+export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
+  if (directory !== null) return directory === 'everyone' ? Prisma.sql`true` : Prisma.sql`false`
+  return Prisma.sql`EXISTS (SELECT 1 FROM "ServerDefault" d WHERE d.name = 'directory' AND d.value = 'everyone')`
+}
 
 // The writes of the column `role` of the table "Entity", and of what depends on it.
 

@@ -126,6 +126,8 @@ async function openApplication(options: TestApplicationOptions): Promise<Opened>
     PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
     PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
     PARLEY_LOG_LEVEL: 'error',
+    // Strangers, whom most tests need; test/access/directory.test.ts tests the other choice and the default.
+    PARLEY_DIRECTORY: 'shared',
     PARLEY_DELTA_MS: '5',
     PARLEY_CYCLE_REST_MS: '0',
     OPENAI_API_KEY: 'sk-test',

@@ -150,7 +150,7 @@ async function reusable(db: Database, drop: () => Promise<void>): Promise<Reusab
 }
 
 function testConfig(): Config {
-  return readConfig({ PARLEY_DEFAULT_MODEL: 'demo' })
+  return readConfig({ PARLEY_DEFAULT_MODEL: 'demo', PARLEY_DIRECTORY: 'shared' })
 }
 
 function movableClock() {

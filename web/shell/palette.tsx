@@ -98,7 +98,7 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) 
 const bringIntoView = (option: HTMLElement | null) => option?.scrollIntoView({ block: 'nearest' })
 
 function useGoals(text: string, onNewSpace: () => void): Goal[] {
-  const { viewer, isAdmin } = useSession()
+  const { viewer, isAdmin, isHuman } = useSession()
   const commands = useCommands(onNewSpace)
   const sought = text.trim().toLowerCase()
   const { data } = useAsk(AGENT_CHOICES, { search: sought === '' ? null : sought })
@@ -106,7 +106,7 @@ function useGoals(text: string, onNewSpace: () => void): Goal[] {
   const agents = (data?.agents.edges ?? []).map(
     ({ node }): Goal => ({ id: node.id, icon: 'agent', words: node.name, to: `/agents/${node.id}` }),
   )
-  const pages = isAdmin ? OPERATORS_PAGES : PAGES
+  const pages = isAdmin ? (isHuman ? [WAITING, ...OPERATORS_PAGES] : OPERATORS_PAGES) : [WAITING, AGENTS]
   const isFound = ({ words }: Goal) => words.toLowerCase().includes(sought)
   // The number of spaces is limited, so that pages and commands stay in the list.
   const found = [...spaces.filter(isFound).slice(0, MOST_SPACES), ...pages.filter(isFound)]
@@ -114,7 +114,7 @@ function useGoals(text: string, onNewSpace: () => void): Goal[] {
 }
 
 const AGENTS: Goal = { id: 'agents', icon: 'agent', words: 'Agents', to: '/agents' }
-const PAGES: readonly Goal[] = [{ id: 'waiting', icon: 'bell', words: 'Waiting for you', to: '/waiting' }, AGENTS]
+const WAITING: Goal = { id: 'waiting', icon: 'bell', words: 'Waiting for you', to: '/waiting' }
 const OPERATORS_PAGES: readonly Goal[] = [
   AGENTS,
   { id: 'people', icon: 'people', words: 'People and access', to: '/people' },

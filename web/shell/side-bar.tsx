@@ -39,7 +39,7 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
       <Button look="quiet" icon="search" className="search-button" onClick={onSearch}>
         Go to… <kbd>Ctrl K</kbd>
       </Button>
-      {!isAdmin && (
+      {(isHuman || !isAdmin) && (
         <Place href="/waiting" icon="check" count={waiting} countLabel="waiting">
           Waiting for you
         </Place>

@@ -184,6 +184,11 @@ export type Chain = Prisma.ChainModel
  */
 export type AccessToken = Prisma.AccessTokenModel
 /**
+ * Model ServerDefault
+ * Decisions of the server about itself that are made once, when its database is created or upgraded.
+ */
+export type ServerDefault = Prisma.ServerDefaultModel
+/**
  * Model JoinLink
  * A link with which people join a space.
  */

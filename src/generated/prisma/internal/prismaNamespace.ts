@@ -430,6 +430,7 @@ export const ModelName = {
   Cycle: 'Cycle',
   Chain: 'Chain',
   AccessToken: 'AccessToken',
+  ServerDefault: 'ServerDefault',
   JoinLink: 'JoinLink',
   Session: 'Session',
   Webhook: 'Webhook',
@@ -460,7 +461,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys"
+    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -2906,6 +2907,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    ServerDefault: {
+      payload: Prisma.$ServerDefaultPayload<ExtArgs>
+      fields: Prisma.ServerDefaultFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ServerDefaultFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ServerDefaultFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>
+        }
+        findFirst: {
+          args: Prisma.ServerDefaultFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ServerDefaultFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>
+        }
+        findMany: {
+          args: Prisma.ServerDefaultFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>[]
+        }
+        create: {
+          args: Prisma.ServerDefaultCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>
+        }
+        createMany: {
+          args: Prisma.ServerDefaultCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ServerDefaultCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>[]
+        }
+        delete: {
+          args: Prisma.ServerDefaultDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>
+        }
+        update: {
+          args: Prisma.ServerDefaultUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>
+        }
+        deleteMany: {
+          args: Prisma.ServerDefaultDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ServerDefaultUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ServerDefaultUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>[]
+        }
+        upsert: {
+          args: Prisma.ServerDefaultUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ServerDefaultPayload>
+        }
+        aggregate: {
+          args: Prisma.ServerDefaultAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateServerDefault>
+        }
+        groupBy: {
+          args: Prisma.ServerDefaultGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ServerDefaultGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ServerDefaultCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ServerDefaultCountAggregateOutputType> | number
+        }
+      }
+    }
     JoinLink: {
       payload: Prisma.$JoinLinkPayload<ExtArgs>
       fields: Prisma.JoinLinkFieldRefs
@@ -4676,6 +4751,14 @@ export const AccessTokenScalarFieldEnum = {
 export type AccessTokenScalarFieldEnum = (typeof AccessTokenScalarFieldEnum)[keyof typeof AccessTokenScalarFieldEnum]
 
 
+export const ServerDefaultScalarFieldEnum = {
+  name: 'name',
+  value: 'value'
+} as const
+
+export type ServerDefaultScalarFieldEnum = (typeof ServerDefaultScalarFieldEnum)[keyof typeof ServerDefaultScalarFieldEnum]
+
+
 export const JoinLinkScalarFieldEnum = {
   id: 'id',
   spaceId: 'spaceId',
@@ -5483,6 +5566,7 @@ export type GlobalOmitConfig = {
   cycle?: Prisma.CycleOmit
   chain?: Prisma.ChainOmit
   accessToken?: Prisma.AccessTokenOmit
+  serverDefault?: Prisma.ServerDefaultOmit
   joinLink?: Prisma.JoinLinkOmit
   session?: Prisma.SessionOmit
   webhook?: Prisma.WebhookOmit

@@ -84,6 +84,7 @@ export const ModelName = {
   Cycle: 'Cycle',
   Chain: 'Chain',
   AccessToken: 'AccessToken',
+  ServerDefault: 'ServerDefault',
   JoinLink: 'JoinLink',
   Session: 'Session',
   Webhook: 'Webhook',
@@ -736,6 +737,14 @@ export const AccessTokenScalarFieldEnum = {
 } as const
 
 export type AccessTokenScalarFieldEnum = (typeof AccessTokenScalarFieldEnum)[keyof typeof AccessTokenScalarFieldEnum]
+
+
+export const ServerDefaultScalarFieldEnum = {
+  name: 'name',
+  value: 'value'
+} as const
+
+export type ServerDefaultScalarFieldEnum = (typeof ServerDefaultScalarFieldEnum)[keyof typeof ServerDefaultScalarFieldEnum]
 
 
 export const JoinLinkScalarFieldEnum = {
