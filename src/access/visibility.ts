@@ -3,9 +3,9 @@ import { type ApprovalState, Prisma, type ToolCall } from '../generated/prisma/c
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import { showsEverybodySql } from '../stores/human-store.ts'
 import { heardOf } from './asked-calls.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
-import { showsEverybodySql } from '../stores/human-store.ts'
 
 /** The fields of a run that decide who may see it. */
 export interface VisibleRun {

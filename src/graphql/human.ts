@@ -61,7 +61,9 @@ Human.implement({
       description:
         'IANA name, such as `Europe/Berlin`. Null also where the viewer knows this human only by the directory.',
       resolve: async (human, _, { loaders }) =>
-        (await loaders.visible.isAcquainted.load(human)) ? (await loadExisting(loaders.entities, human.id)).timeZone : null,
+        (await loaders.visible.isAcquainted.load(human))
+          ? (await loadExisting(loaders.entities, human.id)).timeZone
+          : null,
     }),
     sharePresence: t.boolean({
       nullable: true,

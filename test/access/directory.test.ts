@@ -11,7 +11,7 @@ const ADD = `mutation ($spaceId: ID!, $entityId: ID!) { addMember(input: { space
   __typename } }`
 
 describe('the directory of people', () => {
-  /** What a stranger finds of somebody with a name of their own. */
+  /** Looks a person up as a stranger, by a unique name, before and after both share a space. */
   async function lookUp(directory: 'everyone' | 'shared') {
     const parley = await startTestServer({ worker: false, settings: { PARLEY_DIRECTORY: directory } })
     try {
