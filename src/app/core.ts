@@ -11,6 +11,7 @@ import { createLeaving } from '../flows/leave-space.ts'
 import { createLifecycle } from '../flows/lifecycle.ts'
 import { createPost } from '../flows/post.ts'
 import { createMessageRecovery } from '../flows/recover-messages.ts'
+import { createResumableUploads } from '../flows/resumable-uploads.ts'
 import { createSettleCall } from '../flows/settle-call.ts'
 import { createReplyWaits } from '../flows/settle-wait.ts'
 import { createStandingGrants } from '../flows/standing-grants.ts'
@@ -52,10 +53,12 @@ export function createCore(platform: Platform) {
   const usage = createUsageReading(platform)
   const recalling = createRecalling(platform)
   const sharedStorage = createSharedStorage(platform)
+  const uploads = createUploads(platform, { sharedStorage })
   return {
     ...said,
     sharedStorage,
-    uploads: createUploads(platform, { sharedStorage }),
+    uploads,
+    resumableUploads: createResumableUploads(platform, { uploads, sharedStorage }),
     replyWaits: createReplyWaits(platform, { posting: said.posting, lifecycle }),
     runs,
     runProgress,

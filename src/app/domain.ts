@@ -103,6 +103,7 @@ export function createDomain(
     wakes: createWakePreview(platform, { visibility }),
     reading: createReading(platform, publisher),
     files: { ...createFileReading(platform, { tokens }), ...core.uploads },
+    resumableUploads: core.resumableUploads,
     sending: createSending(platform, { visibility, announcer: core.announcer, post: core.posting.post }),
     runs: core.runs,
     runReading: createRunReading(platform),

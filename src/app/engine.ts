@@ -17,9 +17,10 @@ import { createMailNotices } from '../flows/mail-notices.ts'
 import { createNotify } from '../flows/notify.ts'
 import { createUseGrant } from '../flows/use-grant.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
-import { DELETE_OLD_ROWS, FINISH_DELETIONS, FIRE_PLAN, RESTORE_JOBS } from '../jobs/queues.ts'
+import { DELETE_OLD_ROWS, FINISH_DELETIONS, FIRE_PLAN, RESTORE_JOBS, SWEEP_FILES } from '../jobs/queues.ts'
 import { startJobWorker } from '../jobs/worker.ts'
 import type { Models } from '../models/models.ts'
+import { createFileSweep } from '../operation/file-sweep.ts'
 import { createRetention } from '../operation/retention.ts'
 import type { Platform } from '../platform/platform.ts'
 import { openTelemetry } from '../platform/telemetry.ts'
@@ -119,13 +120,16 @@ export async function startEngine(
 }
 
 /** Binds the jobs of plans, retention, deletions and restored work to their handlers. */
-function bindJobs(platform: Platform, { planFiring }: Core, { deletion }: OwnDomain): BoundJob[] {
+function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): BoundJob[] {
+  const { planFiring } = core
   const isAnythingDeleted = Object.values(platform.config.retention).some((days) => days !== null)
   const retention = createRetention(platform)
+  const files = createFileSweep(platform, { resumable: core.resumableUploads, sharedStorage: core.sharedStorage })
   return [
     ...(isAnythingDeleted ? [bindJob(DELETE_OLD_ROWS, (_, { signal }) => retention.sweep(signal))] : []),
     bindJob(FIRE_PLAN, ({ planId }, job) => planFiring.fire(planId, job)),
     bindJob(FINISH_DELETIONS, () => deletion.sweep()),
+    bindJob(SWEEP_FILES, (_, { signal }) => files.sweep(signal)),
     bindJob(RESTORE_JOBS, async () => {
       await planFiring.restore()
       await adoptApprovedCalls(platform.db.prisma)

@@ -17,15 +17,23 @@ export interface ReceivedFile {
 /** The key under which the bytes of a hash are stored. */
 export const keyOfHash = (hash: string): string => `objects/${hash.slice(0, 2)}/${hash.slice(2)}`
 
+/** The key of a part of an unfinished upload. */
+export const partKey = (uploadId: string, offset: number): string => `uploads/${uploadId}/${offset}`
+
 /**
  * Writes a stream to a scratch file and computes its hash. On failure, nothing is left. The caller removes the file, unless
  * the storage has moved it away. @throws FileTooLargeError; BadInputError if it is empty; StorageUnavailableError; the
- * error of the stream
+ * error of the stream, unless
+ * `keepsBrokenOff` keeps the bytes before it
  */
 export async function receiveFile(
   storage: Pick<FileStorage, 'scratch'>,
   body: Readable | AsyncIterable<Uint8Array>,
-  { mostBytes, signal }: { mostBytes: number; signal?: AbortSignal | undefined },
+  {
+    mostBytes,
+    signal,
+    keepsBrokenOff = false,
+  }: { mostBytes: number; signal?: AbortSignal | undefined; keepsBrokenOff?: boolean },
 ): Promise<ReceivedFile> {
   const at = path.join(await storage.scratch(), randomUUID())
   const hash = createHash('sha256')
@@ -34,7 +42,7 @@ export async function receiveFile(
   let ofSource: unknown
   async function* counted() {
     try {
-      for await (const chunk of body) {
+      for await (const chunk of keepsBrokenOff ? beginningOf(body) : body) {
         size += chunk.byteLength
         if (size > mostBytes) throw new FileTooLargeError(mostBytes)
         hash.update(chunk)
@@ -53,5 +61,14 @@ export async function receiveFile(
     await rm(at, { force: true })
     if (ofSource !== undefined) throw ofSource
     throw signal?.aborted ? error : new StorageUnavailableError(error)
+  }
+}
+
+/** Yields what comes of a stream, and ends where it breaks off. */
+async function* beginningOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body
+  } catch {
+    // The sender continues from here.
   }
 }

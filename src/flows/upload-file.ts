@@ -14,6 +14,8 @@ import type { Platform } from '../platform/platform.ts'
 import { countUploadedBytes, insertFile, type NewFile, touchObjectSql } from '../stores/file-store.ts'
 
 export interface UploadInput {
+  /** The id of the file; a new one by default. */
+  id?: string
   name: string
   body: Readable
   /** The size that the client has announced; null if it is unknown. */
@@ -34,6 +36,13 @@ export interface Uploads {
    * @throws as `upload`
    */
   createBy(agentId: string, input: { name: string; bytes: Uint8Array }): Promise<NewFile>
+}
+
+interface Owner {
+  id: string
+  /** The name of the file. */
+  name: string
+  fileId?: string
 }
 
 /** Each has a file on this machine until it is stored. */
@@ -82,7 +91,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
     if (Number(row?.bytes ?? 0) + bytes > maxFileBytesPerDay) throw tooMuchToday()
   }
 
-  async function store(received: ReceivedFile, owner: { id: string; name: string }): Promise<NewFile> {
+  async function store(received: ReceivedFile, owner: Owner): Promise<NewFile> {
     const { size, sha256: hash } = received
     const { mediaType, width, height, thumbnail, text } = await inspectFile(received.path)
     const thumbnailHash = thumbnail === null ? null : createHash('sha256').update(thumbnail).digest('hex')
@@ -93,7 +102,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
       await files.put(keyOfHash(thumbnailHash), thumbnail)
     }
     return {
-      id: newId('fil'),
+      id: owner.fileId ?? newId('fil'),
       ownerId: owner.id,
       name: cleanFileName(owner.name),
       mediaType,
@@ -115,8 +124,8 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
 
   /** Receives and stores a file of an owner, and passes it to `record`. */
   async function take<T>(
-    owner: { id: string; name: string },
-    { body, bytes, signal }: Omit<UploadInput, 'name'>,
+    owner: Owner,
+    { body, bytes, signal }: Omit<UploadInput, 'id' | 'name'>,
     record: (file: NewFile) => Promise<T>,
   ): Promise<T> {
     return inTurn(owner.id, async () => {
@@ -134,9 +143,9 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
   }
 
   return {
-    async upload(viewer, { name, ...input }) {
+    async upload(viewer, { id, name, ...input }) {
       if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can upload files: use the token of a human.')
-      return take({ id: viewer.id, name }, input, (file) =>
+      return take({ id: viewer.id, name, ...(id === undefined ? {} : { fileId: id }) }, input, (file) =>
         db.transaction(async (tx) => {
           await countToday(tx, file)
           return insertFile(tx, file)

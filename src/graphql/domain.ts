@@ -30,6 +30,7 @@ import type { ModelProviders } from '../flows/model-providers.ts'
 import type { Notifications } from '../flows/notification-settings.ts'
 import type { WakePreview } from '../flows/preview-wakes.ts'
 import type { WebhookDeliveries } from '../flows/receive-webhook.ts'
+import type { ResumableUploads } from '../flows/resumable-uploads.ts'
 import type { Retrying } from '../flows/retry.ts'
 import type { Sending } from '../flows/send-message.ts'
 import type { SettleCall } from '../flows/settle-call.ts'
@@ -92,6 +93,7 @@ export interface Domain {
   reading: Reading
   sending: Sending
   files: FileReading & Pick<Uploads, 'upload'>
+  resumableUploads: ResumableUploads
   wakes: WakePreview
   runs: Runs
   runReading: RunReading

@@ -118,6 +118,9 @@ const PERIODIC = {
 /** Deletes rows that are older than the settings allow. */
 export const DELETE_OLD_ROWS = defineJob({ ...PERIODIC, name: 'delete-old-rows', everySeconds: 15 })
 
+/** Deletes files that no message needs. */
+export const SWEEP_FILES = defineJob({ ...PERIODIC, name: 'sweep-files', everySeconds: 60 })
+
 /** Continues the deletion of agents and spaces and the erasure of humans where a process died. */
 export const FINISH_DELETIONS = defineJob({ ...PERIODIC, name: 'finish-deletions', everySeconds: 60 })
 
@@ -134,6 +137,7 @@ export const JOB_KINDS = [
   SEND_PUSH,
   MAIL_NOTICES,
   DELETE_OLD_ROWS,
+  SWEEP_FILES,
   FINISH_DELETIONS,
   RESTORE_JOBS,
 ]

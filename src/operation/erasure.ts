@@ -14,6 +14,7 @@ import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { deleteUnsentFilesOf } from '../stores/file-store.ts'
 import { clearGrantReasons } from '../stores/grant-store.ts'
 import { changeRole } from '../stores/human-store.ts'
 import { deleteMailsOf } from '../stores/mail-store.ts'
@@ -225,6 +226,7 @@ async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: bool
   }
   const formerly = toJson(task) as Prisma.InputJsonObject
   const nothing = { externalId: null, email: null, picture: null, timeZone: null, budget: Prisma.DbNull }
+  await deleteUnsentFilesOf(tx, id)
   await tx.entity.update({ where: { id }, data: { ...nothing, goneAt, name: ERASED, formerly } })
 }
 

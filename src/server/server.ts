@@ -260,6 +260,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     mcpCallback: createMcpCallback(domain),
     files: createFileHandler({
       files: domain.files,
+      resumableUploads: domain.resumableUploads,
       rates: domain.rates,
       authentication,
       origins,

@@ -1,4 +1,4 @@
-import { type File, Prisma } from '../generated/prisma/client.ts'
+import { type File, type FileUpload, Prisma } from '../generated/prisma/client.ts'
 import { type Changes, partName } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 
@@ -73,3 +73,61 @@ export const noteStorageUseSql = (process: number, storageId: string): Prisma.Sq
 
 export const endStorageUseSql = (process: number): Prisma.Sql =>
   Prisma.sql`DELETE FROM "FileStorageUse" WHERE process = ${process}::int`
+
+/** Deletes files that were uploaded before a time and not sent. */
+export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "File" WHERE id IN (
+      SELECT id FROM "File" WHERE "messageId" IS NULL AND "createdAt" < ${before} ORDER BY id LIMIT ${most})
+    AND "messageId" IS NULL`
+}
+
+/** Deletes files of an owner that were not sent. */
+export async function deleteUnsentFilesOf(tx: Tx, ownerId: string): Promise<void> {
+  await tx.file.deleteMany({ where: { ownerId, messageId: null } })
+}
+
+/** Selects objects that no file needs, an hour after their last upload. */
+export const unneededObjectsSql = (most: number): Prisma.Sql => Prisma.sql`
+  SELECT hash FROM "FileObject" o WHERE ${IS_UNNEEDED} ORDER BY "storedAt" LIMIT ${most}`
+
+const IS_UNNEEDED = Prisma.sql`o."storedAt" < now() - interval '1 hour'
+  AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f.hash = o.hash) AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f."thumbnailHash" = o.hash)`
+
+/** Deletes the row of an object that no file needs, and locks it until the end of the transaction. Returns false if one does now. */
+export async function deleteUnneededObject(tx: Tx, hash: string): Promise<boolean> {
+  return (await tx.$executeRaw`DELETE FROM "FileObject" o WHERE o.hash = ${hash} AND ${IS_UNNEEDED}`) > 0
+}
+
+/** Deletes counts of earlier days, and the storages of processes that have ended. */
+export async function deleteOldCounts(tx: Tx, now: Date): Promise<void> {
+  await tx.uploadedBytes.deleteMany({ where: { day: { lt: new Date(now.getTime() - 2 * 86_400_000) } } })
+  await tx.$executeRaw`DELETE FROM "FileStorageUse" WHERE "seenAt" < now() - interval '1 day'`
+}
+
+export async function insertUpload(
+  tx: Tx,
+  upload: Pick<FileUpload, 'id' | 'ownerId' | 'name' | 'size' | 'createdAt' | 'expiresAt'>,
+): Promise<FileUpload> {
+  return tx.fileUpload.create({ data: upload })
+}
+
+/** Adds a stored part. Returns false if the upload has another offset by now. */
+export async function addPart(
+  tx: Tx,
+  { id, offset, bytes }: { id: string; offset: number; bytes: number },
+): Promise<boolean> {
+  const added = await tx.$executeRaw`
+    UPDATE "FileUpload" SET received = received + ${bytes}::int, parts = parts || ${offset}::int
+    WHERE id = ${id} AND received = ${offset}::int AND "fileId" IS NULL`
+  return added > 0
+}
+
+/** Records the file of a complete upload. The row stays until it expires, so that a client can ask whether it is complete. */
+export async function finishUpload(tx: Tx, id: string, fileId: string): Promise<void> {
+  await tx.fileUpload.updateMany({ where: { id }, data: { fileId, parts: [] } })
+}
+
+export async function deleteUpload(tx: Tx, id: string): Promise<void> {
+  await tx.fileUpload.deleteMany({ where: { id } })
+}

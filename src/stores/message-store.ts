@@ -4,6 +4,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Message, MessageOrigin, MessagePart } from '../rules/message.ts'
 import { type FinalMessageStatus, OPEN_MESSAGE_STATUSES } from '../rules/statuses.ts'
+import { deleteFilesOfMessages } from './file-store.ts'
 
 // The statements that write "Message". Those that end in `Sql` are parts of a WITH, so that callers can add their own
 // writes. Bulk work of operation/ that goes over many tables by name (import, retention, redaction) does not pass here.
@@ -139,8 +140,9 @@ export async function addMention(tx: Tx, id: string, mentionedAgentId: string): 
   await tx.message.updateMany({ where: { id, mentionedAgentId: null }, data: { mentionedAgentId } })
 }
 
-/** Removes the content of messages. */
+/** Removes the content of messages, and their files. */
 export async function emptyMessages(tx: Tx, ids: string[]): Promise<void> {
+  await deleteFilesOfMessages(tx, ids)
   await tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
 }
 

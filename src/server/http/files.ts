@@ -24,6 +24,8 @@ import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { parametersOf, pathOf } from './targets.ts'
 
+import { createTusHandler, TUS_PATH } from './tus.ts'
+
 export const FILES_PATH = /^\/files(\/|$)/
 const FILE_PATH = /^\/files\/(fil_[0-9a-f]{32})$/
 
@@ -37,6 +39,7 @@ const MOST_FIELDS = 20
 
 export interface FileHandlerParts {
   files: Domain['files']
+  resumableUploads: Domain['resumableUploads']
   rates: Pick<Domain['rates'], 'take'>
   authentication: Authentication
   origins: Pick<Origins, 'welcome'>
@@ -45,9 +48,9 @@ export interface FileHandlerParts {
   mostBytes: number
 }
 
-/** Uploads and downloads of files: `POST /files`, `GET /files/:id`. */
+/** Uploads and downloads of files: `POST /files`, `/files/tus`, `GET /files/:id`. */
 export function createFileHandler(parts: FileHandlerParts): Handler {
-  const { files, rates, authentication, origins, logger, mostBytes } = parts
+  const { files, resumableUploads, rates, authentication, origins, logger, mostBytes } = parts
 
   async function upload(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const viewer = await authentication.viewerOf(request, response)
@@ -96,18 +99,41 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
     })
   }
 
+  const tus = createTusHandler({
+    uploads: resumableUploads,
+    mostBytes,
+    refusalOf(error) {
+      const status = statusOf(error)
+      return status === null ? null : { status, message: messageOf(error) }
+    },
+  })
+
+  async function resume(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const viewer = await authentication.viewerOf(request, response)
+    await forRequester(viewer.id, async () => {
+      await rates.take('requests', viewer)
+      cutOffSignal(request, response)
+      await tus(viewer, request, response)
+    })
+  }
+
+  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = pathOf(request)
+    const [, id] = FILE_PATH.exec(path) ?? []
+    if (request.method === 'OPTIONS') return preflight(response)
+    if (path === TUS_PATH || path.startsWith(`${TUS_PATH}/`)) return await resume(request, response)
+    if (path === '/files' && request.method === 'POST') return await upload(request, response)
+    if (path === '/files') return sendJson(response, 405, { error: 'Use POST.' }, { allow: 'POST' })
+    const isRead = request.method === 'GET' || request.method === 'HEAD'
+    if (id !== undefined && !isRead) return sendJson(response, 405, { error: 'Use GET.' }, { allow: 'GET, HEAD' })
+    if (id === undefined) throw new NotFoundError('There is no such file.')
+    await download(request, response, id)
+  }
+
   return async (request, response) => {
     origins.welcome(request, response)
     try {
-      const path = pathOf(request)
-      const [, id] = FILE_PATH.exec(path) ?? []
-      if (request.method === 'OPTIONS') return preflight(response)
-      if (path === '/files' && request.method === 'POST') return await upload(request, response)
-      if (path === '/files') return sendJson(response, 405, { error: 'Use POST.' }, { allow: 'POST' })
-      const isRead = request.method === 'GET' || request.method === 'HEAD'
-      if (id !== undefined && !isRead) return sendJson(response, 405, { error: 'Use GET.' }, { allow: 'GET, HEAD' })
-      if (id === undefined) throw new NotFoundError('There is no such file.')
-      await download(request, response, id)
+      await route(request, response)
     } catch (error) {
       if (response.headersSent) response.destroy()
       else sendFailure(response, error, logger)

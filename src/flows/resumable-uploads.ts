@@ -1,0 +1,145 @@
+import { rm } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import type { Viewer } from '../access/viewer.ts'
+import { partKey, receiveFile } from '../files/stored-bytes.ts'
+import type { File, FileUpload } from '../generated/prisma/client.ts'
+import {
+  BadInputError,
+  ConflictError,
+  FileTooLargeError,
+  ForbiddenError,
+  LimitExceededError,
+  NotFoundError,
+} from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import type { Platform } from '../platform/platform.ts'
+import { addPart, deleteUpload, finishUpload, insertUpload } from '../stores/file-store.ts'
+import type { Uploads } from './upload-file.ts'
+
+/** Uploads that continue after an interruption, on any process. Only the human who began one sees it. */
+export interface ResumableUploads {
+  newId(): string
+  /** How long after its beginning an upload expires. */
+  lifetimeMs: number
+  /** Begins an upload. Its id is the id of the file that it becomes. @throws BadInputError, ForbiddenError, LimitExceededError, StorageUnavailableError */
+  begin(viewer: Viewer, input: { id: string; name: string; size: number }): Promise<FileUpload>
+  /** @throws NotFoundError, also once it has expired */
+  get(viewer: Viewer, id: string): Promise<FileUpload>
+  /**
+   * Stores the next bytes; of a body that breaks off, those that came. Returns the bytes received in all.
+   * @throws NotFoundError; ConflictError for another offset than the current one; StorageUnavailableError
+   */
+  append(viewer: Viewer, id: string, offset: number, body: Readable): Promise<number>
+  /** Makes the file of a complete upload, once. @throws as `Uploads.upload` */
+  finish(viewer: Viewer, id: string): Promise<File>
+  /** Ends an upload that is not wanted any more. */
+  cancel(viewer: Viewer, id: string): Promise<void>
+  /** Deletes expired uploads, a few at a time. */
+  sweep(): Promise<void>
+}
+
+const UPLOAD_LIFETIME_MS = 24 * 3_600_000
+const MOST_OPEN = 50
+const MOST_PARTS = 1000
+const SWEPT_AT_ONCE = 50
+const NO_SUCH_UPLOAD = 'There is no such upload, or it has expired.'
+
+interface ResumableParts {
+  uploads: Pick<Uploads, 'upload'>
+  sharedStorage: { check(): Promise<void> }
+}
+
+export function createResumableUploads(
+  platform: Platform,
+  { uploads, sharedStorage }: ResumableParts,
+): ResumableUploads {
+  const { db, files, clock, config } = platform
+  const { maxFileBytes } = config.limits
+
+  async function get(viewer: Viewer, id: string): Promise<FileUpload> {
+    const row = prefixOf(id) === 'fil' ? await db.prisma.fileUpload.findUnique({ where: { id } }) : null
+    const isVisible = row !== null && row.ownerId === viewer.id && row.expiresAt.getTime() > clock.now()
+    if (!isVisible) throw new NotFoundError(NO_SUCH_UPLOAD)
+    return row
+  }
+
+  async function deleteParts({ id, parts }: FileUpload): Promise<void> {
+    for (const offset of parts) await files.delete(partKey(id, offset))
+  }
+
+  async function* bytesOf({ id, parts }: FileUpload): AsyncGenerator<Buffer> {
+    for (const offset of parts) {
+      const part = await files.read(partKey(id, offset))
+      if (part === null) throw new NotFoundError(NO_SUCH_UPLOAD)
+      for await (const chunk of part) yield chunk as Buffer
+    }
+  }
+
+  return {
+    newId: () => newId('fil'),
+    lifetimeMs: UPLOAD_LIFETIME_MS,
+    get,
+    async begin(viewer, { id, name, size }) {
+      if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can upload files: use the token of a human.')
+      if (size > maxFileBytes) throw new FileTooLargeError(maxFileBytes)
+      if (!(size > 0)) throw new BadInputError('The file is empty.')
+      await sharedStorage.check()
+      const now = clock.now()
+      const where = { ownerId: viewer.id, fileId: null, expiresAt: { gt: new Date(now) } }
+      if ((await db.prisma.fileUpload.count({ where })) >= MOST_OPEN)
+        throw new LimitExceededError(`At most ${MOST_OPEN} unfinished uploads at a time: finish or end one first.`)
+      const times = { createdAt: new Date(now), expiresAt: new Date(now + UPLOAD_LIFETIME_MS) }
+      return insertUpload(db.prisma, {
+        id,
+        ownerId: viewer.id,
+        name: name.slice(0, 1000).replaceAll('\0', '').toWellFormed(),
+        size,
+        ...times,
+      })
+    },
+    async append(viewer, id, offset, body) {
+      const upload = await get(viewer, id)
+      if (upload.received !== offset) throw new ConflictError('The upload has another offset.')
+      if (upload.parts.length >= MOST_PARTS)
+        throw new LimitExceededError(`An upload has at most ${MOST_PARTS} parts: begin again with larger ones.`)
+      const received = await receiveFile(files, body, { mostBytes: upload.size - offset, keepsBrokenOff: true }).catch(
+        (error) => {
+          // Nothing came.
+          if (error instanceof BadInputError && !(error instanceof FileTooLargeError)) return null
+          throw error
+        },
+      )
+      if (received === null) return offset
+      try {
+        await files.put(partKey(id, offset), received)
+        if (!(await addPart(db.prisma, { id, offset, bytes: received.size })))
+          throw new ConflictError('The upload has another offset.')
+        return offset + received.size
+      } finally {
+        await rm(received.path, { force: true })
+      }
+    },
+    async finish(viewer, id) {
+      const upload = await get(viewer, id)
+      if (upload.fileId !== null) return db.prisma.file.findUniqueOrThrow({ where: { id: upload.fileId } })
+      if (upload.received < upload.size) throw new ConflictError('The upload is not complete.')
+      const body = Readable.from(bytesOf(upload), { objectMode: false })
+      const file = await uploads.upload(viewer, { id, name: upload.name, body, bytes: upload.size })
+      await finishUpload(db.prisma, id, file.id)
+      await deleteParts(upload)
+      return file
+    },
+    async cancel(viewer, id) {
+      const upload = await get(viewer, id)
+      await deleteParts(upload)
+      await deleteUpload(db.prisma, id)
+    },
+    async sweep() {
+      const where = { expiresAt: { lte: new Date(clock.now()) } }
+      for (const upload of await db.prisma.fileUpload.findMany({ where, take: SWEPT_AT_ONCE })) {
+        if (upload.fileId === null) await deleteParts(upload)
+        await deleteUpload(db.prisma, upload.id)
+      }
+    },
+  }
+}

@@ -1,0 +1,40 @@
+import type { SharedStorage } from '../files/shared-storage.ts'
+import { keyOfHash } from '../files/stored-bytes.ts'
+import type { ResumableUploads } from '../flows/resumable-uploads.ts'
+import type { Platform } from '../platform/platform.ts'
+import { deleteOldCounts, deleteUnneededObject, deleteUnsentFiles, unneededObjectsSql } from '../stores/file-store.ts'
+
+/** Deletes what no message needs: unsent files, stored bytes, unfinished uploads. */
+export interface FileSweep {
+  /** Deletes some of each; the next sweep continues. @throws StorageUnavailableError */
+  sweep(signal?: AbortSignal): Promise<void>
+}
+
+const UNSENT_FOR_MS = 24 * 3_600_000
+const AT_ONCE = 200
+
+export function createFileSweep(
+  { db, files, clock }: Platform,
+  {
+    resumable,
+    sharedStorage,
+  }: { resumable: Pick<ResumableUploads, 'sweep'>; sharedStorage: Pick<SharedStorage, 'check'> },
+): FileSweep {
+  return {
+    async sweep(signal) {
+      await deleteUnsentFiles(db.prisma, new Date(clock.now() - UNSENT_FOR_MS), AT_ONCE)
+      await deleteOldCounts(db.prisma, new Date(clock.now()))
+      const unneeded = await db.query<{ hash: string }>(unneededObjectsSql(AT_ONCE))
+      // Objects that are not stored here cannot be deleted here.
+      if (unneeded.length > 0) await sharedStorage.check()
+      for (const { hash } of unneeded) {
+        if (signal?.aborted) return
+        // In one transaction, whose lock an upload of the same bytes waits for: it stores them again afterwards.
+        await db.transaction(async (tx) => {
+          if (await deleteUnneededObject(tx, hash)) await files.delete(keyOfHash(hash))
+        })
+      }
+      await resumable.sweep()
+    },
+  }
+}

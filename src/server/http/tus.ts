@@ -1,0 +1,85 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import { DataStore, MemoryLocker, Server, Upload } from '@tus/server'
+import type { Viewer } from '../../access/viewer.ts'
+import type { Domain } from '../../graphql/domain.ts'
+
+export const TUS_PATH = '/files/tus'
+
+type Resumable = Domain['resumableUploads']
+
+const uploadOf = ({ id, size, received, name, createdAt }: Awaited<ReturnType<Resumable['get']>>) =>
+  new Upload({ id, size, offset: received, metadata: { filename: name }, creation_date: createdAt.toISOString() })
+
+/** The uploads of one viewer, as the package needs them. */
+class UploadsOfViewer extends DataStore {
+  readonly #uploads: Resumable
+  readonly #viewer: Viewer
+
+  constructor(uploads: Resumable, viewer: Viewer) {
+    super()
+    this.extensions = ['creation', 'creation-with-upload', 'expiration', 'termination']
+    this.#uploads = uploads
+    this.#viewer = viewer
+  }
+
+  override async create(upload: Upload): Promise<Upload> {
+    const { id, size = 0, metadata } = upload
+    const name = metadata?.['filename'] ?? metadata?.['name'] ?? ''
+    const { createdAt } = await this.#uploads.begin(this.#viewer, { id, name, size })
+    upload.creation_date = createdAt.toISOString()
+    return upload
+  }
+
+  override async getUpload(id: string): Promise<Upload> {
+    return uploadOf(await this.#uploads.get(this.#viewer, id))
+  }
+
+  override write(body: Readable, id: string, offset: number): Promise<number> {
+    return this.#uploads.append(this.#viewer, id, offset, body)
+  }
+
+  override async remove(id: string): Promise<void> {
+    await this.#uploads.cancel(this.#viewer, id)
+  }
+
+  override getExpiration(): number {
+    return this.#uploads.lifetimeMs
+  }
+}
+
+export interface TusParts {
+  uploads: Resumable
+  /** The largest file. */
+  mostBytes: number
+  /** Returns the status and message for an error; null if it is the package's own. */
+  refusalOf(error: unknown): { status: number; message: string } | null
+}
+
+/**
+ * Handles resumable uploads by the protocol tus 1.0 (https://tus.io). The last segment of an upload's address is the id of
+ * the file that it becomes.
+ */
+export function createTusHandler({ uploads, mostBytes, refusalOf }: TusParts) {
+  const locker = new MemoryLocker()
+  return (viewer: Viewer, request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const server = new Server({
+      path: TUS_PATH,
+      datastore: new UploadsOfViewer(uploads, viewer),
+      locker,
+      maxSize: mostBytes,
+      relativeLocation: true,
+      allowedOrigins: () => false,
+      namingFunction: () => uploads.newId(),
+      async onUploadFinish(_, { id }) {
+        const file = await uploads.finish(viewer, id)
+        return { headers: { 'x-file-id': file.id, 'x-file-media-type': file.mediaType } }
+      },
+      onResponseError(_, error) {
+        const refusal = refusalOf(error)
+        return refusal === null ? undefined : { status_code: refusal.status, body: `${refusal.message}\n` }
+      },
+    })
+    return server.handle(request, response)
+  }
+}
