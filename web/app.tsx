@@ -30,6 +30,9 @@ const NotificationsPage = lazy(() =>
   import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
 )
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
+const ProfilePage = lazy(() =>
+  import('./profile/profile-page.tsx').then(({ ProfilePage: page }) => ({ default: page })),
+)
 
 const UNKNOWN_TOKEN = 'The server does not accept this token. It may have been revoked or have expired.'
 const SESSION_ENDED = 'Your session has ended. Sign in again.'
@@ -170,6 +173,9 @@ function Pages() {
       </Route>
       <Route path="/notifications">
         <NotificationsPage />
+      </Route>
+      <Route path="/profile">
+        <ProfilePage />
       </Route>
       <Route path="/agents">
         <AgentsPage />

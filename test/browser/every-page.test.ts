@@ -87,6 +87,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     '/join/:code': [
       { address: '/join/a-code', shows: (page) => page.getByRole('button', { name: 'Join', exact: true }) },
     ],
+    '/profile': [{ address: '/profile', shows: heading('Profile') }],
     '/people': [{ address: '/people', shows: (page) => page.getByRole('button', { name: /^Invite/ }).first() }],
     '/models': [{ address: '/models', shows: heading('Models') }],
     '/usage': [{ address: '/usage', shows: (page) => page.getByRole('row', { name: /Agent/ }).first() }],

@@ -130,6 +130,7 @@ export const USAGE = graphql(`
       model
       agent { id name }
       space { id name }
+      human { id name }
       runs
       skippedCycles
       inputTokens

@@ -15,10 +15,11 @@ const DIMENSIONS: readonly (readonly [UsageDimension, string])[] = [
   ['AGENT', 'Agents'],
   ['SPACE', 'Spaces'],
   ['MODEL', 'Models'],
+  ['HUMAN', 'People'],
 ]
 const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
-/** Tokens and cost by day, and by agent, space or model. */
+/** Tokens and cost by day, and by agent, space, model or person. */
 export function UsagePage() {
   const [days, setDays] = useState<number>(7)
   const [dimension, setDimension] = useState<UsageDimension>('AGENT')
@@ -110,7 +111,7 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
       <table className="figures">
         <thead>
           <tr>
-            <th scope="col">{dimension.toLowerCase()}</th>
+            <th scope="col">{dimension === 'HUMAN' ? 'person' : dimension.toLowerCase()}</th>
             <th scope="col">runs</th>
             <th scope="col">tokens in</th>
             <th scope="col">cached</th>
@@ -120,9 +121,9 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={nameOf(row)}>
+            <tr key={row.human?.id ?? nameOf(row, dimension)}>
               <th scope="row">
-                {nameOf(row)}
+                {nameOf(row, dimension)}
                 <span className="share" aria-hidden="true" style={{ inlineSize: `${(tokensOf(row) / most) * 100}%` }} />
               </th>
               <td>{row.runs.toLocaleString()}</td>
@@ -139,4 +140,5 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
 }
 
 const tokensOf = ({ inputTokens, outputTokens }: Row) => inputTokens + outputTokens
-const nameOf = ({ agent, space, model }: Row) => agent?.name ?? space?.name ?? model ?? 'no space'
+const nameOf = ({ agent, space, model, human }: Row, dimension: UsageDimension) =>
+  agent?.name ?? space?.name ?? model ?? human?.name ?? (dimension === 'HUMAN' ? 'nobody (plans and services)' : 'no space')

@@ -1,6 +1,7 @@
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentPlansQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
+import { PROFILE } from '../profile/operations.ts'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
@@ -36,6 +37,18 @@ export function Plans({ agentId }: { agentId: string }) {
   )
 }
 
+/** In the viewer's time zone, if they have set one. */
+function PlanTime({ at }: { at: string }) {
+  const zone = useAsk(PROFILE, {}).data?.viewer.human?.timeZone ?? null
+  if (zone === null) return <Moment at={at} />
+  const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short', timeZone: zone })
+  return (
+    <time dateTime={at} title={zone}>
+      {format.format(new Date(at))}
+    </time>
+  )
+}
+
 function PlanRow({ plan }: { plan: Plan }) {
   const { id, name, instruction, cron, timeZone, nextRunAt, enabled, confidentialTo } = plan
   const verbs = usePlanVerbs(id)
@@ -49,7 +62,7 @@ function PlanRow({ plan }: { plan: Plan }) {
           {nextRunAt !== null && (
             <span className="note">
               {' '}
-              next <Moment at={nextRunAt} />
+              next <PlanTime at={nextRunAt} />
             </span>
           )}
           <p dir="auto">{instruction}</p>

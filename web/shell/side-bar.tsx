@@ -182,7 +182,9 @@ function Identity() {
       <Avatar entity={{ id: human?.id ?? 'operator', name, kind: 'HUMAN' }} size={30} />
       <span className="grow one-line">
         <span className="sr-only">You are </span>
-        <span dir="auto">{scope === 'ADMIN' ? 'the operator' : name}</span>
+        <Link href="/profile" dir="auto" title="Profile and sessions">
+          {scope === 'ADMIN' ? 'the operator' : name}
+        </Link>
       </span>
       {mayGoBack && (
         <Button look="quiet" onClick={goBack}>

@@ -5,6 +5,7 @@ import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { WAKES } from './operations.ts'
+import { useTypingSignal } from './presence.tsx'
 
 interface ComposerProps {
   space: Space
@@ -23,6 +24,7 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   const { id: spaceId } = space
   const field = useRef<HTMLTextAreaElement>(null)
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey(spaceId)) ?? '')
+  const signalTyping = useTypingSignal(spaceId)
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const mention = useMention(field, text, setText, space.members)
   const mentionedIds = mentionedIn(text, space).map(({ id }) => id)
@@ -85,6 +87,7 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
           value={text}
           onChange={(event) => {
             setText(event.target.value)
+            if (event.target.value !== '') signalTyping()
             sending.reset()
           }}
           onKeyDown={onKeyDown}

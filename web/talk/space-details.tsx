@@ -1,6 +1,6 @@
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { payloadOf, type Space } from '../../client/index.ts'
+import { type AgentActivity, payloadOf, type Space } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { Grants } from '../decide/grants.tsx'
@@ -15,6 +15,7 @@ import { Refused } from '../ui/notice.tsx'
 import { Confidence } from './confidence.tsx'
 import { JoinLinks } from './join-links.tsx'
 import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
+import { PresenceDot, type SpacePresence } from './presence.tsx'
 
 export const ROUTINGS = [
   ['BROADCAST', 'Every agent, for every message'],
@@ -24,21 +25,33 @@ export const ROUTINGS = [
 
 interface SpaceDetailsProps {
   space: Space
+  presence: SpacePresence
+  activity: readonly AgentActivity[]
   open: boolean
   onOpenChange(open: boolean): void
 }
 
 /** Members and settings of a space. */
-export function SpaceDetails({ space, open, onOpenChange }: SpaceDetailsProps) {
+export function SpaceDetails({ space, presence, activity, open, onOpenChange }: SpaceDetailsProps) {
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const people = space.members.filter(({ kind }) => kind === 'HUMAN')
   return (
     <Dialog title={`About ${space.name}`} look="sheet" open={open} onOpenChange={onOpenChange}>
       <LevelField spaceId={space.id} />
       <Confidence space={space} />
-      <Members title="Agents" members={agents} space={space} />
+      <Members
+        title="Agents"
+        members={agents}
+        space={space}
+        stateOf={({ id }) => <span className="note">{stateOfAgent(activity, id)}</span>}
+      />
       <AddAgent space={space} />
-      <Members title="People" members={people} space={space} />
+      <Members
+        title="People"
+        members={people}
+        space={space}
+        stateOf={({ id }) => <PresenceDot presence={presence.of(id)} />}
+      />
       <AddPerson space={space} />
       <JoinLinks spaceId={space.id} />
       <Grants spaceId={space.id} />
@@ -48,7 +61,21 @@ export function SpaceDetails({ space, open, onOpenChange }: SpaceDetailsProps) {
   )
 }
 
-function Members({ title, members, space }: { title: string; members: Space['members']; space: Space }) {
+/** `waiting`: for people, a service or a message. */
+function stateOfAgent(activity: readonly AgentActivity[], agentId: string): string {
+  const { active = false, runs = [] } = activity.find(({ agent }) => agent.id === agentId) ?? {}
+  if (active || runs.some(({ status }) => status === 'RUNNING')) return 'running'
+  return runs.some(({ status }) => status === 'WAITING_TOOL') ? 'waiting' : runs.length > 0 ? 'queued' : 'idle'
+}
+
+interface MembersProps {
+  title: string
+  members: Space['members']
+  space: Space
+  stateOf(member: Space['members'][number]): ReactNode
+}
+
+function Members({ title, members, space, stateOf }: MembersProps) {
   const { connection, humanId } = useSession()
   const [, go] = useLocation()
   const remove = useDo(async (entityId: string) => {
@@ -70,6 +97,7 @@ function Members({ title, members, space }: { title: string; members: Space['mem
                 <span className="kind">admin agent</span>
               )}
             </span>
+            {stateOf(member)}
             <IconButton
               label={member.id === humanId ? 'Leave this space' : `Remove ${member.name}`}
               icon={member.id === humanId ? 'out' : 'cross'}

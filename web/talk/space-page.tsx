@@ -15,6 +15,7 @@ import { Announcer } from './announcer.tsx'
 import { Composer } from './composer.tsx'
 import { ConfidenceLine } from './confidence.tsx'
 import { MARK_READ, MESSAGE_PLACE } from './operations.ts'
+import { TypingLine, useSpacePresence } from './presence.tsx'
 import { SpaceDetails } from './space-details.tsx'
 import { Suggestions } from './suggestions.tsx'
 import { Timeline } from './timeline.tsx'
@@ -34,6 +35,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   const target = useTargetMessage(spaceId)
   const onSeen = useReading(spaceId)
   const { space, status, error, messages, activity } = state
+  const presence = useSpacePresence(spaceId)
 
   if (status === 'ended') {
     const isForGood = error === null || FOR_GOOD.includes(error.code)
@@ -105,6 +107,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       <Boundary what="list of agents at work" version={activity}>
         <ActivityBar activity={activity} />
       </Boundary>
+      <TypingLine names={presence.typing} />
       {isHuman ? (
         <Boundary what="text field">
           <Composer key={spaceId} space={space} send={state.send} />
@@ -116,7 +119,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
           write here.
         </p>
       )}
-      <SpaceDetails space={space} open={isOpen} onOpenChange={setOpen} />
+      <SpaceDetails space={space} presence={presence} activity={activity} open={isOpen} onOpenChange={setOpen} />
     </>
   )
 }
