@@ -141,4 +141,8 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
 
 const tokensOf = ({ inputTokens, outputTokens }: Row) => inputTokens + outputTokens
 const nameOf = ({ agent, space, model, human }: Row, dimension: UsageDimension) =>
-  agent?.name ?? space?.name ?? model ?? human?.name ?? (dimension === 'HUMAN' ? 'nobody (plans and services)' : 'no space')
+  agent?.name ??
+  space?.name ??
+  model ??
+  human?.name ??
+  (dimension === 'HUMAN' ? 'nobody (plans and services)' : 'no space')
