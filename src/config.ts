@@ -72,6 +72,8 @@ export interface Config {
   retention: Retention
   /** How mails are sent; null if no mail is set up. */
   mail: MailSettings | null
+  /** Who may invite people by mail. */
+  invite: 'admins' | 'members'
   /** Where traces are exported to; null for nowhere. */
   telemetry: TelemetrySettings | null
   logLevel: string
@@ -212,6 +214,7 @@ const VARIABLES = z.object({
   /** Both read by readMailSettings. */
   PARLEY_SMTP_URL: text,
   PARLEY_MAIL_FROM: text,
+  PARLEY_INVITE: z.enum(['admins', 'members'], 'must be admins or members').default('admins'),
   PARLEY_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 })
 
@@ -301,6 +304,7 @@ function configOf(
       maxFileBytesPerDay: set.PARLEY_MAX_FILE_BYTES_PER_DAY,
     },
     retention: retentionOf(set),
+    invite: set.PARLEY_INVITE,
     telemetry: telemetryOf(set),
     logLevel: set.PARLEY_LOG_LEVEL,
   }

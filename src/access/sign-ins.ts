@@ -26,6 +26,11 @@ export interface SignIns {
    * @throws RateLimitedError as `signIn`
    */
   redeem<Redeemed>(address: string | undefined, redeem: () => Promise<Redeemed | null>): Promise<Redeemed | null>
+  /**
+   * Counts a request for a mail. @throws RateLimitedError over 60 of an address within a minute, or 1,200 of all: each
+   * enqueues a job, whether or not anybody has the address that it names
+   */
+  countMail(address: string | undefined): void
   /** The number of rejections in this process. */
   refused(): number
 }
@@ -38,6 +43,8 @@ const COUNTED_MS = 60_000
 const MOST_ADDRESSES = 10_000
 /** Rejections of an address within a minute, after which clients are asked to slow down. */
 const MOST_REJECTIONS = 300
+/** Requests for mails within a minute, of an address and of all. */
+const [MOST_MAILS_OF_ADDRESS, MOST_MAILS] = [60, 1200]
 
 export function createSignIns(
   {
@@ -47,6 +54,7 @@ export function createSignIns(
   logger: Pick<Logger, 'warn'>,
 ): SignIns {
   let total = 0
+  const mails = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: COUNTED_MS, noUpdateTTL: true })
   const refused = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: COUNTED_MS, noUpdateTTL: true })
 
   /** Counts and logs a rejection. Returns how many the address has had within a minute. */
@@ -81,6 +89,17 @@ export function createSignIns(
     resume: (cookie, address, how) => attempt(address, sessions.authenticate(cookie, how)),
     signIn: (bearer, address) => attempt(address, viewerOf(bearer), MOST_REJECTIONS),
     redeem: (address, redeem) => attempt(address, redeem(), MOST_REJECTIONS),
+    countMail(address = 'unknown') {
+      for (const [name, most] of [
+        [networkOf(address), MOST_MAILS_OF_ADDRESS],
+        ['all', MOST_MAILS],
+      ] as const) {
+        const count = (mails.get(name) ?? 0) + 1
+        if (count > most)
+          throw new RateLimitedError('Too many requests for mails. Try again in a minute.', mails.getRemainingTTL(name))
+        mails.set(name, count)
+      }
+    },
     refused: () => total,
   }
 }

@@ -19,8 +19,10 @@ import { createStepRecords } from '../context/step-records.ts'
 import { createFileReading } from '../files/file-reading.ts'
 import { createSpaceCreation } from '../flows/create-space.ts'
 import { createForgetting } from '../flows/forget.ts'
+import { createInviting } from '../flows/invite.ts'
 import { createJoinLinks } from '../flows/join-links.ts'
 import { createJoining } from '../flows/join-space.ts'
+import { createMailLinks } from '../flows/mail-links.ts'
 import { createModelProviders } from '../flows/model-providers.ts'
 import { createNotifications } from '../flows/notification-settings.ts'
 import { createWakePreview } from '../flows/preview-wakes.ts'
@@ -67,13 +69,14 @@ export function createDomain(
   const members = createMembers(platform)
   const triggers = createTriggers(platform, { visibility })
   const tokens = createTokens(platform, adminToken)
+  const mailLinks = createMailLinks(platform, core)
   return {
     tokens,
     sessions: createSessions(platform, adminToken),
     rates,
     visibility,
     entities: createEntities(platform),
-    humans: { ...createHumans(platform), ...createHumanUpdates(platform, { visibility, members, publisher }) },
+    humans: { ...createHumans(platform), ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }) },
     agents: createAgents(platform, {
       checkModel: models.check,
       isLocalModel: models.isLocal,
@@ -100,6 +103,8 @@ export function createDomain(
     presence: createPresence(platform, { visibility }),
     joinLinks: createJoinLinks(platform, core),
     notifications: createNotifications(platform, pushKeys),
+    mailLinks,
+    inviting: createInviting(platform, core),
     wakes: createWakePreview(platform, { visibility }),
     reading: createReading(platform, publisher),
     files: { ...createFileReading(platform, { tokens }), ...core.uploads },

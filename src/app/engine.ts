@@ -99,7 +99,7 @@ export async function startEngine(
   const { settleCall, lifecycle } = core
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
-    createMailing(platform),
+    ...createMailing(platform, domain),
     createNotify(platform),
     createMailNotices(platform),
     createSendingPush(platform, { http: pushHttp, pushKeys, endedAmong: domain.tokens.endedAmong }),

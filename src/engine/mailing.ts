@@ -1,5 +1,6 @@
+import type { MailLinks } from '../flows/mail-links.ts'
 import { type BoundJob, bindJob, type JobContext, PermanentJobError } from '../jobs/job.ts'
-import { SEND_MAIL } from '../jobs/queues.ts'
+import { SEND_LINK, SEND_MAIL } from '../jobs/queues.ts'
 import { MailError, type OutgoingMail } from '../platform/mailer.ts'
 import type { Platform } from '../platform/platform.ts'
 import { beginMail, endMail } from '../stores/mail-store.ts'
@@ -16,14 +17,14 @@ const MAYBE_SENT =
   'The connection or the process ended after the mail was transmitted: it may have been delivered. Retry it to send it again.'
 
 /**
- * Sends mails. Each is retried for about a day until the SMTP server accepts it. One that may have been delivered is not sent
+ * Sends mails, and mails with links. Each is retried for about a day until the SMTP server accepts it. One that may have been delivered is not sent
  * again, and becomes a failed job, which an admin can retry.
  */
-export function createMailing(platform: Platform): BoundJob {
-  const { db, clock, publicUrl, logger } = platform
+export function createMailing(platform: Platform, { mailLinks }: { mailLinks: Pick<MailLinks, 'prepare'> }): BoundJob[] {
+  const { db, clock, publicUrl, logger, mailer } = platform
   const deliver = createDelivery(platform)
 
-  return bindJob(SEND_MAIL, async ({ key, humanId, subject, text, link, until }, job) => {
+  const sendMail = bindJob(SEND_MAIL, async ({ key, humanId, subject, text, link, until }, job) => {
     if (until !== null && clock.now() > Date.parse(until)) {
       logger.warn({ key }, 'a mail was not sent in time, and is dropped')
       return
@@ -37,14 +38,29 @@ export function createMailing(platform: Platform): BoundJob {
       job,
     )
   })
+
+  const sendLink = bindJob(SEND_LINK, async (input, job) => {
+    if (mailer === null) throw new Error(NO_SERVER)
+    if (input.purpose === 'SIGN_IN' && clock.now() > Date.parse(input.until))
+      throw new PermanentJobError('The mail could not be sent within an hour.')
+    const mail = await mailLinks.prepare(input)
+    if (mail === null) return
+    const url = publicUrl.forReader(mail.link.path)
+    if (url === null) throw new Error('Links in mails need PARLEY_PUBLIC_URL.')
+    await deliver({ ...mail, key: input.id, link: { url, label: mail.link.label } }, job)
+  })
+
+  return [sendMail, sendLink]
 }
+
+const NO_SERVER = 'This process has no mail server: set PARLEY_SMTP_URL for every process.'
 
 /** Sends a mail of a job, and completes the job. @throws if it was not accepted */
 export type Deliver = (mail: MailContent & { key: string; to: string }, job: JobContext) => Promise<void>
 
 export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clock' | 'mailer'>): Deliver {
   return async ({ key, to, ...content }, { attempt, signal, complete }) => {
-    if (mailer === null) throw new Error('This process has no mail server: set PARLEY_SMTP_URL for every process.')
+    if (mailer === null) throw new Error(NO_SERVER)
     const before = await beginMail(db.prisma, key, new Date(clock.now()))
     if (before === 'sent') return
     // The first attempt of a job whose mail was started before is one that an admin has asked for.

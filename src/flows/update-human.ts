@@ -17,6 +17,7 @@ import type { Members } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { changeRole } from '../stores/human-store.ts'
 import { recheckPostponed } from '../stores/inbox-store.ts'
+import type { MailLinks } from './mail-links.ts'
 
 /** Absent fields are unchanged. */
 export interface UpdateHumanInput {
@@ -31,14 +32,15 @@ export interface UpdateHumanInput {
   sharePresence?: boolean | null
   /** For admins. Null: none. */
   budget?: BudgetInput | null
-  /** Null: none. */
+  /** Null: none, for admins. A human's own stays as it is until they open the link that is mailed to the new one. */
   email?: string | null
 }
 
 /** Changes humans, publishes a new name in their spaces, and ends the sessions of those who get another role. */
 export interface HumanUpdates {
   /**
-   * Admins may change everything, a human only its own name, time zone and sharing of presence. @throws ForbiddenError,
+   * Admins may change everything, a human only its own name, time zone and sharing of presence, and the address by a link that
+   * is mailed to it. @throws ForbiddenError,
    * NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId` or
    * `email`. ForbiddenError also if a human takes the role ADMIN from the last person who has it.
    */
@@ -46,6 +48,7 @@ export interface HumanUpdates {
 }
 
 interface UpdateParts {
+  mailLinks: Pick<MailLinks, 'requestConfirmation'>
   visibility: Pick<Visibility, 'entities'>
   members: Pick<Members, 'spacesOf'>
   publisher: Pick<SpacePublisher, 'changed'>
@@ -53,18 +56,22 @@ interface UpdateParts {
 
 export function createHumanUpdates(
   { db, signals, logger }: Pick<Platform, 'db' | 'signals' | 'logger'>,
-  { visibility, members, publisher }: UpdateParts,
+  { mailLinks, visibility, members, publisher }: UpdateParts,
 ): HumanUpdates {
   return {
     async update(viewer, { id, name, externalId, email, role, budget, ...profile }) {
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
-      const isOfAdmins = [externalId, email, role, budget].some((one) => one !== undefined)
+      const isOfAdmins = email === null || [externalId, role, budget].some((one) => one !== undefined)
       if (!isAdmin(viewer) && (viewer.id !== id || isOfAdmins))
         throw new ForbiddenError(
-          'You may change only your own name, time zone and sharing of presence; an admin may change every human.',
+          'You may change only your own name, address, time zone and sharing of presence; an admin may change every human.',
         )
-      const data = { ...changesOf({ name, externalId, email }), ...profileOf(profile) }
+      const isConfirmed = isAdmin(viewer)
+      const data = {
+        ...changesOf({ name, externalId, email: isConfirmed ? email : undefined }),
+        ...profileOf(profile),
+      }
       if (role === null) throw new BadInputError('The role of a human must not be null.', 'input.role')
       const by = viewer.scope === 'HUMAN' ? viewer.id : null
       const work = async (tx: Tx) => {
@@ -80,6 +87,7 @@ export function createHumanUpdates(
       const { human, change } = await db.transaction(work).catch((error) => {
         throw conflictOf(error)
       })
+      if (email != null && !isConfirmed) await mailLinks.requestConfirmation(id, email)
       await publishRoleChange({ signals, logger }, change)
       if (profile.sharePresence !== undefined)
         await signals.publish(PRESENCE_SHARING_CHANNEL, { type: 'sharing-changed', humanId: id })

@@ -23,7 +23,9 @@ import type { AgentDeletion } from '../flows/delete-agent.ts'
 import type { SpaceDeletion } from '../flows/delete-space.ts'
 import type { Firing } from '../flows/fire-plan.ts'
 import type { Forgetting } from '../flows/forget.ts'
+import type { Inviting } from '../flows/invite.ts'
 import type { JoinLinks } from '../flows/join-links.ts'
+import type { MailLinks } from '../flows/mail-links.ts'
 import type { Joining } from '../flows/join-space.ts'
 import type { Leaving } from '../flows/leave-space.ts'
 import type { ModelProviders } from '../flows/model-providers.ts'
@@ -90,6 +92,8 @@ export interface Domain {
   joinLinks: JoinLinks
   notifications: Notifications
   presence: PresenceService
+  mailLinks: MailLinks
+  inviting: Inviting
   reading: Reading
   sending: Sending
   files: FileReading & Pick<Uploads, 'upload'>

@@ -52,6 +52,23 @@ export const SEND_MAIL = defineJob({
   concurrency: 5,
 })
 
+/**
+ * Sends a mail with a link that works once. Whether there is anybody to receive it is decided by the worker, so that the
+ * request takes as long for every address. `id` identifies the mail.
+ */
+export const SEND_LINK = defineJob({
+  name: 'send-link',
+  input: z.discriminatedUnion('purpose', [
+    z.object({ purpose: z.literal('SIGN_IN'), id: z.string(), email: z.string(), until: z.iso.datetime() }),
+    z.object({ purpose: z.literal('INVITE'), id: z.string(), invitationId: z.string() }),
+    z.object({ purpose: z.literal('CONFIRM'), id: z.string(), humanId: z.string(), email: z.string() }),
+  ]),
+  subject: (input) =>
+    input.purpose === 'CONFIRM' ? input.humanId : input.purpose === 'INVITE' ? input.invitationId : null,
+  retry: MAIL_RETRY,
+  concurrency: 5,
+})
+
 /** The attempts at executing an approved call, of which earlier ones died or were interrupted. */
 export const MOST_EXECUTIONS = 5
 
@@ -132,6 +149,7 @@ export const JOB_KINDS = [
   FIRE_PLAN,
   SEND_NOTICE,
   SEND_MAIL,
+  SEND_LINK,
   EXECUTE_CALL,
   NOTIFY,
   SEND_PUSH,

@@ -28,6 +28,7 @@ export const ID_PREFIXES = [
   'fil',
   'psh',
   'ntc',
+  'inv',
 ] as const
 
 export type IdPrefix = (typeof ID_PREFIXES)[number]

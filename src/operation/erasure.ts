@@ -17,6 +17,8 @@ import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { deleteUnsentFilesOf } from '../stores/file-store.ts'
 import { clearGrantReasons } from '../stores/grant-store.ts'
 import { changeRole } from '../stores/human-store.ts'
+import { deleteMailCodes } from '../stores/mail-code-store.ts'
+import { deleteInvitationsOf } from '../stores/mail-invitation-store.ts'
 import { deleteMailsOf } from '../stores/mail-store.ts'
 import { emptyMessages } from '../stores/message-store.ts'
 import { deleteNotices } from '../stores/notice-store.ts'
@@ -168,10 +170,10 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
       const { left, tokenIds, sessionIds, roleChange } = await db.transaction(async (tx) => {
         await lockSpacesOf(tx, id)
         const roleChange = await changeRole(tx, { humanId: id, role: 'MEMBER', by })
+        await deleteMailOf(tx, id)
         await rename(tx, id, { messages, goneAt: new Date(clock.now()) })
         if (messages) await clearGrantReasons(tx, id)
         const left = await leaving.leaveAll(tx, id)
-        await deleteMailsOf(tx, id)
         const tokenIds = await revokeAll(tx, id, new Date(clock.now()))
         await deletePushSubscriptions(tx, { humanId: id })
         await deleteNotices(tx, { humanId: id })
@@ -208,6 +210,15 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
       }
     },
   }
+}
+
+/** Deletes mails that wait, links, and invitations that the human has made or received. */
+async function deleteMailOf(tx: Tx, id: string): Promise<void> {
+  const human = await tx.entity.findUnique({ where: { id }, select: { email: true } })
+  const whose = { id, email: human?.email ?? null }
+  await deleteMailsOf(tx, whose)
+  await deleteMailCodes(tx, { humanId: id })
+  await deleteInvitationsOf(tx, whose)
 }
 
 /** Renames the human. Keeps the former name until it is removed everywhere, because the rows are found by it. */

@@ -310,6 +310,8 @@ export const TABLES_THAT_STAY = [
   'PushSubscription',
   'PushKeys',
   'Notice',
+  'MailCode',
+  'MailInvitation',
 
   'File',
   'FileText',

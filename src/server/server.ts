@@ -17,7 +17,7 @@ import { schema } from '../graphql/schema.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { createAuthHandlers } from './http/auth.ts'
+import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
@@ -27,6 +27,7 @@ import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
 import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
+import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
 import { createMcpCallback, MCP_CALLBACK_PATH } from './http/mcp-callback.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
@@ -175,6 +176,8 @@ interface Endpoint {
   invitation: Handler
   /** By path. */
   auth: Record<string, Handler>
+  /** The link of a mail. */
+  mailLink: Handler
   mcpCallback: Handler
   files: Handler
   sockets: Sockets
@@ -232,6 +235,11 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const page = createConsole(publicUrl.basePath)
   const pipeline = { graphql, authentication, maskError, bodies }
   const { watchViewer } = streams
+  const authBodies = createAuthBodies()
+  const mailLinks = createMailLinkHandlers({
+    ...domain,
+    ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
+  })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
   return {
     origins,
@@ -249,14 +257,16 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     },
     console: page,
     invitation: createInvitationHandler({ invitations: domain.invitations, startLink, page, origins, signIns }),
-    auth: createAuthHandlers({
-      sessions: domain.sessions,
-      rates: domain.rates,
-      signIns,
-      authentication,
-      origins,
-      publicUrl,
-    }),
+    auth: {
+      ...createAuthHandlers({
+        sessions: domain.sessions,
+        rates: domain.rates,
+        ...{ signIns, authentication, origins, publicUrl, bodies: authBodies },
+        ways: { mail: domain.mailLinks.isConfigured },
+      }),
+      '/auth/mail': mailLinks.request,
+    },
+    mailLink: mailLinks.link,
     mcpCallback: createMcpCallback(domain),
     files: createFileHandler({
       files: domain.files,
@@ -301,6 +311,7 @@ function createRoutes(
   function handlerIn(served: Endpoint, { method }: IncomingMessage, path: string): Handler | null {
     if (method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
     if (INVITATION_PATH.test(path)) return served.invitation
+    if (MAIL_LINK_PATH.test(path)) return served.mailLink
     if (FILES_PATH.test(path)) return served.files
     return served.auth[path] ?? null
   }

@@ -1,6 +1,8 @@
 import type { Config } from '../config.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { HumanRole } from '../generated/prisma/enums.ts'
+import { emailKeyOf } from '../lib/email.ts'
+import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import { checkRoleChange, leavesNoAdmin } from '../rules/roles.ts'
 import { deleteSessions } from './session-store.ts'
@@ -11,7 +13,7 @@ export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
   return Prisma.sql`EXISTS (SELECT 1 FROM "ServerDefault" d WHERE d.name = 'directory' AND d.value = 'everyone')`
 }
 
-// The writes of the column `role` of the table "Entity", and of what depends on it.
+// The writes of roles and addresses of humans in the table "Entity", and of what depends on them.
 
 /** The consequences of another role. The caller publishes it after the commit with `publishRoleChange`. */
 export interface RoleChange {
@@ -65,4 +67,32 @@ async function revokeAdminTokensOf(tx: Tx, createdById: string): Promise<string[
     UPDATE "AccessToken" SET "revokedAt" = now()
     WHERE "createdById" = ${createdById} AND scope = 'ADMIN' AND "revokedAt" IS NULL RETURNING id`
   return revoked.map(({ id }) => id)
+}
+
+/** Creates a human with an address. */
+export async function insertHuman(
+  tx: Tx,
+  { name, email, createdAt }: { name: string; email: string; createdAt: Date },
+): Promise<HumanWithEmail> {
+  const id = newId('hum')
+  await tx.entity.create({ data: { id, kind: 'HUMAN', name, email, createdAt } })
+  return { id, name, email }
+}
+
+/** Changes the address of a human. Returns false if the human was erased. */
+export async function setEmail(tx: Tx, id: string, email: string): Promise<boolean> {
+  return (await tx.entity.updateMany({ where: { id, kind: 'HUMAN', goneAt: null }, data: { email } })).count > 0
+}
+
+export interface HumanWithEmail {
+  id: string
+  name: string
+  email: string
+}
+
+/** Returns the human with an address, ignoring case. */
+export async function findHumanByEmail(tx: Tx, email: string): Promise<HumanWithEmail | null> {
+  const [found] = await tx.$queryRaw<HumanWithEmail[]>`
+    SELECT id, name, email FROM "Entity" WHERE lower(email) = ${emailKeyOf(email)} AND "goneAt" IS NULL`
+  return found ?? null
 }

@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto'
 import type { Jobs } from '../jobs/jobs.ts'
 import { FAILED_JOBS } from '../jobs/queue-options.ts'
-import { SEND_MAIL } from '../jobs/queues.ts'
+import { SEND_LINK, SEND_MAIL } from '../jobs/queues.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
@@ -49,15 +50,29 @@ export async function enqueueMail(
   return true
 }
 
-/** Records that a mail is to be sent, and deletes old records. @returns false if there is a record with this key */
-export async function insertMail(tx: Tx, key: string, now: Date): Promise<boolean> {
+/**
+ * Records that a mail is to be sent, and deletes old records.
+ * @param counted what a limit counts: see `countMails`
+ * @returns false if there is a record with this key
+ */
+export async function insertMail(tx: Tx, key: string, now: Date, counted: string | null = null): Promise<boolean> {
   const before = new Date(now.getTime() - KEPT_DAYS * 86_400_000)
   await tx.$executeRaw`
     DELETE FROM "Mail" WHERE key IN (
       SELECT key FROM "Mail" WHERE "createdAt" < ${before} ORDER BY "createdAt" LIMIT ${MOST_DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED)`
   const count = await tx.$executeRaw`
-    INSERT INTO "Mail" (key, "createdAt") VALUES (${key}, ${now}) ON CONFLICT DO NOTHING`
+    INSERT INTO "Mail" (key, "createdAt", counted) VALUES (${key}, ${now}, ${counted}) ON CONFLICT DO NOTHING`
   return count > 0
+}
+
+/** Returns the name under which mails to an address, or of a human, are counted. */
+export const countedAs = (purpose: string, who: string): string =>
+  createHash('sha256').update(`${purpose} ${who.toLowerCase()}`).digest('base64url')
+
+/** Counts the records of a name since a time. Others with the same name wait until the transaction has ended. */
+export async function countMails(tx: Tx, counted: string, since: Date): Promise<number> {
+  await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${counted}, 0))`
+  return tx.mail.count({ where: { counted, createdAt: { gt: since } } })
 }
 
 /** Marks the beginning of an attempt. @returns the state before it: an earlier attempt may not have recorded its outcome */
@@ -77,9 +92,10 @@ export async function endMail(tx: Tx, key: string, sentAt: Date | null): Promise
     WHERE key = ${key} AND "sentAt" IS NULL`
 }
 
-/** Deletes the mails to a human that are not sent yet, and those that have failed. */
-export async function deleteMailsOf(tx: Tx, humanId: string): Promise<void> {
+/** Deletes the mails to a human or an address that are not sent yet, and those that have failed. */
+export async function deleteMailsOf(tx: Tx, { id, email }: { id: string; email: string | null }): Promise<void> {
+  const names = [SEND_MAIL.name, SEND_LINK.name]
   await tx.$executeRaw`
-    DELETE FROM job WHERE group_id = ${humanId} AND state <> 'active'
-      AND (name = ${SEND_MAIL.name} OR (name = ${FAILED_JOBS} AND source_name = ${SEND_MAIL.name}))`
+    DELETE FROM job WHERE state <> 'active' AND (group_id = ${id} OR lower(data->>'email') = ${email?.toLowerCase() ?? ''})
+      AND (name = ANY(${names}::text[]) OR (name = ${FAILED_JOBS} AND source_name = ANY(${names}::text[])))`
 }

@@ -12,6 +12,7 @@ import { createMemorySignals } from '../../src/broker/memory/signals.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { createSpaceCreation, type SpaceCreation } from '../../src/flows/create-space.ts'
 import { createJoinLinks } from '../../src/flows/join-links.ts'
+import { createMailLinks } from '../../src/flows/mail-links.ts'
 import { createJoining, type Joining } from '../../src/flows/join-space.ts'
 import { createLeaving, type Leaving } from '../../src/flows/leave-space.ts'
 import { createHumanUpdates, type HumanUpdates } from '../../src/flows/update-human.ts'
@@ -98,6 +99,7 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
   const publisher = createSpacePublisher(platform)
   const members = createMembers(platform)
   const joint = { ...NO_RUNS, visibility, publisher }
+  const mailLinks = createMailLinks(platform, joint)
   const parts = {
     tokens: createTokens(platform, ADMIN_TOKEN),
     sessions: createSessions(platform, ADMIN_TOKEN),
@@ -116,7 +118,7 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
       defaultModel: () => 'demo',
       lookForModels: async () => {},
     }),
-    humans: { ...createHumans(platform), ...createHumanUpdates(platform, { visibility, members, publisher }) },
+    humans: { ...createHumans(platform), ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }) },
   }
   return {
     platform,

@@ -111,6 +111,7 @@ const TEXTS: Record<string, TextLimit> = {
   'Plan.name': NAME,
   'Plan.timeZone': 64,
   'RateLimit.name': 24,
+  'InvitePayload.email': ['src/lib/email.ts', 'LONGEST_ADDRESS'],
   'JoinLink.url': 'counted',
   'Session.device': 100,
   'Run.error': 'counted',

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Domain } from '../../graphql/domain.ts'
-import { ForbiddenError, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
+import { BadInputError, ConflictError, ForbiddenError, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8 } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
@@ -19,6 +19,15 @@ export interface AuthParts {
   rates: Pick<Rates, 'take'>
   origins: Pick<Origins, 'allows'>
   publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>
+  bodies: AuthBodies
+  /** How people can sign in besides with a token. */
+  ways: { mail: boolean }
+}
+
+/** Reads the bodies of requests that sign in. */
+export interface AuthBodies {
+  /** Returns the members of a JSON object; none for another body. @throws BodyRefusedError */
+  json(request: IncomingMessage): Promise<Record<string, unknown>>
 }
 
 const LARGEST_BODY_BYTES = 16 * 1024
@@ -27,14 +36,13 @@ const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
 
 /** Opens, describes and ends sessions: `POST /auth/token`, `GET /auth/session`, `POST /auth/sign-out`. */
 export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
-  const { sessions, signIns, authentication, rates, origins, publicUrl } = parts
-  const bodies = createBodyReader({ timeoutMs: BODY_TIMEOUT_MS, mostUnfinishedBytes: MOST_UNFINISHED_BYTES })
+  const { sessions, signIns, authentication, rates, origins, publicUrl, bodies, ways } = parts
 
   async function signIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
     checkPage(request, origins)
     const address = request.socket.remoteAddress ?? 'unknown'
-    const token = tokenIn(await bodies.read(request, { mostBytes: LARGEST_BODY_BYTES, owner: address }))
-    if (token === null)
+    const { token } = await bodies.json(request)
+    if (typeof token !== 'string' || token === '')
       return sendJson(response, 400, { error: 'The body must be JSON with a token: { "token": "…" }.' })
     const viewer = await signIns.signIn(token, address)
     if (viewer === null)
@@ -63,7 +71,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
         throw error
       },
     )
-    sendJson(response, 200, { scope }, NO_STORE)
+    sendJson(response, 200, { scope, mail: ways.mail }, NO_STORE)
   }
 
   return {
@@ -73,9 +81,10 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
   }
 }
 
-const NO_STORE = { 'cache-control': 'no-store' }
+export const NO_STORE = { 'cache-control': 'no-store' }
 
-function answering(
+/** Returns a handler for one method, which turns expected failures into responses. */
+export function answering(
   method: 'GET' | 'POST',
   handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
 ): Handler {
@@ -87,6 +96,8 @@ function answering(
       // The client has gone before the end of its request: nobody reads a response.
       if (request.destroyed && !request.complete) return
       if (error instanceof BodyRefusedError) sendJson(response, error.status, { error: error.message })
+      else if (error instanceof BadInputError) sendJson(response, 400, { error: error.message })
+      else if (error instanceof ConflictError) sendJson(response, 409, { error: error.message })
       else if (error instanceof ForbiddenError) sendJson(response, 403, { error: error.message })
       else if (error instanceof RateLimitedError) sendTooMany(response, error)
       else throw error
@@ -94,11 +105,18 @@ function answering(
   }
 }
 
-function tokenIn(body: Buffer): string | null {
-  try {
-    const parsed = JSON.parse(decodeUtf8(body)) as { token?: unknown } | null
-    return typeof parsed?.token === 'string' && parsed.token !== '' ? parsed.token : null
-  } catch {
-    return null
+export function createAuthBodies(): AuthBodies {
+  const bodies = createBodyReader({ timeoutMs: BODY_TIMEOUT_MS, mostUnfinishedBytes: MOST_UNFINISHED_BYTES })
+  return {
+    async json(request) {
+      const owner = request.socket.remoteAddress ?? 'unknown'
+      const body = await bodies.read(request, { mostBytes: LARGEST_BODY_BYTES, owner })
+      try {
+        const parsed: unknown = JSON.parse(decodeUtf8(body))
+        return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : {}
+      } catch {
+        return {}
+      }
+    },
   }
 }

@@ -29,6 +29,7 @@ export type MailMinAggregateOutputType = {
   createdAt: Date | null
   startedAt: Date | null
   sentAt: Date | null
+  counted: string | null
 }
 
 export type MailMaxAggregateOutputType = {
@@ -36,6 +37,7 @@ export type MailMaxAggregateOutputType = {
   createdAt: Date | null
   startedAt: Date | null
   sentAt: Date | null
+  counted: string | null
 }
 
 export type MailCountAggregateOutputType = {
@@ -43,6 +45,7 @@ export type MailCountAggregateOutputType = {
   createdAt: number
   startedAt: number
   sentAt: number
+  counted: number
   _all: number
 }
 
@@ -52,6 +55,7 @@ export type MailMinAggregateInputType = {
   createdAt?: true
   startedAt?: true
   sentAt?: true
+  counted?: true
 }
 
 export type MailMaxAggregateInputType = {
@@ -59,6 +63,7 @@ export type MailMaxAggregateInputType = {
   createdAt?: true
   startedAt?: true
   sentAt?: true
+  counted?: true
 }
 
 export type MailCountAggregateInputType = {
@@ -66,6 +71,7 @@ export type MailCountAggregateInputType = {
   createdAt?: true
   startedAt?: true
   sentAt?: true
+  counted?: true
   _all?: true
 }
 
@@ -146,6 +152,7 @@ export type MailGroupByOutputType = {
   createdAt: Date
   startedAt: Date | null
   sentAt: Date | null
+  counted: string | null
   _count: MailCountAggregateOutputType | null
   _min: MailMinAggregateOutputType | null
   _max: MailMaxAggregateOutputType | null
@@ -174,6 +181,7 @@ export type MailWhereInput = {
   createdAt?: Prisma.DateTimeFilter<"Mail"> | Date | string
   startedAt?: Prisma.DateTimeNullableFilter<"Mail"> | Date | string | null
   sentAt?: Prisma.DateTimeNullableFilter<"Mail"> | Date | string | null
+  counted?: Prisma.StringNullableFilter<"Mail"> | string | null
 }
 
 export type MailOrderByWithRelationInput = {
@@ -181,6 +189,7 @@ export type MailOrderByWithRelationInput = {
   createdAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   sentAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  counted?: Prisma.SortOrderInput | Prisma.SortOrder
 }
 
 export type MailWhereUniqueInput = Prisma.AtLeast<{
@@ -191,6 +200,7 @@ export type MailWhereUniqueInput = Prisma.AtLeast<{
   createdAt?: Prisma.DateTimeFilter<"Mail"> | Date | string
   startedAt?: Prisma.DateTimeNullableFilter<"Mail"> | Date | string | null
   sentAt?: Prisma.DateTimeNullableFilter<"Mail"> | Date | string | null
+  counted?: Prisma.StringNullableFilter<"Mail"> | string | null
 }, "key">
 
 export type MailOrderByWithAggregationInput = {
@@ -198,6 +208,7 @@ export type MailOrderByWithAggregationInput = {
   createdAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   sentAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  counted?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.MailCountOrderByAggregateInput
   _max?: Prisma.MailMaxOrderByAggregateInput
   _min?: Prisma.MailMinOrderByAggregateInput
@@ -211,6 +222,7 @@ export type MailScalarWhereWithAggregatesInput = {
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Mail"> | Date | string
   startedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Mail"> | Date | string | null
   sentAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Mail"> | Date | string | null
+  counted?: Prisma.StringNullableWithAggregatesFilter<"Mail"> | string | null
 }
 
 export type MailCreateInput = {
@@ -218,6 +230,7 @@ export type MailCreateInput = {
   createdAt: Date | string
   startedAt?: Date | string | null
   sentAt?: Date | string | null
+  counted?: string | null
 }
 
 export type MailUncheckedCreateInput = {
@@ -225,6 +238,7 @@ export type MailUncheckedCreateInput = {
   createdAt: Date | string
   startedAt?: Date | string | null
   sentAt?: Date | string | null
+  counted?: string | null
 }
 
 export type MailUpdateInput = {
@@ -232,6 +246,7 @@ export type MailUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   sentAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  counted?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type MailUncheckedUpdateInput = {
@@ -239,6 +254,7 @@ export type MailUncheckedUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   sentAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  counted?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type MailCreateManyInput = {
@@ -246,6 +262,7 @@ export type MailCreateManyInput = {
   createdAt: Date | string
   startedAt?: Date | string | null
   sentAt?: Date | string | null
+  counted?: string | null
 }
 
 export type MailUpdateManyMutationInput = {
@@ -253,6 +270,7 @@ export type MailUpdateManyMutationInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   sentAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  counted?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type MailUncheckedUpdateManyInput = {
@@ -260,6 +278,7 @@ export type MailUncheckedUpdateManyInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   sentAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  counted?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type MailCountOrderByAggregateInput = {
@@ -267,6 +286,7 @@ export type MailCountOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
   sentAt?: Prisma.SortOrder
+  counted?: Prisma.SortOrder
 }
 
 export type MailMaxOrderByAggregateInput = {
@@ -274,6 +294,7 @@ export type MailMaxOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
   sentAt?: Prisma.SortOrder
+  counted?: Prisma.SortOrder
 }
 
 export type MailMinOrderByAggregateInput = {
@@ -281,6 +302,7 @@ export type MailMinOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
   sentAt?: Prisma.SortOrder
+  counted?: Prisma.SortOrder
 }
 
 
@@ -290,6 +312,7 @@ export type MailSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = r
   createdAt?: boolean
   startedAt?: boolean
   sentAt?: boolean
+  counted?: boolean
 }, ExtArgs["result"]["mail"]>
 
 export type MailSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -297,6 +320,7 @@ export type MailSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensio
   createdAt?: boolean
   startedAt?: boolean
   sentAt?: boolean
+  counted?: boolean
 }, ExtArgs["result"]["mail"]>
 
 export type MailSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -304,6 +328,7 @@ export type MailSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensio
   createdAt?: boolean
   startedAt?: boolean
   sentAt?: boolean
+  counted?: boolean
 }, ExtArgs["result"]["mail"]>
 
 export type MailSelectScalar = {
@@ -311,9 +336,10 @@ export type MailSelectScalar = {
   createdAt?: boolean
   startedAt?: boolean
   sentAt?: boolean
+  counted?: boolean
 }
 
-export type MailOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"key" | "createdAt" | "startedAt" | "sentAt", ExtArgs["result"]["mail"]>
+export type MailOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"key" | "createdAt" | "startedAt" | "sentAt" | "counted", ExtArgs["result"]["mail"]>
 
 export type $MailPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Mail"
@@ -332,6 +358,10 @@ export type $MailPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
      * When the mail server accepted it.
      */
     sentAt: Date | null
+    /**
+     * What a limit counts: the SHA-256 of an address or a human, with the purpose. Null for mails without a limit.
+     */
+    counted: string | null
   }, ExtArgs["result"]["mail"]>
   composites: {}
 }
@@ -759,6 +789,7 @@ export interface MailFieldRefs {
   readonly createdAt: Prisma.FieldRef<"Mail", 'DateTime'>
   readonly startedAt: Prisma.FieldRef<"Mail", 'DateTime'>
   readonly sentAt: Prisma.FieldRef<"Mail", 'DateTime'>
+  readonly counted: Prisma.FieldRef<"Mail", 'String'>
 }
     
 

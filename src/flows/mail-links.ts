@@ -1,0 +1,258 @@
+import type { Viewer } from '../access/viewer.ts'
+import { conflictOf } from '../agents/humans.ts'
+import type { MailInvitation } from '../generated/prisma/client.ts'
+import { DUE_JOBS_CHANNEL, SEND_LINK } from '../jobs/queues.ts'
+import { checkEmail, emailKeyOf } from '../lib/email.ts'
+import { ConflictError, DomainError, ForbiddenError, messageOf, RateLimitedError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { checkName } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { noteDeed } from '../platform/record.ts'
+import {
+  LIMIT_WINDOW_MS,
+  LINK_LASTS_MS,
+  linkMailOf,
+  MOST_CONFIRMATIONS_OF_HUMAN,
+  MOST_LINKS_OF_ADDRESS,
+  NO_MAIL,
+  nameOfAddress,
+  SIGN_IN_MAIL_WITHIN_MS,
+} from '../rules/mail-links.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { findHumanByEmail, insertHuman, setEmail } from '../stores/human-store.ts'
+import { deleteMailCodes, findMailCode, insertMailCode, type MailCode, useMailCode } from '../stores/mail-code-store.ts'
+import { deleteMailInvitation, findInvitationOf, findMailInvitation } from '../stores/mail-invitation-store.ts'
+import { countedAs, countMails, insertMail } from '../stores/mail-store.ts'
+import type { DecideCall } from './decide-call.ts'
+import { addableSpaces } from './invite.ts'
+import { insertMember } from './join-space.ts'
+
+/** The input of a job that mails a link. */
+export type LinkJob = ReturnType<typeof SEND_LINK.input.parse>
+
+/** A mail with a link, ready to be sent. */
+export interface LinkMail {
+  to: string
+  subject: string
+  text: string
+  link: { path: string; label: string }
+}
+
+/** A page shows this before its button is pressed. */
+export interface DescribedLink {
+  purpose: MailCode['purpose']
+  email: string
+  /** The person who signs in or confirms, or a proposal for the name of a new one. */
+  name: string
+  /** Whether accepting the invitation creates a person, who may choose the name. */
+  isNew: boolean
+  /** The names of the spaces of an invitation. */
+  spaces: string[]
+}
+
+/** The result of a link. */
+export type UsedLink =
+  | { type: 'signed-in'; humanId: string; /** Spaces that the human has joined. */ spaceIds: string[] }
+  | { type: 'confirmed'; email: string }
+
+/** Links in mails, each of which works once. */
+export interface MailLinks {
+  /** Whether mail is set up. */
+  isConfigured: boolean
+  /**
+   * Has a link for signing in mailed, if the address is that of a human or was invited. Does the same work for every
+   * address: a worker looks it up. @throws BadInputError for something that is no address
+   */
+  requestSignIn(email: string): Promise<void>
+  /**
+   * Has a link mailed with which the human confirms a new address of their own. @throws BadInputError; ForbiddenError
+   * without mail; RateLimitedError over 5 in an hour
+   */
+  requestConfirmation(humanId: string, email: string): Promise<void>
+  /** Creates the code of a mail and returns the mail; null if there is nobody to receive it, or an address has had enough. */
+  prepare(job: LinkJob): Promise<LinkMail | null>
+  /** Returns what a link does, without using it up; null if its code is unknown, used or expired. */
+  describe(code: string): Promise<DescribedLink | null>
+  /**
+   * Uses a link. `name` is that of a new person. Returns null if the code is unknown, used or expired.
+   * @throws BadInputError; ForbiddenError if another viewer than the human confirms an address; ConflictError if somebody
+   * else has the address by now
+   */
+  use(code: string, input: { name: string | null; viewer: Viewer | null }): Promise<UsedLink | null>
+}
+
+interface MailLinksParts {
+  publisher: Pick<SpacePublisher, 'joined'>
+  /** A human who joins may be able to decide on calls that wait in the space. */
+  decideCall: Pick<DecideCall, 'recheck'>
+}
+
+const ANOTHER_VIEWER = 'Sign in as the person who wants to use this address, and open the link again.'
+
+export function createMailLinks(platform: Platform, { publisher, decideCall }: MailLinksParts): MailLinks {
+  const { db, clock, jobs, signals, mailer, logger } = platform
+  const now = () => new Date(clock.now())
+
+  async function enqueue(tx: Tx, input: LinkJob, key: string): Promise<void> {
+    await jobs.enqueue(tx, SEND_LINK, [{ input, key }])
+  }
+
+  /** Returns who is to receive a mail, and for what; null for nobody. */
+  async function recipientOf(tx: Tx, job: LinkJob) {
+    switch (job.purpose) {
+      case 'SIGN_IN': {
+        const human = await findHumanByEmail(tx, job.email)
+        if (human !== null) return { purpose: 'SIGN_IN' as const, to: human.email, human, invitation: null }
+        // Somebody who has lost the invitation.
+        const invitation = await findInvitationOf(tx, job.email, now())
+        return invitation && { purpose: 'INVITE' as const, to: invitation.email, human: null, invitation }
+      }
+      case 'INVITE': {
+        const invitation = await findMailInvitation(tx, job.invitationId, now())
+        return invitation && { purpose: 'INVITE' as const, to: invitation.email, human: null, invitation }
+      }
+      case 'CONFIRM': {
+        const human = await tx.entity.findFirst({ where: { id: job.humanId, goneAt: null } })
+        const owner = await findHumanByEmail(tx, job.email)
+        const isOfAnother = owner !== null && owner.id !== job.humanId
+        return human === null || isOfAnother
+          ? null
+          : { purpose: 'CONFIRM' as const, to: job.email, human, invitation: null }
+      }
+    }
+  }
+
+  /** Uses an invitation: signs in as the person with its address, who is created if there is none, and joins its spaces. */
+  async function accept(tx: Tx, code: MailCode, name: string | null) {
+    const invitation = await findMailInvitation(tx, code.invitationId, now())
+    if (invitation === null || !(await deleteMailInvitation(tx, invitation.id))) return null
+    await deleteMailCodes(tx, { invitationId: invitation.id })
+    const known = await findHumanByEmail(tx, invitation.email)
+    const human = known ?? (await insertHuman(tx, { ...newPerson(invitation, name), createdAt: now() }))
+    const joined = await joinAll(tx, invitation, human.id)
+    const detail = { inviterId: invitation.inviterId, created: known === null, spaceIds: joined }
+    const deed = { actorId: human.id, serviceName: null, action: 'acceptInvitation', detail }
+    await noteDeed(tx, { ...deed, targetId: human.id })
+    return { type: 'signed-in' as const, humanId: human.id, spaceIds: joined }
+  }
+
+  /** Joins the spaces to which the inviter may add people now. Skips full ones, and those of which the human is a member. */
+  async function joinAll(tx: Tx, invitation: MailInvitation, humanId: string): Promise<string[]> {
+    const joined: string[] = []
+    for (const spaceId of await addableSpaces(tx, invitation, now())) {
+      try {
+        await insertMember(tx, spaceId, humanId, clock.now())
+        joined.push(spaceId)
+      } catch (error) {
+        if (!(error instanceof DomainError)) throw error
+        logger.debug({ spaceId, error: messageOf(error) }, 'an invited person did not join a space')
+      }
+    }
+    return joined
+  }
+
+  return {
+    isConfigured: mailer !== null,
+    async requestSignIn(given) {
+      const email = checkEmail(given, 'email')
+      const until = new Date(clock.now() + SIGN_IN_MAIL_WITHIN_MS).toISOString()
+      const job = { purpose: 'SIGN_IN' as const, id: newId('inv'), email, until }
+      await db.transaction((tx) => enqueue(tx, job, `SIGN_IN:${emailKeyOf(email)}`))
+      await signals.publish(DUE_JOBS_CHANNEL, {})
+    },
+    async requestConfirmation(humanId, given) {
+      const email = checkEmail(given, 'input.email')
+      if (mailer === null) throw new ForbiddenError(NO_MAIL)
+      const id = newId('inv')
+      await db.transaction(async (tx) => {
+        const counted = countedAs('asked to confirm', humanId)
+        const asked = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
+        if (asked >= MOST_CONFIRMATIONS_OF_HUMAN)
+          throw new RateLimitedError('You may confirm at most 5 addresses in an hour; wait and try again.', LIMIT_WINDOW_MS)
+        await insertMail(tx, `asked:${id}`, now(), counted)
+        await enqueue(tx, { purpose: 'CONFIRM', id, humanId, email }, id)
+      })
+      await signals.publish(DUE_JOBS_CHANNEL, {})
+    },
+    async prepare(job) {
+      return db.transaction(async (tx) => {
+        const recipient = await recipientOf(tx, job)
+        if (recipient === null) return null
+        const { purpose, to, human, invitation } = recipient
+        // Counted apart, so that invitations do not use up the mails with which a person signs in.
+        const counted = countedAs(purpose === 'SIGN_IN' ? 'sign in' : 'others', to)
+        const others = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
+        const isRepeated = (await tx.mail.count({ where: { key: job.id } })) > 0
+        if (!isRepeated && others >= MOST_LINKS_OF_ADDRESS) {
+          logger.info({ purpose }, 'a link was not mailed: its address has had too many within an hour')
+          return null
+        }
+        await insertMail(tx, job.id, now(), counted)
+        const lastsUntil = new Date(clock.now() + LINK_LASTS_MS[purpose])
+        const expiresAt = invitation !== null && invitation.expiresAt < lastsUntil ? invitation.expiresAt : lastsUntil
+        const owner = { humanId: human?.id ?? null, invitationId: invitation?.id ?? null }
+        const code = await insertMailCode(tx, { purpose, email: to, ...owner, createdAt: now(), expiresAt })
+        const inviter = invitation && (await tx.entity.findUnique({ where: { id: invitation.inviterId } }))
+        const facts = { purpose, name: human?.name ?? null, inviter: inviter?.name ?? null }
+        const { subject, text, label } = linkMailOf(facts)
+        return { to, subject, text, link: { path: `/auth/mail/${code}`, label } }
+      })
+    },
+    async describe(code) {
+      const { prisma } = db
+      const found = await findMailCode(prisma, code, now())
+      if (found === null) return null
+      const { purpose, email, humanId } = found
+      if (purpose !== 'INVITE') {
+        const human = await prisma.entity.findFirst({ where: { id: humanId ?? '', goneAt: null } })
+        return human && { purpose, email, name: human.name, isNew: false, spaces: [] }
+      }
+      const invitation = await findMailInvitation(prisma, found.invitationId, now())
+      if (invitation === null) return null
+      const human = await findHumanByEmail(prisma, email)
+      const spaceIds = await addableSpaces(prisma, invitation, now())
+      const spaces = await prisma.space.findMany({ where: { id: { in: spaceIds } }, select: { name: true } })
+      return {
+        ...{ purpose, email, isNew: human === null, spaces: spaces.map((space) => space.name) },
+        name: human?.name ?? nameOfAddress(email),
+      }
+    },
+    async use(code, { name, viewer }) {
+      const used = await db
+        .transaction(async (tx): Promise<UsedLink | null> => {
+          const found = await findMailCode(tx, code, now())
+          if (found === null) return null
+          if (found.purpose === 'CONFIRM' && (viewer?.scope !== 'HUMAN' || viewer.id !== found.humanId))
+            throw new ForbiddenError(ANOTHER_VIEWER)
+          if (!(await useMailCode(tx, found))) return null
+          if (found.purpose === 'INVITE') return accept(tx, found, name)
+          const { humanId, email } = found
+          if (humanId === null) return null
+          if (found.purpose === 'CONFIRM') {
+            if (!(await setEmail(tx, humanId, email))) return null
+            const deed = { actorId: humanId, serviceName: null, action: 'confirmEmail', detail: {} }
+            await noteDeed(tx, { ...deed, targetId: humanId })
+            return { type: 'confirmed', email }
+          }
+          // The address may belong to somebody else by now.
+          const owner = await findHumanByEmail(tx, email)
+          return owner?.id === humanId ? { type: 'signed-in', humanId, spaceIds: [] } : null
+        })
+        .catch((error) => {
+          const conflict = conflictOf(error)
+          throw conflict instanceof ConflictError ? new ConflictError('Somebody else has this address by now.') : conflict
+        })
+      if (used?.type !== 'signed-in') return used
+      for (const spaceId of used.spaceIds) {
+        await publisher.joined(spaceId, used.humanId)
+        await decideCall.recheck({ spaceId })
+      }
+      return used
+    },
+  }
+}
+
+function newPerson({ email }: Pick<MailInvitation, 'email'>, name: string | null) {
+  return { email, name: name === null ? nameOfAddress(email) : checkName(name, 'name') }
+}

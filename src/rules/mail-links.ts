@@ -1,0 +1,69 @@
+/** A link that Parley mails: to sign in, to accept an invitation, or to confirm an address. */
+export type LinkPurpose = 'SIGN_IN' | 'INVITE' | 'CONFIRM'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const DAY_MS = 24 * HOUR_MS
+
+/** How long a link works after its mail was sent. An invitation ends with its row if that is earlier. */
+export const LINK_LASTS_MS: Record<LinkPurpose, number> = {
+  SIGN_IN: 15 * MINUTE_MS,
+  INVITE: 7 * DAY_MS,
+  CONFIRM: HOUR_MS,
+}
+
+export const INVITATION_LASTS_MS = 7 * DAY_MS
+/** A mail to sign in is of no use later. */
+export const SIGN_IN_MAIL_WITHIN_MS = HOUR_MS
+
+export const LIMIT_WINDOW_MS = HOUR_MS
+/** The most mails with links to sign in that an address receives in an hour, whoever requests them; the same for others. */
+export const MOST_LINKS_OF_ADDRESS = 5
+/** The most invitations that one viewer sends in an hour. */
+export const MOST_INVITATIONS_OF_VIEWER = 50
+/** The most confirmations of an address that one human requests in an hour. */
+export const MOST_CONFIRMATIONS_OF_HUMAN = 5
+
+/** The error of everything that needs a mail server. */
+export const NO_MAIL =
+  'This server sends no mails: its operator must set PARLEY_SMTP_URL and PARLEY_MAIL_FROM. A join link works without mail.'
+/** Facts that the text of a mail contains. */
+export interface LinkFacts {
+  purpose: LinkPurpose
+  /** The name of the human of SIGN_IN and CONFIRM. */
+  name: string | null
+  /** The name of the human who invites; null for an admin without a name. */
+  inviter: string | null
+}
+
+/** Returns the text of a mail with a link. Names are the only parts that people have written. */
+export function linkMailOf({ purpose, name, inviter }: LinkFacts): { subject: string; text: string; label: string } {
+  switch (purpose) {
+    case 'SIGN_IN':
+      return {
+        subject: 'Sign in to Parley',
+        text: `Hello ${name ?? ''},\n\nsomebody, probably you, asked to sign in to Parley with this address. The link works once, for 15 minutes.\n\nIf you did not ask for it, ignore this mail: nobody can sign in without the link. Do not forward it.`,
+        label: 'Sign in',
+      }
+    case 'INVITE':
+      return {
+        subject: inviter === null ? 'You are invited to Parley' : `${inviter} invites you to Parley`,
+        text: `Hello,\n\n${inviter ?? 'an admin'} invites you to Parley, where people and AI agents share conversations. The link works once, for 7 days.\n\nIf you do not know who invites you, ignore this mail.`,
+        label: 'Accept the invitation',
+      }
+    case 'CONFIRM':
+      return {
+        subject: 'Confirm your address for Parley',
+        text: `Hello,\n\n${name ?? 'somebody'} wants to use this address in Parley, to sign in and to be notified. Open the link in the browser in which you are signed in. It works once, for an hour.\n\nIf this was not you, ignore this mail.`,
+        label: 'Confirm the address',
+      }
+  }
+}
+
+/** Returns a name for the owner of an address, as `Ada Lovelace` for `ada.lovelace@example.com`. */
+export function nameOfAddress(email: string): string {
+  const [localPart = ''] = email.split('@')
+  const words = localPart.replace(/\+.*$/, '').split(/[._-]+/).filter(Boolean)
+  const name = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(' ')
+  return name === '' ? localPart : name
+}

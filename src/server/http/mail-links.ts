@@ -1,0 +1,90 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { SignIns } from '../../access/sign-ins.ts'
+import type { Viewer } from '../../access/viewer.ts'
+import type { Domain } from '../../graphql/domain.ts'
+import { CrossSiteError, UnauthenticatedError } from '../../lib/errors.ts'
+import type { PublicUrl } from '../../platform/public-url.ts'
+import { type AuthBodies, answering, NO_STORE } from './auth.ts'
+import type { Authentication } from './authentication.ts'
+import { checkPage, sessionCookiesOf, setSessionCookie } from './cookies.ts'
+import { type Handler, sendJson } from './health.ts'
+import type { Origins } from './origins.ts'
+import { pathOf } from './targets.ts'
+
+/** The link of a mail. */
+export const MAIL_LINK_PATH = /^\/auth\/mail\/([^/]+)$/
+
+export interface MailLinkParts {
+  mailLinks: Pick<Domain['mailLinks'], 'isConfigured' | 'requestSignIn' | 'describe' | 'use'>
+  sessions: Pick<Domain['sessions'], 'openForHuman'>
+  /** The console, which asks before it uses the link. */
+  page: Handler
+  signIns: Pick<SignIns, 'redeem' | 'countMail'>
+  authentication: Authentication
+  origins: Pick<Origins, 'allows'>
+  publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>
+  bodies: AuthBodies
+}
+
+const USED_UP = 'The link does not exist, has expired or was already used. Ask for a new one.'
+
+/**
+ * `POST /auth/mail` has a link mailed. `GET /auth/mail/:code` returns a page, or to programs that accept JSON only what the link
+ * does; neither uses it up, because mail scanners open links. `POST /auth/mail/:code` uses it.
+ */
+export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler; link: Handler } {
+  const { mailLinks, sessions, page, signIns, authentication, origins, publicUrl, bodies } = parts
+
+  async function request(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    checkPage(request, origins)
+    if (!mailLinks.isConfigured)
+      return sendJson(response, 404, { error: 'This server sends no mails: its operator must set PARLEY_SMTP_URL.' })
+    signIns.countMail(request.socket.remoteAddress)
+    const { email } = await bodies.json(request)
+    if (typeof email !== 'string')
+      return sendJson(response, 400, { error: 'The body must be JSON with an address: { "email": "…" }.' })
+    await mailLinks.requestSignIn(email)
+    sendJson(response, 202, { expiresInSeconds: 900 }, NO_STORE)
+  }
+
+  async function use(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
+    checkPage(request, origins)
+    const { name } = await bodies.json(request)
+    const input = { name: typeof name === 'string' ? name : null, viewer: await viewerOf(request, response) }
+    const used = await signIns.redeem(request.socket.remoteAddress, () => mailLinks.use(code, input))
+    if (used === null) return sendJson(response, 404, { error: USED_UP })
+    if (used.type === 'confirmed') return sendJson(response, 200, { email: used.email }, NO_STORE)
+    const { humanId, spaceIds } = used
+    const browser = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
+    const cookie = await sessions.openForHuman({ humanId, by: 'mail', ...browser })
+    setSessionCookie(request, response, cookie, publicUrl)
+    sendJson(response, 200, { scope: 'HUMAN', spaceIds }, NO_STORE)
+  }
+
+  /** Returns who sends the request; null for nobody, which is the rule for somebody who signs in. */
+  async function viewerOf(request: IncomingMessage, response: ServerResponse): Promise<Viewer | null> {
+    if (request.headers.authorization === undefined && sessionCookiesOf(request.headers).length !== 1) return null
+    return authentication.viewerOf(request, response).catch((error: unknown) => {
+      if (error instanceof UnauthenticatedError || error instanceof CrossSiteError) return null
+      throw error
+    })
+  }
+
+  async function describe(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
+    const described = await signIns.redeem(request.socket.remoteAddress, () => mailLinks.describe(code))
+    if (described === null) sendJson(response, 404, { error: USED_UP })
+    else sendJson(response, 200, described, NO_STORE)
+  }
+
+  return {
+    request: answering('POST', request),
+    link(request, response) {
+      const [, code = ''] = MAIL_LINK_PATH.exec(pathOf(request)) ?? []
+      if (request.method === 'POST') return answering('POST', (...both) => use(...both, code))(request, response)
+      const wantsJson = request.method === 'GET' && request.headers.accept === 'application/json'
+      if (wantsJson) return answering('GET', (...both) => describe(...both, code))(request, response)
+      if (request.method === 'GET' || request.method === 'HEAD') return page(request, response)
+      sendJson(response, 405, { error: 'Use GET or POST.' }, { allow: 'GET, HEAD, POST' })
+    },
+  }
+}

@@ -1,0 +1,38 @@
+import type { MailInvitation } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+
+// The statements that write "MailInvitation".
+
+const MOST_DELETED_AT_ONCE = 200
+
+/** Creates an invitation, and deletes some that have expired. */
+export async function insertMailInvitation(tx: Tx, invitation: MailInvitation): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "MailInvitation" WHERE id IN (
+      SELECT id FROM "MailInvitation" WHERE "expiresAt" <= ${invitation.createdAt} ORDER BY "expiresAt" LIMIT ${MOST_DELETED_AT_ONCE} FOR UPDATE SKIP LOCKED)`
+  await tx.mailInvitation.create({ data: invitation })
+}
+
+/** Reads an invitation that has not expired. */
+export async function findMailInvitation(tx: Tx, id: string | null, now: Date): Promise<MailInvitation | null> {
+  if (id === null) return null
+  return tx.mailInvitation.findFirst({ where: { id, expiresAt: { gt: now } } })
+}
+
+/** Reads the newest invitation of an address. */
+export async function findInvitationOf(tx: Tx, email: string, now: Date): Promise<MailInvitation | null> {
+  const [found] = await tx.$queryRaw<MailInvitation[]>`
+    SELECT * FROM "MailInvitation" WHERE lower(email) = ${email.toLowerCase()} AND "expiresAt" > ${now} ORDER BY id DESC LIMIT 1`
+  return found ?? null
+}
+
+/** Deletes an invitation. Returns false if another request was first. */
+export async function deleteMailInvitation(tx: Tx, id: string): Promise<boolean> {
+  return (await tx.mailInvitation.deleteMany({ where: { id } })).count > 0
+}
+
+/** Deletes the invitations that a human has made or received. */
+export async function deleteInvitationsOf(tx: Tx, { id, email }: { id: string; email: string | null }): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "MailInvitation" WHERE "inviterId" = ${id} OR lower(email) = ${email?.toLowerCase() ?? ''}`
+}
