@@ -76,7 +76,10 @@ export function createDomain(
     rates,
     visibility,
     entities: createEntities(platform),
-    humans: { ...createHumans(platform), ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }) },
+    humans: {
+      ...createHumans(platform),
+      ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }),
+    },
     agents: createAgents(platform, {
       checkModel: models.check,
       isLocalModel: models.isLocal,

@@ -20,7 +20,10 @@ const MAYBE_SENT =
  * Sends mails, and mails with links. Each is retried for about a day until the SMTP server accepts it. One that may have been delivered is not sent
  * again, and becomes a failed job, which an admin can retry.
  */
-export function createMailing(platform: Platform, { mailLinks }: { mailLinks: Pick<MailLinks, 'prepare'> }): BoundJob[] {
+export function createMailing(
+  platform: Platform,
+  { mailLinks }: { mailLinks: Pick<MailLinks, 'prepare'> },
+): BoundJob[] {
   const { db, clock, publicUrl, logger, mailer } = platform
   const deliver = createDelivery(platform)
 

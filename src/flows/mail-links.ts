@@ -53,7 +53,7 @@ export interface DescribedLink {
 
 /** The result of a link. */
 export type UsedLink =
-  | { type: 'signed-in'; humanId: string; /** Spaces that the human has joined. */ spaceIds: string[] }
+  | { type: 'signed-in'; humanId: string /** Spaces that the human has joined. */; spaceIds: string[] }
   | { type: 'confirmed'; email: string }
 
 /** Links in mails, each of which works once. */
@@ -152,6 +152,33 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     return joined
   }
 
+  async function redeem(
+    tx: Tx,
+    code: string,
+    { name, viewer }: { name: string | null; viewer: Viewer | null },
+  ): Promise<UsedLink | null> {
+    const found = await findMailCode(tx, code, now())
+    if (found === null) return null
+    const isOwn = viewer?.scope === 'HUMAN' && viewer.id === found.humanId
+    if (found.purpose === 'CONFIRM' && !isOwn) throw new ForbiddenError(ANOTHER_VIEWER)
+    if (!(await useMailCode(tx, found))) return null
+    if (found.purpose === 'INVITE') return accept(tx, found, name)
+    return found.purpose === 'CONFIRM' ? confirm(tx, found) : signIn(tx, found)
+  }
+
+  async function confirm(tx: Tx, { humanId, email }: MailCode): Promise<UsedLink | null> {
+    if (humanId === null || !(await setEmail(tx, humanId, email))) return null
+    const deed = { actorId: humanId, serviceName: null, action: 'confirmEmail', detail: {} }
+    await noteDeed(tx, { ...deed, targetId: humanId })
+    return { type: 'confirmed', email }
+  }
+
+  /** Returns null if the address belongs to somebody else by now. */
+  async function signIn(tx: Tx, { humanId, email }: MailCode): Promise<UsedLink | null> {
+    const owner = await findHumanByEmail(tx, email)
+    return owner !== null && owner.id === humanId ? { type: 'signed-in', humanId: owner.id, spaceIds: [] } : null
+  }
+
   return {
     isConfigured: mailer !== null,
     async requestSignIn(given) {
@@ -169,7 +196,10 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         const counted = countedAs('asked to confirm', humanId)
         const asked = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
         if (asked >= MOST_CONFIRMATIONS_OF_HUMAN)
-          throw new RateLimitedError('You may confirm at most 5 addresses in an hour; wait and try again.', LIMIT_WINDOW_MS)
+          throw new RateLimitedError(
+            'You may confirm at most 5 addresses in an hour; wait and try again.',
+            LIMIT_WINDOW_MS,
+          )
         await insertMail(tx, `asked:${id}`, now(), counted)
         await enqueue(tx, { purpose: 'CONFIRM', id, humanId, email }, id)
       })
@@ -220,28 +250,12 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     },
     async use(code, { name, viewer }) {
       const used = await db
-        .transaction(async (tx): Promise<UsedLink | null> => {
-          const found = await findMailCode(tx, code, now())
-          if (found === null) return null
-          if (found.purpose === 'CONFIRM' && (viewer?.scope !== 'HUMAN' || viewer.id !== found.humanId))
-            throw new ForbiddenError(ANOTHER_VIEWER)
-          if (!(await useMailCode(tx, found))) return null
-          if (found.purpose === 'INVITE') return accept(tx, found, name)
-          const { humanId, email } = found
-          if (humanId === null) return null
-          if (found.purpose === 'CONFIRM') {
-            if (!(await setEmail(tx, humanId, email))) return null
-            const deed = { actorId: humanId, serviceName: null, action: 'confirmEmail', detail: {} }
-            await noteDeed(tx, { ...deed, targetId: humanId })
-            return { type: 'confirmed', email }
-          }
-          // The address may belong to somebody else by now.
-          const owner = await findHumanByEmail(tx, email)
-          return owner?.id === humanId ? { type: 'signed-in', humanId, spaceIds: [] } : null
-        })
+        .transaction((tx) => redeem(tx, code, { name, viewer }))
         .catch((error) => {
           const conflict = conflictOf(error)
-          throw conflict instanceof ConflictError ? new ConflictError('Somebody else has this address by now.') : conflict
+          throw conflict instanceof ConflictError
+            ? new ConflictError('Somebody else has this address by now.')
+            : conflict
         })
       if (used?.type !== 'signed-in') return used
       for (const spaceId of used.spaceIds) {

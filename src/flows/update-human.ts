@@ -59,14 +59,11 @@ export function createHumanUpdates(
   { mailLinks, visibility, members, publisher }: UpdateParts,
 ): HumanUpdates {
   return {
-    async update(viewer, { id, name, externalId, email, role, budget, ...profile }) {
+    async update(viewer, input) {
+      const { id, name, externalId, email, role, budget, ...profile } = input
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
-      const isOfAdmins = email === null || [externalId, role, budget].some((one) => one !== undefined)
-      if (!isAdmin(viewer) && (viewer.id !== id || isOfAdmins))
-        throw new ForbiddenError(
-          'You may change only your own name, address, time zone and sharing of presence; an admin may change every human.',
-        )
+      checkRights(viewer, input)
       const isConfirmed = isAdmin(viewer)
       const data = {
         ...changesOf({ name, externalId, email: isConfirmed ? email : undefined }),
@@ -95,6 +92,15 @@ export function createHumanUpdates(
       return human
     },
   }
+}
+
+/** @throws ForbiddenError if the viewer may not make one of the changes */
+function checkRights(viewer: Viewer, { id, email, externalId, role, budget }: UpdateHumanInput): void {
+  const isOfAdmins = email === null || [externalId, role, budget].some((one) => one !== undefined)
+  if (!isAdmin(viewer) && (viewer.id !== id || isOfAdmins))
+    throw new ForbiddenError(
+      'You may change only your own name, address, time zone and sharing of presence; an admin may change every human.',
+    )
 }
 
 const NO_SUCH_HUMAN = 'There is no such human.'

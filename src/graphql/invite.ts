@@ -1,10 +1,4 @@
-import {
-  BadInputError,
-  ForbiddenError,
-  LimitExceededError,
-  NotFoundError,
-  RateLimitedError,
-} from '../lib/errors.ts'
+import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
 import { Viewer } from './refs.ts'

@@ -63,7 +63,10 @@ export function linkMailOf({ purpose, name, inviter }: LinkFacts): { subject: st
 /** Returns a name for the owner of an address, as `Ada Lovelace` for `ada.lovelace@example.com`. */
 export function nameOfAddress(email: string): string {
   const [localPart = ''] = email.split('@')
-  const words = localPart.replace(/\+.*$/, '').split(/[._-]+/).filter(Boolean)
+  const words = localPart
+    .replace(/\+.*$/, '')
+    .split(/[._-]+/)
+    .filter(Boolean)
   const name = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(' ')
   return name === '' ? localPart : name
 }

@@ -18,7 +18,8 @@ const VIEWER = '{ viewer { scope human { id name email } } }'
 const AUDIT = `query ($action: String) { auditLog(action: $action) { edges { node { action targetId detail } } } }`
 
 /** The cookie that a response sets; null if it sets none. */
-const cookieOf = (response: Response) => /parley_session=([\w-]+)/.exec(response.headers.get('set-cookie') ?? '')?.[1] ?? null
+const cookieOf = (response: Response) =>
+  /parley_session=([\w-]+)/.exec(response.headers.get('set-cookie') ?? '')?.[1] ?? null
 
 describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
   let smtp: MailServer
@@ -46,7 +47,11 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
   /** A human with an address. */
   async function ada(email = nextAddress()) {
     const { human } = await ask(CREATE, { input: { name: 'Ada', email } })
-    return { ...human, email, client: await parley.clientOf({ scope: 'HUMAN', id: human.id, tokenId: null, expiresAt: null }) }
+    return {
+      ...human,
+      email,
+      client: await parley.clientOf({ scope: 'HUMAN', id: human.id, tokenId: null, expiresAt: null }),
+    }
   }
   const post = (path: string, body: object = {}, headers: Record<string, string> = CSRF) =>
     fetch(`${parley.origin}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
@@ -57,7 +62,11 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
   }
   async function viewerOf(cookie: string): Promise<Read> {
     const headers = { ...CSRF, origin: parley.origin, cookie: `parley_session=${cookie}` }
-    const answer = await fetch(`${parley.origin}/graphql`, { method: 'POST', headers, body: JSON.stringify({ query: VIEWER }) })
+    const answer = await fetch(`${parley.origin}/graphql`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ query: VIEWER }),
+    })
     return ((await answer.json()) as Read).data?.viewer ?? null
   }
   /** Waits until no job that mails a link is left. */
@@ -75,8 +84,12 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
       __typename: 'ConflictError',
       message: 'Another human has this email.',
     })
-    expect(await ask(UPDATE, { input: { id: other.id, email: ` ${person.email}` } })).toMatchObject({ code: 'CONFLICT' })
-    expect(await ask(CREATE, { input: { name: 'Eve', email: 'eve@example.com\r\nBcc: x@y.z' } })).toMatchObject({ code: 'BAD_INPUT' })
+    expect(await ask(UPDATE, { input: { id: other.id, email: ` ${person.email}` } })).toMatchObject({
+      code: 'CONFLICT',
+    })
+    expect(await ask(CREATE, { input: { name: 'Eve', email: 'eve@example.com\r\nBcc: x@y.z' } })).toMatchObject({
+      code: 'BAD_INPUT',
+    })
     await stage.space('Room', [other, person])
     expect(await ask(EMAIL, { id: person.id })).toEqual({ email: person.email })
     expect(await ask(EMAIL, { id: person.id }, person.client)).toEqual({ email: person.email })
@@ -124,13 +137,18 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     const second = await linkFor(person.email, 2)
     const [one, other] = [cookieOf(await post(second)), cookieOf(await post(first))]
     expect(one).not.toBe(other)
-    expect([await viewerOf(one ?? ''), await viewerOf(other ?? '')]).toMatchObject([{ scope: 'HUMAN' }, { scope: 'HUMAN' }])
+    expect([await viewerOf(one ?? ''), await viewerOf(other ?? '')]).toMatchObject([
+      { scope: 'HUMAN' },
+      { scope: 'HUMAN' },
+    ])
   })
 
   test('every address gets the same answer, and only known ones a mail', async () => {
     const person = await ada()
     const answers = await Promise.all([request(person.email), request(`nobody.${stack}@example.com`)])
-    const seen = await Promise.all(answers.map(async (one) => [one.status, await one.text(), one.headers.get('set-cookie')]))
+    const seen = await Promise.all(
+      answers.map(async (one) => [one.status, await one.text(), one.headers.get('set-cookie')]),
+    )
     expect(seen[0]).toEqual(seen[1])
     expect(seen[0]?.[0]).toBe(202)
     await smtp.mailTo(person.email)
@@ -138,10 +156,13 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     expect(smtp.mails.filter(({ to }) => to.includes(`nobody.${stack}@example.com`))).toEqual([])
   })
 
-  test.each(['ada', 'ada@example.com\r\nBcc: eve@example.com', 'a@b.c, d@e.f', '', 7])('something that is no address is refused: %j', async (email) => {
-    const answer = await post('/auth/mail', { email })
-    expect(answer.status).toBe(400)
-  })
+  test.each(['ada', 'ada@example.com\r\nBcc: eve@example.com', 'a@b.c, d@e.f', '', 7])(
+    'something that is no address is refused: %j',
+    async (email) => {
+      const answer = await post('/auth/mail', { email })
+      expect(answer.status).toBe(400)
+    },
+  )
 
   test('a stranger cannot have more than 5 mails an hour sent to somebody', async () => {
     const person = await ada()
@@ -196,7 +217,11 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     expect(mail.headers.get('subject')).toBe('Hanna invites you to Parley')
     const path = pathOf(mail.link)
     const described = await fetch(parley.origin + path, { headers: { accept: 'application/json' } })
-    expect(await described.json()).toMatchObject({ purpose: 'INVITE', isNew: true, name: expect.stringMatching(/^Grace Hopper/) })
+    expect(await described.json()).toMatchObject({
+      purpose: 'INVITE',
+      isNew: true,
+      name: expect.stringMatching(/^Grace Hopper/),
+    })
     // The inviter leaves one of the spaces in the meantime.
     await parley.app.domain.members.remove(parley.admin, { spaceId: other.id, entityId: host.id })
     const used = await post(path, { name: 'Grace' })
@@ -211,7 +236,10 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     const host = await stage.person('Hanna')
     const room = await stage.space('Room', [host])
     const input = { email: person.email, spaceIds: [room.id] }
-    expect(await ask(INVITE, { input }, host.client)).toMatchObject({ __typename: 'InvitePayload', email: person.email })
+    expect(await ask(INVITE, { input }, host.client)).toMatchObject({
+      __typename: 'InvitePayload',
+      email: person.email,
+    })
     const used = await post(await linkFor(person.email))
     expect(await viewerOf(cookieOf(used) ?? '')).toMatchObject({ human: { id: person.id, name: 'Ada' } })
     expect((await ask(MEMBERS, { id: room.id })).members).toHaveLength(2)
@@ -225,7 +253,9 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     const host = await stage.person('Hanna')
     const other = await stage.space('Other', [await stage.person('Bob')])
     const email = nextAddress()
-    expect(await ask(INVITE, { input: { email, spaceIds: [other.id] } }, host.client)).toMatchObject({ code: 'NOT_FOUND' })
+    expect(await ask(INVITE, { input: { email, spaceIds: [other.id] } }, host.client)).toMatchObject({
+      code: 'NOT_FOUND',
+    })
     expect(await ask(INVITE, { input: { email: 'x', spaceIds: [] } }, host.client)).toMatchObject({ code: 'BAD_INPUT' })
     for (let n = 0; n < 50; n += 1) await ask(INVITE, { input: { email, spaceIds: [] } }, host.client)
     expect(await ask(INVITE, { input: { email, spaceIds: [] } }, host.client)).toMatchObject({ code: 'RATE_LIMITED' })
@@ -238,7 +268,9 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     const email = nextAddress()
     const asked = await ask(UPDATE, { input: { id: person.id, email } }, person.client)
     expect(asked).toMatchObject({ human: { email: person.email } })
-    expect(await ask(UPDATE, { input: { id: person.id, email: null } }, person.client)).toMatchObject({ code: 'FORBIDDEN' })
+    expect(await ask(UPDATE, { input: { id: person.id, email: null } }, person.client)).toMatchObject({
+      code: 'FORBIDDEN',
+    })
     const path = await linkFor(email)
     const as = async (id: string) => ({
       ...CSRF,
@@ -265,7 +297,8 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     await request(person.email)
     await ask(INVITE, { input: { email, spaceIds: [] } }, host.client)
     const paths = [await linkFor(person.email), await linkFor(email)]
-    for (const { id } of [person, host]) await parley.app.domain.deletion.eraseHuman(parley.admin, { id, messages: false })
+    for (const { id } of [person, host])
+      await parley.app.domain.deletion.eraseHuman(parley.admin, { id, messages: false })
     for (const path of paths) expect((await post(path)).status).toBe(404)
   })
 })
@@ -277,7 +310,10 @@ describe('a server without mail', () => {
     expect([answer.status, await answer.text()]).toEqual([404, expect.stringContaining('PARLEY_SMTP_URL')])
     const admin = await parley.clientOf(parley.admin)
     const invited = await admin.ask<Read>(INVITE, { input: { email: 'ada@example.com', spaceIds: [] } })
-    expect(invited.data.invite).toMatchObject({ code: 'FORBIDDEN', message: expect.stringContaining('PARLEY_SMTP_URL') })
+    expect(invited.data.invite).toMatchObject({
+      code: 'FORBIDDEN',
+      message: expect.stringContaining('PARLEY_SMTP_URL'),
+    })
     const { human } = await parley.room('Iris')
     const client = await parley.clientOf(human)
     const member = await client.ask<Read>(INVITE, { input: { email: 'ada@example.com', spaceIds: [] } })

@@ -12,9 +12,9 @@ import { createMemorySignals } from '../../src/broker/memory/signals.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { createSpaceCreation, type SpaceCreation } from '../../src/flows/create-space.ts'
 import { createJoinLinks } from '../../src/flows/join-links.ts'
-import { createMailLinks } from '../../src/flows/mail-links.ts'
 import { createJoining, type Joining } from '../../src/flows/join-space.ts'
 import { createLeaving, type Leaving } from '../../src/flows/leave-space.ts'
+import { createMailLinks } from '../../src/flows/mail-links.ts'
 import { createHumanUpdates, type HumanUpdates } from '../../src/flows/update-human.ts'
 import { createSpaceUpdates, type SpaceUpdates } from '../../src/flows/update-space.ts'
 import type { Message as MessageRow, Prisma, Routing, Run, Space } from '../../src/generated/prisma/client.ts'
@@ -118,7 +118,10 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
       defaultModel: () => 'demo',
       lookForModels: async () => {},
     }),
-    humans: { ...createHumans(platform), ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }) },
+    humans: {
+      ...createHumans(platform),
+      ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }),
+    },
   }
   return {
     platform,

@@ -2,7 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Domain } from '../../graphql/domain.ts'
-import { BadInputError, ConflictError, ForbiddenError, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
+import {
+  BadInputError,
+  ConflictError,
+  ForbiddenError,
+  messageOf,
+  RateLimitedError,
+  UnauthenticatedError,
+} from '../../lib/errors.ts'
 import { decodeUtf8 } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
@@ -95,14 +102,20 @@ export function answering(
     } catch (error) {
       // The client has gone before the end of its request: nobody reads a response.
       if (request.destroyed && !request.complete) return
-      if (error instanceof BodyRefusedError) sendJson(response, error.status, { error: error.message })
-      else if (error instanceof BadInputError) sendJson(response, 400, { error: error.message })
-      else if (error instanceof ConflictError) sendJson(response, 409, { error: error.message })
-      else if (error instanceof ForbiddenError) sendJson(response, 403, { error: error.message })
-      else if (error instanceof RateLimitedError) sendTooMany(response, error)
+      const status = statusOf(error)
+      if (error instanceof RateLimitedError) sendTooMany(response, error)
+      else if (status !== null) sendJson(response, status, { error: messageOf(error) })
       else throw error
     }
   }
+}
+
+/** The status of an expected failure; null for any other. */
+function statusOf(error: unknown): number | null {
+  if (error instanceof BodyRefusedError) return error.status
+  if (error instanceof BadInputError) return 400
+  if (error instanceof ConflictError) return 409
+  return error instanceof ForbiddenError ? 403 : null
 }
 
 export function createAuthBodies(): AuthBodies {
