@@ -72,7 +72,7 @@ export interface Config {
   retention: Retention
   /** How mails are sent; null if no mail is set up. */
   mail: MailSettings | null
-  /** Who may invite people by mail. */
+  /** The viewers that may invite people by mail. */
   invite: 'admins' | 'members'
   /** Where traces are exported to; null for nowhere. */
   telemetry: TelemetrySettings | null

@@ -17,7 +17,7 @@ export const INVITATION_LASTS_MS = 7 * DAY_MS
 export const SIGN_IN_MAIL_WITHIN_MS = HOUR_MS
 
 export const LIMIT_WINDOW_MS = HOUR_MS
-/** The most mails with links to sign in that an address receives in an hour, whoever requests them; the same for others. */
+/** The most mails with links to sign in that an address receives in an hour; the same for other mails with links. */
 export const MOST_LINKS_OF_ADDRESS = 5
 /** The most invitations that one viewer sends in an hour. */
 export const MOST_INVITATIONS_OF_VIEWER = 50

@@ -359,7 +359,7 @@ export type $MailPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
      */
     sentAt: Date | null
     /**
-     * What a limit counts: the SHA-256 of an address or a human, with the purpose. Null for mails without a limit.
+     * The name by which a limit counts the mail: the SHA-256 of an address or a human, with the purpose. Null for mails without a limit.
      */
     counted: string | null
   }, ExtArgs["result"]["mail"]>
