@@ -214,6 +214,16 @@ export type Invitation = Prisma.InvitationModel
  */
 export type Mail = Prisma.MailModel
 /**
+ * Model MailCode
+ * A link of a mail, which works once. Only the SHA-256 of its code is kept.
+ */
+export type MailCode = Prisma.MailCodeModel
+/**
+ * Model MailInvitation
+ * An invitation by mail. It is deleted when it is accepted.
+ */
+export type MailInvitation = Prisma.MailInvitationModel
+/**
  * Model File
  * A file that somebody uploaded, or an agent made. Its bytes are in PARLEY_FILES, by hash (platform/file-storage).
  */

@@ -436,6 +436,8 @@ export const ModelName = {
   Webhook: 'Webhook',
   Invitation: 'Invitation',
   Mail: 'Mail',
+  MailCode: 'MailCode',
+  MailInvitation: 'MailInvitation',
   File: 'File',
   FileText: 'FileText',
   FileObject: 'FileObject',
@@ -461,7 +463,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys"
+    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -3351,6 +3353,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    MailCode: {
+      payload: Prisma.$MailCodePayload<ExtArgs>
+      fields: Prisma.MailCodeFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.MailCodeFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.MailCodeFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>
+        }
+        findFirst: {
+          args: Prisma.MailCodeFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.MailCodeFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>
+        }
+        findMany: {
+          args: Prisma.MailCodeFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>[]
+        }
+        create: {
+          args: Prisma.MailCodeCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>
+        }
+        createMany: {
+          args: Prisma.MailCodeCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.MailCodeCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>[]
+        }
+        delete: {
+          args: Prisma.MailCodeDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>
+        }
+        update: {
+          args: Prisma.MailCodeUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>
+        }
+        deleteMany: {
+          args: Prisma.MailCodeDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.MailCodeUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.MailCodeUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>[]
+        }
+        upsert: {
+          args: Prisma.MailCodeUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailCodePayload>
+        }
+        aggregate: {
+          args: Prisma.MailCodeAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateMailCode>
+        }
+        groupBy: {
+          args: Prisma.MailCodeGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MailCodeGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.MailCodeCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MailCodeCountAggregateOutputType> | number
+        }
+      }
+    }
+    MailInvitation: {
+      payload: Prisma.$MailInvitationPayload<ExtArgs>
+      fields: Prisma.MailInvitationFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.MailInvitationFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.MailInvitationFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>
+        }
+        findFirst: {
+          args: Prisma.MailInvitationFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.MailInvitationFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>
+        }
+        findMany: {
+          args: Prisma.MailInvitationFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>[]
+        }
+        create: {
+          args: Prisma.MailInvitationCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>
+        }
+        createMany: {
+          args: Prisma.MailInvitationCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.MailInvitationCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>[]
+        }
+        delete: {
+          args: Prisma.MailInvitationDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>
+        }
+        update: {
+          args: Prisma.MailInvitationUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>
+        }
+        deleteMany: {
+          args: Prisma.MailInvitationDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.MailInvitationUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.MailInvitationUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>[]
+        }
+        upsert: {
+          args: Prisma.MailInvitationUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MailInvitationPayload>
+        }
+        aggregate: {
+          args: Prisma.MailInvitationAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateMailInvitation>
+        }
+        groupBy: {
+          args: Prisma.MailInvitationGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MailInvitationGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.MailInvitationCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MailInvitationCountAggregateOutputType> | number
+        }
+      }
+    }
     File: {
       payload: Prisma.$FilePayload<ExtArgs>
       fields: Prisma.FileFieldRefs
@@ -4820,10 +4970,36 @@ export const MailScalarFieldEnum = {
   key: 'key',
   createdAt: 'createdAt',
   startedAt: 'startedAt',
-  sentAt: 'sentAt'
+  sentAt: 'sentAt',
+  counted: 'counted'
 } as const
 
 export type MailScalarFieldEnum = (typeof MailScalarFieldEnum)[keyof typeof MailScalarFieldEnum]
+
+
+export const MailCodeScalarFieldEnum = {
+  hash: 'hash',
+  purpose: 'purpose',
+  email: 'email',
+  humanId: 'humanId',
+  invitationId: 'invitationId',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt'
+} as const
+
+export type MailCodeScalarFieldEnum = (typeof MailCodeScalarFieldEnum)[keyof typeof MailCodeScalarFieldEnum]
+
+
+export const MailInvitationScalarFieldEnum = {
+  id: 'id',
+  email: 'email',
+  spaceIds: 'spaceIds',
+  inviterId: 'inviterId',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt'
+} as const
+
+export type MailInvitationScalarFieldEnum = (typeof MailInvitationScalarFieldEnum)[keyof typeof MailInvitationScalarFieldEnum]
 
 
 export const FileScalarFieldEnum = {
@@ -5572,6 +5748,8 @@ export type GlobalOmitConfig = {
   webhook?: Prisma.WebhookOmit
   invitation?: Prisma.InvitationOmit
   mail?: Prisma.MailOmit
+  mailCode?: Prisma.MailCodeOmit
+  mailInvitation?: Prisma.MailInvitationOmit
   file?: Prisma.FileOmit
   fileText?: Prisma.FileTextOmit
   fileObject?: Prisma.FileObjectOmit

@@ -90,6 +90,8 @@ export const ModelName = {
   Webhook: 'Webhook',
   Invitation: 'Invitation',
   Mail: 'Mail',
+  MailCode: 'MailCode',
+  MailInvitation: 'MailInvitation',
   File: 'File',
   FileText: 'FileText',
   FileObject: 'FileObject',
@@ -808,10 +810,36 @@ export const MailScalarFieldEnum = {
   key: 'key',
   createdAt: 'createdAt',
   startedAt: 'startedAt',
-  sentAt: 'sentAt'
+  sentAt: 'sentAt',
+  counted: 'counted'
 } as const
 
 export type MailScalarFieldEnum = (typeof MailScalarFieldEnum)[keyof typeof MailScalarFieldEnum]
+
+
+export const MailCodeScalarFieldEnum = {
+  hash: 'hash',
+  purpose: 'purpose',
+  email: 'email',
+  humanId: 'humanId',
+  invitationId: 'invitationId',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt'
+} as const
+
+export type MailCodeScalarFieldEnum = (typeof MailCodeScalarFieldEnum)[keyof typeof MailCodeScalarFieldEnum]
+
+
+export const MailInvitationScalarFieldEnum = {
+  id: 'id',
+  email: 'email',
+  spaceIds: 'spaceIds',
+  inviterId: 'inviterId',
+  createdAt: 'createdAt',
+  expiresAt: 'expiresAt'
+} as const
+
+export type MailInvitationScalarFieldEnum = (typeof MailInvitationScalarFieldEnum)[keyof typeof MailInvitationScalarFieldEnum]
 
 
 export const FileScalarFieldEnum = {
