@@ -230,7 +230,7 @@ export const MOVED_TABLES = {
       runPostKey: nullable(text(1000)),
       composite: defaulted(boolean()),
       fromPlainText: defaulted(boolean()),
-      actingAdminId: to(defaulted(nullable(id('hum'))), 'Entity', 'null'),
+      actingAdminId: to(nullable(id('hum')), 'Entity', 'null'),
       idempotencyKey: nullable(text(1000)),
       rootId: id('msg', 'trg', 'plf', 'pln', 'run'),
       depth: integer(),

@@ -43,6 +43,10 @@ describe.each(STACKS)('the role of a human, on the %s stack', (stack) => {
     return { status: answer.status, ...result }
   }
 
+  /** A session may be cached for a moment, until the signal of its end arrives. */
+  const refused = (headers: Headers) =>
+    until('the credential is refused', async () => (await ask(SESSIONS, headers)).status === 401)
+
   const typeOf = async (query: string, headers: Headers, variables: object = {}): Promise<string> =>
     (Object.values((await ask(query, headers, variables)).data ?? {})[0] as { __typename: string }).__typename
 
@@ -165,7 +169,7 @@ describe.each(STACKS)('the role of a human, on the %s stack', (stack) => {
     await ask(SET_ROLE, await operator(), { id: ada.id, role: 'MEMBER' })
     await until('the socket of the session is closed', () => ofSession?.closed() === 4403)
     await until('the socket of the JWT is closed', () => ofJwt?.closed() === 4403)
-    expect((await ask(SESSIONS, cookie)).status).toBe(401)
+    await refused(cookie)
     expect(await mayCreateAgents(jwt)).toBe(false)
     expect(ofToken?.closed()).toBeNull()
     expect(await mayCreateAgents(await sessionOf(ada))).toBe(false)
@@ -209,7 +213,7 @@ describe.each(STACKS)('the role of a human, on the %s stack', (stack) => {
     const own = bearer(data.createAccessToken.secret)
     expect(await mayCreateAgents(own)).toBe(true)
     await ask(SET_ROLE, await operator(), { id: ada.id, role: 'MEMBER' })
-    expect((await ask(SESSIONS, own)).status).toBe(401)
+    await refused(own)
   })
 
   describe('acting as another human', () => {
@@ -241,7 +245,7 @@ describe.each(STACKS)('the role of a human, on the %s stack', (stack) => {
       const socket = await socketOf(asBob)
       expect((await ask(END, cookie, { id: session.id })).data.endSession.endedSessionIds).toEqual([session.id])
       await until('the socket is closed', () => socket.closed() === 4403)
-      expect((await ask(SESSIONS, asBob)).status).toBe(401)
+      await refused(asBob)
     })
 
     test('the operator acts without being a person: the audit log and the name of the session say so', async () => {
@@ -296,17 +300,17 @@ describe.each(STACKS)('the role of a human, on the %s stack', (stack) => {
       const [own] = (await ask(SESSIONS, cookie)).data.viewer.sessions
       await ask(END, await operator(), { id: own.id })
       await until('the socket is closed', () => socket.closed() === 4403)
-      expect((await ask(SESSIONS, first)).status).toBe(401)
+      await refused(first)
 
       const second = await acting(await jwtOf(ada), bob.id)
       expect((await ask(SESSIONS, second)).status).toBe(200)
       await ask(SET_ROLE, await operator(), { id: ada.id, role: 'MEMBER' })
-      expect((await ask(SESSIONS, second)).status).toBe(401)
+      await refused(second)
 
       const third = await acting(await operator(), bob.id)
       const data = { expiresAt: new Date(Date.now() - 1), endsBy: new Date(Date.now() - 1) }
       await parley.app.platform.db.prisma.session.updateMany({ where: { viewerId: bob.id }, data })
-      expect((await ask(SESSIONS, third)).status).toBe(401)
+      await refused(third)
     })
   })
 })
