@@ -43,9 +43,13 @@ describe.each(STACKS)('mails with notices, on the %s stack', (stack) => {
     await prisma().$executeRaw`UPDATE job SET start_after = now() WHERE name = 'mail-notices' AND group_id = ${id}`
   }
 
-  test('one mail tells of everything that is still open, with a link, and without texts and names', async () => {
+  test('one mail lists everything that is still open, with a link, and without texts and names', async () => {
     const [alice, bob] = [await person('Alice'), await person('Bob')]
-    expect(await parley.app.domain.notifications.settings(bob)).toEqual({ push: true, mail: true, notifyAfterMinutes: 15 })
+    expect(await parley.app.domain.notifications.settings(bob)).toEqual({
+      push: true,
+      mail: true,
+      notifyAfterMinutes: 15,
+    })
     const space = await room([alice.id, bob.id])
     const send = (text: string) =>
       parley.app.domain.sending.send(alice, { spaceId: space.id, text, mentionedIds: [bob.id] })
@@ -57,7 +61,10 @@ describe.each(STACKS)('mails with notices, on the %s stack', (stack) => {
     await settle()
     await send('Falcon again')
     await send('And again')
-    await until('both are written', async () => (await prisma().notice.count({ where: { humanId: bob.id, mailAt: { not: null } } })) === 2)
+    await until(
+      'both are written',
+      async () => (await prisma().notice.count({ where: { humanId: bob.id, mailAt: { not: null } } })) === 2,
+    )
     await later(bob)
     const both = await smtp.mailTo(bob.email, 2)
     expect(both.text).toContain('2 messages mention you.')
@@ -73,7 +80,8 @@ describe.each(STACKS)('mails with notices, on the %s stack', (stack) => {
     await parley.app.domain.notifications.setSettings(silent, { mail: false })
     const mentionedIds = [reader.id, gone.id, silent.id]
     const { message } = await parley.app.domain.sending.send(alice, { spaceId: space.id, text: 'Hi', mentionedIds })
-    for (const one of [reader, gone, silent]) await until('a notice is written', () => prisma().notice.findFirst({ where: { humanId: one.id } }))
+    for (const one of [reader, gone, silent])
+      await until('a notice is written', () => prisma().notice.findFirst({ where: { humanId: one.id } }))
     await parley.app.domain.reading.markRead(reader, { spaceId: space.id, messageId: message.id })
     await parley.app.domain.members.remove(gone, { spaceId: space.id, entityId: gone.id })
     for (const one of [reader, gone, silent]) await later(one)
@@ -98,32 +106,36 @@ describe.each(STACKS)('mails with notices, on the %s stack', (stack) => {
   }, 60_000)
 })
 
-test.skipIf(!STACKS.includes('postgres'))('two processes agree on one key pair, and send each push once', async () => {
-  const push = await startPushService()
-  const one = await startApplication({ stack: 'postgres', isFresh: true, push: push.network })
-  try {
-    await one.app.platform.db.prisma.pushKeys.deleteMany({})
-    const others = await Promise.all(
-      [1, 2].map(() => startApplication({ stack: 'postgres', beside: one, push: push.network })),
-    )
-    const [key, other] = others.map(({ app }) => app.domain.notifications.pushPublicKey)
-    expect(key).not.toBe(null)
-    expect(other).toBe(key)
-    const [stored] = await one.app.platform.db.prisma.pushKeys.findMany()
-    expect(stored).toMatchObject({ publicKey: key, privateSealed: expect.stringMatching(/^v1\./) })
-    const [alice, bob] = [await one.human('Alice'), await one.human('Bob')]
-    const memberIds = [alice.id, bob.id]
-    const space = await one.app.domain.spaces.create(one.admin, { name: 'Room', routing: 'BROADCAST', memberIds })
-    const phone = push.browser()
-    await one.app.domain.notifications.addPushSubscription(bob, phone.input)
-    for (let n = 0; n < 20; n += 1)
-      await one.app.domain.sending.send(alice, { spaceId: space.id, text: `${n}`, mentionedIds: [bob.id] })
-    await until('all pushes are sent', () => phone.pushes().length >= 20)
-    expect(new Set(phone.pushes().map(({ messageId }) => messageId)).size).toBe(20)
-    expect(phone.pushes()).toHaveLength(20)
-    for (const { close } of others) await close()
-  } finally {
-    await one.close()
-    await push.close()
-  }
-}, 60_000)
+test.skipIf(!STACKS.includes('postgres'))(
+  'two processes agree on one key pair, and send each push once',
+  async () => {
+    const push = await startPushService()
+    const one = await startApplication({ stack: 'postgres', isFresh: true, push: push.network })
+    try {
+      await one.app.platform.db.prisma.pushKeys.deleteMany({})
+      const others = await Promise.all(
+        [1, 2].map(() => startApplication({ stack: 'postgres', beside: one, push: push.network })),
+      )
+      const [key, other] = others.map(({ app }) => app.domain.notifications.pushPublicKey)
+      expect(key).not.toBe(null)
+      expect(other).toBe(key)
+      const [stored] = await one.app.platform.db.prisma.pushKeys.findMany()
+      expect(stored).toMatchObject({ publicKey: key, privateSealed: expect.stringMatching(/^v1\./) })
+      const [alice, bob] = [await one.human('Alice'), await one.human('Bob')]
+      const memberIds = [alice.id, bob.id]
+      const space = await one.app.domain.spaces.create(one.admin, { name: 'Room', routing: 'BROADCAST', memberIds })
+      const phone = push.browser()
+      await one.app.domain.notifications.addPushSubscription(bob, phone.input)
+      for (let n = 0; n < 20; n += 1)
+        await one.app.domain.sending.send(alice, { spaceId: space.id, text: `${n}`, mentionedIds: [bob.id] })
+      await until('all pushes are sent', () => phone.pushes().length >= 20)
+      expect(new Set(phone.pushes().map(({ messageId }) => messageId)).size).toBe(20)
+      expect(phone.pushes()).toHaveLength(20)
+      for (const { close } of others) await close()
+    } finally {
+      await one.close()
+      await push.close()
+    }
+  },
+  60_000,
+)
