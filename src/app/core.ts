@@ -27,6 +27,7 @@ import { createUsageReading } from '../runs/usage.ts'
 import { createAnnouncer } from '../spaces/announcer.ts'
 import { createHistory } from '../spaces/history.ts'
 import { createReplies } from '../spaces/replies.ts'
+import { createSearch } from '../spaces/search.ts'
 import { createSpacePublisher } from '../spaces/space-publisher.ts'
 import { TOOLS_WITHOUT_EFFECT } from '../tools/built-in-tools.ts'
 
@@ -48,6 +49,7 @@ export function createCore(platform: Platform) {
   const leaving = createLeaving(platform, { ...calls, publisher, lifecycle })
   const planFiring = createPlanFiring(platform)
   const history = createHistory(platform)
+  const search = createSearch(platform)
   const delegationChecks = createDelegationChecks(platform, said)
   const journal = createJournal(platform)
   const usage = createUsageReading(platform)
@@ -73,6 +75,7 @@ export function createCore(platform: Platform) {
     ...calls,
     planFiring,
     history,
+    search,
     delegationChecks,
   }
 }

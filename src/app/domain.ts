@@ -112,6 +112,7 @@ export function createDomain(
     reading: createReading(platform, publisher),
     files: { ...createFileReading(platform, { tokens }), ...core.uploads },
     resumableUploads: core.resumableUploads,
+    search: core.search,
     sending: createSending(platform, { visibility, announcer: core.announcer, post: core.posting.post }),
     runs: core.runs,
     runReading: createRunReading(platform),

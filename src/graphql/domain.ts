@@ -59,6 +59,7 @@ import type { UsageReading } from '../runs/usage.ts'
 import type { Members } from '../spaces/members.ts'
 import type { PresenceService } from '../spaces/presence.ts'
 import type { Reading } from '../spaces/reading.ts'
+import type { Search } from '../spaces/search.ts'
 import type { Spaces } from '../spaces/spaces.ts'
 import type { Chains } from '../stores/chain-store.ts'
 import type { ToolTrial } from '../tools/custom/tool-trial.ts'
@@ -95,6 +96,7 @@ export interface Domain {
   mailLinks: MailLinks
   inviting: Inviting
   reading: Reading
+  search: Search
   sending: Sending
   files: FileReading & Pick<Uploads, 'upload'>
   resumableUploads: ResumableUploads

@@ -39,6 +39,7 @@ export type Run = Row<Domain['runs']['getMany']> & {
    */
   onlyAsked?: true
 }
+export type SearchHit = Awaited<ReturnType<Domain['search']['find']>>['items'][number]
 export type Space = Row<Domain['spaces']['getMany']>
 export type StandingGrant = Row<Domain['grantReading']['getMany']>
 export type GrantStanding =

@@ -5,6 +5,8 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { PGlite } from '@electric-sql/pglite'
+import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
+import { unaccent } from '@electric-sql/pglite/contrib/unaccent'
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { type ConstructorOptions, fromPglite } from 'pg-boss'
@@ -108,6 +110,9 @@ const START_PARAMETERS = [
   ...['-c', `search_path=${searchPathOf('public')}`],
 ]
 
+/** The objects that migrations create with them need their code at every start. */
+const EXTENSIONS = { pg_trgm, unaccent }
+
 /**
  * Keeps PGlite's WebAssembly in the baseline compiler. The optimizing compiler takes half a gigabyte and a core for the
  * first seconds and leaves a hundred megabytes behind, but does not speed up the statements of an embedded server: 3000
@@ -143,7 +148,7 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     // An existing DATA_DIR may be readable by others.
     chmodSync(directory, 0o700)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
-    const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS })
+    const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS, extensions: EXTENSIONS })
     exitOnCrash(pglite)
     // PGlite reads the array types at its start. Without this, arrays of enums that were created just now would fail
     // until the next start.

@@ -13,6 +13,7 @@ import { getMyRuns } from './runs/get-my-runs.ts'
 import { stopRun } from './runs/stop-run.ts'
 import { enterSpace } from './space/enter-space.ts'
 import { readMessages } from './space/read-messages.ts'
+import { searchMessages } from './space/search-messages.ts'
 import { sendMessage } from './space/send-message.ts'
 import type { Tool } from './tool.ts'
 
@@ -20,6 +21,7 @@ import type { Tool } from './tool.ts'
 const OF_EACH_TOOLSET = [
   readFile,
   sendFile,
+  searchMessages,
   getMyRuns,
   stopRun,
   setMemories,

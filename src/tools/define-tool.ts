@@ -14,6 +14,7 @@ import type { RunProgress } from '../runs/run-progress.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { History } from '../spaces/history.ts'
 import type { Replies } from '../spaces/replies.ts'
+import type { Search } from '../spaces/search.ts'
 import type { Speech, Tool, ToolScene } from './tool.ts'
 
 /** The dependencies of the built-in tools. */
@@ -21,6 +22,7 @@ export interface ToolParts {
   discretion: Discretion
   history: History
   historyLimit: number
+  search: Search
   runs: Runs
   runProgress: RunProgress
   replies: Replies

@@ -38,6 +38,8 @@ test('a think cycle that skips after these tools is forgotten', () => {
     'readSpaceMessages',
     'read_file',
     'read_messages',
+    'searchMessages',
+    'search_messages',
     'skip',
   ])
 })

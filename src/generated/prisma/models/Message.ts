@@ -334,6 +334,7 @@ export type MessageWhereInput = {
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
   space?: Prisma.XOR<Prisma.SpaceScalarRelationFilter, Prisma.SpaceWhereInput>
   files?: Prisma.FileListRelationFilter
+  searchTexts?: Prisma.SearchTextListRelationFilter
 }
 
 export type MessageOrderByWithRelationInput = {
@@ -361,6 +362,7 @@ export type MessageOrderByWithRelationInput = {
   createdAt?: Prisma.SortOrder
   space?: Prisma.SpaceOrderByWithRelationInput
   files?: Prisma.FileOrderByRelationAggregateInput
+  searchTexts?: Prisma.SearchTextOrderByRelationAggregateInput
 }
 
 export type MessageWhereUniqueInput = Prisma.AtLeast<{
@@ -394,6 +396,7 @@ export type MessageWhereUniqueInput = Prisma.AtLeast<{
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
   space?: Prisma.XOR<Prisma.SpaceScalarRelationFilter, Prisma.SpaceWhereInput>
   files?: Prisma.FileListRelationFilter
+  searchTexts?: Prisma.SearchTextListRelationFilter
 }, "id" | "spaceId_seq" | "spaceId_senderId_idempotencyKey" | "runId_runPostKey">
 
 export type MessageOrderByWithAggregationInput = {
@@ -478,6 +481,7 @@ export type MessageCreateInput = {
   createdAt?: Date | string
   space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
   files?: Prisma.FileCreateNestedManyWithoutMessageInput
+  searchTexts?: Prisma.SearchTextCreateNestedManyWithoutMessageInput
 }
 
 export type MessageUncheckedCreateInput = {
@@ -504,6 +508,7 @@ export type MessageUncheckedCreateInput = {
   routedAt?: Date | string | null
   createdAt?: Date | string
   files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
+  searchTexts?: Prisma.SearchTextUncheckedCreateNestedManyWithoutMessageInput
 }
 
 export type MessageUpdateInput = {
@@ -530,6 +535,7 @@ export type MessageUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
   files?: Prisma.FileUpdateManyWithoutMessageNestedInput
+  searchTexts?: Prisma.SearchTextUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageUncheckedUpdateInput = {
@@ -556,6 +562,7 @@ export type MessageUncheckedUpdateInput = {
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
+  searchTexts?: Prisma.SearchTextUncheckedUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageCreateManyInput = {
@@ -731,6 +738,11 @@ export type MessageSumOrderByAggregateInput = {
   depth?: Prisma.SortOrder
 }
 
+export type MessageScalarRelationFilter = {
+  is?: Prisma.MessageWhereInput
+  isNot?: Prisma.MessageWhereInput
+}
+
 export type MessageNullableScalarRelationFilter = {
   is?: Prisma.MessageWhereInput | null
   isNot?: Prisma.MessageWhereInput | null
@@ -818,6 +830,14 @@ export type MessageUpdateaskersInput = {
   push?: string | string[]
 }
 
+export type MessageUpdateOneRequiredWithoutSearchTextsNestedInput = {
+  create?: Prisma.XOR<Prisma.MessageCreateWithoutSearchTextsInput, Prisma.MessageUncheckedCreateWithoutSearchTextsInput>
+  connectOrCreate?: Prisma.MessageCreateOrConnectWithoutSearchTextsInput
+  upsert?: Prisma.MessageUpsertWithoutSearchTextsInput
+  connect?: Prisma.MessageWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.MessageUpdateToOneWithWhereWithoutSearchTextsInput, Prisma.MessageUpdateWithoutSearchTextsInput>, Prisma.MessageUncheckedUpdateWithoutSearchTextsInput>
+}
+
 export type MessageCreateNestedOneWithoutFilesInput = {
   create?: Prisma.XOR<Prisma.MessageCreateWithoutFilesInput, Prisma.MessageUncheckedCreateWithoutFilesInput>
   connectOrCreate?: Prisma.MessageCreateOrConnectWithoutFilesInput
@@ -857,6 +877,7 @@ export type MessageCreateWithoutSpaceInput = {
   routedAt?: Date | string | null
   createdAt?: Date | string
   files?: Prisma.FileCreateNestedManyWithoutMessageInput
+  searchTexts?: Prisma.SearchTextCreateNestedManyWithoutMessageInput
 }
 
 export type MessageUncheckedCreateWithoutSpaceInput = {
@@ -882,6 +903,7 @@ export type MessageUncheckedCreateWithoutSpaceInput = {
   routedAt?: Date | string | null
   createdAt?: Date | string
   files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
+  searchTexts?: Prisma.SearchTextUncheckedCreateNestedManyWithoutMessageInput
 }
 
 export type MessageCreateOrConnectWithoutSpaceInput = {
@@ -938,6 +960,126 @@ export type MessageScalarWhereInput = {
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
 }
 
+export type MessageCreateWithoutSearchTextsInput = {
+  id: string
+  seq: number
+  senderId: string
+  status: $Enums.MessageStatus
+  parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
+  runId?: string | null
+  runPostKey?: string | null
+  composite?: boolean
+  fromPlainText?: boolean
+  actingAdminId?: string | null
+  idempotencyKey?: string | null
+  rootId: string
+  depth: number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageCreateplacesInput | string[]
+  label?: Prisma.MessageCreatelabelInput | string[]
+  askers?: Prisma.MessageCreateaskersInput | string[]
+  routedAt?: Date | string | null
+  createdAt?: Date | string
+  space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+  files?: Prisma.FileCreateNestedManyWithoutMessageInput
+}
+
+export type MessageUncheckedCreateWithoutSearchTextsInput = {
+  id: string
+  spaceId: string
+  seq: number
+  senderId: string
+  status: $Enums.MessageStatus
+  parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
+  runId?: string | null
+  runPostKey?: string | null
+  composite?: boolean
+  fromPlainText?: boolean
+  actingAdminId?: string | null
+  idempotencyKey?: string | null
+  rootId: string
+  depth: number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageCreateplacesInput | string[]
+  label?: Prisma.MessageCreatelabelInput | string[]
+  askers?: Prisma.MessageCreateaskersInput | string[]
+  routedAt?: Date | string | null
+  createdAt?: Date | string
+  files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
+}
+
+export type MessageCreateOrConnectWithoutSearchTextsInput = {
+  where: Prisma.MessageWhereUniqueInput
+  create: Prisma.XOR<Prisma.MessageCreateWithoutSearchTextsInput, Prisma.MessageUncheckedCreateWithoutSearchTextsInput>
+}
+
+export type MessageUpsertWithoutSearchTextsInput = {
+  update: Prisma.XOR<Prisma.MessageUpdateWithoutSearchTextsInput, Prisma.MessageUncheckedUpdateWithoutSearchTextsInput>
+  create: Prisma.XOR<Prisma.MessageCreateWithoutSearchTextsInput, Prisma.MessageUncheckedCreateWithoutSearchTextsInput>
+  where?: Prisma.MessageWhereInput
+}
+
+export type MessageUpdateToOneWithWhereWithoutSearchTextsInput = {
+  where?: Prisma.MessageWhereInput
+  data: Prisma.XOR<Prisma.MessageUpdateWithoutSearchTextsInput, Prisma.MessageUncheckedUpdateWithoutSearchTextsInput>
+}
+
+export type MessageUpdateWithoutSearchTextsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  seq?: Prisma.IntFieldUpdateOperationsInput | number
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
+  parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
+  runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  rootId?: Prisma.StringFieldUpdateOperationsInput | string
+  depth?: Prisma.IntFieldUpdateOperationsInput | number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageUpdateplacesInput | string[]
+  label?: Prisma.MessageUpdatelabelInput | string[]
+  askers?: Prisma.MessageUpdateaskersInput | string[]
+  routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+  files?: Prisma.FileUpdateManyWithoutMessageNestedInput
+}
+
+export type MessageUncheckedUpdateWithoutSearchTextsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  spaceId?: Prisma.StringFieldUpdateOperationsInput | string
+  seq?: Prisma.IntFieldUpdateOperationsInput | number
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
+  parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
+  runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  rootId?: Prisma.StringFieldUpdateOperationsInput | string
+  depth?: Prisma.IntFieldUpdateOperationsInput | number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageUpdateplacesInput | string[]
+  label?: Prisma.MessageUpdatelabelInput | string[]
+  askers?: Prisma.MessageUpdateaskersInput | string[]
+  routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
+}
+
 export type MessageCreateWithoutFilesInput = {
   id: string
   seq: number
@@ -961,6 +1103,7 @@ export type MessageCreateWithoutFilesInput = {
   routedAt?: Date | string | null
   createdAt?: Date | string
   space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+  searchTexts?: Prisma.SearchTextCreateNestedManyWithoutMessageInput
 }
 
 export type MessageUncheckedCreateWithoutFilesInput = {
@@ -986,6 +1129,7 @@ export type MessageUncheckedCreateWithoutFilesInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  searchTexts?: Prisma.SearchTextUncheckedCreateNestedManyWithoutMessageInput
 }
 
 export type MessageCreateOrConnectWithoutFilesInput = {
@@ -1027,6 +1171,7 @@ export type MessageUpdateWithoutFilesInput = {
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+  searchTexts?: Prisma.SearchTextUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageUncheckedUpdateWithoutFilesInput = {
@@ -1052,6 +1197,7 @@ export type MessageUncheckedUpdateWithoutFilesInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  searchTexts?: Prisma.SearchTextUncheckedUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageCreateManySpaceInput = {
@@ -1101,6 +1247,7 @@ export type MessageUpdateWithoutSpaceInput = {
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   files?: Prisma.FileUpdateManyWithoutMessageNestedInput
+  searchTexts?: Prisma.SearchTextUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageUncheckedUpdateWithoutSpaceInput = {
@@ -1126,6 +1273,7 @@ export type MessageUncheckedUpdateWithoutSpaceInput = {
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
+  searchTexts?: Prisma.SearchTextUncheckedUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageUncheckedUpdateManyWithoutSpaceInput = {
@@ -1159,10 +1307,12 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
 
 export type MessageCountOutputType = {
   files: number
+  searchTexts: number
 }
 
 export type MessageCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   files?: boolean | MessageCountOutputTypeCountFilesArgs
+  searchTexts?: boolean | MessageCountOutputTypeCountSearchTextsArgs
 }
 
 /**
@@ -1180,6 +1330,13 @@ export type MessageCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Exte
  */
 export type MessageCountOutputTypeCountFilesArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.FileWhereInput
+}
+
+/**
+ * MessageCountOutputType without action
+ */
+export type MessageCountOutputTypeCountSearchTextsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.SearchTextWhereInput
 }
 
 
@@ -1208,6 +1365,7 @@ export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   createdAt?: boolean
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   files?: boolean | Prisma.Message$filesArgs<ExtArgs>
+  searchTexts?: boolean | Prisma.Message$searchTextsArgs<ExtArgs>
   _count?: boolean | Prisma.MessageCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["message"]>
 
@@ -1292,6 +1450,7 @@ export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
 export type MessageInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   files?: boolean | Prisma.Message$filesArgs<ExtArgs>
+  searchTexts?: boolean | Prisma.Message$searchTextsArgs<ExtArgs>
   _count?: boolean | Prisma.MessageCountOutputTypeDefaultArgs<ExtArgs>
 }
 export type MessageIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
@@ -1306,6 +1465,7 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
   objects: {
     space: Prisma.$SpacePayload<ExtArgs>
     files: Prisma.$FilePayload<ExtArgs>[]
+    searchTexts: Prisma.$SearchTextPayload<ExtArgs>[]
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
@@ -1759,6 +1919,7 @@ export interface Prisma__MessageClient<T, Null = never, ExtArgs extends runtime.
   readonly [Symbol.toStringTag]: "PrismaPromise"
   space<T extends Prisma.SpaceDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.SpaceDefaultArgs<ExtArgs>>): Prisma.Prisma__SpaceClient<runtime.Types.Result.GetResult<Prisma.$SpacePayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
   files<T extends Prisma.Message$filesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Message$filesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$FilePayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  searchTexts<T extends Prisma.Message$searchTextsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Message$searchTextsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$SearchTextPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -2232,6 +2393,30 @@ export type Message$filesArgs<ExtArgs extends runtime.Types.Extensions.InternalA
   take?: number
   skip?: number
   distinct?: Prisma.FileScalarFieldEnum | Prisma.FileScalarFieldEnum[]
+}
+
+/**
+ * Message.searchTexts
+ */
+export type Message$searchTextsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the SearchText
+   */
+  select?: Prisma.SearchTextSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the SearchText
+   */
+  omit?: Prisma.SearchTextOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.SearchTextInclude<ExtArgs> | null
+  where?: Prisma.SearchTextWhereInput
+  orderBy?: Prisma.SearchTextOrderByWithRelationInput | Prisma.SearchTextOrderByWithRelationInput[]
+  cursor?: Prisma.SearchTextWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.SearchTextScalarFieldEnum | Prisma.SearchTextScalarFieldEnum[]
 }
 
 /**

@@ -1,0 +1,98 @@
+import { BadInputError } from '../lib/errors.ts'
+
+/** The maximum UTF-16 units of a query. */
+export const LONGEST_QUERY = 500
+
+/** A piece of a query. */
+export interface QueryPiece {
+  text: string
+  /** It stood in quotation marks: its words must follow each other, and the last one must be whole. */
+  isQuoted: boolean
+}
+
+/** The demands of a query on a text. All pieces must be found. */
+export interface SearchTerms {
+  /** For `to_tsquery('simple', …)`: the pieces as words, some as the beginnings of words. */
+  words: string
+  /**
+   * The pieces as parts of words; null if the query has no piece that is long enough, for which an index of trigrams
+   * is of use.
+   */
+  parts: PartTerm[] | null
+}
+
+export type PartTerm =
+  /** A pattern for LIKE on the folded text. */
+  | { type: 'like'; pattern: string }
+  /** For `to_tsquery`: a piece that must be found as words. */
+  | { type: 'words'; words: string }
+
+/**
+ * Splits a query at white space and quotation marks. Pieces without a letter or digit are left out, so that a query of
+ * punctuation finds nothing. @throws BadInputError for a query of more than 500 UTF-16 units
+ */
+export function readSearchQuery(query: string): QueryPiece[] {
+  if (query.length > LONGEST_QUERY) {
+    throw new BadInputError(`A search query has at most ${LONGEST_QUERY} characters, not ${query.length}.`, 'query')
+  }
+  // PostgreSQL takes neither NUL nor halves of surrogate pairs.
+  const text = query.toWellFormed().replace(/\p{Cc}+/gu, ' ')
+  return [...text.matchAll(/["“”„«»]([^"“”„«»]*)["“”„«»]|[^\s"“”„«»]+/gu)].flatMap(([whole, quoted]) => {
+    const piece = (quoted ?? whole).replace(EDGES, '').replace(/\s+/g, ' ')
+    return piece === '' ? [] : { text: piece, isQuoted: quoted !== undefined }
+  })
+}
+
+/** The characters around the letters and digits of a piece. Marks belong to the letter before them. */
+const EDGES = /^[^\p{L}\p{N}]+|[^\p{L}\p{N}\p{M}]+$/gu
+
+/** Characters of scripts without spaces between words; the same as in the function `searchWords` of the database. */
+const SPACELESS =
+  /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{3ffff}]/gu
+const ASCII_PUNCTUATION = /[!-/:-@[-`{-~]/g
+
+/** Shorter ASCII words are not taken as beginnings: too many words begin with them. */
+const SHORTEST_BEGINNING = 3
+/** The shortest part of a word in which there is a trigram. */
+const SHORTEST_PART = 3
+
+/** Converts pieces whose texts the database has folded (function `searchFold`). */
+export function termsOf(pieces: readonly QueryPiece[]): SearchTerms {
+  const all = pieces.map((piece) => ({ ...piece, words: wordsOf(piece) })).filter(({ words }) => words !== '')
+  const parts = all.map((piece): PartTerm => {
+    const isPart = !piece.isQuoted && hasTrigram(piece.text)
+    if (!isPart) return { type: 'words', words: piece.words }
+    return { type: 'like', pattern: `%${piece.text.replace(/[\\%_]/g, '\\$&')}%` }
+  })
+  return {
+    words: all.map(({ words }) => words).join(' & '),
+    parts: parts.some(({ type }) => type === 'like') ? parts : null,
+  }
+}
+
+/** The piece as words that follow each other, of which the last may be only the beginning of one. */
+function wordsOf({ text, isQuoted }: QueryPiece): string {
+  const words = text
+    .replace(SPACELESS, ' $& ')
+    .replace(ASCII_PUNCTUATION, ' ')
+    .split(/\s+/)
+    .filter((word) => /[\p{L}\p{N}]/u.test(word))
+  const terms = words.map((word, index) => {
+    const mayContinue = !isQuoted && index === words.length - 1 && isBeginning(word)
+    return `'${word.replace(/[\\']/g, '')}'${mayContinue ? ':*' : ''}`
+  })
+  return terms.length > 1 ? `(${terms.join(' <-> ')})` : (terms[0] ?? '')
+}
+
+function isBeginning(word: string): boolean {
+  if (word.search(SPACELESS) >= 0) return false
+  const length = [...word].length
+  return length >= SHORTEST_BEGINNING || (length > 1 && /[^\0-\x7f]/.test(word))
+}
+
+function hasTrigram(text: string): boolean {
+  return text
+    .replace(SPACELESS, ' ')
+    .split(/[^\p{L}\p{N}\p{M}]+/u)
+    .some((word) => [...word].length >= SHORTEST_PART)
+}

@@ -1,0 +1,321 @@
+import { createHash } from 'node:crypto'
+import type { Viewer } from '../access/viewer.ts'
+import { confidentialAmong, type Marks, marksOf, type Provenance, union } from '../confidentiality/marks.ts'
+import { Prisma, type Message as Row } from '../generated/prisma/client.ts'
+import { BadInputError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
+import { decodePageCursor, encodePageCursor, foreignCursor, type Page } from '../lib/page.ts'
+import { requesterHere } from '../lib/requester-context.ts'
+import { sqlStateOf } from '../platform/database-errors.ts'
+import type { Tx } from '../platform/db.ts'
+import { createFairTurns } from '../platform/fair-turns.ts'
+import type { Platform } from '../platform/platform.ts'
+import { type Message, messageOfRow, textOf } from '../rules/message.ts'
+import { type PartTerm, type QueryPiece, readSearchQuery, type SearchTerms, termsOf } from '../rules/search-query.ts'
+import { type Snippet, snippetOf } from '../rules/snippet.ts'
+
+export type SearchOrder = 'BEST' | 'NEWEST'
+
+/** A query and its filters. A null filter leaves everything through. */
+export interface SearchFilter {
+  query: string
+  spaceId: string | null
+  senderId: string | null
+  /** Whether the message has a file. */
+  hasFile: boolean | null
+  /** Messages sent at or after this time. */
+  since: Date | null
+  /** Messages sent before this time. */
+  until: Date | null
+  order: SearchOrder
+}
+
+export interface SearchHit extends Snippet {
+  message: Message
+  /** The file whose name or text matches; null if the message's own text does. */
+  fileId: string | null
+  /** Of this hit, for this query and its filters only. */
+  cursor: string
+}
+
+/** A hit as a run may read it. */
+export interface RunHit extends Pick<SearchHit, 'message' | 'fileId' | 'snippet'> {
+  senderName: string
+  senderKind: 'HUMAN' | 'AGENT'
+  spaceName: string
+}
+
+/** The run that searches. */
+export type Searcher = Provenance & { readonly agentId: string }
+
+/** Full-text search in messages and files. */
+export interface Search {
+  /**
+   * A page of what the viewer may read: a human, messages of its spaces; an admin, all; a service, nothing. BEST: by
+   * rank, then the newest first, among the newest 10,000 hits.
+   * @throws BadInputError for a query that is too long or takes too long, and for a cursor of another search;
+   * RateLimitedError if the viewer has too many searches waiting
+   */
+  find(viewer: Viewer, filter: SearchFilter, page: { size: number; after: string | null }): Promise<Page<SearchHit>>
+  /**
+   * The best hits for a run, of its agent's spaces that its requesters may enter: in one space, which the caller has
+   * opened; or in all, and then only content whose confidentiality label lies within that of the run.
+   * @throws BadInputError as `find`
+   */
+  findForRun(
+    run: Searcher,
+    filter: { query: string; spaceId: string | null; from: string | null; limit: number },
+  ): Promise<{ hits: RunHit[]; learned: Marks }>
+}
+
+/** BEST ranks this many, the newest ones; NEWEST reads this many for one page. */
+const MOST_RANKED = 10_000
+/** Parts of words are sought only if fewer texts contain the words themselves. */
+const ENOUGH_WORDS = 1_000
+/** Characters of a file's name and text that are searched. */
+const MOST_OF_FILE = 100_000
+/** The longest execution of one statement, on PostgreSQL. */
+const TIMEOUT_MS = 5_000
+/** Searches that one process executes at a time: others need connections too. */
+const AT_ONCE = 2
+const QUERY_CANCELED = '57014'
+
+/** Where the next page begins. */
+interface Place {
+  rank: number
+  messageId: string
+  fileId: string
+  /** Whether this search includes parts of words. */
+  withParts: boolean
+}
+
+type FoundRow = Row & { rank: number; fileId: string; withParts: boolean; fileText: string | null }
+
+export function createSearch({ db, config }: Pick<Platform, 'db' | 'config'>): Search {
+  const turns = createFairTurns({ places: () => Math.max(1, Math.min(AT_ONCE, config.databaseConnections - 1)) })
+
+  /** Executes the statement for the query's terms; null if the query has no words. */
+  async function execute<Found extends object>(
+    pieces: readonly QueryPiece[],
+    statement: (terms: SearchTerms) => Prisma.Sql,
+  ): Promise<Found[]> {
+    if (pieces.length === 0) return []
+    try {
+      return await turns.run(requesterHere(), () =>
+        db.transaction(async (tx) => {
+          const terms = termsOf(await foldWithin(tx, pieces))
+          return terms.words === '' ? [] : tx.$queryRaw<Found[]>(statement(terms))
+        }),
+      )
+    } catch (error) {
+      if (sqlStateOf(error) !== QUERY_CANCELED) throw error
+      throw new BadInputError('The search took too long: give more or longer words, a space, or a time.', 'query')
+    }
+  }
+
+  return {
+    async find(viewer, filter, { size, after }) {
+      const pieces = readSearchQuery(filter.query)
+      const key = keyOf(viewer, filter)
+      const place = after === null ? null : placeOf(after, key)
+      const isBest = filter.order === 'BEST'
+      const rows = await execute<FoundRow>(pieces, (terms) => pageSql(viewer, filter, { terms, isBest, place, size }))
+      const items = rows.slice(0, size).map((row): SearchHit => {
+        const { rank, fileId, withParts, fileText, ...message } = row
+        return {
+          message: messageOfRow(message),
+          fileId: fileId === '' ? null : fileId,
+          cursor: encodePageCursor(JSON.stringify([key, rank, row.id, fileId, withParts])),
+          ...snippetOf(fileText ?? textOf(messageOfRow(message).parts), pieces),
+        }
+      })
+      // The hit of the cursor is on an earlier page.
+      return { items, hasNextPage: rows.length > size, hasPreviousPage: place !== null }
+    },
+    async findForRun(run, { query, spaceId, from, limit }) {
+      const pieces = readSearchQuery(query)
+      const scope = spacesOfRunSql(run, spaceId)
+      const conditions = [
+        scope,
+        ...(from === null ? [] : [isFrom(from)]),
+        ...(spaceId === null ? [isWithinLabel(run)] : []),
+      ]
+      type RunRow = FoundRow & {
+        senderName: string
+        senderKind: RunHit['senderKind']
+        spaceName: string
+        heardFrom: string[]
+      }
+      const rows = await execute<RunRow>(
+        pieces,
+        (terms) => Prisma.sql`
+        SELECT found.*, e.name AS "senderName", e.kind::text AS "senderKind", s.name AS "spaceName",
+          ${confidentialAmong(Prisma.sql`found.places || found.label || found."spaceId"`)} AS "heardFrom"
+        FROM (${hitsSql(conditions, { terms, isBest: true, place: null, size: limit })}) found
+        JOIN "Entity" e ON e.id = found."senderId" JOIN "Space" s ON s.id = found."spaceId"
+        ORDER BY found.rank DESC, found.id DESC`,
+      )
+      const shown = rows.slice(0, limit)
+      return {
+        hits: shown.map(
+          ({ senderName, senderKind, spaceName, rank: _, withParts: __, heardFrom: ___, fileId, fileText, ...row }) => {
+            const message = messageOfRow(row)
+            const { snippet } = snippetOf(fileText ?? textOf(message.parts), pieces)
+            return { message, senderName, senderKind, spaceName, snippet, fileId: fileId === '' ? null : fileId }
+          },
+        ),
+        learned: {
+          places: union(shown.map((row) => row.spaceId)),
+          label: union(...shown.map(({ heardFrom }) => heardFrom)),
+        },
+      }
+    },
+  }
+}
+
+/**
+ * Returns the pieces as the database folds texts. Plans depend on how many texts contain the words, so each statement
+ * is planned for its own ones. PGlite has no timeouts.
+ */
+async function foldWithin(tx: Tx, pieces: readonly QueryPiece[]): Promise<QueryPiece[]> {
+  const [row] = await tx.$queryRaw<{ folded: string[] }[]>`
+    SELECT (SELECT array_agg("searchFold"(piece) ORDER BY place) FROM unnest(${pieces.map(({ text }) => text)}::text[])
+        WITH ORDINALITY AS given(piece, place)) AS folded,
+      set_config('statement_timeout', ${`${TIMEOUT_MS}`}, true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`
+  return pieces.map((piece, index) => ({ ...piece, text: row?.folded[index] ?? '' }))
+}
+
+interface PageQuery {
+  terms: SearchTerms
+  isBest: boolean
+  place: Place | null
+  size: number
+}
+
+const pageSql = (viewer: Viewer, filter: SearchFilter, query: PageQuery) => Prisma.sql`
+  SELECT * FROM (${hitsSql([spacesOfViewerSql(viewer, filter.spaceId), ...filtersOf(filter)], query)}) found
+  ORDER BY ${query.isBest ? Prisma.sql`rank DESC, ` : Prisma.empty} id DESC, "fileId" DESC`
+
+/**
+ * Hits with their messages, one more than the page holds. The conditions on a text `t` say what may be read, and apply
+ * before anything is ranked, counted or cut off.
+ */
+function hitsSql(conditions: readonly Prisma.Sql[], { terms, isBest, place, size }: PageQuery): Prisma.Sql {
+  const query = Prisma.sql`to_tsquery('pg_catalog.simple', ${terms.words})`
+  const inReach = Prisma.join([Prisma.sql`true`, ...conditions], ' AND ')
+  const order = isBest
+    ? Prisma.sql`rank DESC, "messageId" DESC, "fileId" DESC`
+    : Prisma.sql`"messageId" DESC, "fileId" DESC`
+  // A page of the newest reads on from its place; ranks are known only once all are read.
+  const readFrom = isBest || place === null ? Prisma.sql`true` : isAfter(place, false)
+  const newest = Prisma.sql`ORDER BY t."messageId" DESC, t."fileId" DESC LIMIT ${MOST_RANKED}`
+  const rank = isBest ? Prisma.sql`ts_rank(t.words, ${query}, 1)` : Prisma.sql`0::real`
+  const seeksParts =
+    place === null
+      ? Prisma.sql`(SELECT count(*) FROM by_words) < ${ENOUGH_WORDS}`
+      : Prisma.sql`${place.withParts}::boolean`
+  const byParts =
+    terms.parts === null
+      ? Prisma.sql`SELECT "messageId", "fileId", rank FROM by_words WHERE false`
+      : Prisma.sql`
+        SELECT t."messageId", t."fileId", 0::real AS rank FROM "SearchText" t
+        WHERE ${seeksParts} AND ${Prisma.join(terms.parts.map(isPart), ' AND ')} AND NOT t.words @@ ${query}
+          AND ${inReach} AND ${readFrom} ${newest}`
+  const isNext = place === null ? Prisma.sql`true` : isAfter(place, isBest)
+  return Prisma.sql`
+    WITH by_words AS MATERIALIZED (
+      SELECT t."messageId", t."fileId", ${rank} AS rank FROM "SearchText" t
+      WHERE t.words @@ ${query} AND ${inReach} AND ${readFrom} ${newest}
+    ), by_parts AS MATERIALIZED (${byParts}),
+    every AS (SELECT * FROM by_words UNION ALL SELECT * FROM by_parts)
+    SELECT m.*, hit.rank, hit."fileId", (${seeksParts}) AS "withParts",
+      (SELECT left(f.name || chr(10) || coalesce(x.text, ''), ${MOST_OF_FILE}) FROM "File" f LEFT JOIN "FileText" x ON x."fileId" = f.id
+        WHERE f.id = hit."fileId") AS "fileText"
+    FROM (SELECT * FROM every t WHERE ${isNext} ORDER BY ${order} LIMIT ${size + 1}) hit
+    JOIN "Message" m ON m.id = hit."messageId"`
+}
+
+/** A text `t` comes after the place in the order. */
+const isAfter = ({ rank, messageId, fileId }: Place, isBest: boolean) =>
+  isBest
+    ? Prisma.sql`(t.rank, t."messageId", t."fileId") < (${rank}::real, ${messageId}::text, ${fileId}::text)`
+    : Prisma.sql`(t."messageId", t."fileId") < (${messageId}::text, ${fileId}::text)`
+
+const isPart = (term: PartTerm) =>
+  term.type === 'like'
+    ? Prisma.sql`t.plain LIKE ${term.pattern}`
+    : Prisma.sql`t.words @@ to_tsquery('pg_catalog.simple', ${term.words})`
+
+function spacesOfViewerSql(viewer: Viewer, spaceId: string | null): Prisma.Sql {
+  if (viewer.scope === 'SERVICE') return Prisma.sql`false`
+  const one = spaceId === null ? Prisma.sql`true` : Prisma.sql`s.id = ${wellFormed(spaceId, 'spc')}`
+  const mine =
+    viewer.scope === 'ADMIN'
+      ? Prisma.sql`true`
+      : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = s.id AND o."entityId" = ${viewer.id})`
+  return Prisma.sql`t."spaceId" IN (SELECT s.id FROM "Space" s WHERE s."deletedAt" IS NULL AND ${one} AND ${mine})`
+}
+
+/** The agent's spaces that all requesters of the run may read. */
+const spacesOfRunSql = ({ agentId, askers }: Searcher, spaceId: string | null) => Prisma.sql`
+  t."spaceId" IN (
+    SELECT s.id FROM "Space" s JOIN "Membership" o ON o."spaceId" = s.id AND o."entityId" = ${agentId}
+    WHERE s."deletedAt" IS NULL AND ${spaceId === null ? Prisma.sql`true` : Prisma.sql`s.id = ${wellFormed(spaceId, 'spc')}`}
+      AND (NOT s.confidential OR NOT EXISTS (
+        SELECT 1 FROM unnest(${[...askers]}::text[]) AS asker(id) WHERE NOT EXISTS (
+          SELECT 1 FROM "Membership" a WHERE a."spaceId" = s.id AND a."entityId" = asker.id))))`
+
+/** All confidential sources of the message are sources of the run already. */
+const isWithinLabel = (run: Marks) => Prisma.sql`EXISTS (
+  SELECT 1 FROM "Message" source WHERE source.id = t."messageId"
+    AND (${confidentialAmong(Prisma.sql`source.places || source.label || source."spaceId"`)}) <@ ${marksOf(run)}::text[])`
+
+function filtersOf({ senderId, hasFile, since, until }: SearchFilter): Prisma.Sql[] {
+  return [
+    ...(senderId === null ? [] : [Prisma.sql`t."senderId" = ${wellFormed(senderId, 'hum', 'agt')}`]),
+    ...(hasFile === null
+      ? []
+      : [Prisma.sql`${hasFile}::boolean = EXISTS (SELECT 1 FROM "File" f WHERE f."messageId" = t."messageId")`]),
+    ...(since === null ? [] : [Prisma.sql`t."at" >= ${since}::timestamptz`]),
+    ...(until === null ? [] : [Prisma.sql`t."at" < ${until}::timestamptz`]),
+  ]
+}
+
+/** A sender's id, or the name of one. */
+const isFrom = (from: string) =>
+  prefixOf(from) === null
+    ? Prisma.sql`t."senderId" IN (SELECT e.id FROM "Entity" e WHERE lower(e.name) = lower(${from.replaceAll('\0', '')}))`
+    : Prisma.sql`t."senderId" = ${from}`
+
+/** Other ids match nothing, and PostgreSQL refuses those with NUL. */
+const wellFormed = (id: string, ...prefixes: string[]) => (prefixes.includes(prefixOf(id) ?? '-') ? id : '')
+
+/** Identifies a search. Cursors contain it, because they make no sense in another one. */
+function keyOf({ id }: Viewer, { query, spaceId, senderId, hasFile, since, until, order }: SearchFilter): string {
+  const parts = [id, query, spaceId, senderId, hasFile, since, until, order]
+  return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 16)
+}
+
+/** @throws BadInputError for a cursor that is not of this search */
+function placeOf(cursor: string, key: string): Place {
+  const [ofKey, rank, messageId, fileId, withParts] = listOf(decodePageCursor(cursor))
+  const isPlace =
+    ofKey === key &&
+    typeof rank === 'number' &&
+    typeof messageId === 'string' &&
+    prefixOf(messageId) === 'msg' &&
+    typeof fileId === 'string' &&
+    (fileId === '' || prefixOf(fileId) !== null) &&
+    typeof withParts === 'boolean'
+  if (!isPlace) throw foreignCursor()
+  return { rank, messageId, fileId, withParts }
+}
+
+function listOf(text: string): unknown[] {
+  try {
+    const value: unknown = JSON.parse(text)
+    return Array.isArray(value) ? value : []
+  } catch {
+    return []
+  }
+}

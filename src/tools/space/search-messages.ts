@@ -1,0 +1,81 @@
+import { BadInputError } from '../../lib/errors.ts'
+import { firstWithin } from '../../lib/json.ts'
+import { LONGEST_QUERY } from '../../rules/search-query.ts'
+import { RESULT_CHARACTERS } from '../../spaces/history.ts'
+import type { RunHit } from '../../spaces/search.ts'
+import { defineTool } from '../define-tool.ts'
+import { ToolFailure } from '../tool.ts'
+import { openSpace } from './read-messages.ts'
+
+const DEFAULT_LIMIT = 10
+const MOST_AT_ONCE = 50
+
+/**
+ * Finds messages by their words. In a named space it acts like reading there; otherwise it leaves out what would add
+ * to the run's confidentiality label, so that a search does not keep a run from speaking.
+ */
+export const searchMessages = defineTool({
+  names: { snake: 'search_messages', camel: 'searchMessages' },
+  changesNothing: true,
+  create: ({ parts }) => ({
+    description:
+      'Find messages by their words, the best first, in all your spaces or in one. Use it when you need something that was said earlier and is not in the history that you see. All words must match.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        query: {
+          type: 'string',
+          minLength: 1,
+          maxLength: LONGEST_QUERY,
+          description: 'Words, parts of words, or "words in quotation marks" that follow each other.',
+        },
+        spaceId: { type: 'string', description: 'Only in this space, one of YOUR SPACES.' },
+        from: { type: 'string', description: 'Only messages of this person or agent: its id or its whole name.' },
+        limit: {
+          type: 'integer',
+          minimum: 1,
+          default: DEFAULT_LIMIT,
+          description: `How many to return. Default ${DEFAULT_LIMIT}, at most ${MOST_AT_ONCE}.`,
+        },
+      },
+      required: ['query'],
+    },
+    async execute({ query, spaceId, from, limit = DEFAULT_LIMIT }, { context: { run } }) {
+      const space = spaceId == null ? null : await openSpace(parts, run, String(spaceId))
+      const filter = {
+        query: String(query),
+        spaceId: spaceId == null ? null : String(spaceId),
+        from: from == null ? null : String(from),
+        limit: Math.min(Math.trunc(Number(limit)), MOST_AT_ONCE),
+      }
+      const { hits, learned } = await parts.search.findForRun(run, filter).catch(orBadInput)
+      const found = firstWithin(hits.map(shownHit), RESULT_CHARACTERS, (hit) => JSON.stringify(hit))
+      const ofSpace = space === null || spaceId == null ? [] : [String(spaceId)]
+      return {
+        output: { found },
+        effects: {
+          learned: {
+            places: [...learned.places, ...ofSpace],
+            label: [...learned.label, ...(space?.confidential ? ofSpace : [])],
+          },
+        },
+      }
+    },
+  }),
+})
+
+const shownHit = ({ message, senderName, senderKind, spaceName, snippet, fileId }: RunHit) => ({
+  id: message.id,
+  spaceId: message.spaceId,
+  spaceName,
+  sender: senderName,
+  type: senderKind === 'HUMAN' ? 'human' : 'agent',
+  text: snippet,
+  ...(fileId === null ? {} : { fileId }),
+  timestamp: message.createdAt.toISOString(),
+})
+
+/** @throws ToolFailure for a query that cannot be executed, else the error */
+function orBadInput(error: unknown): never {
+  throw error instanceof BadInputError ? new ToolFailure('BAD_INPUT', error.message) : error
+}
