@@ -30,7 +30,10 @@ export interface SpaceState {
 }
 
 export interface Outgoing {
+  /** May be empty if the message has files. */
   text: string
+  /** Files that the viewer has uploaded with `POST /files`, at most 20. */
+  fileIds?: string[]
   mentionedAgentId?: string | null
   /** Members, humans or agents, at most 20. */
   mentionedIds?: string[]
@@ -199,8 +202,8 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
       transcript.keepNewest(count)
       observable.changed()
     },
-    async send({ text, mentionedAgentId, mentionedIds, idempotencyKey = newIdempotencyKey() }) {
-      const input = { spaceId, text, mentionedAgentId, mentionedIds, idempotencyKey }
+    async send({ text, fileIds, mentionedAgentId, mentionedIds, idempotencyKey = newIdempotencyKey() }) {
+      const input = { spaceId, text, fileIds, mentionedAgentId, mentionedIds, idempotencyKey }
       const { sendMessage } = await connection.ask(SEND_MESSAGE, { input })
       const { sentMessage, runs } = payloadOf(sendMessage, 'SendMessagePayload')
       return { message: sentMessage, runIds: runs.map(({ id }) => id) }

@@ -40,6 +40,7 @@ graphql(`
     index
     ... on TextPart { text }
     ... on ToolCallPart { toolCall { ...LiveToolCall } }
+    ... on FilePart { file { id name mediaType size url thumbnailUrl width height } }
   }
 `)
 

@@ -7,6 +7,7 @@ const MOST_LOOKED_AT = 200
 
 function wordsOf(part: MessagePart): string {
   if (part.__typename === 'TextPart') return part.text
+  if (part.__typename === 'FilePart') return `file ${part.file.name}`
   return part.__typename === 'ToolCallPart' ? `tool call ${part.toolCall.toolName}` : ''
 }
 

@@ -6,6 +6,7 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { WAKES } from './operations.ts'
 import { useTypingSignal } from './presence.tsx'
+import { UploadList, useUploads } from './uploads.tsx'
 
 interface ComposerProps {
   space: Space
@@ -38,10 +39,13 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   // twice.
   const attempt = useRef({ text: '', idempotencyKey: '' })
 
-  const sending = useDo((sent: string) => {
-    if (attempt.current.text !== sent) attempt.current = { text: sent, idempotencyKey: newIdempotencyKey() }
+  const uploads = useUploads()
+  const picker = useRef<HTMLInputElement>(null)
+  const sending = useDo(({ sent, fileIds }: { sent: string; fileIds: string[] }) => {
+    const content = [sent, ...fileIds].join('\n')
+    if (attempt.current.text !== content) attempt.current = { text: content, idempotencyKey: newIdempotencyKey() }
     const { idempotencyKey } = attempt.current
-    return send({ text: sent, mentionedIds: mentionedIn(sent, space).map(({ id }) => id), idempotencyKey })
+    return send({ text: sent, fileIds, mentionedIds: mentionedIn(sent, space).map(({ id }) => id), idempotencyKey })
   })
 
   useEffect(() => {
@@ -49,10 +53,13 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
     else sessionStorage.setItem(draftKey(spaceId), text)
   }, [spaceId, text])
 
+  const isEmpty = text.trim() === '' && uploads.ids.length === 0
+
   const submit = () => {
     const sent = text
-    if (sent.trim() === '' || sending.isBusy) return
-    sending.start(sent, () => {
+    if (isEmpty || uploads.isBusy || sending.isBusy) return
+    sending.start({ sent, fileIds: uploads.ids }, () => {
+      uploads.clear()
       attempt.current = { text: '', idempotencyKey: '' }
       setText((now) => (now === sent ? '' : now))
       field.current?.focus()
@@ -73,9 +80,15 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
         event.preventDefault()
         submit()
       }}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault()
+        uploads.add(event.dataTransfer.files)
+      }}
     >
       <Refused error={sending.error} onRetry={submit} />
       {mention.list}
+      <UploadList uploads={uploads} />
       <div className="composer-box">
         <textarea
           ref={field}
@@ -91,10 +104,23 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
             sending.reset()
           }}
           onKeyDown={onKeyDown}
+          onPaste={({ clipboardData: { files } }) => uploads.add(files)}
           {...mention.fieldProps}
         />
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          aria-label="Files"
+          onChange={({ target }) => {
+            uploads.add(target.files ?? [])
+            target.value = ''
+          }}
+        />
+        <IconButton label="Attach files" icon="clip" onClick={() => picker.current?.click()} />
         <IconButton label="Mention somebody" icon="agent" onClick={mention.begin} />
-        <Button look="primary" icon="send" type="submit" isBusy={sending.isBusy} disabled={text.trim() === ''}>
+        <Button look="primary" icon="send" type="submit" isBusy={sending.isBusy} disabled={isEmpty || uploads.isBusy}>
           Send
         </Button>
       </div>

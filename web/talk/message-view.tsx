@@ -8,6 +8,7 @@ import { Icon } from '../ui/icons.tsx'
 import { Markdown } from '../ui/markdown.tsx'
 import { Time, wordsOfDay } from '../ui/time.tsx'
 import { CallCard, plainCall } from './call-card.tsx'
+import { FileView } from './file-view.tsx'
 import { Outcomes } from './outcomes.tsx'
 
 interface MessageViewProps {
@@ -27,6 +28,7 @@ export const plainMessage = ({ sender, parts }: Message) => [`${sender.name}:`, 
 
 function plainPart(part: MessagePart): string {
   if (part.__typename === 'TextPart') return part.text
+  if (part.__typename === 'FilePart') return `[${part.file.name}]`
   return part.__typename === 'ToolCallPart' ? plainCall(part.toolCall) : ''
 }
 
@@ -94,6 +96,8 @@ function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }
       )
     case 'ToolCallPart':
       return <CallCard call={part.toolCall} />
+    case 'FilePart':
+      return <FileView file={part.file} />
     default:
       return (
         <p className="plain-note">

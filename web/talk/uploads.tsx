@@ -1,0 +1,100 @@
+import { useRef, useState } from 'react'
+import { addressOf } from '../location.ts'
+import { credentialHeaders } from '../session.tsx'
+import { IconButton } from '../ui/button.tsx'
+import { sizeInWords } from './file-view.tsx'
+
+/** A file on its way to the server. */
+interface Upload {
+  key: number
+  file: File
+  /** From 0 to 1. */
+  progress: number
+  /** Once it is stored. */
+  id: string | null
+  error: string | null
+  abort(): void
+}
+
+export interface Uploads {
+  all: readonly Upload[]
+  isBusy: boolean
+  /** The ids of the stored files, in the order in which they were added. */
+  ids: string[]
+  add(files: Iterable<File>): void
+  retry(key: number): void
+  remove(key: number): void
+  clear(): void
+}
+
+const MOST_FILES = 20
+
+/** Uploads files as soon as they are added. */
+export function useUploads(): Uploads {
+  const [all, setAll] = useState<readonly Upload[]>([])
+  const lastKey = useRef(0)
+  const change = (key: number, changes: Partial<Upload>) =>
+    setAll((now) => now.map((one) => (one.key === key ? { ...one, ...changes } : one)))
+
+  function start(key: number, file: File): Upload {
+    const request = new XMLHttpRequest()
+    request.open('POST', addressOf('/files'))
+    for (const [name, value] of Object.entries(credentialHeaders())) request.setRequestHeader(name, value)
+    request.setRequestHeader('x-file-name', encodeURIComponent(file.name))
+    request.upload.onprogress = ({ loaded, total }) => change(key, { progress: total === 0 ? 0 : loaded / total })
+    request.onload = () => change(key, outcomeOf(request))
+    request.onerror = () => change(key, { error: 'The server does not respond.' })
+    request.send(file)
+    return { key, file, progress: 0, id: null, error: null, abort: () => request.abort() }
+  }
+
+  return {
+    all,
+    isBusy: all.some(({ id, error }) => id === null && error === null),
+    ids: all.flatMap(({ id }) => id ?? []),
+    add(files) {
+      const added = [...files].slice(0, MOST_FILES - all.length).map((file) => {
+        lastKey.current += 1
+        return start(lastKey.current, file)
+      })
+      setAll((now) => [...now, ...added])
+    },
+    retry: (key) => setAll((now) => now.map((one) => (one.key === key ? start(key, one.file) : one))),
+    remove(key) {
+      all.find((one) => one.key === key)?.abort()
+      setAll((now) => now.filter((one) => one.key !== key))
+    },
+    clear: () => setAll([]),
+  }
+}
+
+function outcomeOf({ status, responseText }: XMLHttpRequest): Partial<Upload> {
+  try {
+    const answer = JSON.parse(responseText) as { id?: string; error?: string }
+    if (status === 201 && answer.id !== undefined) return { id: answer.id, progress: 1 }
+    return { error: answer.error ?? `HTTP status ${status}` }
+  } catch {
+    return { error: `HTTP status ${status}` }
+  }
+}
+
+/** The files of the next message, with their progress. */
+export function UploadList({ uploads: { all, retry, remove } }: { uploads: Uploads }) {
+  if (all.length === 0) return null
+  return (
+    <ul className="uploads" aria-label="Files of this message">
+      {all.map(({ key, file, progress, id, error }) => (
+        <li key={key}>
+          <span className="upload-name" dir="auto">
+            {file.name}
+          </span>
+          <span className="plain-note">{sizeInWords(file.size)}</span>
+          {id === null && error === null && <progress aria-label={`Upload of ${file.name}`} value={progress} />}
+          {error !== null && <span role="alert">{error}</span>}
+          {error !== null && <IconButton label={`Upload ${file.name} again`} icon="retry" onClick={() => retry(key)} />}
+          <IconButton label={`Remove ${file.name}`} icon="cross" onClick={() => remove(key)} />
+        </li>
+      ))}
+    </ul>
+  )
+}
