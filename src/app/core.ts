@@ -6,16 +6,21 @@ import { createDiscretion } from '../confidentiality/discretion.ts'
 import { createSharedStorage } from '../files/shared-storage.ts'
 import { createDecideCall } from '../flows/decide-call.ts'
 import { createDelegationChecks } from '../flows/delegation-checks.ts'
+import { createMessageDeletions } from '../flows/delete-message.ts'
+import { createMessageEdits } from '../flows/edit-message.ts'
 import { createPlanFiring } from '../flows/fire-plan.ts'
 import { createLeaving } from '../flows/leave-space.ts'
 import { createLifecycle } from '../flows/lifecycle.ts'
+import { createMessageReach } from '../flows/message-access.ts'
 import { createPost } from '../flows/post.ts'
+import { createReacting } from '../flows/react.ts'
 import { createMessageRecovery } from '../flows/recover-messages.ts'
 import { createResumableUploads } from '../flows/resumable-uploads.ts'
 import { createSettleCall } from '../flows/settle-call.ts'
 import { createReplyWaits } from '../flows/settle-wait.ts'
 import { createStandingGrants } from '../flows/standing-grants.ts'
 import { createUploads } from '../flows/upload-file.ts'
+import { createDerivedTexts } from '../operation/derived-texts.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createApprovalReading } from '../runs/approval-reading.ts'
 import { createGrantReading } from '../runs/grant-reading.ts'
@@ -61,6 +66,7 @@ export function createCore(platform: Platform) {
     sharedStorage,
     uploads,
     resumableUploads: createResumableUploads(platform, { uploads, sharedStorage }),
+    ...createChanges(platform, said),
     replyWaits: createReplyWaits(platform, { posting: said.posting, lifecycle }),
     runs,
     runProgress,
@@ -90,6 +96,18 @@ function createCalls(platform: Platform, posting: Said['posting']) {
   const grants = createStandingGrants(platform, { decideCall, grantReading })
   const approvalReading = createApprovalReading(platform)
   return { visibility, toolCalls, settleCall, decideCall, approvalReading, grantReading, grants }
+}
+
+/** Builds what changes messages after they were posted. */
+function createChanges(platform: Platform, { discretion }: Pick<Said, 'discretion'>) {
+  const derivedTexts = createDerivedTexts(platform)
+  return {
+    derivedTexts,
+    messageReach: createMessageReach(platform, { discretion }),
+    messageEdits: createMessageEdits(platform),
+    messageDeletions: createMessageDeletions(platform, { derivedTexts }),
+    reacting: createReacting(platform),
+  }
 }
 
 type Said = ReturnType<typeof createSaid>

@@ -40,6 +40,7 @@ import { createPlans } from '../plans/plans.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Record } from '../platform/record.ts'
 import { createRunReading } from '../runs/reading.ts'
+import { createChangeReading } from '../spaces/change-reading.ts'
 import { createMembers } from '../spaces/members.ts'
 import { createPresence } from '../spaces/presence.ts'
 import { createReading } from '../spaces/reading.ts'
@@ -114,6 +115,12 @@ export function createDomain(
     resumableUploads: core.resumableUploads,
     search: core.search,
     sending: createSending(platform, { visibility, announcer: core.announcer, post: core.posting.post }),
+    messageChanges: {
+      edit: core.messageEdits.edit,
+      delete: core.messageDeletions.deleteMessage,
+      react: core.reacting.react,
+    },
+    changeReading: createChangeReading(platform),
     runs: core.runs,
     runReading: createRunReading(platform),
     stepRecords: createStepRecords(platform, { ...core, takesFile: models.takesFile }),

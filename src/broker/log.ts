@@ -47,7 +47,19 @@ export interface AppendOptions {
   ordinal?: number
   /** If this seal is set on the topic, nothing is appended and the result is `sealed`. */
   unlessSealed?: string
+  /**
+   * Drops every earlier publication of the topic, because it may contain something that was deleted: the log begins with
+   * this event. Caught-up subscribers receive it; the others, and those that resume from before it, get a gap.
+   */
+  forgets?: true
 }
+
+/** How the log stores an event: whether earlier publications were dropped is part of it. */
+export const storedEvent = (event: LogEvent, { forgets }: AppendOptions = {}): LogEvent =>
+  forgets ? { ...event, forgets } : event
+
+/** Whether the publications before this event were dropped. */
+export const isForgetting = (event: LogEvent): boolean => event['forgets'] === true
 
 /**
  * Only `appended` means that the publication was written. `missing`: the ordinals from `after` + 1 on must be

@@ -10,6 +10,7 @@ export type SpaceLogEvent =
   | MessageTextDeltaEvent
   | MessageTextReplacedEvent
   | { type: 'MessagePartChanged'; messageId: string; partIndex: number }
+  /** After a deletion it is the first event of its topic (`forgets` in log.ts). */
   | { type: 'MessageUpdated'; messageId: string }
   | { type: 'MessageFinished'; messageId: string }
   | { type: 'MemberJoined'; entityId: string }

@@ -1,7 +1,13 @@
 // The newest publications of a topic, held once for all its subscribers in this process, and how far each of them lags.
 import { SlowConsumerError } from '../lib/errors.ts'
 import { encodeCursor, type StreamPosition } from './cursor.ts'
-import type { LogBatch, SharedWindow, SizedPublication, SubscriberPosition } from './log.ts'
+import {
+  isForgetting,
+  type LogBatch,
+  type SharedWindow,
+  type SizedPublication,
+  type SubscriberPosition,
+} from './log.ts'
 
 /** A consumer that lags by more is disconnected. */
 export const MOST_WAITING_ENTRIES = 1000
@@ -70,6 +76,8 @@ export class PublicationWindow implements SharedWindow {
   readonly #listeners = new Set<(change: 'publications' | 'elsewhere') => void>()
   /** The number of positions with `waitedFor`. */
   #waitedFor = 0
+  /** Publications before this offset were dropped from the topic. */
+  #firstOfTopic = 0
 
   constructor(end: StreamPosition, kept: number | 'needed') {
     this.#epoch = end.epoch
@@ -132,6 +140,10 @@ export class PublicationWindow implements SharedWindow {
   /** Appends the next publications and wakes waiting subscribers. */
   push(publications: readonly SizedPublication[]): void {
     for (const { offset, bytes, publication } of publications) {
+      if (isForgetting(publication.event)) {
+        this.#clear()
+        this.#firstOfTopic = offset
+      }
       this.#bytes += bytes
       this.#publications.push({ offset, bytes, publication, end: this.#bytes })
       this.#last = offset
@@ -146,7 +158,8 @@ export class PublicationWindow implements SharedWindow {
     if (this.#kept !== 'needed' || page.type === 'gap' || epoch !== this.#epoch) return
     const older = page.publications
     const first = this.#last - this.held + 1
-    const before = older.filter(({ offset }) => offset < first).slice(-MOST_RECENT_ENTRIES)
+    const isBefore = (offset: number) => offset < first && offset >= this.#firstOfTopic
+    const before = older.filter(({ offset }) => isBefore(offset)).slice(-MOST_RECENT_ENTRIES)
     if (before.at(-1)?.offset !== first - 1) return
     let end = this.#endAt(first - 1)
     const held: HeldPublication[] = []
@@ -166,6 +179,7 @@ export class PublicationWindow implements SharedWindow {
   /** The topic continues in another epoch: every position gets a gap. */
   restart(end: StreamPosition): void {
     this.#epoch = end.epoch
+    this.#firstOfTopic = 0
     this.jump(end.offset)
     for (const position of this.#positions) {
       position.gap = true

@@ -100,7 +100,7 @@ async function beginCycle(tx: Tx, platform: Platform, agent: AgentRow, now: numb
     cycle: agent.cycleCount,
     inbox: inboxMessage(events, new Date(now)),
     inboxSize: events.length,
-    spaceMessages: events.filter(({ type }) => type === 'SPACE_MESSAGE').length,
+    spaceMessages: events.filter(isNewMessage).length,
     alone,
     recall: null,
     consciousnessTokens: 0,
@@ -111,9 +111,14 @@ async function beginCycle(tx: Tx, platform: Platform, agent: AgentRow, now: numb
   return { runId: id, changed, lost }
 }
 
-/** Root and depth are those of the deepest event; the trigger is what the events have in common. */
-function runOf(events: InboxEvent[], id: string, agentId: string) {
-  const lineage = deepest(events.map(lineageOf))
+/** A message to which the agent may respond; the change of a message that it has read is none. */
+export const isNewMessage = ({ type, quiet }: InboxEvent): boolean => type === 'SPACE_MESSAGE' && !quiet
+
+/** Root and depth are those of the deepest event; the trigger is what the events that began the cycle have in common. */
+function runOf(all: InboxEvent[], id: string, agentId: string) {
+  const events = all.filter(({ quiet }) => !quiet)
+  const { rootId, depth, deepestSpaceId } = deepest(events.map(lineageOf))
+  const lineage = { rootId, depth, deepestSpaceId, ...together(all) }
   const wokenBy = agreed(events, ({ wokenBy }) => (wokenBy === null ? null : JSON.stringify(wokenBy)))
   return {
     id,

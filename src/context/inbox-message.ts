@@ -11,6 +11,11 @@ interface Payload {
   senderKind?: 'HUMAN' | 'AGENT'
   content?: string
   mention?: Json
+  /** The message was read before, and then changed. */
+  change?: 'EDITED' | 'DELETED'
+  messageId?: string
+  /** When it was sent. */
+  sentAt?: string
   /** PLAN, SERVICE */
   name?: string
   instruction?: string
@@ -54,7 +59,11 @@ function sourceLineOf(event: InboxEvent): string {
   switch (event.type) {
     case 'SPACE_MESSAGE': {
       const who = `${nameIn(payload.senderName ?? 'somebody')} (${(payload.senderKind ?? 'HUMAN').toLowerCase()})`
-      return `- [${nameIn(payload.spaceName ?? '')} (id: ${payload.spaceId})] ${who}: ${JSON.stringify(payload.content ?? '')}${addressOf(payload)}`
+      const where = `[${nameIn(payload.spaceName ?? '')} (id: ${payload.spaceId})] ${who}`
+      if (payload.change === 'DELETED')
+        return `- [DELETED] ${where}: ${whichOf(payload)} was deleted. Do not use what it said.`
+      const line = `${where}: ${JSON.stringify(payload.content ?? '')}${addressOf(payload)}`
+      return payload.change === 'EDITED' ? `- [EDITED] ${line}\n  It replaces ${whichOf(payload)}.` : `- ${line}`
     }
     case 'PLAN':
       return `- [PLAN ${nameIn(payload.name ?? '')}] ${oneLine(payload.instruction ?? '')}`
@@ -64,6 +73,12 @@ function sourceLineOf(event: InboxEvent): string {
       return `- [TOOL_RESULT ${payload.toolName} (id: ${payload.toolCallId})] ${JSON.stringify(payload.result ?? null)}${decisionsOf(payload)}`
   }
 }
+
+/** Names a message that the agent has read. */
+const whichOf = ({ messageId, sentAt }: Payload) =>
+  messageId === undefined
+    ? 'a message that you have read'
+    : `the message ${messageId} of ${sentAt}, which you have read`
 
 /** Returns the decisions on a call that needed approval, to follow its result. */
 function decisionsOf({ decisions }: Payload): string {

@@ -1,6 +1,7 @@
 import type { ModelMessage } from 'ai'
 import type { ModelSettings } from '../agents/model-settings.ts'
 import type { ToolPhase } from '../agents/tool-phases.ts'
+import type { Run } from '../generated/prisma/client.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Blame } from '../rules/run-end.ts'
 import type { DecisionText } from '../runs/decision-texts.ts'
@@ -46,10 +47,16 @@ export interface MindInput {
   tools: Map<string, Tool>
   scenes: Pick<SceneLoader, 'refresh' | 'meanwhile'>
   journal: Pick<Journal, 'entered'>
+  /** Reads the run's journal again, without texts of messages that were deleted since. */
+  readAnew(): Promise<{ steps: JournaledStep[]; state: Run['state'] }>
   clock: Clock
   /** Returns the decisions on those of the calls that needed approval. */
   decisionsOn(calls: JournaledCall[]): Promise<DecisionText[]>
 }
+
+/** Whether texts were removed from the run's journal since this worker claimed the run: what is in memory is out of date. */
+export const isRedacted = ({ scene, run }: Pick<MindInput, 'scene' | 'run'>): boolean =>
+  scene.redactions > run.context.run.redactions
 
 /** Returns the models and tools of a step by the agent's phases. `skip` is always available to agents that have it. */
 export function phaseOf(

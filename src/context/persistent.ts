@@ -10,12 +10,12 @@ import { messagesOfCycle } from '../runs/cycle-transcript.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import { countWaiting, firstWaiting, takeUrgentEvents } from '../stores/inbox-store.ts'
 import { ENDED_RUNS_SQL } from '../stores/status-sql.ts'
-import { announceTaken, deepest, INBOX_CHARACTERS_A_TOKEN, lineageOf, showInOutcomes } from './cycle.ts'
+import { announceTaken, deepest, INBOX_CHARACTERS_A_TOKEN, isNewMessage, lineageOf, showInOutcomes } from './cycle.ts'
 import { type CycleState, cycleStateOf, saveCycleState } from './cycle-state.ts'
 import { cycleGuidanceFor, guidanceFor } from './guidance.ts'
 import { hiddenCycles, withheldTogether } from './hidden-cycles.ts'
 import { MOST_PREVIEW_LINES, previewMessage, urgentMessage } from './inbox-message.ts'
-import { type Mind, type MindInput, phaseOf } from './mind.ts'
+import { isRedacted, type Mind, type MindInput, phaseOf } from './mind.ts'
 import { instructionsOf } from './prompt.ts'
 
 interface PersistentInput extends MindInput {
@@ -85,7 +85,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
       const next: CycleState = {
         ...state,
         inboxSize: state.inboxSize + events.length,
-        spaceMessages: state.spaceMessages + events.filter(({ type }) => type === 'SPACE_MESSAGE').length,
+        spaceMessages: state.spaceMessages + events.filter(isNewMessage).length,
         injections: [...state.injections, { step, text: urgentMessage(events) }],
       }
       const { rootId, depth, deepestSpaceId, places, label, askers } = run.context.run
@@ -115,8 +115,14 @@ export function createPersistentMind(input: PersistentInput): Mind {
   }
 
   return {
-    async plan(steps) {
-      if (steps.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
+    async plan(journaled) {
+      if (journaled.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
+      const anew = isRedacted(input) ? await input.readAnew() : null
+      const steps = anew?.steps ?? journaled
+      if (anew !== null) {
+        keep(cycleStateOf(anew))
+        recalled = null
+      }
       recalled ??= state.recall === null ? await decideRecall() : await recallAgain(state.recall)
       const step = steps.length
       const preview = await lookAtInbox(step)

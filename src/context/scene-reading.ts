@@ -80,7 +80,7 @@ export interface SceneAgent extends Agent, Knowledge {
 }
 
 /** The part of a scene that changes during a run. */
-type Changing = Knowledge & Pick<Rows, 'spaces' | 'otherRuns' | 'worksIn' | 'keptMarks'>
+type Changing = Knowledge & Pick<Rows, 'spaces' | 'otherRuns' | 'worksIn' | 'keptMarks'> & { redactions: number }
 
 /** A scene as read from the database. */
 interface Rows {
@@ -199,7 +199,7 @@ const marksIn = (...tables: Prisma.Sql[]) => Prisma.sql`
 /** A column for a run `r` of an agent `a`. */
 const RECALL = Prisma.sql`
   CASE WHEN r."triggerSpaceId" IS NOT NULL THEN r."triggerSpaceId"
-    WHEN NOT EXISTS (SELECT 1 FROM "InboxEvent" i WHERE i."runId" = r.id AND i."spaceId" IS NOT NULL AND r."triggerType" = 'INBOX')
+    WHEN NOT EXISTS (SELECT 1 FROM "InboxEvent" i WHERE i."runId" = r.id AND i."spaceId" IS NOT NULL AND NOT i.quiet AND r."triggerType" = 'INBOX')
     THEN r."activeSpaceId" END AS "worksIn",
   ${marksIn(MEMORY, GOAL, PLAN)} AS "keptMarks"`
 
@@ -280,7 +280,7 @@ const SPACES = Prisma.sql`(
 
 const SOURCES = Prisma.sql`(
   SELECT coalesce(jsonb_agg(jsonb_build_object('type', i.type, 'spaceId', i."spaceId", 'payload', i.payload) ORDER BY i.id), '[]')
-  FROM "InboxEvent" i WHERE i."runId" = r.id AND r."triggerType" = 'INBOX') AS sources`
+  FROM "InboxEvent" i WHERE i."runId" = r.id AND r."triggerType" = 'INBOX' AND NOT i.quiet) AS sources`
 
 const isOneOfRuns = (runIds: readonly string[]) => isOneOf(Prisma.sql`r.id`, runIds)
 
@@ -293,5 +293,5 @@ const wholeStatement = (runIds: readonly string[], history: Prisma.Sql) => Prism
   FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" JOIN "Entity" e ON e.id = a.id WHERE ${isOneOfRuns(runIds)}`
 
 const changingStatement = (runIds: readonly string[]) => Prisma.sql`
-  SELECT r.id AS "runId", ${KNOWLEDGE}, ${RECALL}, ${BUDGET}, ${SPACES}, ${OTHER_RUNS}
+  SELECT r.id AS "runId", r.redactions, ${KNOWLEDGE}, ${RECALL}, ${BUDGET}, ${SPACES}, ${OTHER_RUNS}
   FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" WHERE ${isOneOfRuns(runIds)}`

@@ -46,6 +46,8 @@ export interface Scene {
   cycleMarks: string[]
   /** Notes of the agent that are withheld from the run. */
   withheld: Withheld[]
+  /** How often texts of deleted messages have been removed from the run's journal. */
+  redactions: number
 }
 
 /** Whether the agent is a member of the space; false for null. */
@@ -101,6 +103,7 @@ export function createSceneLoader(
 
   return {
     async load({ run }) {
+      const { redactions } = run
       const [{ lines, ...rows }, chain, tasks] = await Promise.all([
         reading.whole(run.id),
         loadChain(db.prisma, run),
@@ -121,7 +124,7 @@ export function createSceneLoader(
       const origin = originSeen(run, spaces, triggerMessage) ?? (await loadOrigin(db.prisma, run))
       const { sources, worksIn, cycleMarks } = rows
       const task = taskToTell(tasks, { history: told, spaces })
-      const seen = { agent, spaces, otherRuns, sources, worksIn, cycleMarks, withheld }
+      const seen = { agent, spaces, otherRuns, sources, worksIn, cycleMarks, withheld, redactions }
       const scene = { ...seen, history: told, triggerMessage, triggerTexts, origin, chain, task }
       return { scene, label: union(discreetScene.label, labelOf(told)) }
     },
@@ -129,7 +132,9 @@ export function createSceneLoader(
       const rows = await reading.changing(run.id)
       const { spaces, otherRuns, notes, withheld, label } = await discreet(db, reading, run, rows)
       Object.assign(scene.agent, { budgetState: rows.budgetState }, notes)
-      Object.assign(scene, { spaces, otherRuns, withheld, worksIn: rows.worksIn })
+      Object.assign(scene, { spaces, otherRuns, withheld, worksIn: rows.worksIn, redactions: rows.redactions })
+      // The quoted message may be the one that was deleted.
+      if (rows.redactions > run.redactions) scene.origin = { ...scene.origin, triggerMessage: null }
       return { label }
     },
     meanwhile: (claim, since) => loadMeanwhile(db.prisma, { history, historyLimit }, claim, since),

@@ -6,7 +6,7 @@ import { picturePart } from '../runs/file-references.ts'
 import type { JournaledStep } from '../runs/journal.ts'
 import { type HistoryLine, labelOf } from '../spaces/history.ts'
 import { guidanceFor } from './guidance.ts'
-import { type Mind, type MindInput, phaseOf, type StepPlan } from './mind.ts'
+import { isRedacted, type Mind, type MindInput, phaseOf, type StepPlan } from './mind.ts'
 import { instructionsOf, meanwhileMessageOf, triggerMessageOf } from './prompt.ts'
 import { runNotice } from './run-notice.ts'
 import { belongsTo } from './scene.ts'
@@ -17,10 +17,11 @@ export function createStatelessMind(input: MindInput): Mind {
   const guidance = guidanceFor(tools)
   const notice = () => (tools.has('getMyRuns') ? runNotice(run.context, scene) : '')
   return {
-    async plan(steps) {
+    async plan(journaled) {
       // Also at the first step of a run that another worker took over: its pending calls were executed after the scene
       // was loaded.
-      if (steps.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
+      if (journaled.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
+      const steps = isRedacted(input) ? (await input.readAnew()).steps : journaled
       const shown = await messagesOf(input, steps)
       const activeSpaceId = run.context.activeSpace?.id ?? null
       const decisions = await input.decisionsOn(steps.flatMap(({ calls }) => calls))

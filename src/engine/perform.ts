@@ -7,6 +7,7 @@ import { originIn, type Scene, type SceneAgent, type SceneLoader } from '../cont
 import { createStatelessMind } from '../context/stateless.ts'
 import type { AwaitAnswer } from '../flows/await-answer.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
+import type { DerivedTexts } from '../flows/delete-message.ts'
 import type { Lifecycle } from '../flows/lifecycle.ts'
 import type { UseGrant } from '../flows/use-grant.ts'
 import { hasTextCall } from '../lib/text-call.ts'
@@ -44,6 +45,7 @@ export interface PerformParts {
   observer: Observer
   recalling: Recalling
   lifecycle: Pick<Lifecycle, 'completeIfAloneSql'>
+  derivedTexts: Pick<DerivedTexts, 'forgetInRun'>
 }
 
 /** A claimed run. */
@@ -115,6 +117,15 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
     tools,
     scenes,
     journal,
+    async readAnew() {
+      await parts.derivedTexts.forgetInRun(runId)
+      const steps = await parts.journal.read(runId)
+      const { state } = await platform.db.prisma.run.findUniqueOrThrow({
+        where: { id: runId },
+        select: { state: true },
+      })
+      return { steps, state }
+    },
     clock: platform.clock,
     decisionsOn: (calls) => readDecisionTexts(platform.db.prisma, calls),
   })

@@ -17,7 +17,7 @@ export async function allowance(
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${rootId}, 0))`
   const [row] = await tx.$queryRaw<{ count: number }[]>`
     SELECT ((SELECT count(*) FROM "Run" WHERE "rootId" = ${rootId}) +
-      (SELECT count(*) FROM "InboxEvent" WHERE "rootId" = ${rootId} AND "doneAt" IS NULL AND "runId" IS NULL))::int AS count`
+      (SELECT count(*) FROM "InboxEvent" WHERE "rootId" = ${rootId} AND "doneAt" IS NULL AND "runId" IS NULL AND NOT quiet))::int AS count`
   return {
     count: Math.max(0, maxRootRuns - (row?.count ?? 0)),
     reason: `The root of this chain has started ${maxRootRuns} runs, the maximum.`,

@@ -196,6 +196,8 @@ async function repeatOf(error: unknown, { db }: Platform, input: NewMessage): Pr
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
   if (row === null) throw error
   const message = messageOfRow(row)
+  // It was deleted, edited or both since: what was sent first is not known any more, and must not be sent again.
+  if (message.deletedAt !== null || message.editedAt !== null) return message
   const same =
     isDeepStrictEqual(message.parts, input.parts) && isDeepStrictEqual(mentionsOf(message), input.mentionedIds ?? [])
   if (!same) throw new ConflictError('This idempotency key has already been used for a message with different content.')

@@ -39,6 +39,8 @@ export interface MessageTrigger {
   mentioned: readonly { id: string; name: string }[]
   /** The provenance of the message, apart from its space. `label` may contain spaces that are not confidential. */
   provenance: Provenance
+  /** The agent has read the message before, with another text. */
+  edited?: { messageId: string; sentAt: string }
 }
 
 export interface PlanTrigger {
@@ -245,16 +247,18 @@ function eventOf(agent: { id: string }, { trigger, key, lineage, by }: WakeUp): 
   }
 }
 
-function payloadOf(trigger: Trigger, agent: { id: string }): JsonObject {
+/** The payload of an inbox event. */
+export function payloadOf(trigger: Trigger, agent: { id: string }): JsonObject {
   if (trigger.type === 'PLAN') {
     return { planId: trigger.planId, name: trigger.name, instruction: trigger.instruction }
   }
   if (trigger.type === 'SERVICE') {
     return { serviceId: trigger.serviceId, name: trigger.name, payload: trigger.payload }
   }
-  const { space, sender, content } = trigger
+  const { space, sender, content, edited } = trigger
   const mention = mentionOf(trigger, agent)
   return {
+    ...(edited === undefined ? {} : { change: 'EDITED', ...edited }),
     spaceId: space.id,
     spaceName: space.name,
     senderId: sender.id,

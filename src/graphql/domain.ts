@@ -20,7 +20,9 @@ import type { FileReading } from '../files/file-reading.ts'
 import type { SpaceCreation } from '../flows/create-space.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
 import type { AgentDeletion } from '../flows/delete-agent.ts'
+import type { MessageDeletions } from '../flows/delete-message.ts'
 import type { SpaceDeletion } from '../flows/delete-space.ts'
+import type { MessageEdits } from '../flows/edit-message.ts'
 import type { Firing } from '../flows/fire-plan.ts'
 import type { Forgetting } from '../flows/forget.ts'
 import type { Inviting } from '../flows/invite.ts'
@@ -31,6 +33,7 @@ import type { MailLinks } from '../flows/mail-links.ts'
 import type { ModelProviders } from '../flows/model-providers.ts'
 import type { Notifications } from '../flows/notification-settings.ts'
 import type { WakePreview } from '../flows/preview-wakes.ts'
+import type { Reacting } from '../flows/react.ts'
 import type { WebhookDeliveries } from '../flows/receive-webhook.ts'
 import type { ResumableUploads } from '../flows/resumable-uploads.ts'
 import type { Retrying } from '../flows/retry.ts'
@@ -56,6 +59,7 @@ import type { RunReading } from '../runs/reading.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { ToolCalls } from '../runs/tool-call-reading.ts'
 import type { UsageReading } from '../runs/usage.ts'
+import type { ChangeReading } from '../spaces/change-reading.ts'
 import type { Members } from '../spaces/members.ts'
 import type { PresenceService } from '../spaces/presence.ts'
 import type { Reading } from '../spaces/reading.ts'
@@ -100,6 +104,8 @@ export interface Domain {
   sending: Sending
   files: FileReading & Pick<Uploads, 'upload'>
   resumableUploads: ResumableUploads
+  messageChanges: Pick<MessageEdits, 'edit'> & Pick<Reacting, 'react'> & { delete: MessageDeletions['deleteMessage'] }
+  changeReading: ChangeReading
   wakes: WakePreview
   runs: Runs
   runReading: RunReading

@@ -19,11 +19,11 @@ export const ToolsetType = builder.enumType('Toolset', {
   values: {
     ACTIVE_SPACE: {
       description:
-        'enter_space, send_message, read_messages, read_file, send_file, get_my_runs, stop_run. The agent enters a space, and its calls apply to that space.',
+        'enter_space, send_message, read_messages, read_file, send_file, edit_message, delete_message, react, get_my_runs, stop_run. The agent enters a space, and its calls apply to that space.',
     },
     SPACE_TOOLS: {
       description:
-        'readSpaceMessages, sendSpaceMessage (mention, wait), readFile, sendFile, getMyRuns. Calls name their space.',
+        'readSpaceMessages, sendSpaceMessage (mention, wait), readFile, sendFile, editMessage, deleteMessage, react, getMyRuns. Calls name their space.',
     },
   } as const,
 })

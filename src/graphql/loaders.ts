@@ -140,7 +140,7 @@ async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(M
 export const NOTHING_UNREAD = { messages: 0, mentions: 0 }
 
 /** Loaders of values that depend on the human, batched over many humans. */
-function createOfHumans({ domain: { visibility, reading, notifications } }: CommonOptions) {
+function createOfHumans({ domain: { visibility, reading, notifications, changeReading } }: CommonOptions) {
   interface InSpace {
     humanId: string
     spaceId: string
@@ -157,6 +157,10 @@ function createOfHumans({ domain: { visibility, reading, notifications } }: Comm
         return asked.map(({ viewerId, humanId }) => sharing.has(`${viewerId} ${humanId}`))
       },
       ({ viewerId, humanId }) => `${viewerId} ${humanId}`,
+    ),
+    ownReactions: batchedOverViewers(
+      (asked: readonly { entityId: string; messageId: string; emoji: string }[]) => changeReading.areIn(asked),
+      ({ entityId, messageId, emoji }) => `${entityId} ${messageId} ${emoji}`,
     ),
     isUnheard: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await visibility.unheard(asked)
@@ -234,6 +238,17 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
       return pages.map((page) => ('items' in page ? filled(page) : page))
     }),
     filePages: batchedByRequest((spaceIds, request: PageRequest) => domain.files.pageMany(spaceIds, request)),
+    /** Each of up to 32,000 characters, twenty of a message. */
+    messageVersions: batchedInChunks(
+      CONTENTS_A_CHUNK,
+      async (asked: (ForResponse & { id: string })[]) => {
+        const found = await domain.changeReading.versionsMany(idsOf(asked))
+        return asked.map(({ id }) => found.get(id) ?? null)
+      },
+      ({ id }) => id,
+    ),
+    reactions: batchedByKey((messageIds) => domain.changeReading.reactionsMany(messageIds), []),
+    staleRuns: batchedByKey((messageIds) => domain.changeReading.staleRunsMany(messageIds), []),
     lastMessages: batchedByKey(async (spaceIds) => seenBySpace(await domain.reading.lastMany(spaceIds)), null),
     grantsOfSpaces: batchedByKey((spaceIds) => domain.grantReading.ofSpaces(spaceIds), []),
     outcomes: batchedByKey((messageIds) => domain.reading.outcomesMany(messageIds), []),

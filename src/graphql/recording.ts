@@ -16,14 +16,25 @@ import type { Context } from './context.ts'
  * Mutations without an audit entry: they are too frequent and their rows are a record of their own, or they write an
  * entry for each of their parts. Refusals are audited nevertheless.
  */
-const ITS_OWN_RECORD = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls'])
+const ITS_OWN_RECORD = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react'])
 
 /** Mutations whose input field `name` is recorded: it names something without an id, and is neither content nor secret. */
 const NAMES_ITS_TARGET = new Set(['setModelProvider', 'deleteModelProvider', 'testModelProvider'])
 const LONGEST_NAME = 64
 
 /** Input fields that name the target of a mutation: the first one present counts. */
-const TARGETS = ['id', 'runId', 'toolCallId', 'cycleId', 'spaceId', 'agentId', 'humanId', 'planId', 'webhookId']
+const TARGETS = [
+  'id',
+  'runId',
+  'toolCallId',
+  'cycleId',
+  'spaceId',
+  'agentId',
+  'humanId',
+  'planId',
+  'webhookId',
+  'messageId',
+]
 
 /**
  * Makes every mutation write an audit entry: actor, action, and those parts of the input that are neither

@@ -69,7 +69,10 @@ messageEvent(
   'MessagePosted',
   "A new message. An agent's message starts with status STREAMING and grows by MessageTextDelta, MessageTextReplaced and MessagePartChanged.",
 )
-messageEvent('MessageUpdated', 'The status, the outcomes or `rootUsage` of the message changed.')
+messageEvent(
+  'MessageUpdated',
+  'The status, outcomes, `rootUsage`, text or reactions of the message changed, or the message was deleted.',
+)
 messageEvent('MessageFinished', 'The message is complete: no more parts follow.')
 memberEvent('MemberJoined')
 memberEvent('MemberLeft')

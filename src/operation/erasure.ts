@@ -20,7 +20,7 @@ import { changeRole } from '../stores/human-store.ts'
 import { deleteMailCodes } from '../stores/mail-code-store.ts'
 import { deleteInvitationsOf } from '../stores/mail-invitation-store.ts'
 import { deleteMailsOf } from '../stores/mail-store.ts'
-import { emptyMessages } from '../stores/message-store.ts'
+import { deleteReactionsOf, emptyMessages } from '../stores/message-store.ts'
 import { deleteNotices } from '../stores/notice-store.ts'
 import { deleteNotificationSettings } from '../stores/notification-settings-store.ts'
 import { deletePushSubscriptions } from '../stores/push-store.ts'
@@ -173,6 +173,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         await deleteMailOf(tx, id)
         await rename(tx, id, { messages, goneAt: new Date(clock.now()) })
         if (messages) await clearGrantReasons(tx, id)
+        if (messages) await deleteReactionsOf(tx, id)
         const left = await leaving.leaveAll(tx, id)
         const tokenIds = await revokeAll(tx, id, new Date(clock.now()))
         await deletePushSubscriptions(tx, { humanId: id })

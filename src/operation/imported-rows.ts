@@ -3,7 +3,7 @@ import { checkToolName, MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import { messageOf } from '../lib/errors.ts'
 import { checkName } from '../lib/validate.ts'
 import { ENDED_RUN_STATUSES, FINAL_MESSAGE_STATUSES, SETTLED_CALL_STATUSES } from '../rules/statuses.ts'
-import { isBuiltInTool } from '../tools/built-in-tools.ts'
+import { isBuiltInTool, mayBeOlder } from '../tools/built-in-tools.ts'
 import { type Column, MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
 type Row = Record<string, unknown>
@@ -69,7 +69,7 @@ const RULES: Partial<Record<MovedTable, (row: Row) => string | null>> = {
   },
   Space: ({ name }) => faultIn(() => checkName(String(name), 'name')),
   AgentTool({ name, execution, url }) {
-    if (isBuiltInTool(String(name))) return 'a built-in tool has this name'
+    if (isBuiltInTool(String(name)) && !mayBeOlder(String(name))) return 'a built-in tool has this name'
     if ((execution === 'HTTP') !== (url != null)) return 'an HTTP tool must have a URL, and other tools must not'
     return faultIn(() => [checkToolName(String(name), 'name'), url == null ? null : checkUrl(String(url), 'url')])
   },

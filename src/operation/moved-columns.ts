@@ -18,6 +18,8 @@ export type MovedTable =
   | 'ToolCall'
   | 'Decision'
   | 'Message'
+  | 'MessageVersion'
+  | 'MessageReaction'
   | 'Outcome'
   | 'RootUsage'
   | 'Membership'

@@ -92,6 +92,7 @@ export const JOURNAL_TABLES = {
       usageModel: null,
       triggerServiceId: null,
       forgets: [],
+      redactions: 0,
     },
     secret: [],
   },

@@ -87,6 +87,9 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
     const isOther = Prisma.sql`NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = t."runId" AND r."triggerSpaceId" = ${spaceId})`
     yield* calls(Prisma.sql`t."messageId" = ANY(${ids}::text[]) AND ${isOther}`)
     for (const row of await outcomesOf(prisma, ids, spaceId)) yield { table: 'Outcome', row }
+    const ofMessages = Prisma.sql`t."messageId" = ANY(${ids}::text[])`
+    yield* plain('MessageVersion', ofMessages, { key: 'messageId' })
+    yield* plain('MessageReaction', ofMessages, { key: 'messageId' })
     yield* plain('RootUsage', Prisma.sql`t."rootId" = ANY(${ids}::text[])`, { key: 'rootId' })
   }
   yield* plain('Membership', ofSpace, { key: 'entityId' })
@@ -165,6 +168,7 @@ async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<st
     SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
     UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
     UNION SELECT "senderId" FROM "Message" WHERE "spaceId" = ${spaceId}
+    UNION SELECT x."entityId" FROM "MessageReaction" x JOIN "Message" m ON m.id = x."messageId" WHERE m."spaceId" = ${spaceId}
     UNION SELECT "agentId" FROM "Run" WHERE "triggerSpaceId" = ${spaceId}
     UNION SELECT unnest(ARRAY["agentId", "proposedById", "revokedById"]) FROM "StandingGrant" WHERE "spaceId" = ${spaceId}
     UNION SELECT d."humanId" FROM "GrantDecision" d JOIN "StandingGrant" g ON g.id = d."grantId" WHERE g."spaceId" = ${spaceId}

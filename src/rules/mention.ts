@@ -8,7 +8,7 @@ export interface Mentioning {
   mentioned: readonly { id: string; name: string }[]
 }
 
-const LONGEST_REASON = 200
+export const LONGEST_REASON = 200
 
 /**
  * The payload of a run's trigger for a message with mentions: for a mentioned agent, its reason; for

@@ -27,8 +27,8 @@ export interface Claimed {
   isLeft?: true
 }
 
-/** Condition: nobody has claimed the inbox event. Must match the partial index. */
-const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
+/** Condition: nobody has claimed the inbox event, and it is a reason for a cycle. Must match the partial index. */
+const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL AND NOT e.quiet`
 
 /** Condition: the agent `a` is not paused, and does not rest after a cycle or has an urgent event. */
 export const MAY_THINK = Prisma.sql`NOT a.paused AND (a."restsUntil" IS NULL OR a."restsUntil" <= clock_timestamp() OR EXISTS (

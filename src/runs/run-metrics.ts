@@ -106,7 +106,7 @@ function readLiving(db: Platform['db']): Promise<Row[] | null> {
     UNION ALL
     SELECT 'INBOX', '', 0, NULL, extract(epoch FROM now() - min(e."createdAt"))::float8
     FROM "InboxEvent" e JOIN "Agent" a ON a.id = e."agentId"
-    WHERE e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL AND NOT a.paused`
+    WHERE e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL AND NOT e.quiet AND NOT a.paused`
   return Promise.race([rows, sleep(TIMEOUT_MS).then(() => null)])
 }
 

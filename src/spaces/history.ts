@@ -2,6 +2,7 @@ import { confidentialAmong, union } from '../confidentiality/marks.ts'
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { cutSaying, firstWithin } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
+import { DELETED_TEXT } from '../rules/deleted-text.ts'
 import { type FilePart, isUnfinished, type MessageOrigin, type MessagePart } from '../rules/message.ts'
 import { readableCallsSql } from '../stores/call-store.ts'
 import { type ReadableCall, readableText } from './readable-text.ts'
@@ -116,6 +117,7 @@ export interface HistoryRow {
   parts: MessagePart[]
   /** The length of the text, if `parts` contains only its beginning; else null. */
   uncutLength: number | null
+  deletedAt: Date | string | null
   origin: MessageOrigin | null
   /** A string if the row comes from JSON. */
   createdAt: Date | string
@@ -162,7 +164,7 @@ export function createHistory({ db }: Platform): History {
     ), shown AS (
       SELECT id, sum(size) OVER (ORDER BY seq DESC) - size AS before FROM asked
     )
-    SELECT m.id, m.seq, m."senderId", e.name, e.kind, m.status, m.origin, m."createdAt",
+    SELECT m.id, m.seq, m."senderId", e.name, e.kind, m.status, m.origin, m."createdAt", m."deletedAt",
       CASE WHEN cut.length IS NULL THEN m.parts ELSE jsonb_build_array(jsonb_build_object('type', 'text', 'text', left(first.text, ${LONGEST_TEXT}))) END AS parts,
       cut.length AS "uncutLength",
       (m.origin IS NOT NULL AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."entityId" = ${range.readerId}
@@ -236,7 +238,7 @@ function lineOf(row: HistoryRow): HistoryLine {
     sender: row.name,
     senderId: row.senderId,
     type: row.kind === 'HUMAN' ? 'human' : 'agent',
-    text: readableText(parts, row.calls ?? []),
+    text: row.deletedAt === null ? readableText(parts, row.calls ?? []) : DELETED_TEXT,
     timestamp: new Date(row.createdAt).toISOString(),
   }
   if (row.label.length > 0) line.label = row.label

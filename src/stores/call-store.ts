@@ -402,6 +402,11 @@ export async function expireCallsOfSpace(tx: Tx, spaceId: string): Promise<void>
   await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE "spaceId" = ${spaceId} AND status = 'WAITING'`
 }
 
+/** Hides the settled calls of a deleted message from people: only their run shows them. */
+export async function hideCallsOfMessage(tx: Tx, messageId: string): Promise<void> {
+  await tx.toolCall.updateMany({ where: { messageId }, data: { messageId: null, spaceId: null } })
+}
+
 /** Part of a WITH: deletes the calls of deleted runs, except calls that a message shows. */
 export function deleteCallsOfRunsSql(runIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`

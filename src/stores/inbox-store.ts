@@ -25,6 +25,8 @@ export interface NewInboxEvent extends Provenance {
   dedupKey: string
   payload: Json
   urgent?: boolean
+  /** It starts no cycle: the next cycle that has another reason takes it along. */
+  quiet?: boolean
   spaceId?: string | null
   messageId?: string | null
   /** The author; the event is urgent if the agent's `urgentFrom` contains the author or the space. */
@@ -44,7 +46,7 @@ const COMES_FROM_URGENT = Prisma.sql`EXISTS (SELECT 1 FROM "Agent" a
 /** A statement, or a part of one, that writes one or more events. Skips events whose key the agent already had. */
 export function insertEventsSql(events: NewInboxEvent[], within: { from?: string } = {}): Prisma.Sql {
   const rows = events.map((event) => ({ ...event, id: newId('inb') }))
-  const urgent = Prisma.sql`(coalesce(r.urgent, false) OR ${COMES_FROM_URGENT})`
+  const urgent = Prisma.sql`(coalesce(r.urgent, false) OR (NOT coalesce(r.quiet, false) AND ${COMES_FROM_URGENT}))`
   return insertionOf('InboxEvent', rows, {
     ...within,
     computed: { urgent, label: confidentialAmong(Prisma.sql`r.places || r.label`) },
@@ -68,6 +70,8 @@ export interface WaitingCounts {
 
 /** The most events that one cycle claims. */
 const MOST_EVENTS_A_CYCLE = 100
+/** The most quiet events that it takes along. */
+const MOST_QUIET_EVENTS = 20
 
 type Candidate = InboxEvent &
   ClaimableEvent & {
@@ -86,7 +90,8 @@ const OVER = overBudget({
  * delegation, mention and reply stack refer to one event; or a provider refused a cycle that contained it.
  */
 const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
-const WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
+const UNCLAIMED = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
+const WAITING = Prisma.sql`${UNCLAIMED} AND NOT e.quiet`
 /** The confidentiality label of an event. All events of a cycle have the same label. */
 const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
 /** Condition: the event has the same label as the events that the cycle has claimed. */
@@ -117,8 +122,18 @@ export async function takeEvents(
     tx,
     waiting.flatMap((event) => (event.over === null ? [] : [{ event, over: event.over }])),
   )
-  const events = await assign(tx, shareableEvents(candidates, mostCharacters), runId)
-  return { events, alone: candidates[0]?.alone === true, put }
+  const reasons = shareableEvents(candidates, mostCharacters)
+  const along = reasons.length === 0 ? [] : await quietEvents(tx, agentId, reasons)
+  const events = await assign(tx, [...along, ...reasons], runId)
+  const isReason = events.some(({ quiet }) => !quiet)
+  return { events: isReason ? events : [], alone: candidates[0]?.alone === true, put }
+}
+
+/** The quiet events that a cycle with these events takes along: those of the same label, at most 20. */
+function quietEvents(tx: Tx, agentId: string, [first]: Candidate[]): Promise<InboxEvent[]> {
+  return tx.$queryRaw<InboxEvent[]>`
+    SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${UNCLAIMED} AND ${BELONGS} AND e.quiet
+      AND (${LABEL}) = ${first?.labelNow ?? []}::text[] ORDER BY e.id LIMIT ${MOST_QUIET_EVENTS}`
 }
 
 /** Claims the waiting urgent events in order, except events that must be alone in a cycle. */
@@ -166,7 +181,7 @@ export function firstWaiting(tx: Tx, agentId: string, runId: string, most: numbe
 export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   return (
     (await tx.inboxEvent.findFirst({
-      where: { agentId, doneAt: null, runId: null, waitsUntil: null },
+      where: { agentId, doneAt: null, runId: null, waitsUntil: null, quiet: false },
       select: { id: true },
     })) !== null
   )
@@ -276,7 +291,7 @@ export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: E
   const is = (...names: EventFate[]) => Prisma.sql`f.fate = ANY(${names}::text[])`
   await tx.$executeRaw`
     UPDATE "InboxEvent" e SET "runId" = CASE WHEN ${is('finish', 'retry')} THEN e."runId" END,
-      "doneAt" = CASE WHEN ${is('finish', 'close')} THEN now() END, suspect = e.suspect OR ${is('isolate')},
+      "doneAt" = CASE WHEN ${is('finish')} OR (${is('close')} AND NOT e.quiet) THEN now() END, suspect = e.suspect OR ${is('isolate')},
       outages = e.outages + CASE WHEN ${is('retry')} THEN 1 ELSE 0 END,
       "retryAt" = CASE WHEN ${is('retry')} THEN clock_timestamp() + (${RETRY_MINUTES}::int[])[e.outages + 1] * interval '1 minute' END,
       "waitsUntil" = CASE WHEN ${is('postpone')} THEN ${NEXT_DAY} END
@@ -298,6 +313,74 @@ export async function finishAnsweredEvent(
     VALUES (${newId('inb')}, ${agentId}, 'SPACE_MESSAGE', '{}', ${messageId}, ${messageId}, ${rootId}, ${depth}, ${runId}, now())
     ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt", "retryAt" = NULL
     WHERE ("InboxEvent"."runId" IS NULL OR "InboxEvent"."retryAt" IS NOT NULL) AND "InboxEvent"."doneAt" IS NULL`
+}
+
+// Messages that were edited or deleted.
+
+/** Gives the new text to events of an edited message that no cycle has claimed. `mention`: the mention's reason, if there is one. */
+export async function rewriteWaiting(
+  tx: Tx,
+  { messageId, content, mention }: { messageId: string; content: string; mention: string },
+): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "InboxEvent" e SET payload = jsonb_set(jsonb_set(e.payload, '{content}', to_jsonb(${content}::text)), '{mention,mentionReason}', to_jsonb(${mention}::text), false)
+    FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId" AND ${UNCLAIMED}`
+}
+
+/** Removes events of a deleted message that no cycle has claimed. @returns the events, without the message's text */
+export function dropWaiting(tx: Tx, messageId: string): Promise<InboxEvent[]> {
+  return tx.$queryRaw<InboxEvent[]>`
+    UPDATE "InboxEvent" e SET "doneAt" = now(), "retryAt" = NULL, payload = jsonb_set(e.payload, '{content}', '""') - 'mention'
+    FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId"
+      AND e."doneAt" IS NULL AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL) RETURNING e.*`
+}
+
+/** The members of a message's space of which a think cycle has claimed the message, and kept it if it has ended. */
+export async function readersOf(tx: Tx, messageId: string): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ agentId: string }[]>`
+    SELECT DISTINCT e."agentId" FROM "Outcome" o
+    JOIN "InboxEvent" e ON e."agentId" = o."agentId" AND e."messageId" = o."messageId" AND e."runId" IS NOT NULL AND e."retryAt" IS NULL
+    JOIN "Agent" a ON a.id = e."agentId" AND a.mind = 'PERSISTENT' JOIN "Message" m ON m.id = o."messageId"
+    JOIN "Membership" s ON s."spaceId" = m."spaceId" AND s."entityId" = e."agentId"
+    WHERE o."messageId" = ${messageId} ORDER BY 1`
+  return rows.map(({ agentId }) => agentId)
+}
+
+/** The key of the events about changes of a message, without the number of the change. */
+const changeKey = (messageId: string) => `changed:${messageId}:`
+
+/**
+ * Tells agents that a message which they have read was changed: a quiet event each, in place of earlier ones about the
+ * message that no cycle has claimed.
+ */
+export async function tellChange(
+  tx: Tx,
+  change: Provenance & {
+    messageId: string
+    /** 0 for the deletion, which is the last change. */
+    number: number
+    spaceId: string
+    payload: Json
+    rootId: string
+    depth: number
+    agentIds: readonly string[]
+  },
+): Promise<void> {
+  const { messageId, number, agentIds, ...event } = change
+  if (agentIds.length === 0) return
+  await tx.$executeRaw`
+    DELETE FROM "InboxEvent" e WHERE e."agentId" = ANY(${[...agentIds]}::text[]) AND starts_with(e."dedupKey", ${changeKey(messageId)})
+      AND e.quiet AND ${UNCLAIMED}`
+  await insertEvents(
+    tx,
+    agentIds.map((agentId) => ({
+      ...event,
+      agentId,
+      type: 'SPACE_MESSAGE',
+      quiet: true,
+      dedupKey: `${changeKey(messageId)}${number}`,
+    })),
+  )
 }
 
 // Removal: an event that is done without a cycle stays, so that the same event cannot arrive again.

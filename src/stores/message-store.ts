@@ -2,11 +2,11 @@ import { type Marks, type Provenance, setsOf, UNMARKED } from '../confidentialit
 import { type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
-import type { Message, MessageOrigin, MessagePart } from '../rules/message.ts'
+import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from '../rules/message.ts'
 import { type FinalMessageStatus, OPEN_MESSAGE_STATUSES } from '../rules/statuses.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
 
-// The statements that write "Message". Those that end in `Sql` are parts of a WITH, so that callers can add their own
+// The statements that write "Message", "MessageVersion" and "MessageReaction". Those that end in `Sql` are parts of a WITH, so that callers can add their own
 // writes. Bulk work of operation/ that goes over many tables by name (import, retention, redaction) does not pass here.
 
 export type MessageRow = Prisma.MessageGetPayload<object>
@@ -48,6 +48,9 @@ export function rowOf({
     fromPlainText: false,
     actingAdminId: null,
     origin: null,
+    editedAt: null,
+    deletedAt: null,
+    reactionCount: 0,
     ...given,
     ...provenance,
   }
@@ -140,10 +143,105 @@ export async function addMention(tx: Tx, id: string, mentionedAgentId: string): 
   await tx.message.updateMany({ where: { id, mentionedAgentId: null }, data: { mentionedAgentId } })
 }
 
-/** Removes the content of messages, and their files. */
+/** Removes the content of messages, their files and their earlier texts. */
 export async function emptyMessages(tx: Tx, ids: string[]): Promise<void> {
   await deleteFilesOfMessages(tx, ids)
   await tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
+  await deleteVersions(tx, ids)
+}
+
+/** Locks a message until the transaction ends, and reads it. */
+export async function lockMessage(tx: Tx, id: string): Promise<Message | null> {
+  const [row] = await tx.$queryRaw<MessageRow[]>`SELECT * FROM "Message" WHERE id = ${id} FOR UPDATE`
+  return row === undefined ? null : messageOfRow(row)
+}
+
+/** Replaces the parts and the marks of a message, which the caller has locked. */
+export async function rewriteMessage(
+  tx: Tx,
+  id: string,
+  { parts, marks }: { parts: MessagePart[]; marks: Marks },
+): Promise<Message & { editedAt: Date }> {
+  const [row] = await tx.$queryRaw<(MessageRow & { editedAt: Date })[]>`
+    UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)}, "editedAt" = clock_timestamp()
+    WHERE id = ${id} RETURNING *`
+  if (row === undefined) throw new Error(`message ${id} to be edited does not exist`)
+  return { ...messageOfRow(row), editedAt: row.editedAt }
+}
+
+/** Removes all content of a message, which the caller has locked; its number and its key stay. */
+export async function clearMessage(tx: Tx, id: string): Promise<Message> {
+  await deleteVersions(tx, [id])
+  await tx.messageReaction.deleteMany({ where: { messageId: id } })
+  const [row] = await tx.$queryRaw<MessageRow[]>`
+    UPDATE "Message" SET parts = '[]', "mentionedAgentId" = NULL, "mentionedIds" = '{}', origin = NULL, "editedAt" = NULL,
+      "reactionCount" = 0, "deletedAt" = clock_timestamp() WHERE id = ${id} RETURNING *`
+  if (row === undefined) throw new Error(`message ${id} to be deleted does not exist`)
+  return messageOfRow(row)
+}
+
+// MessageVersion.
+
+/** The number of the newest earlier text of a message; 0 if it was not edited. */
+export async function lastVersion(tx: Tx, messageId: string): Promise<number> {
+  const { _max } = await tx.messageVersion.aggregate({ where: { messageId }, _max: { number: true } })
+  return _max.number ?? 0
+}
+
+/** Keeps the text that a message had until now, and at most `most` of its earlier texts. */
+export async function insertVersion(
+  tx: Tx,
+  version: { messageId: string; number: number; text: string; editedAt: Date },
+  most: number,
+): Promise<void> {
+  const { messageId, number } = version
+  await tx.messageVersion.create({ data: version })
+  await tx.messageVersion.deleteMany({ where: { messageId, number: { lte: number - most } } })
+}
+
+/** The earlier texts that are kept of a message. */
+export async function versionsOf(tx: Tx, messageId: string): Promise<string[]> {
+  const rows = await tx.messageVersion.findMany({ where: { messageId }, select: { text: true } })
+  return rows.map(({ text }) => text)
+}
+
+async function deleteVersions(tx: Tx, messageIds: string[]): Promise<void> {
+  await tx.messageVersion.deleteMany({ where: { messageId: { in: messageIds } } })
+}
+
+// MessageReaction.
+
+/** A reaction of an entity to a message that the caller has locked. */
+export interface Reaction {
+  messageId: string
+  emoji: string
+  entityId: string
+}
+
+/** The emojis on a message. */
+export async function emojisOf(tx: Tx, messageId: string): Promise<string[]> {
+  const rows = await tx.messageReaction.findMany({ where: { messageId }, distinct: ['emoji'], select: { emoji: true } })
+  return rows.map(({ emoji }) => emoji)
+}
+
+/** Adds a reaction, or removes it. @returns whether that changed anything */
+export async function setReaction(tx: Tx, reaction: Reaction, on: boolean): Promise<boolean> {
+  const { messageId, emoji, entityId } = reaction
+  const changed = on
+    ? await tx.$executeRaw`INSERT INTO "MessageReaction" ("messageId", emoji, "entityId", "createdAt")
+        VALUES (${messageId}, ${emoji}, ${entityId}, clock_timestamp()) ON CONFLICT DO NOTHING`
+    : (await tx.messageReaction.deleteMany({ where: reaction })).count
+  if (changed === 0) return false
+  await tx.message.update({ where: { id: messageId }, data: { reactionCount: { increment: on ? 1 : -1 } } })
+  return true
+}
+
+/** Removes the reactions of an entity to messages of these. */
+export async function deleteReactionsOf(tx: Tx, entityId: string): Promise<void> {
+  await tx.$executeRaw`
+    WITH gone AS (DELETE FROM "MessageReaction" WHERE "entityId" = ${entityId} RETURNING "messageId")
+    UPDATE "Message" m SET "reactionCount" = m."reactionCount" - g.count
+    FROM (SELECT "messageId", count(*)::int AS count FROM gone GROUP BY 1) g WHERE m.id = g."messageId"`
 }
 
 /** Locks the oldest messages of a space, except those that others have locked, and returns their ids. */

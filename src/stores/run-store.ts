@@ -278,6 +278,11 @@ export const deleteRunSql = (id: string): Prisma.Sql => Prisma.sql`DELETE FROM "
 export const insertRunSpaceSql = (runId: string, from: string): Prisma.Sql =>
   Prisma.sql`INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, id FROM ${Prisma.raw(`"${from}"`)} ON CONFLICT DO NOTHING`
 
+/** Records that a run has written in a space. */
+export async function insertRunSpace(tx: Tx, runId: string, spaceId: string): Promise<void> {
+  await tx.runSpace.createMany({ data: { runId, spaceId }, skipDuplicates: true })
+}
+
 /** Part of a WITH: deletes the records of the spaces in which the runs have written. */
 export const deleteSpacesOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`DELETE FROM "RunSpace" WHERE "runId" IN (${runIds})`

@@ -11,6 +11,7 @@ import { mentionAgent } from './routing/mention-agent.ts'
 import { skip } from './routing/skip.ts'
 import { getMyRuns } from './runs/get-my-runs.ts'
 import { stopRun } from './runs/stop-run.ts'
+import { deleteMessage, editMessage, react } from './space/change-messages.ts'
 import { enterSpace } from './space/enter-space.ts'
 import { readMessages } from './space/read-messages.ts'
 import { searchMessages } from './space/search-messages.ts'
@@ -35,6 +36,9 @@ const OF_EACH_TOOLSET = [
   delegate,
   skip,
   delegateToAgent,
+  editMessage,
+  deleteMessage,
+  react,
 ]
 
 /**
@@ -51,6 +55,13 @@ const NAMES: ReadonlySet<string> = new Set(ALL.flatMap(({ names }) => Object.val
 
 /** Whether a tool of any toolset has this name. A custom tool must not use it. */
 export const isBuiltInTool = (name: string): boolean => NAMES.has(name)
+
+const LATER: ReadonlySet<string> = new Set(
+  ALL.filter(({ yieldsToOwn }) => yieldsToOwn).flatMap(({ names }) => Object.values(names)),
+)
+
+/** Whether an agent may have a tool of this name from before the built-in one was added. */
+export const mayBeOlder = (name: string): boolean => LATER.has(name)
 
 /** The names of the tools that change nothing. */
 export const TOOLS_WITHOUT_EFFECT: readonly string[] = [

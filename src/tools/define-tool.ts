@@ -4,7 +4,11 @@ import type { Memories } from '../agents/memories.ts'
 import type { Discretion } from '../confidentiality/discretion.ts'
 import type { FileReading } from '../files/file-reading.ts'
 import type { DelegationChecks } from '../flows/delegation-checks.ts'
+import type { MessageDeletions } from '../flows/delete-message.ts'
+import type { MessageEdits } from '../flows/edit-message.ts'
 import type { Lifecycle } from '../flows/lifecycle.ts'
+import type { MessageReach } from '../flows/message-access.ts'
+import type { Reacting } from '../flows/react.ts'
 import type { ReplyWaits } from '../flows/settle-wait.ts'
 import type { Uploads } from '../flows/upload-file.ts'
 import type { Toolset } from '../generated/prisma/client.ts'
@@ -34,6 +38,10 @@ export interface ToolParts {
   plans: Plans
   delegationChecks: DelegationChecks
   files: Pick<FileReading, 'readableBy' | 'textPart' | 'pictureOf'> & Pick<Uploads, 'createBy'>
+  messageReach: MessageReach
+  messageEdits: Pick<MessageEdits, 'editOwn'>
+  messageDeletions: Pick<MessageDeletions, 'deleteOwn'>
+  reacting: Pick<Reacting, 'reactAs'>
 }
 
 /** The run that gets the tools. */
@@ -60,6 +68,8 @@ export interface ToolDefinition {
   names: { snake?: string; camel?: string }
   /** Whether it only reads, or only controls the think cycle: a cycle that skips after it is forgotten. */
   changesNothing?: true
+  /** It was added when agents could already have a tool of this name: such an agent keeps its own, and does not get this one. */
+  yieldsToOwn?: true
   /** Whether a run gets the tool; every run by default. */
   isOffered?(input: ToolInput): boolean
   /** Creates the tool for a run. By default its calls are not shown. */

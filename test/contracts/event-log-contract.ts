@@ -250,6 +250,49 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
       })
     })
 
+    describe('forgetting', () => {
+      test('an event that forgets is the first of its topic: caught-up followers receive it, older cursors are a gap', async () => {
+        const [head] = await log.heads([TOPIC])
+        const follower = follow()
+        await until('the follower is active', () => follower.gaps() === 1)
+        const cursors = await fill(20)
+        await follower.hasEntries(20)
+        await log.append(TOPIC, posted(20), { forgets: true, ordinal: 21 })
+        expect((await follower.hasEntries(21)).at(-1)?.event).toMatchObject(posted(20))
+        expect(follower.gaps()).toBe(1)
+
+        const [end] = await log.heads([TOPIC])
+        for (const cursor of [head!, cursors[0]!, cursors[18]!])
+          expect(await readAll(cursor)).toEqual({ type: 'gap', cursor: end })
+        expect(await readAll(cursors[19]!)).toMatchObject({ publications: [{ event: posted(20) }] })
+        const late = follow(cursors[5])
+        await until('the late follower is active', () => late.gaps() === 1)
+        expect(late.entries()).toEqual([])
+
+        await log.append(TOPIC, posted(21), { ordinal: 22 })
+        expect((await late.hasEntries(1))[0]!.event).toEqual(posted(21))
+        expect((await follower.hasEntries(22)).at(-1)?.event).toEqual(posted(21))
+        expect(await readAll(end!)).toMatchObject({ publications: [{ event: posted(21) }] })
+      })
+
+      test('what is appended at the same time keeps its order, and nothing from before is read again', async () => {
+        const [head] = await log.heads([TOPIC])
+        const follower = follow()
+        await until('the follower is active', () => follower.gaps() === 1)
+        await Promise.all([
+          ...indexes(10).map((index) => log.append(TOPIC, posted(index))),
+          log.append(TOPIC, posted(10), { forgets: true }),
+          ...indexes(10, 11).map((index) => log.append(TOPIC, posted(index))),
+        ])
+        const [end] = await log.heads([TOPIC])
+        await until('the follower is at the end', () => follower.cursor() === end)
+        const late = follow(head)
+        await until('the late follower is active', () => late.gaps() === 1)
+        expect(late.entries()).toEqual([])
+        expect(await readAll(head!)).toMatchObject({ type: 'gap' })
+      })
+    })
+
     describe('drafts', () => {
       test('a replaced text is published from where it changes, and the draft has all of it', async () => {
         const [head] = await log.heads([TOPIC])

@@ -11,6 +11,7 @@ import {
   KEPT_ONCE_KEYS,
   type LogEvent,
   LogUnavailableError,
+  storedEvent,
 } from '../log.ts'
 import { PublicationWindow, toLogBatch } from '../window.ts'
 import { MemoryDrafts } from './drafts.ts'
@@ -166,7 +167,8 @@ export class MemoryTopics {
     return this.#topics.get(name)
   }
 
-  append(name: string, event: LogEvent, { once, ordinal }: AppendOptions = {}): AppendResult {
+  append(name: string, event: LogEvent, options: AppendOptions = {}): AppendResult {
+    const { once, ordinal } = options
     const topic = this.at(name)
     if (ordinal !== undefined && topic.ordinal !== null && ordinal !== topic.ordinal + 1) {
       return ordinal <= topic.ordinal ? { type: 'duplicate' } : { type: 'missing', after: topic.ordinal }
@@ -177,7 +179,7 @@ export class MemoryTopics {
     if (!topic.ended) topic.expiresAt = at + KEPT_MS
     const { epoch, offset } = topic.window.end
     const cursor = encodeCursor({ epoch, offset: offset + 1 })
-    const json = JSON.stringify(event)
+    const json = JSON.stringify(storedEvent(event, options))
     const publication = { cursor, at, event: JSON.parse(json) as LogEvent }
     topic.window.push([{ offset: offset + 1, bytes: Buffer.byteLength(json), publication }])
     return { type: 'appended', cursor }

@@ -1,7 +1,7 @@
 // The event log in Redis: puts together the writer, one reader for each topic that is followed, the drafts and the probe.
 import { decodeCursor, encodeCursor } from '../cursor.ts'
 import { batches, createIterations } from '../follow.ts'
-import type { AppendResult, EventLog, FollowOptions } from '../log.ts'
+import { type AppendResult, type EventLog, type FollowOptions, storedEvent } from '../log.ts'
 import type { BrokerLogger } from '../logger.ts'
 import { toLogBatch } from '../window.ts'
 import type { RedisChannels } from './channels.ts'
@@ -63,9 +63,10 @@ export function createRedisEventLog(
   }
 
   const log: EventLog = {
-    async append(topic, event, { unlessSealed, once, ordinal } = {}) {
-      const json = JSON.stringify(event)
-      return (await writer.write(topic, { type: 'event', json, unlessSealed, once, ordinal })) as AppendResult
+    async append(topic, event, options = {}) {
+      const { unlessSealed, once, ordinal, forgets = false } = options
+      const json = JSON.stringify(storedEvent(event, options))
+      return (await writer.write(topic, { type: 'event', json, unlessSealed, once, ordinal, forgets })) as AppendResult
     },
     async appendDelta(topic, delta, whole, { unlessSealed } = {}) {
       const result = await writer.write(topic, { type: 'text', delta, whole, unlessSealed, replaces: false })

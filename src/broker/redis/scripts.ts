@@ -67,6 +67,7 @@ end
  * ARGV writer, batch, now, epoch to create if there is none, the wake-up channel, then epoch, offset and
  * batch of the last entry known to the writer, `1` to begin a new epoch; then operations:
  * - `event`, `1` if it checks a seal, event, once key or '', ordinal or ''
+ * - `forgetting`, with the arguments of `event`: the first operation of a batch; drops all earlier entries
  * - `delta`, `1` if it checks a seal, event, part, offset, length, text
  * - `whole`, with the arguments of `delta`: replaces the text of the part
  * - `signal`, channel, text: published unchanged
@@ -156,8 +157,9 @@ while ARGV[a] do
       if redis.call('EXISTS', KEYS[k]) == 1 then outcome = 's' end
       k = k + 1
     end
-    if kind == 'event' then
+    if kind == 'event' or kind == 'forgetting' then
       outcome = outcome or admit(ARGV[a + 3], tonumber(ARGV[a + 4]))
+      if kind == 'forgetting' and not outcome then redis.call('XTRIM', entries, 'MAXLEN', 0) end
       a = a + 5
     else
       outcome = outcome or grow(kind, KEYS[k], KEYS[k + 1], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), ARGV[a + 6])
@@ -284,6 +286,8 @@ export type Operation =
       unlessSealed: string | undefined
       once: string | undefined
       ordinal: number | undefined
+      /** See AppendOptions. */
+      forgets?: boolean
     }
   /** Appends a delta to a draft. `replaces`: the delta is the whole text of the part. `event`: if not the delta. */
   | {
@@ -330,7 +334,8 @@ function encode(
   const mayBeSealed = seal === undefined ? '0' : '1'
   switch (operation.type) {
     case 'event':
-      into.args.push('event', mayBeSealed, operation.json, operation.once ?? '', operation.ordinal ?? '')
+      into.args.push(operation.forgets ? 'forgetting' : 'event', mayBeSealed, operation.json)
+      into.args.push(operation.once ?? '', operation.ordinal ?? '')
       return
     case 'text': {
       const { messageId, partIndex, offset, delta } = operation.delta

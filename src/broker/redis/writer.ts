@@ -193,7 +193,7 @@ export class RedisWriter {
     while (
       count < queue.waiting.length &&
       count < MOST_OPERATIONS_A_BATCH &&
-      (count === 0 || characters < MOST_CHARACTERS_A_BATCH)
+      (count === 0 || (characters < MOST_CHARACTERS_A_BATCH && !beginsBatch(queue.waiting[count]!.operation)))
     ) {
       characters += sizeOf(queue.waiting[count]!.operation)
       count += 1
@@ -276,6 +276,9 @@ export class RedisWriter {
     this.#lastWrites.set(topic, lastWrite)
   }
 }
+
+/** Whether the operation drops what the batch before it wrote, so that it must be the first of its batch. */
+const beginsBatch = (operation: Operation) => operation.type === 'event' && operation.forgets === true
 
 const closedError = () => new LogUnavailableError('The event log is closed.')
 

@@ -13,6 +13,7 @@ const MOST_CHARACTERS = 40_000
 /** Reads a file of a message in a space of the agent: its text, or the picture for models that see pictures. */
 export const readFile = defineTool({
   names: { snake: 'read_file', camel: 'readFile' },
+  yieldsToOwn: true,
   changesNothing: true,
   create: ({ parts }) => ({
     description:

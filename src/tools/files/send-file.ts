@@ -8,6 +8,7 @@ import { orStorageFailure } from './read-file.ts'
 /** Creates a file and posts it as a message: in the active space, or in a named one. */
 export const sendFile = defineTool({
   names: { snake: 'send_file', camel: 'sendFile' },
+  yieldsToOwn: true,
   create: ({ place, parts: { files }, speech, run: { triggerSpaceId } }) => ({
     description:
       'Send a file to a space as a message of its own. Give its content as text, or as base64 for other bytes. People see its name and can load it.',

@@ -41,6 +41,7 @@ export type InboxEventMinAggregateOutputType = {
   agentId: string | null
   type: $Enums.InboxEventType | null
   urgent: boolean | null
+  quiet: boolean | null
   dedupKey: string | null
   spaceId: string | null
   messageId: string | null
@@ -62,6 +63,7 @@ export type InboxEventMaxAggregateOutputType = {
   agentId: string | null
   type: $Enums.InboxEventType | null
   urgent: boolean | null
+  quiet: boolean | null
   dedupKey: string | null
   spaceId: string | null
   messageId: string | null
@@ -83,6 +85,7 @@ export type InboxEventCountAggregateOutputType = {
   agentId: number
   type: number
   urgent: number
+  quiet: number
   payload: number
   dedupKey: number
   spaceId: number
@@ -121,6 +124,7 @@ export type InboxEventMinAggregateInputType = {
   agentId?: true
   type?: true
   urgent?: true
+  quiet?: true
   dedupKey?: true
   spaceId?: true
   messageId?: true
@@ -142,6 +146,7 @@ export type InboxEventMaxAggregateInputType = {
   agentId?: true
   type?: true
   urgent?: true
+  quiet?: true
   dedupKey?: true
   spaceId?: true
   messageId?: true
@@ -163,6 +168,7 @@ export type InboxEventCountAggregateInputType = {
   agentId?: true
   type?: true
   urgent?: true
+  quiet?: true
   payload?: true
   dedupKey?: true
   spaceId?: true
@@ -276,6 +282,7 @@ export type InboxEventGroupByOutputType = {
   agentId: string
   type: $Enums.InboxEventType
   urgent: boolean
+  quiet: boolean
   payload: runtime.JsonValue
   dedupKey: string
   spaceId: string | null
@@ -325,6 +332,7 @@ export type InboxEventWhereInput = {
   agentId?: Prisma.StringFilter<"InboxEvent"> | string
   type?: Prisma.EnumInboxEventTypeFilter<"InboxEvent"> | $Enums.InboxEventType
   urgent?: Prisma.BoolFilter<"InboxEvent"> | boolean
+  quiet?: Prisma.BoolFilter<"InboxEvent"> | boolean
   payload?: Prisma.JsonFilter<"InboxEvent">
   dedupKey?: Prisma.StringFilter<"InboxEvent"> | string
   spaceId?: Prisma.StringNullableFilter<"InboxEvent"> | string | null
@@ -351,6 +359,7 @@ export type InboxEventOrderByWithRelationInput = {
   agentId?: Prisma.SortOrder
   type?: Prisma.SortOrder
   urgent?: Prisma.SortOrder
+  quiet?: Prisma.SortOrder
   payload?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrder
   spaceId?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -381,6 +390,7 @@ export type InboxEventWhereUniqueInput = Prisma.AtLeast<{
   agentId?: Prisma.StringFilter<"InboxEvent"> | string
   type?: Prisma.EnumInboxEventTypeFilter<"InboxEvent"> | $Enums.InboxEventType
   urgent?: Prisma.BoolFilter<"InboxEvent"> | boolean
+  quiet?: Prisma.BoolFilter<"InboxEvent"> | boolean
   payload?: Prisma.JsonFilter<"InboxEvent">
   dedupKey?: Prisma.StringFilter<"InboxEvent"> | string
   spaceId?: Prisma.StringNullableFilter<"InboxEvent"> | string | null
@@ -407,6 +417,7 @@ export type InboxEventOrderByWithAggregationInput = {
   agentId?: Prisma.SortOrder
   type?: Prisma.SortOrder
   urgent?: Prisma.SortOrder
+  quiet?: Prisma.SortOrder
   payload?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrder
   spaceId?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -441,6 +452,7 @@ export type InboxEventScalarWhereWithAggregatesInput = {
   agentId?: Prisma.StringWithAggregatesFilter<"InboxEvent"> | string
   type?: Prisma.EnumInboxEventTypeWithAggregatesFilter<"InboxEvent"> | $Enums.InboxEventType
   urgent?: Prisma.BoolWithAggregatesFilter<"InboxEvent"> | boolean
+  quiet?: Prisma.BoolWithAggregatesFilter<"InboxEvent"> | boolean
   payload?: Prisma.JsonWithAggregatesFilter<"InboxEvent">
   dedupKey?: Prisma.StringWithAggregatesFilter<"InboxEvent"> | string
   spaceId?: Prisma.StringNullableWithAggregatesFilter<"InboxEvent"> | string | null
@@ -467,6 +479,7 @@ export type InboxEventCreateInput = {
   agentId: string
   type: $Enums.InboxEventType
   urgent?: boolean
+  quiet?: boolean
   payload: Prisma.JsonNullValueInput | runtime.InputJsonValue
   dedupKey: string
   spaceId?: string | null
@@ -493,6 +506,7 @@ export type InboxEventUncheckedCreateInput = {
   agentId: string
   type: $Enums.InboxEventType
   urgent?: boolean
+  quiet?: boolean
   payload: Prisma.JsonNullValueInput | runtime.InputJsonValue
   dedupKey: string
   spaceId?: string | null
@@ -519,6 +533,7 @@ export type InboxEventUpdateInput = {
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   type?: Prisma.EnumInboxEventTypeFieldUpdateOperationsInput | $Enums.InboxEventType
   urgent?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  quiet?: Prisma.BoolFieldUpdateOperationsInput | boolean
   payload?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   dedupKey?: Prisma.StringFieldUpdateOperationsInput | string
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -545,6 +560,7 @@ export type InboxEventUncheckedUpdateInput = {
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   type?: Prisma.EnumInboxEventTypeFieldUpdateOperationsInput | $Enums.InboxEventType
   urgent?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  quiet?: Prisma.BoolFieldUpdateOperationsInput | boolean
   payload?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   dedupKey?: Prisma.StringFieldUpdateOperationsInput | string
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -571,6 +587,7 @@ export type InboxEventCreateManyInput = {
   agentId: string
   type: $Enums.InboxEventType
   urgent?: boolean
+  quiet?: boolean
   payload: Prisma.JsonNullValueInput | runtime.InputJsonValue
   dedupKey: string
   spaceId?: string | null
@@ -597,6 +614,7 @@ export type InboxEventUpdateManyMutationInput = {
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   type?: Prisma.EnumInboxEventTypeFieldUpdateOperationsInput | $Enums.InboxEventType
   urgent?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  quiet?: Prisma.BoolFieldUpdateOperationsInput | boolean
   payload?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   dedupKey?: Prisma.StringFieldUpdateOperationsInput | string
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -623,6 +641,7 @@ export type InboxEventUncheckedUpdateManyInput = {
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   type?: Prisma.EnumInboxEventTypeFieldUpdateOperationsInput | $Enums.InboxEventType
   urgent?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  quiet?: Prisma.BoolFieldUpdateOperationsInput | boolean
   payload?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   dedupKey?: Prisma.StringFieldUpdateOperationsInput | string
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -654,6 +673,7 @@ export type InboxEventCountOrderByAggregateInput = {
   agentId?: Prisma.SortOrder
   type?: Prisma.SortOrder
   urgent?: Prisma.SortOrder
+  quiet?: Prisma.SortOrder
   payload?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrder
   spaceId?: Prisma.SortOrder
@@ -685,6 +705,7 @@ export type InboxEventMaxOrderByAggregateInput = {
   agentId?: Prisma.SortOrder
   type?: Prisma.SortOrder
   urgent?: Prisma.SortOrder
+  quiet?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrder
   spaceId?: Prisma.SortOrder
   messageId?: Prisma.SortOrder
@@ -706,6 +727,7 @@ export type InboxEventMinOrderByAggregateInput = {
   agentId?: Prisma.SortOrder
   type?: Prisma.SortOrder
   urgent?: Prisma.SortOrder
+  quiet?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrder
   spaceId?: Prisma.SortOrder
   messageId?: Prisma.SortOrder
@@ -765,6 +787,7 @@ export type InboxEventSelect<ExtArgs extends runtime.Types.Extensions.InternalAr
   agentId?: boolean
   type?: boolean
   urgent?: boolean
+  quiet?: boolean
   payload?: boolean
   dedupKey?: boolean
   spaceId?: boolean
@@ -791,6 +814,7 @@ export type InboxEventSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Ex
   agentId?: boolean
   type?: boolean
   urgent?: boolean
+  quiet?: boolean
   payload?: boolean
   dedupKey?: boolean
   spaceId?: boolean
@@ -817,6 +841,7 @@ export type InboxEventSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Ex
   agentId?: boolean
   type?: boolean
   urgent?: boolean
+  quiet?: boolean
   payload?: boolean
   dedupKey?: boolean
   spaceId?: boolean
@@ -843,6 +868,7 @@ export type InboxEventSelectScalar = {
   agentId?: boolean
   type?: boolean
   urgent?: boolean
+  quiet?: boolean
   payload?: boolean
   dedupKey?: boolean
   spaceId?: boolean
@@ -864,7 +890,7 @@ export type InboxEventSelectScalar = {
   createdAt?: boolean
 }
 
-export type InboxEventOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "type" | "urgent" | "payload" | "dedupKey" | "spaceId" | "messageId" | "rootId" | "depth" | "parentRunId" | "chainId" | "wokenBy" | "places" | "label" | "askers" | "suspect" | "outages" | "retryAt" | "waitsUntil" | "runId" | "doneAt" | "createdAt", ExtArgs["result"]["inboxEvent"]>
+export type InboxEventOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "type" | "urgent" | "quiet" | "payload" | "dedupKey" | "spaceId" | "messageId" | "rootId" | "depth" | "parentRunId" | "chainId" | "wokenBy" | "places" | "label" | "askers" | "suspect" | "outages" | "retryAt" | "waitsUntil" | "runId" | "doneAt" | "createdAt", ExtArgs["result"]["inboxEvent"]>
 
 export type $InboxEventPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "InboxEvent"
@@ -874,6 +900,10 @@ export type $InboxEventPayload<ExtArgs extends runtime.Types.Extensions.Internal
     agentId: string
     type: $Enums.InboxEventType
     urgent: boolean
+    /**
+     * It starts no cycle: the next one that has another reason takes it along.
+     */
+    quiet: boolean
     payload: runtime.JsonValue
     /**
      * Unique per agent: the message, the plan's slot, the service's key, the tool call.
@@ -1344,6 +1374,7 @@ export interface InboxEventFieldRefs {
   readonly agentId: Prisma.FieldRef<"InboxEvent", 'String'>
   readonly type: Prisma.FieldRef<"InboxEvent", 'InboxEventType'>
   readonly urgent: Prisma.FieldRef<"InboxEvent", 'Boolean'>
+  readonly quiet: Prisma.FieldRef<"InboxEvent", 'Boolean'>
   readonly payload: Prisma.FieldRef<"InboxEvent", 'Json'>
   readonly dedupKey: Prisma.FieldRef<"InboxEvent", 'String'>
   readonly spaceId: Prisma.FieldRef<"InboxEvent", 'String'>

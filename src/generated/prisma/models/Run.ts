@@ -41,6 +41,7 @@ export type RunAvgAggregateOutputType = {
   worker: number | null
   setbacks: number | null
   timeLeftMs: number | null
+  redactions: number | null
 }
 
 export type RunSumAggregateOutputType = {
@@ -58,6 +59,7 @@ export type RunSumAggregateOutputType = {
   worker: number | null
   setbacks: number | null
   timeLeftMs: number | null
+  redactions: number | null
 }
 
 export type RunMinAggregateOutputType = {
@@ -106,6 +108,7 @@ export type RunMinAggregateOutputType = {
   setbacks: number | null
   deadlineAt: Date | null
   timeLeftMs: number | null
+  redactions: number | null
   queuedAt: Date | null
   startedAt: Date | null
   finishedAt: Date | null
@@ -157,6 +160,7 @@ export type RunMaxAggregateOutputType = {
   setbacks: number | null
   deadlineAt: Date | null
   timeLeftMs: number | null
+  redactions: number | null
   queuedAt: Date | null
   startedAt: Date | null
   finishedAt: Date | null
@@ -214,6 +218,7 @@ export type RunCountAggregateOutputType = {
   label: number
   askers: number
   forgets: number
+  redactions: number
   state: number
   queuedAt: number
   startedAt: number
@@ -237,6 +242,7 @@ export type RunAvgAggregateInputType = {
   worker?: true
   setbacks?: true
   timeLeftMs?: true
+  redactions?: true
 }
 
 export type RunSumAggregateInputType = {
@@ -254,6 +260,7 @@ export type RunSumAggregateInputType = {
   worker?: true
   setbacks?: true
   timeLeftMs?: true
+  redactions?: true
 }
 
 export type RunMinAggregateInputType = {
@@ -302,6 +309,7 @@ export type RunMinAggregateInputType = {
   setbacks?: true
   deadlineAt?: true
   timeLeftMs?: true
+  redactions?: true
   queuedAt?: true
   startedAt?: true
   finishedAt?: true
@@ -353,6 +361,7 @@ export type RunMaxAggregateInputType = {
   setbacks?: true
   deadlineAt?: true
   timeLeftMs?: true
+  redactions?: true
   queuedAt?: true
   startedAt?: true
   finishedAt?: true
@@ -410,6 +419,7 @@ export type RunCountAggregateInputType = {
   label?: true
   askers?: true
   forgets?: true
+  redactions?: true
   state?: true
   queuedAt?: true
   startedAt?: true
@@ -555,6 +565,7 @@ export type RunGroupByOutputType = {
   label: string[]
   askers: string[]
   forgets: string[]
+  redactions: number
   state: runtime.JsonValue
   queuedAt: Date
   startedAt: Date | null
@@ -636,6 +647,7 @@ export type RunWhereInput = {
   label?: Prisma.StringNullableListFilter<"Run">
   askers?: Prisma.StringNullableListFilter<"Run">
   forgets?: Prisma.StringNullableListFilter<"Run">
+  redactions?: Prisma.IntFilter<"Run"> | number
   state?: Prisma.JsonFilter<"Run">
   queuedAt?: Prisma.DateTimeFilter<"Run"> | Date | string
   startedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
@@ -695,6 +707,7 @@ export type RunOrderByWithRelationInput = {
   label?: Prisma.SortOrder
   askers?: Prisma.SortOrder
   forgets?: Prisma.SortOrder
+  redactions?: Prisma.SortOrder
   state?: Prisma.SortOrder
   queuedAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -757,6 +770,7 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   label?: Prisma.StringNullableListFilter<"Run">
   askers?: Prisma.StringNullableListFilter<"Run">
   forgets?: Prisma.StringNullableListFilter<"Run">
+  redactions?: Prisma.IntFilter<"Run"> | number
   state?: Prisma.JsonFilter<"Run">
   queuedAt?: Prisma.DateTimeFilter<"Run"> | Date | string
   startedAt?: Prisma.DateTimeNullableFilter<"Run"> | Date | string | null
@@ -816,6 +830,7 @@ export type RunOrderByWithAggregationInput = {
   label?: Prisma.SortOrder
   askers?: Prisma.SortOrder
   forgets?: Prisma.SortOrder
+  redactions?: Prisma.SortOrder
   state?: Prisma.SortOrder
   queuedAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -882,6 +897,7 @@ export type RunScalarWhereWithAggregatesInput = {
   label?: Prisma.StringNullableListFilter<"Run">
   askers?: Prisma.StringNullableListFilter<"Run">
   forgets?: Prisma.StringNullableListFilter<"Run">
+  redactions?: Prisma.IntWithAggregatesFilter<"Run"> | number
   state?: Prisma.JsonWithAggregatesFilter<"Run">
   queuedAt?: Prisma.DateTimeWithAggregatesFilter<"Run"> | Date | string
   startedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Run"> | Date | string | null
@@ -940,6 +956,7 @@ export type RunCreateInput = {
   label?: Prisma.RunCreatelabelInput | string[]
   askers?: Prisma.RunCreateaskersInput | string[]
   forgets?: Prisma.RunCreateforgetsInput | string[]
+  redactions?: number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Date | string
   startedAt?: Date | string | null
@@ -999,6 +1016,7 @@ export type RunUncheckedCreateInput = {
   label?: Prisma.RunCreatelabelInput | string[]
   askers?: Prisma.RunCreateaskersInput | string[]
   forgets?: Prisma.RunCreateforgetsInput | string[]
+  redactions?: number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Date | string
   startedAt?: Date | string | null
@@ -1058,6 +1076,7 @@ export type RunUpdateInput = {
   label?: Prisma.RunUpdatelabelInput | string[]
   askers?: Prisma.RunUpdateaskersInput | string[]
   forgets?: Prisma.RunUpdateforgetsInput | string[]
+  redactions?: Prisma.IntFieldUpdateOperationsInput | number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -1117,6 +1136,7 @@ export type RunUncheckedUpdateInput = {
   label?: Prisma.RunUpdatelabelInput | string[]
   askers?: Prisma.RunUpdateaskersInput | string[]
   forgets?: Prisma.RunUpdateforgetsInput | string[]
+  redactions?: Prisma.IntFieldUpdateOperationsInput | number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -1176,6 +1196,7 @@ export type RunCreateManyInput = {
   label?: Prisma.RunCreatelabelInput | string[]
   askers?: Prisma.RunCreateaskersInput | string[]
   forgets?: Prisma.RunCreateforgetsInput | string[]
+  redactions?: number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Date | string
   startedAt?: Date | string | null
@@ -1234,6 +1255,7 @@ export type RunUpdateManyMutationInput = {
   label?: Prisma.RunUpdatelabelInput | string[]
   askers?: Prisma.RunUpdateaskersInput | string[]
   forgets?: Prisma.RunUpdateforgetsInput | string[]
+  redactions?: Prisma.IntFieldUpdateOperationsInput | number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -1292,6 +1314,7 @@ export type RunUncheckedUpdateManyInput = {
   label?: Prisma.RunUpdatelabelInput | string[]
   askers?: Prisma.RunUpdateaskersInput | string[]
   forgets?: Prisma.RunUpdateforgetsInput | string[]
+  redactions?: Prisma.IntFieldUpdateOperationsInput | number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -1350,6 +1373,7 @@ export type RunCountOrderByAggregateInput = {
   label?: Prisma.SortOrder
   askers?: Prisma.SortOrder
   forgets?: Prisma.SortOrder
+  redactions?: Prisma.SortOrder
   state?: Prisma.SortOrder
   queuedAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
@@ -1371,6 +1395,7 @@ export type RunAvgOrderByAggregateInput = {
   worker?: Prisma.SortOrder
   setbacks?: Prisma.SortOrder
   timeLeftMs?: Prisma.SortOrder
+  redactions?: Prisma.SortOrder
 }
 
 export type RunMaxOrderByAggregateInput = {
@@ -1419,6 +1444,7 @@ export type RunMaxOrderByAggregateInput = {
   setbacks?: Prisma.SortOrder
   deadlineAt?: Prisma.SortOrder
   timeLeftMs?: Prisma.SortOrder
+  redactions?: Prisma.SortOrder
   queuedAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
   finishedAt?: Prisma.SortOrder
@@ -1470,6 +1496,7 @@ export type RunMinOrderByAggregateInput = {
   setbacks?: Prisma.SortOrder
   deadlineAt?: Prisma.SortOrder
   timeLeftMs?: Prisma.SortOrder
+  redactions?: Prisma.SortOrder
   queuedAt?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
   finishedAt?: Prisma.SortOrder
@@ -1490,6 +1517,7 @@ export type RunSumOrderByAggregateInput = {
   worker?: Prisma.SortOrder
   setbacks?: Prisma.SortOrder
   timeLeftMs?: Prisma.SortOrder
+  redactions?: Prisma.SortOrder
 }
 
 export type RunScalarRelationFilter = {
@@ -1627,6 +1655,7 @@ export type RunCreateWithoutStepsInput = {
   label?: Prisma.RunCreatelabelInput | string[]
   askers?: Prisma.RunCreateaskersInput | string[]
   forgets?: Prisma.RunCreateforgetsInput | string[]
+  redactions?: number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Date | string
   startedAt?: Date | string | null
@@ -1685,6 +1714,7 @@ export type RunUncheckedCreateWithoutStepsInput = {
   label?: Prisma.RunCreatelabelInput | string[]
   askers?: Prisma.RunCreateaskersInput | string[]
   forgets?: Prisma.RunCreateforgetsInput | string[]
+  redactions?: number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Date | string
   startedAt?: Date | string | null
@@ -1759,6 +1789,7 @@ export type RunUpdateWithoutStepsInput = {
   label?: Prisma.RunUpdatelabelInput | string[]
   askers?: Prisma.RunUpdateaskersInput | string[]
   forgets?: Prisma.RunUpdateforgetsInput | string[]
+  redactions?: Prisma.IntFieldUpdateOperationsInput | number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -1817,6 +1848,7 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   label?: Prisma.RunUpdatelabelInput | string[]
   askers?: Prisma.RunUpdateaskersInput | string[]
   forgets?: Prisma.RunUpdateforgetsInput | string[]
+  redactions?: Prisma.IntFieldUpdateOperationsInput | number
   state?: Prisma.JsonNullValueInput | runtime.InputJsonValue
   queuedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   startedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
@@ -1906,6 +1938,7 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   label?: boolean
   askers?: boolean
   forgets?: boolean
+  redactions?: boolean
   state?: boolean
   queuedAt?: boolean
   startedAt?: boolean
@@ -1966,6 +1999,7 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   label?: boolean
   askers?: boolean
   forgets?: boolean
+  redactions?: boolean
   state?: boolean
   queuedAt?: boolean
   startedAt?: boolean
@@ -2024,6 +2058,7 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   label?: boolean
   askers?: boolean
   forgets?: boolean
+  redactions?: boolean
   state?: boolean
   queuedAt?: boolean
   startedAt?: boolean
@@ -2082,13 +2117,14 @@ export type RunSelectScalar = {
   label?: boolean
   askers?: boolean
   forgets?: boolean
+  redactions?: boolean
   state?: boolean
   queuedAt?: boolean
   startedAt?: boolean
   finishedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "redactions" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   steps?: boolean | Prisma.Run$stepsArgs<ExtArgs>
   _count?: boolean | Prisma.RunCountOutputTypeDefaultArgs<ExtArgs>
@@ -2237,6 +2273,10 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      * Spaces that its agent was made to forget while this cycle lived: it is not remembered.
      */
     forgets: string[]
+    /**
+     * How often its journal was changed because a message that it had read was deleted: then it reads the journal again.
+     */
+    redactions: number
     /**
      * What a mind must remember between steps, over a crash.
      */
@@ -2719,6 +2759,7 @@ export interface RunFieldRefs {
   readonly label: Prisma.FieldRef<"Run", 'String[]'>
   readonly askers: Prisma.FieldRef<"Run", 'String[]'>
   readonly forgets: Prisma.FieldRef<"Run", 'String[]'>
+  readonly redactions: Prisma.FieldRef<"Run", 'Int'>
   readonly state: Prisma.FieldRef<"Run", 'Json'>
   readonly queuedAt: Prisma.FieldRef<"Run", 'DateTime'>
   readonly startedAt: Prisma.FieldRef<"Run", 'DateTime'>

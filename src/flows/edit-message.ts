@@ -1,0 +1,176 @@
+import type { Viewer } from '../access/viewer.ts'
+import { type Marks, marksTogether, UNMARKED } from '../confidentiality/marks.ts'
+import type { Run } from '../generated/prisma/client.ts'
+import { ConflictError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
+import { cut } from '../lib/json.ts'
+import { checkMessageText } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { LONGEST_REASON } from '../rules/mention.ts'
+import { type Message, textOf } from '../rules/message.ts'
+import { decideRetries, editedParts, faultOfEdit, MOST_EDITS, MOST_VERSIONS } from '../rules/message-changes.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
+import { readableText } from '../spaces/readable-text.ts'
+import { insertChain } from '../stores/chain-store.ts'
+import { readersOf, rewriteWaiting, tellChange } from '../stores/inbox-store.ts'
+import { insertVersion, lastVersion, rewriteMessage } from '../stores/message-store.ts'
+import { setOutcomes } from '../stores/outcome-store.ts'
+import { insertRunSpace } from '../stores/run-store.ts'
+import { allowance } from './loop-limits.ts'
+import {
+  type ChangingRun,
+  checkSender,
+  lockReached,
+  lockVisible,
+  NO_SUCH_MESSAGE,
+  type ReachedMessage,
+} from './message-access.ts'
+import { readRoom } from './rooms.ts'
+import { loadMessageTrigger, type MessageTrigger, payloadOf, publishWoken, type Woken, wake } from './wake.ts'
+
+export interface EditMessageInput {
+  messageId: string
+  text: string
+  /** Starts one new run of each agent that had answered the message. */
+  retryRuns?: boolean | null
+}
+
+/** Changes the texts of messages. The earlier texts stay as versions. */
+export interface MessageEdits {
+  /**
+   * Edits a message of the viewer. The same text again changes nothing. Wakes nobody, except, with `retryRuns`, the
+   * agents that had answered.
+   * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError; BadInputError for the text
+   */
+  edit(viewer: Viewer, input: EditMessageInput): Promise<{ message: Message; runs: Run[] }>
+  /**
+   * Edits a message of a run's agent, in the transaction of the call; the message gets the marks of the run.
+   * @throws the same
+   */
+  editOwn(
+    tx: Tx,
+    run: ChangingRun,
+    input: { message: ReachedMessage; text: string },
+  ): Promise<{ afterCommit(): Promise<void> }>
+}
+
+const TOO_OFTEN = `A message can be edited ${MOST_EDITS} times at most: send another message instead.`
+
+export function createMessageEdits(platform: Platform): MessageEdits {
+  const { db, config } = platform
+  const publisher = createMessagePublisher(platform)
+
+  /** Wakes the agents that had answered, by the rules of posting, and records why the others are not woken. */
+  async function retry(tx: Tx, message: Message, number: number, answeredIds: ReadonlySet<string>): Promise<Woken> {
+    const woken: Woken = { runs: [], inboxes: [] }
+    const { id: messageId, spaceId, rootId, depth, runId: parentRunId } = message
+    const room = answeredIds.size === 0 ? null : await readRoom(tx, message)
+    if (room === null) return woken
+    const { wakes, verdicts } = decideRetries(answeredIds, room.agents, await allowance(tx, message, config.limits))
+    const trigger = await editedTrigger(tx, message)
+    for (const agent of wakes) {
+      const chainId = room.routing === 'MENTION_CHAIN' ? newId('chn') : null
+      const one = await wake(tx, agent, {
+        trigger,
+        key: { once: `edited:${messageId}:${number}:${agent.id}` },
+        lineage: { rootId, depth, parentRunId, chainId },
+      })
+      if (one === null) continue
+      const turn = { holderId: agent.id, holderRunId: one.runs[0]?.id ?? null }
+      if (chainId !== null) await insertChain(tx, { id: chainId, spaceId, depth: 1, label: [], ...turn })
+      woken.runs.push(...one.runs)
+      woken.inboxes.push(...one.inboxes)
+    }
+    const runOf = (agentId: string) => woken.runs.find((run) => run.agentId === agentId)?.id ?? null
+    const outcomes = verdicts.map((verdict) => ({ ...verdict, messageId, runId: runOf(verdict.agentId) }))
+    await setOutcomes(tx, outcomes)
+    return woken
+  }
+
+  return {
+    async edit(viewer, { messageId, retryRuns, ...input }) {
+      const text = checkMessageText(input.text, 'input.text')
+      const { message, woken, isChanged } = await db.transaction(async (tx) => {
+        const before = await lockVisible(tx, viewer, messageId)
+        checkSender(before, viewer.id, 'edit')
+        checkEditable(before)
+        const answeredIds = retryRuns === true ? await answeredBy(tx, before) : NO_ONE
+        const isChanged = textOf(before.parts) !== text
+        const message = isChanged ? await write(tx, before, { text, by: UNMARKED, but: answeredIds }) : before
+        const woken = await retry(tx, message, await lastVersion(tx, messageId), answeredIds)
+        return { message, woken, isChanged: isChanged || answeredIds.size > 0 }
+      })
+      if (isChanged) await Promise.all([publisher.updated(message), publishWoken(platform, woken)])
+      return { message, runs: woken.runs }
+    },
+    async editOwn(tx, run, { message: reached, ...input }) {
+      const text = checkMessageText(input.text, 'input.text')
+      const before = await lockReached(tx, reached)
+      checkSender(before, run.agentId, 'edit')
+      checkEditable(before)
+      const message = await write(tx, before, { text, by: run, but: NO_ONE })
+      await insertRunSpace(tx, run.id, message.spaceId)
+      return { afterCommit: () => publisher.updated(message) }
+    },
+  }
+}
+
+const NO_ONE: ReadonlySet<string> = new Set()
+
+function checkEditable(message: Message): void {
+  const fault = faultOfEdit(message)
+  if (fault !== null) throw new ConflictError(fault)
+}
+
+/** Writes the new text of a locked message, and tells the minds that have read the old one, except those of `but`. */
+async function write(
+  tx: Tx,
+  before: Message,
+  { text, by, but }: { text: string; by: Marks; but: ReadonlySet<string> },
+): Promise<Message> {
+  const { id: messageId } = before
+  const number = (await lastVersion(tx, messageId)) + 1
+  if (number > MOST_EDITS) throw new LimitExceededError(TOO_OFTEN)
+  const message = await rewriteMessage(tx, messageId, {
+    parts: editedParts(before.parts, text),
+    marks: marksTogether([before, by]),
+  })
+  const { editedAt } = message
+  await insertVersion(tx, { messageId, number, text: textOf(before.parts), editedAt }, MOST_VERSIONS)
+  const content = readableText(message.parts, [])
+  await rewriteWaiting(tx, { messageId, content, mention: cut(text, LONGEST_REASON) })
+  const readers = await readersOf(tx, messageId)
+  await tellReaders(tx, { message, number, agentIds: readers.filter((id) => !but.has(id)) })
+  return message
+}
+
+/** Tells minds that have read a message what it says now. */
+async function tellReaders(
+  tx: Tx,
+  { message, number, agentIds }: { message: Message; number: number; agentIds: string[] },
+): Promise<void> {
+  if (agentIds.length === 0) return
+  const { id: messageId, spaceId, rootId, depth } = message
+  const { provenance, ...trigger } = await editedTrigger(tx, message)
+  const payload = payloadOf({ ...trigger, provenance, mentioned: [] }, { id: '' })
+  await tellChange(tx, { messageId, number, spaceId, payload, rootId, depth, agentIds, ...provenance })
+}
+
+async function editedTrigger(tx: Tx, message: Message): Promise<MessageTrigger> {
+  const { id: messageId, spaceId, senderId, createdAt } = message
+  const trigger = await loadMessageTrigger(tx, { messageId, spaceId, senderId, seq: null })
+  if (trigger.messageId === null) throw new NotFoundError(NO_SUCH_MESSAGE)
+  return { ...trigger, edited: { messageId, sentAt: createdAt.toISOString() } }
+}
+
+/** The agents whose runs and think cycles that the message started have posted in its space. */
+async function answeredBy(tx: Tx, { id, spaceId }: Message): Promise<Set<string>> {
+  const rows = await tx.$queryRaw<{ agentId: string }[]>`
+    SELECT r."agentId" FROM "Run" r WHERE r."triggerMessageId" = ${id}
+      AND EXISTS (SELECT 1 FROM "Message" a WHERE a."runId" = r.id AND a."spaceId" = ${spaceId})
+    UNION SELECT e."agentId" FROM "Outcome" o
+      JOIN "InboxEvent" e ON e."agentId" = o."agentId" AND e."messageId" = o."messageId"
+      WHERE o."messageId" = ${id} AND EXISTS (SELECT 1 FROM "Message" a WHERE a."runId" = e."runId" AND a."spaceId" = ${spaceId})`
+  return new Set(rows.map(({ agentId }) => agentId))
+}

@@ -1,0 +1,83 @@
+import type { Viewer } from '../access/viewer.ts'
+import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { Message } from '../rules/message.ts'
+import { isEmoji, MOST_EMOJIS } from '../rules/message-changes.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
+import { emojisOf, setReaction } from '../stores/message-store.ts'
+import { insertRunSpace } from '../stores/run-store.ts'
+import { type ChangingRun, lockReached, lockVisible, type ReachedMessage } from './message-access.ts'
+
+export interface ReactInput {
+  messageId: string
+  emoji: string
+  /** False removes the reaction. */
+  on?: boolean | null
+}
+
+/** Reactions to messages. They wake nobody. */
+export interface Reacting {
+  /**
+   * Adds or removes the viewer's reaction; repeating that changes nothing.
+   * @throws BadInputError if it is not one emoji; ForbiddenError for an admin token, and for a deleted message;
+   * NotFoundError; LimitExceededError if the message has the maximum of different emojis
+   */
+  react(viewer: Viewer, input: ReactInput): Promise<Message>
+  /** Adds a reaction of a run's agent, in the transaction of the call. @throws the same */
+  reactAs(
+    tx: Tx,
+    run: ChangingRun,
+    input: { message: ReachedMessage; emoji: string },
+  ): Promise<{ afterCommit(): Promise<void> }>
+}
+
+const NOT_AN_EMOJI = 'A reaction is exactly one emoji.'
+const TOO_MANY = `A message has at most ${MOST_EMOJIS} different emojis: use one that is there.`
+
+export function createReacting(platform: Platform): Reacting {
+  const publisher = createMessagePublisher(platform)
+  return {
+    async react(viewer, { messageId, emoji, on }) {
+      if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin token cannot react: use the token of a human.')
+      checkEmoji(emoji)
+      const { message, isChanged } = await platform.db.transaction(async (tx) => {
+        const found = await lockVisible(tx, viewer, messageId)
+        return change(tx, found, { emoji, entityId: viewer.id, on: on !== false })
+      })
+      if (isChanged) await publisher.updated(message)
+      return message
+    },
+    async reactAs(tx, run, { message: reached, emoji }) {
+      checkEmoji(emoji)
+      const found = await lockReached(tx, reached)
+      const { message, isChanged } = await change(tx, found, { emoji, entityId: run.agentId, on: true })
+      await insertRunSpace(tx, run.id, message.spaceId)
+      return {
+        async afterCommit() {
+          if (isChanged) await publisher.updated(message)
+        },
+      }
+    },
+  }
+}
+
+function checkEmoji(emoji: string): void {
+  if (!isEmoji(emoji)) throw new BadInputError(NOT_AN_EMOJI, 'input.emoji')
+}
+
+/** Changes a reaction to a locked message. */
+async function change(
+  tx: Tx,
+  message: Message,
+  { emoji, entityId, on }: { emoji: string; entityId: string; on: boolean },
+): Promise<{ message: Message; isChanged: boolean }> {
+  if (message.deletedAt !== null) throw new ForbiddenError('The message was deleted.')
+  if (on) {
+    const emojis = await emojisOf(tx, message.id)
+    if (!emojis.includes(emoji) && emojis.length >= MOST_EMOJIS) throw new LimitExceededError(TOO_MANY)
+  }
+  const isChanged = await setReaction(tx, { messageId: message.id, emoji, entityId }, on)
+  const reactionCount = message.reactionCount + (isChanged ? (on ? 1 : -1) : 0)
+  return { message: { ...message, reactionCount }, isChanged }
+}

@@ -1,0 +1,269 @@
+import { runTopic } from '../broker/topics.ts'
+import { type DerivedTexts, publishDeletion } from '../flows/delete-message.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import { sleep } from '../lib/async.ts'
+import { messageOf } from '../lib/errors.ts'
+import { runIdAt } from '../lib/ids.ts'
+import { type Json, jsonbText } from '../lib/json.ts'
+import type { Platform } from '../platform/platform.ts'
+import { createTextRemoval, type TextRemoval } from '../rules/deleted-text.ts'
+import {
+  deletionsDuring,
+  endDeletion,
+  type MessageDeletion,
+  openDeletions,
+  saveDeletion,
+  takeDeletion,
+} from '../stores/deletion-store.ts'
+import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
+
+/**
+ * Removes the texts of deleted messages from what was derived from them: journals, prompts as sent, results of tools,
+ * consciousness, notes, plans, inbox events, quotations of origins and event logs of runs. Found are quotations of a text
+ * or of its beginning (rules/deleted-text.ts) in rows of agents that belong, or belonged, to the space. Other words of
+ * people and agents stay.
+ */
+export interface TextUpkeep extends DerivedTexts {
+  /** Continues deletions that wait for active runs, or were interrupted. If one fails, the others continue. */
+  sweep(): Promise<void>
+}
+
+const RUNS_AT_ONCE = 50
+/** Rows may have megabytes each. */
+const ROWS_AT_ONCE = 20
+const PAUSE_MS = 5
+const AT_ONCE_MS = 5000
+const A_SWEEP_MS = 30_000
+/** A process that died at a deletion is replaced after this time. */
+const TAKEN_SECONDS = 60
+/** Ids are ordered by the clocks of the processes that created them. */
+const CLOCK_SLACK_MS = 3_600_000
+
+/** A table that may quote a message, with the columns that contain words. */
+interface Derived {
+  table: Prisma.ModelName
+  json?: readonly string[]
+  text?: readonly string[]
+  /** These columns contain what the run's model generated, which the event log of the run contains too. */
+  generated?: readonly string[]
+}
+
+/** Rows of a run, found by `column`. */
+const OF_RUNS: readonly (Derived & { column: string })[] = [
+  {
+    table: 'Run',
+    column: 'id',
+    json: ['triggerPayload', 'wokenBy', 'state'],
+    text: ['triggerSummary', 'summary', 'error'],
+  },
+  {
+    table: 'Step',
+    column: 'runId',
+    json: ['messagesAdded', 'assistant'],
+    text: ['instructions'],
+    generated: ['assistant'],
+  },
+  { table: 'ToolCall', column: 'runId', json: ['input', 'output', 'state'], text: ['error'], generated: ['input'] },
+  { table: 'Message', column: 'runId', json: ['origin'] },
+]
+
+/** Rows of an agent. */
+const OF_AGENTS: readonly Derived[] = [
+  { table: 'Cycle', json: ['messages'], text: ['summary'] },
+  { table: 'InboxEvent', json: ['payload', 'wokenBy'] },
+  { table: 'Memory', text: ['value'] },
+  { table: 'Goal', text: ['description'] },
+  { table: 'Plan', text: ['instruction'] },
+]
+
+export function createDerivedTexts(platform: Platform): TextUpkeep {
+  const { db, clock, log, logger } = platform
+  const { prisma } = db
+
+  /** @param isPublished whether the deletion was published; otherwise its process may have died before that */
+  async function finish(messageId: string, forMs: number, isPublished: boolean): Promise<void> {
+    const deletion = await takeDeletion(prisma, messageId, TAKEN_SECONDS)
+    if (deletion === null) return
+    try {
+      await goOn(deletion, clock.now() + forMs, isPublished)
+    } finally {
+      await saveDeletion(prisma, messageId, { takenUntil: null })
+    }
+  }
+
+  async function goOn(deletion: MessageDeletion, until: number, isPublished: boolean): Promise<void> {
+    const { messageId, spaceId, texts, sentAt } = deletion
+    const removal = createTextRemoval(texts)
+    const agentIds = await agentsOf(deletion)
+    let { afterId, living } = deletion
+    if (afterId === null) {
+      if (!isPublished) await publishDeletion(platform, { id: messageId, spaceId })
+      living = await activeAmong(agentIds)
+      await fromNotes(agentIds, deletion, removal)
+      afterId = runIdAt(sentAt.getTime() - CLOCK_SLACK_MS)
+      await saveDeletion(prisma, messageId, { afterId, living })
+    }
+    while (afterId !== END && clock.now() < until) {
+      const runIds = await runsAfter(agentIds, afterId)
+      await fromRuns(runIds, removal)
+      afterId = runIds.length < RUNS_AT_ONCE ? END : runIds.at(-1)!
+      await saveDeletion(prisma, messageId, { afterId, takenUntil: new Date(clock.now() + TAKEN_SECONDS * 1000) })
+      await sleep(PAUSE_MS)
+    }
+    if (afterId !== END || (await areActive(living))) return
+    // These runs may have written after the deletion what they had read before.
+    await fromRuns(living, removal)
+    if (living.length > 0) await fromNotes(agentIds, deletion, removal)
+    await endDeletion(prisma, messageId)
+  }
+
+  /** The agents that belong to the space, or did, and those of the runs that the message started. */
+  async function agentsOf({ spaceId, messageId, runId }: MessageDeletion): Promise<string[]> {
+    const rows = await prisma.$queryRaw<{ id: string }[]>`
+      SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
+      UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
+      UNION SELECT "agentId" FROM "Run" WHERE "triggerMessageId" = ${messageId} OR id = ${runId}`
+    return rows.map(({ id }) => id).filter((id) => id.startsWith('agt_'))
+  }
+
+  async function runsAfter(agentIds: string[], after: string): Promise<string[]> {
+    const rows = await prisma.$queryRaw<{ id: string }[]>`
+      SELECT id FROM "Run" WHERE "agentId" = ANY(${agentIds}::text[]) AND id > ${after} ORDER BY id LIMIT ${RUNS_AT_ONCE}`
+    return rows.map(({ id }) => id)
+  }
+
+  async function activeAmong(agentIds: string[]): Promise<string[]> {
+    const rows = await prisma.$queryRaw<{ id: string }[]>`
+      SELECT id FROM "Run" WHERE "agentId" = ANY(${agentIds}::text[]) AND status IN ${ACTIVE_RUNS_SQL} ORDER BY id`
+    return rows.map(({ id }) => id)
+  }
+
+  async function areActive(runIds: string[]): Promise<boolean> {
+    const [row] = await prisma.$queryRaw<unknown[]>`
+      SELECT 1 FROM "Run" WHERE id = ANY(${runIds}::text[]) AND status IN ${ACTIVE_RUNS_SQL} LIMIT 1`
+    return row !== undefined
+  }
+
+  /** Removes the texts from the rows of runs. Active runs then read their journals again. */
+  async function fromRuns(runIds: string[], removal: TextRemoval): Promise<void> {
+    if (runIds.length === 0) return
+    const generated = new Set<string>()
+    for (const { column, ...derived } of OF_RUNS) {
+      const where = Prisma.sql`t.${name(column)} = ANY(${runIds}::text[])`
+      for (const runId of await fromRows({ ...derived, owner: column }, where, removal)) generated.add(runId)
+    }
+    await prisma.$executeRaw`
+      UPDATE "Run" SET redactions = redactions + 1 WHERE id = ANY(${runIds}::text[]) AND status IN ${ACTIVE_RUNS_SQL}`
+    // A run that goes on may still need its log; the last pass looks at it again.
+    const ended = [...generated].filter((id) => id !== '')
+    for (const runId of ended) if (!(await areActive([runId]))) await log.expire(runTopic(runId), 0)
+  }
+
+  /** Removes the texts from what agents keep between runs, and from chains and outcomes. */
+  async function fromNotes(agentIds: string[], deletion: MessageDeletion, removal: TextRemoval): Promise<void> {
+    const { spaceId, messageId, sentAt } = deletion
+    const ofAgents = Prisma.sql`t."agentId" = ANY(${agentIds}::text[])`
+    const since = Prisma.sql`t."createdAt" >= ${new Date(sentAt.getTime() - CLOCK_SLACK_MS)}`
+    for (const derived of OF_AGENTS) {
+      const isDated = derived.table === 'Cycle' || derived.table === 'InboxEvent'
+      await fromRows(derived, isDated ? Prisma.sql`${ofAgents} AND ${since}` : ofAgents, removal)
+    }
+    await fromRows({ table: 'Chain', json: ['replyStack'] }, Prisma.sql`t."spaceId" = ${spaceId} AND ${since}`, removal)
+    const ofMessage = Prisma.sql`t."messageId" = ${messageId}`
+    await fromRows({ table: 'Outcome', text: ['reason', 'error'], key: 'agentId' }, ofMessage, removal)
+  }
+
+  /**
+   * Removes the texts from rows. @returns the owners (the column `owner`) of rows in which a generated column was changed
+   */
+  async function fromRows(
+    {
+      table,
+      json = [],
+      text = [],
+      generated = [],
+      key = 'id',
+      owner = key,
+    }: Derived & { key?: string; owner?: string },
+    where: Prisma.Sql,
+    removal: TextRemoval,
+  ): Promise<string[]> {
+    const columns = [...json, ...text]
+    const list = Prisma.join(columns.map((column) => Prisma.sql`t.${name(column)}`))
+    const probes = removal.probes
+    const mayQuote =
+      probes === null
+        ? Prisma.sql`true`
+        : Prisma.join(
+            columns.flatMap((column) =>
+              probes.map((probe) => Prisma.sql`strpos(t.${name(column)}::text, ${probe}) > 0`),
+            ),
+            ' OR ',
+          )
+    const changedOwners: string[] = []
+    for (let after = ''; ; ) {
+      const rows = await prisma.$queryRaw<({ key: string; owner: string } & Record<string, Json>)[]>`
+        SELECT t.${name(key)} AS key, t.${name(owner)} AS owner, ${list} FROM ${name(table)} t
+        WHERE ${where} AND t.${name(key)} > ${after} AND (${mayQuote}) ORDER BY t.${name(key)} LIMIT ${ROWS_AT_ONCE}`
+      for (const row of rows) {
+        const sets = setsOf(row, { json, text }, removal)
+        if (sets.length === 0) continue
+        await prisma.$executeRaw`
+          UPDATE ${name(table)} t SET ${Prisma.join(sets.map(({ set }) => set))} WHERE t.${name(key)} = ${row.key} AND ${where}`
+        if (sets.some(({ column }) => generated.includes(column))) changedOwners.push(row.owner)
+      }
+      const last = rows[ROWS_AT_ONCE - 1]
+      if (last === undefined) return changedOwners
+      after = last.key
+    }
+  }
+
+  return {
+    async forget(messageId) {
+      try {
+        await finish(messageId, AT_ONCE_MS, true)
+      } catch (error) {
+        logger.warn({ messageId, error: messageOf(error) }, NOT_FINISHED)
+      }
+    },
+    async forgetInRun(runId) {
+      for (const { texts } of await deletionsDuring(prisma, runId)) await fromRuns([runId], createTextRemoval(texts))
+    },
+    async sweep() {
+      for (const messageId of await openDeletions(prisma)) {
+        try {
+          await finish(messageId, A_SWEEP_MS, false)
+        } catch (error) {
+          logger.warn({ messageId, error: messageOf(error) }, NOT_FINISHED)
+        }
+      }
+    },
+  }
+}
+
+const NOT_FINISHED = 'could not finish the deletion of a message; the next sweep continues it'
+
+/** Sorts after every id of a run. */
+const END = 'run_~'
+
+const name = (column: string) => Prisma.raw(`"${column}"`)
+
+/** The assignments for the columns of a row that quote a text. */
+function setsOf(
+  row: Record<string, Json>,
+  { json, text }: { json: readonly string[]; text: readonly string[] },
+  removal: TextRemoval,
+): { column: string; set: Prisma.Sql }[] {
+  const ofJson = json.flatMap((column) => {
+    const [before = null, after] = [row[column], removal.fromJson(row[column] ?? null)]
+    return after === before ? [] : [{ column, set: Prisma.sql`${name(column)} = ${jsonbText(after)}::jsonb` }]
+  })
+  const ofText = text.flatMap((column) => {
+    const before = row[column]
+    const after = typeof before === 'string' ? removal.fromText(before) : before
+    return after === before || typeof after !== 'string'
+      ? []
+      : [{ column, set: Prisma.sql`${name(column)} = ${after}` }]
+  })
+  return [...ofJson, ...ofText]
+}

@@ -1,0 +1,94 @@
+import { type Json, oneLine } from '../lib/json.ts'
+
+// Removes a deleted message's text from what was derived from it: prompts, results of tools, summaries. Found are quotations
+// of the whole text or of its beginning, as the server makes them: raw, on one line, and as JSON within JSON.
+
+/** Replaces the text. */
+export const DELETED_TEXT = '[deleted]'
+
+/** A text of at least this length is found anywhere; a shorter one only where it is quoted, because it may be part of other words. */
+const LEAST_ANYWHERE = 12
+/** Quotations that were cut have at least this length. */
+const LEAST_QUOTED = 40
+/** How often a quotation may be encoded as JSON within a string. */
+const MOST_LEVELS = 2
+
+/** Finds and removes deleted texts. */
+export interface TextRemoval {
+  /**
+   * A part of each text that every quotation contains unchanged, for a search in the database; null if some text has none
+   * that is long enough.
+   */
+  probes: readonly string[] | null
+  /** Returns the string without quotations of the texts; the same string if there are none. */
+  fromText(text: string): string
+  /** Returns the value with all its strings changed; the same value if there are none. */
+  fromJson<Value extends Json>(value: Value): Value
+}
+
+export function createTextRemoval(texts: readonly string[]): TextRemoval {
+  const forms = [...new Set(texts.filter((text) => text !== '').flatMap(formsOf))].sort((a, b) => b.length - a.length)
+
+  function fromText(text: string): string {
+    return forms.reduce(withoutForm, text)
+  }
+  function fromJson<Value extends Json>(value: Value): Value {
+    return (typeof value === 'string' ? fromText(value) : mapped(value, fromJson)) as Value
+  }
+  const probes = texts.filter((text) => text !== '').map(probeOf)
+  return { probes: probes.includes('') ? null : probes, fromText, fromJson }
+}
+
+function formsOf(text: string): string[] {
+  const forms: string[] = []
+  for (const first of [text, oneLine(text)]) {
+    let form = first
+    for (let level = 0; level <= MOST_LEVELS; level += 1) {
+      forms.push(form)
+      form = JSON.stringify(form).slice(1, -1)
+    }
+  }
+  return forms.filter((form) => form !== '')
+}
+
+function withoutForm(text: string, form: string): string {
+  if (text === form) return DELETED_TEXT
+  if (form.length < LEAST_ANYWHERE) {
+    return ['"', '\\"', '\\\\\\"'].reduce(
+      (kept, mark) => kept.replaceAll(`${mark}${form}${mark}`, () => `${mark}${DELETED_TEXT}${mark}`),
+      text,
+    )
+  }
+  const head = form.slice(0, LEAST_QUOTED)
+  let [kept, from] = ['', 0]
+  for (let at = text.indexOf(head); at !== -1; at = text.indexOf(head, from)) {
+    kept += text.slice(from, at) + DELETED_TEXT
+    from = at + sharedLength(text, at, form)
+  }
+  return from === 0 ? text : kept + text.slice(from)
+}
+
+/** How many characters of `form` the text has from `at` on. */
+function sharedLength(text: string, at: number, form: string): number {
+  let length = 0
+  while (length < form.length && text[at + length] === form[length]) length += 1
+  return length
+}
+
+/** The longest piece of the beginning that JSON does not escape and `oneLine` does not change; '' if there is none of use. */
+function probeOf(text: string): string {
+  const beginning = text.trim().slice(0, LEAST_QUOTED).toWellFormed()
+  const pieces = beginning.split(/["\\\p{Cc}\u2028\u2029\ufffd]/u)
+  const longest = pieces.reduce((most, piece) => (piece.length > most.length ? piece : most), '')
+  return longest.length < 2 ? '' : longest
+}
+
+function mapped(value: Json, change: (inner: Json) => Json): Json {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) {
+    const items = value.map(change)
+    return items.every((item, index) => item === value[index]) ? value : items
+  }
+  const entries = Object.entries(value).map(([key, inner]) => [key, change(inner)] as const)
+  return entries.every(([key, inner]) => inner === value[key]) ? value : Object.fromEntries(entries)
+}

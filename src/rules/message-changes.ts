@@ -1,0 +1,73 @@
+import { WHY_OVER_BUDGET } from '../lib/budget.ts'
+import { isUnfinished, type Message, type MessagePart } from './message.ts'
+import type { AgentMember, Allowance, Decision, Verdict } from './routing.ts'
+import { isFinalMessage } from './statuses.ts'
+import { losesTriggers, overBudgetOf, wayToWake } from './wake.ts'
+
+// Edits, deletion and reactions: the changes of a message after it was posted.
+
+/** How many earlier texts of a message are kept. */
+export const MOST_VERSIONS = 20
+/** How often one message may be edited. */
+export const MOST_EDITS = 1000
+/** How many different emojis one message has. */
+export const MOST_EMOJIS = 50
+
+type Changed = Pick<Message, 'status' | 'deletedAt' | 'parts'>
+
+const DELETED = 'The message was deleted.'
+const STREAMING = 'The message is still being written: wait until it is complete.'
+const WAITS = 'The message waits for an answer: it can be changed once somebody has answered, or its run has ended.'
+
+/** Why the text of a message cannot be changed now; null if it can. */
+export function faultOfEdit({ status, deletedAt, parts }: Changed): string | null {
+  const fault = faultOfDeletion({ status, deletedAt, parts })
+  if (fault !== null) return fault
+  if (parts.length === 0) return 'The message has no content.'
+  return parts.some(({ type }) => type === 'tool')
+    ? 'The message shows tool calls, and what they show is not a text: send another message instead.'
+    : null
+}
+
+/** Why a message cannot be deleted now; null if it can. */
+export function faultOfDeletion({ status, deletedAt, parts }: Changed): string | null {
+  if (deletedAt !== null) return DELETED
+  if (status === 'STREAMING') return STREAMING
+  return isFinalMessage(status) || parts.some(isUnfinished) ? null : WAITS
+}
+
+/** The parts of a message after an edit: the new text in place of all texts, and the files as they were. */
+export function editedParts(parts: readonly MessagePart[], text: string): MessagePart[] {
+  return [{ type: 'text', text }, ...parts.filter(({ type }) => type !== 'text')]
+}
+
+const EMOJI = /^\p{RGI_Emoji}$/v
+
+/** Whether a text is exactly one emoji of Unicode's recommended set. */
+export const isEmoji = (text: string): boolean => EMOJI.test(text)
+
+const RETRIED = 'The message was edited, and its sender asked for a new run.'
+const PAUSED = 'The message was edited, but the agent is paused and keeps no inbox.'
+
+/**
+ * Decides which agents that answered an older version of a message wake again, in join order. Those that have left the
+ * space do not.
+ */
+export function decideRetries(
+  answeredIds: ReadonlySet<string>,
+  agents: readonly AgentMember[],
+  { count, reason }: Allowance,
+): Decision {
+  const wakes: AgentMember[] = []
+  const verdictOf = (agent: AgentMember): Verdict => {
+    const verdict = { agentId: agent.id, runId: null }
+    const over = overBudgetOf(agent)
+    if (losesTriggers(agent)) return { ...verdict, kind: 'PAUSED', reason: PAUSED }
+    if (over !== null) return { ...verdict, kind: 'OVER_BUDGET', reason: WHY_OVER_BUDGET[over] }
+    if (wakes.length >= count) return { ...verdict, kind: 'LOOP_LIMIT', reason }
+    wakes.push(agent)
+    return { ...verdict, kind: wayToWake(agent), reason: RETRIED }
+  }
+  const verdicts = agents.filter(({ id }) => answeredIds.has(id)).map(verdictOf)
+  return { wakes, verdicts, turn: null }
+}
