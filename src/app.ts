@@ -12,6 +12,10 @@ import { watchJobs } from './jobs/job-metrics.ts'
 import { createModels } from './models/models.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
 import { watchLivingRuns } from './runs/run-metrics.ts'
+import { createGuardedHttp } from './tools/custom/guarded-http.ts'
+
+/** The largest response of an identity provider. */
+const MOST_IDENTITY_BYTES = 256 * 1024
 
 export type { AppOptions } from './app/outside.ts'
 
@@ -40,10 +44,13 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     await close()
     throw error
   })
+  // The operator has chosen the identity providers, which may have private addresses.
+  const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
   const domain = createDomain(platform, {
     core,
     adminToken: adminToken.value,
     ...{ models, record, toolSetup, pushKeys },
+    oidcFetch: identityProviders.fetch,
     rates: createRates(config.rates, realtime.shared),
   })
   let engine: Engine | null = null
@@ -77,6 +84,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
       await core.announcer.close()
       await core.sharedStorage.close()
       await toolSetup.close()
+      await identityProviders.close()
       await close()
     },
   }

@@ -3,6 +3,7 @@ import { z } from 'zod'
 
 export type { MailSettings } from './config/mail.ts'
 export type { ModelPrices } from './config/model-prices.ts'
+export type { OidcProviderSettings, OidcSettings } from './config/oidc.ts'
 export type { TelemetrySettings } from './config/telemetry.ts'
 export type { ModelProviderSettings } from './lib/model-provider.ts'
 
@@ -12,6 +13,7 @@ import { FILES_VARIABLES, filesFaults, filesLocation, type S3Location } from './
 import { type MailSettings, readMailSettings } from './config/mail.ts'
 import { type ModelPrices, readModelPrices } from './config/model-prices.ts'
 import { baseUrl, readModelProviders } from './config/model-providers.ts'
+import { type OidcSettings, readOidc } from './config/oidc.ts'
 import { publicUrl } from './config/public-url.ts'
 import { RETENTION_VARIABLES, type Retention, retentionOf } from './config/retention.ts'
 import { TELEMETRY_VARIABLES, type TelemetrySettings, telemetryOf } from './config/telemetry.ts'
@@ -53,6 +55,7 @@ export interface Config {
     /** Accept JWTs without `exp`, and a JWKS without an audience. */
     allowUnbounded: boolean
   }
+  oidc: OidcSettings
   secretKey: string | null
   /** The previous key, which decrypts older secrets while keys are rotated. */
   secretKeyBefore: string | null
@@ -184,6 +187,13 @@ const VARIABLES = z.object({
   AUTH_ISSUER: text,
   AUTH_AUDIENCE: text,
   AUTH_ALLOW_UNBOUNDED: boolean,
+  /** These are read by readOidc. */
+  PARLEY_OIDC_ISSUER: text,
+  PARLEY_OIDC_CLIENT_ID: text,
+  PARLEY_OIDC_CLIENT_SECRET: text,
+  PARLEY_OIDC: text,
+  PARLEY_OIDC_ALLOW: text,
+  PARLEY_OIDC_ADMIN: text,
   PARLEY_SECRET_KEY: text,
   PARLEY_SECRET_KEY_BEFORE: text,
   PARLEY_ALLOW_PRIVATE_TOOLS: boolean,
@@ -230,11 +240,13 @@ export function readConfig(environment: Record<string, string | undefined> = pro
   const models = readModelProviders(set)
   const { prices, faults: badPrices } = readModelPrices(set.PARLEY_PRICES)
   const { mail, faults: mailFaults } = readMailSettings(set)
+  const oidc = readOidc(set)
   const faults = [
     ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')}: ${issue.message}`),
     ...models.faults,
     ...badPrices,
     ...mailFaults,
+    ...oidc.faults,
     ...combinedFaults(set, models),
     ...filesFaults(set),
   ]
@@ -249,13 +261,14 @@ export function readConfig(environment: Record<string, string | undefined> = pro
     modelProviders,
     prices,
     mail,
-    warnings: [...warningsOf(set, Object.keys(VARIABLES.shape)), ...databaseUrlWarnings(set), ...models.warnings],
+    oidc: oidc.settings,
+    warnings: [...warningsOf(set, Object.keys(VARIABLES.shape)), ...databaseUrlWarnings(set), ...models.warnings, ...oidc.warnings],
   }
 }
 
 function configOf(
   set: Variables,
-): Omit<Config, 'files' | 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'mail' | 'warnings'> {
+): Omit<Config, 'files' | 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'mail' | 'oidc' | 'warnings'> {
   return {
     port: set.PORT,
     host: set.HOST,

@@ -16,7 +16,7 @@ export interface SignIn {
 export type VerifyJwt = (token: string) => Promise<SignIn | null>
 
 /** Algorithms for public keys. A shared secret is used with HS256 only, to prevent algorithm confusion. */
-const PUBLIC_KEY_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
+export const PUBLIC_KEY_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
 const CLOCK_TOLERANCE_SECONDS = 5
 
 /**
@@ -85,7 +85,7 @@ function signInOf({ sub, exp }: JWTPayload): SignIn | null {
 }
 
 /** Returns true if the token is at fault, false if its keys could not be fetched. */
-function isTokensFault(error: unknown): boolean {
+export function isTokensFault(error: unknown): boolean {
   return (
     error instanceof errors.JWTClaimValidationFailed ||
     error instanceof errors.JWTExpired ||

@@ -49,6 +49,8 @@ export interface HumanSignIn extends OpenSessionInput {
   humanId: string
   /** How the human signed in, for the audit log: `mail`, `oidc`. */
   by: string
+  /** The provider at which the human signed in, and its session there. */
+  oidc?: { provider: string; sid: string | null }
 }
 
 /** Sign-ins of browsers: cookies instead of bearer tokens. */
@@ -126,7 +128,7 @@ export function createSessions(
   { db, clock, signals, config }: Pick<Platform, 'db' | 'clock' | 'signals' | 'config'>,
   adminToken: string,
 ): Sessions {
-  const keys = settingKeysOf(adminToken, config.jwt)
+  const keys = settingKeysOf(adminToken, config)
   const known = createKnownSessions(signals)
 
   async function announce(ids: readonly string[]): Promise<void> {
@@ -137,7 +139,7 @@ export function createSessions(
   /** Returns the token, session or setting with which the viewer has signed in. */
   const credentialOf = (viewer: Viewer) => viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt)
 
-  const openNow = () => ({ now: new Date(clock.now()), settingKeys: Object.values(keys) })
+  const openNow = () => ({ now: new Date(clock.now()), settingKeys: keys.all })
 
   /** Reads a session, and notes its use if it `renews`. */
   async function use(hash: string, renews: boolean): Promise<(KnownRow & { renewedUntil: Date | null }) | undefined> {
@@ -184,7 +186,7 @@ export function createSessions(
    * @param begin runs first in the transaction, with the id of the session
    */
   async function insert(
-    opened: Pick<Row, 'scope' | 'viewerId' | 'tokenId' | 'endsBy'>,
+    opened: Pick<Row, 'scope' | 'viewerId' | 'tokenId' | 'oidcSid' | 'endsBy'>,
     { userAgent, replaced }: OpenSessionInput,
     begin: (tx: Tx, id: string) => Promise<void>,
   ): Promise<SessionCookie> {
@@ -246,6 +248,7 @@ export function createSessions(
       const row: Row = {
         ...{ id: newId('ses'), hash: hashOf(secret), scope: 'HUMAN', viewerId: humanId, acting: true, actingAdminId },
         tokenId: credentialOf(viewer),
+        oidcSid: null,
         device: actingAdminId === null ? 'The operator, acting as you' : 'An admin, acting as you',
         ...{ createdAt: new Date(now), lastUsedAt: new Date(now), expiresAt, endsBy: expiresAt },
       }
@@ -268,14 +271,16 @@ export function createSessions(
         throw new ForbiddenError('A service has no session: send its token with each request.')
       requireInPerson(viewer, 'open sessions')
       const { scope, id: viewerId, expiresAt: endsBy } = viewer
-      const opened = { scope, viewerId, tokenId: credentialOf(viewer), endsBy }
+      const opened = { scope, viewerId, tokenId: credentialOf(viewer), oidcSid: null, endsBy }
       return insert(opened, input, (tx) => lockCredential(tx, viewer))
     },
-    async openForHuman({ humanId, by, ...input }) {
-      const opened = { scope: 'HUMAN' as const, viewerId: humanId, tokenId: null, endsBy: null }
+    async openForHuman({ humanId, by, oidc, ...input }) {
+      const tokenId = oidc === undefined ? null : keys.ofOidc(oidc.provider)
+      const opened = { scope: 'HUMAN' as const, viewerId: humanId, tokenId, oidcSid: oidc?.sid ?? null, endsBy: null }
       return insert(opened, input, async (tx, id) => {
         await lockCredential(tx, { scope: 'HUMAN', id: humanId, tokenId: null })
-        await noteDeed(tx, { actorId: humanId, serviceName: null, action: 'signIn', targetId: id, detail: { by } })
+        const detail = { by, ...(oidc === undefined ? {} : { provider: oidc.provider }) }
+        await noteDeed(tx, { actorId: humanId, serviceName: null, action: 'signIn', targetId: id, detail })
       })
     },
     async signOut(secrets) {
@@ -304,14 +309,37 @@ export function createSessions(
   }
 }
 
+/** What sessions have as `tokenId` that were not opened with an access token. */
+export interface SettingKeys {
+  operator: string
+  jwt: string
+  /** @throws Error for a provider that is not in the settings */
+  ofOidc(provider: string): string
+  /** Sessions with another key have ended. */
+  all: readonly string[]
+}
+
 /**
- * Returns what sessions have as `tokenId` if they were opened with the admin token or with a JWT. With another admin token,
- * or other settings of JWTs, they have ended.
+ * Returns the keys of the admin token, of the settings of JWTs, and of each identity provider. They change with the
+ * settings that decide whom the server accepts, but not with the secret of a client.
  */
-export function settingKeysOf(adminToken: string, jwt: Platform['config']['jwt']): { operator: string; jwt: string } {
-  const { secret, jwksUrl, issuer, audience } = jwt
-  const accepted = JSON.stringify([secret, jwksUrl, issuer, audience])
-  return { operator: `operator:${hashOf(adminToken).slice(0, 32)}`, jwt: `jwt:${hashOf(accepted).slice(0, 32)}` }
+export function settingKeysOf(adminToken: string, { jwt, oidc }: Pick<Platform['config'], 'jwt' | 'oidc'>): SettingKeys {
+  const keyOf = (kind: string, content: string) => `${kind}:${hashOf(content).slice(0, 32)}`
+  const operator = keyOf('operator', adminToken)
+  const ofJwt = keyOf('jwt', JSON.stringify([jwt.secret, jwt.jwksUrl, jwt.issuer, jwt.audience]))
+  const providers = new Map(
+    oidc.providers.map(({ name, issuer, clientId }) => [name, keyOf('oidc', JSON.stringify([issuer, clientId]))]),
+  )
+  return {
+    operator,
+    jwt: ofJwt,
+    ofOidc(provider) {
+      const key = providers.get(provider)
+      if (key === undefined) throw new Error(`There is no identity provider ${provider}.`)
+      return key
+    },
+    all: [operator, ofJwt, ...providers.values()],
+  }
 }
 
 /** Keeps the token and the human until the transaction ends. @throws ForbiddenError if they were revoked or erased */

@@ -78,7 +78,7 @@ export function createTokens(
 ): Tokens {
   const { db, clock, signals } = platform
   const adminHash = sha256(adminToken)
-  const settingKeys = Object.values(settingKeysOf(adminToken, platform.config.jwt))
+  const settingKeys = settingKeysOf(adminToken, platform.config).all
   const rowsByHash = createRowsByHash(platform)
 
   async function viewerOfToken(secret: string): Promise<Viewer | null> {

@@ -29,6 +29,7 @@ import { createWakePreview } from '../flows/preview-wakes.ts'
 import { createWebhookDeliveries } from '../flows/receive-webhook.ts'
 import { createRetrying } from '../flows/retry.ts'
 import { createSending } from '../flows/send-message.ts'
+import { createOidcSignIns } from '../flows/sign-in-by-oidc.ts'
 import { createStopRun } from '../flows/stop-run.ts'
 import { createTriggers } from '../flows/trigger-agent.ts'
 import { createHumanUpdates } from '../flows/update-human.ts'
@@ -59,21 +60,25 @@ export interface DomainParts {
   rates: Rates
   toolSetup: ToolSetup
   pushKeys: PushKeyPair | null
+  /** Sends requests to identity providers. */
+  oidcFetch: typeof globalThis.fetch
 }
 
 /** Builds the domain as the GraphQL schema uses it: the operations of people, admins and services. */
 export function createDomain(
   platform: Platform,
-  { core, adminToken, models, record, rates, toolSetup, pushKeys }: DomainParts,
+  { core, adminToken, models, record, rates, toolSetup, pushKeys, oidcFetch }: DomainParts,
 ) {
   const { visibility, publisher, settleCall, decideCall } = core
   const members = createMembers(platform)
+  const sessions = createSessions(platform, adminToken)
   const triggers = createTriggers(platform, { visibility })
   const tokens = createTokens(platform, adminToken)
   const mailLinks = createMailLinks(platform, core)
   return {
     tokens,
-    sessions: createSessions(platform, adminToken),
+    sessions,
+    oidc: createOidcSignIns(platform, { sessions, members, publisher, fetch: oidcFetch, adminToken }),
     rates,
     visibility,
     entities: createEntities(platform),

@@ -43,6 +43,7 @@ import type { StandingGrants } from '../flows/standing-grants.ts'
 import type { StopRun } from '../flows/stop-run.ts'
 import type { Triggers } from '../flows/trigger-agent.ts'
 import type { HumanUpdates } from '../flows/update-human.ts'
+import type { OidcSignIns } from '../flows/sign-in-by-oidc.ts'
 import type { SpaceUpdates } from '../flows/update-space.ts'
 import type { Uploads } from '../flows/upload-file.ts'
 import type { ModelProvider } from '../models/models.ts'
@@ -76,6 +77,7 @@ export interface Domain {
   rates: Rates
   tokens: Tokens
   sessions: Sessions
+  oidc: OidcSignIns
   visibility: Visibility
   entities: Entities
   humans: Humans & HumanUpdates

@@ -19,6 +19,7 @@ import { clearGrantReasons } from '../stores/grant-store.ts'
 import { changeRole } from '../stores/human-store.ts'
 import { deleteMailCodes } from '../stores/mail-code-store.ts'
 import { deleteInvitationsOf } from '../stores/mail-invitation-store.ts'
+import { deleteIdentities } from '../stores/identity-store.ts'
 import { deleteMailsOf } from '../stores/mail-store.ts'
 import { deleteReactionsOf, emptyMessages } from '../stores/message-store.ts'
 import { deleteNotices } from '../stores/notice-store.ts'
@@ -278,6 +279,7 @@ async function emptyMessagesOf(
 }
 
 async function revokeAll(tx: Tx, humanId: string, revokedAt: Date): Promise<string[]> {
+  await deleteIdentities(tx, humanId)
   await tx.invitation.deleteMany({ where: { humanId } })
   const where = { humanId, revokedAt: null }
   const tokens = await tx.accessToken.updateManyAndReturn({ where, data: { revokedAt }, select: { id: true } })

@@ -325,6 +325,8 @@ export const TABLES_THAT_STAY = [
   'Webhook',
   'Invitation',
   'Session',
+  'Identity',
+  'UsedLogoutToken',
   'JoinLink',
   'Mail',
   'NotificationSettings',

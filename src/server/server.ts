@@ -30,6 +30,7 @@ import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
 import { createMcpCallback, MCP_CALLBACK_PATH } from './http/mcp-callback.ts'
 import { createMetrics } from './http/metrics.ts'
+import { createOidcHandler, OIDC_PATH } from './http/oidc.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
 import { pathToTell, underItsId } from './http/request-ids.ts'
@@ -179,6 +180,7 @@ interface Endpoint {
   /** The link of a mail. */
   mailLink: Handler
   mcpCallback: Handler
+  oidc: Handler
   files: Handler
   sockets: Sockets
   /** Ends the operations on event streams: see EventStreams. */
@@ -268,6 +270,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     },
     mailLink: mailLinks.link,
     mcpCallback: createMcpCallback(domain),
+    oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl }),
     files: createFileHandler({
       files: domain.files,
       resumableUploads: domain.resumableUploads,
@@ -312,6 +315,7 @@ function createRoutes(
     if (method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
     if (INVITATION_PATH.test(path)) return served.invitation
     if (MAIL_LINK_PATH.test(path)) return served.mailLink
+    if (OIDC_PATH.test(path)) return served.oidc
     if (FILES_PATH.test(path)) return served.files
     return served.auth[path] ?? null
   }

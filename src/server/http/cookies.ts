@@ -73,15 +73,50 @@ function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>,
 export const isSchemeKnown = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   origin !== null || headers.origin !== undefined || headers['x-forwarded-proto'] !== undefined
 
+/** Each sign-in that a browser has begun has a cookie of its own. */
+const ATTEMPT_PREFIX = 'parley_oidc_'
+const ATTEMPT_PATH = '/auth/oidc'
+
+/** Returns the sealed sign-ins that a browser has begun, by key, oldest first. */
+export function attemptCookiesOf({ cookie = '' }: Headers): Map<string, string> {
+  const attempts = new Map<string, string>()
+  for (const pair of cookie.split(';')) {
+    const [name = '', value = ''] = pair.trim().split('=', 2)
+    if (name.startsWith(ATTEMPT_PREFIX)) attempts.set(name.slice(ATTEMPT_PREFIX.length), value)
+  }
+  return attempts
+}
+
+/** Sets the cookie of a sign-in that a browser has begun, or removes it (`sealed` is null). */
+export function setAttemptCookie(
+  request: Pick<IncomingMessage, 'headers'>,
+  response: Pick<ServerResponse, 'appendHeader'>,
+  { key, sealed, maxAgeSeconds }: { key: string; sealed: string | null; maxAgeSeconds: number },
+  publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>,
+): void {
+  const attributes = [
+    `${ATTEMPT_PREFIX}${key}=${sealed ?? ''}`,
+    `Path=${publicUrl.basePath}${ATTEMPT_PATH}`,
+    `Max-Age=${maxAgeSeconds}`,
+    'HttpOnly',
+    'SameSite=Lax',
+    ...(isSecure(request, publicUrl) ? ['Secure'] : []),
+  ]
+  response.appendHeader('set-cookie', attributes.join('; '))
+}
+
+/** Whether the browser reaches the server by https, as far as the request and PARLEY_PUBLIC_URL tell. */
+const isSecure = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
+  [origin, headers.origin, askedOriginOf(headers)].some((one) => one?.startsWith('https:'))
+
 /** Sets the session cookie of a browser, or removes it. The caller has checked the Origin of the request. */
 export function setSessionCookie(
   request: Pick<IncomingMessage, 'headers'>,
   response: Pick<ServerResponse, 'appendHeader'>,
   cookie: SessionCookie | null,
-  { basePath, origin }: Pick<PublicUrl, 'basePath' | 'origin'>,
+  publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>,
 ): void {
-  const seen = [origin, request.headers.origin, askedOriginOf(request.headers)]
-  const isSecure = seen.some((one) => one?.startsWith('https:'))
+  const { basePath } = publicUrl
   const maxAge = cookie === null ? 0 : cookie.maxAgeSeconds
   const attributes = [
     `${NAME}=${cookie?.secret ?? ''}`,
@@ -89,7 +124,7 @@ export function setSessionCookie(
     ...(maxAge === null ? [] : [`Max-Age=${maxAge}`]),
     'HttpOnly',
     'SameSite=Lax',
-    ...(isSecure ? ['Secure'] : []),
+    ...(isSecure(request, publicUrl) ? ['Secure'] : []),
   ]
   response.appendHeader('set-cookie', attributes.join('; '))
 }

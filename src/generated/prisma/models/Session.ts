@@ -37,6 +37,7 @@ export type SessionMinAggregateOutputType = {
   endsBy: Date | null
   acting: boolean | null
   actingAdminId: string | null
+  oidcSid: string | null
 }
 
 export type SessionMaxAggregateOutputType = {
@@ -52,6 +53,7 @@ export type SessionMaxAggregateOutputType = {
   endsBy: Date | null
   acting: boolean | null
   actingAdminId: string | null
+  oidcSid: string | null
 }
 
 export type SessionCountAggregateOutputType = {
@@ -67,6 +69,7 @@ export type SessionCountAggregateOutputType = {
   endsBy: number
   acting: number
   actingAdminId: number
+  oidcSid: number
   _all: number
 }
 
@@ -84,6 +87,7 @@ export type SessionMinAggregateInputType = {
   endsBy?: true
   acting?: true
   actingAdminId?: true
+  oidcSid?: true
 }
 
 export type SessionMaxAggregateInputType = {
@@ -99,6 +103,7 @@ export type SessionMaxAggregateInputType = {
   endsBy?: true
   acting?: true
   actingAdminId?: true
+  oidcSid?: true
 }
 
 export type SessionCountAggregateInputType = {
@@ -114,6 +119,7 @@ export type SessionCountAggregateInputType = {
   endsBy?: true
   acting?: true
   actingAdminId?: true
+  oidcSid?: true
   _all?: true
 }
 
@@ -202,6 +208,7 @@ export type SessionGroupByOutputType = {
   endsBy: Date | null
   acting: boolean
   actingAdminId: string | null
+  oidcSid: string | null
   _count: SessionCountAggregateOutputType | null
   _min: SessionMinAggregateOutputType | null
   _max: SessionMaxAggregateOutputType | null
@@ -238,6 +245,7 @@ export type SessionWhereInput = {
   endsBy?: Prisma.DateTimeNullableFilter<"Session"> | Date | string | null
   acting?: Prisma.BoolFilter<"Session"> | boolean
   actingAdminId?: Prisma.StringNullableFilter<"Session"> | string | null
+  oidcSid?: Prisma.StringNullableFilter<"Session"> | string | null
 }
 
 export type SessionOrderByWithRelationInput = {
@@ -253,6 +261,7 @@ export type SessionOrderByWithRelationInput = {
   endsBy?: Prisma.SortOrderInput | Prisma.SortOrder
   acting?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
+  oidcSid?: Prisma.SortOrderInput | Prisma.SortOrder
 }
 
 export type SessionWhereUniqueInput = Prisma.AtLeast<{
@@ -271,6 +280,7 @@ export type SessionWhereUniqueInput = Prisma.AtLeast<{
   endsBy?: Prisma.DateTimeNullableFilter<"Session"> | Date | string | null
   acting?: Prisma.BoolFilter<"Session"> | boolean
   actingAdminId?: Prisma.StringNullableFilter<"Session"> | string | null
+  oidcSid?: Prisma.StringNullableFilter<"Session"> | string | null
 }, "id" | "hash">
 
 export type SessionOrderByWithAggregationInput = {
@@ -286,6 +296,7 @@ export type SessionOrderByWithAggregationInput = {
   endsBy?: Prisma.SortOrderInput | Prisma.SortOrder
   acting?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
+  oidcSid?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.SessionCountOrderByAggregateInput
   _max?: Prisma.SessionMaxOrderByAggregateInput
   _min?: Prisma.SessionMinOrderByAggregateInput
@@ -307,6 +318,7 @@ export type SessionScalarWhereWithAggregatesInput = {
   endsBy?: Prisma.DateTimeNullableWithAggregatesFilter<"Session"> | Date | string | null
   acting?: Prisma.BoolWithAggregatesFilter<"Session"> | boolean
   actingAdminId?: Prisma.StringNullableWithAggregatesFilter<"Session"> | string | null
+  oidcSid?: Prisma.StringNullableWithAggregatesFilter<"Session"> | string | null
 }
 
 export type SessionCreateInput = {
@@ -322,6 +334,7 @@ export type SessionCreateInput = {
   endsBy?: Date | string | null
   acting?: boolean
   actingAdminId?: string | null
+  oidcSid?: string | null
 }
 
 export type SessionUncheckedCreateInput = {
@@ -337,6 +350,7 @@ export type SessionUncheckedCreateInput = {
   endsBy?: Date | string | null
   acting?: boolean
   actingAdminId?: string | null
+  oidcSid?: string | null
 }
 
 export type SessionUpdateInput = {
@@ -352,6 +366,7 @@ export type SessionUpdateInput = {
   endsBy?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   acting?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  oidcSid?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type SessionUncheckedUpdateInput = {
@@ -367,6 +382,7 @@ export type SessionUncheckedUpdateInput = {
   endsBy?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   acting?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  oidcSid?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type SessionCreateManyInput = {
@@ -382,6 +398,7 @@ export type SessionCreateManyInput = {
   endsBy?: Date | string | null
   acting?: boolean
   actingAdminId?: string | null
+  oidcSid?: string | null
 }
 
 export type SessionUpdateManyMutationInput = {
@@ -397,6 +414,7 @@ export type SessionUpdateManyMutationInput = {
   endsBy?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   acting?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  oidcSid?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type SessionUncheckedUpdateManyInput = {
@@ -412,6 +430,7 @@ export type SessionUncheckedUpdateManyInput = {
   endsBy?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   acting?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  oidcSid?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type SessionCountOrderByAggregateInput = {
@@ -427,6 +446,7 @@ export type SessionCountOrderByAggregateInput = {
   endsBy?: Prisma.SortOrder
   acting?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
+  oidcSid?: Prisma.SortOrder
 }
 
 export type SessionMaxOrderByAggregateInput = {
@@ -442,6 +462,7 @@ export type SessionMaxOrderByAggregateInput = {
   endsBy?: Prisma.SortOrder
   acting?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
+  oidcSid?: Prisma.SortOrder
 }
 
 export type SessionMinOrderByAggregateInput = {
@@ -457,6 +478,7 @@ export type SessionMinOrderByAggregateInput = {
   endsBy?: Prisma.SortOrder
   acting?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
+  oidcSid?: Prisma.SortOrder
 }
 
 
@@ -474,6 +496,7 @@ export type SessionSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   endsBy?: boolean
   acting?: boolean
   actingAdminId?: boolean
+  oidcSid?: boolean
 }, ExtArgs["result"]["session"]>
 
 export type SessionSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -489,6 +512,7 @@ export type SessionSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   endsBy?: boolean
   acting?: boolean
   actingAdminId?: boolean
+  oidcSid?: boolean
 }, ExtArgs["result"]["session"]>
 
 export type SessionSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -504,6 +528,7 @@ export type SessionSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   endsBy?: boolean
   acting?: boolean
   actingAdminId?: boolean
+  oidcSid?: boolean
 }, ExtArgs["result"]["session"]>
 
 export type SessionSelectScalar = {
@@ -519,9 +544,10 @@ export type SessionSelectScalar = {
   endsBy?: boolean
   acting?: boolean
   actingAdminId?: boolean
+  oidcSid?: boolean
 }
 
-export type SessionOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "hash" | "scope" | "viewerId" | "tokenId" | "device" | "createdAt" | "lastUsedAt" | "expiresAt" | "endsBy" | "acting" | "actingAdminId", ExtArgs["result"]["session"]>
+export type SessionOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "hash" | "scope" | "viewerId" | "tokenId" | "device" | "createdAt" | "lastUsedAt" | "expiresAt" | "endsBy" | "acting" | "actingAdminId" | "oidcSid", ExtArgs["result"]["session"]>
 
 export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Session"
@@ -563,6 +589,10 @@ export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      * The human with the role ADMIN who acts; null for the operator and for tokens with the scope ADMIN.
      */
     actingAdminId: string | null
+    /**
+     * The `sid` that an identity provider gave its own session: a logout there names it.
+     */
+    oidcSid: string | null
   }, ExtArgs["result"]["session"]>
   composites: {}
 }
@@ -998,6 +1028,7 @@ export interface SessionFieldRefs {
   readonly endsBy: Prisma.FieldRef<"Session", 'DateTime'>
   readonly acting: Prisma.FieldRef<"Session", 'Boolean'>
   readonly actingAdminId: Prisma.FieldRef<"Session", 'String'>
+  readonly oidcSid: Prisma.FieldRef<"Session", 'String'>
 }
     
 

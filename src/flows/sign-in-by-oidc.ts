@@ -1,0 +1,301 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { createOidcClient, OidcError, type OidcAccount, type OidcChecks, type OidcClient, type OidcFault } from '../access/oidc-client.ts'
+import { type OpenSessionInput, type SessionCookie, type Sessions, settingKeysOf } from '../access/sessions.ts'
+import { checkExternalId } from '../agents/humans.ts'
+import { publishEndedSessions, publishRoleChange } from '../broker/ended-sessions.ts'
+import type { OidcProviderSettings } from '../config/oidc.ts'
+import { type Identity, Prisma } from '../generated/prisma/client.ts'
+import { emailKeyOf } from '../lib/email.ts'
+import { newId } from '../lib/ids.ts'
+import { isUniqueViolation } from '../platform/database-errors.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { noteDeed } from '../platform/record.ts'
+import { hasClaim, nameIn, refusalOf, type SignInRefusal, verifiedEmailIn } from '../rules/oidc-claims.ts'
+import { pictureIn } from '../rules/picture.ts'
+import type { Members } from '../spaces/members.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { changeRole, type RoleChange } from '../stores/human-store.ts'
+import { deleteIdentities, saveIdentity, useLogoutToken } from '../stores/identity-store.ts'
+import { deleteSessions } from '../stores/session-store.ts'
+
+/** A sign-in that a browser has begun. The browser keeps it, sealed, in a cookie. */
+export interface BegunSignIn {
+  type: 'begun'
+  /** Where the browser goes. */
+  url: string
+  /** The `state` with which it returns. */
+  state: string
+  sealed: string
+}
+
+export type OidcOutcome =
+  | { type: 'signed-in'; cookie: SessionCookie; to: string }
+  /** `attempt`: this browser has begun no such sign-in, or too long ago. */
+  | { type: 'failed'; reason: OidcFault | SignInRefusal | 'attempt'; to: string }
+
+/** Sign-in at identity providers by OpenID Connect: authorization code flow with PKCE. */
+export interface OidcSignIns {
+  providers: readonly Pick<OidcProviderSettings, 'name' | 'label'>[]
+  /** The maximum time between the beginning and the end of a sign-in. */
+  attemptSeconds: number
+  /**
+   * Begins a sign-in at a provider.
+   * @param to the path of this server to which the browser returns at the end
+   */
+  begin(provider: string, input: { redirectUri: string; to: string }): Promise<BegunSignIn | { type: 'failed'; reason: OidcFault }>
+  /**
+   * Ends a sign-in: verifies the response, decides whether the person may sign in, creates or updates the human, and opens a
+   * session.
+   * @param sealed what `begin` returned for the `state` in the query; null if the browser does not have it
+   */
+  finish(
+    provider: string,
+    input: { query: string; sealed: string | null } & OpenSessionInput,
+  ): Promise<OidcOutcome>
+  /**
+   * Ends the sessions that a logout token names, on every process. Returns false for a token that is not valid, or was used.
+   * @throws OidcError if the keys of the provider cannot be read
+   */
+  logout(provider: string, token: string): Promise<boolean>
+}
+
+/** A begun sign-in, as it is sealed. */
+interface Attempt extends OidcChecks {
+  provider: string
+  redirectUri: string
+  to: string
+  expiresAt: number
+}
+
+interface OidcParts {
+  sessions: Pick<Sessions, 'openForHuman'>
+  members: Pick<Members, 'spacesOf'>
+  publisher: Pick<SpacePublisher, 'changed'>
+  /** Reaches private addresses, too: the operator has chosen the issuers. */
+  fetch: typeof globalThis.fetch
+  adminToken: string
+}
+
+const ATTEMPT_MS = 10 * 60_000
+const ATTEMPT_CONTEXT = 'oidc-attempt'
+const NAMELESS = 'New person'
+
+export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSignIns {
+  const { db, clock, secretBox, signals, logger, config } = platform
+  const { providers, allow } = config.oidc
+  const clients = new Map<string, OidcClient>(
+    providers.map((one) => [one.name, createOidcClient(one, { fetch: parts.fetch, now: clock.now })]),
+  )
+  const keys = settingKeysOf(parts.adminToken, config)
+
+  function clientOf(provider: string): OidcClient {
+    const client = clients.get(provider)
+    if (client === undefined) throw new Error(`There is no identity provider ${provider}.`)
+    return client
+  }
+
+  function failed(provider: string, error: unknown): OidcFault {
+    if (!(error instanceof OidcError)) throw error
+    logger.warn({ provider, fault: error.fault, detail: error.detail }, 'a sign-in by OpenID Connect failed')
+    return error.fault
+  }
+
+  /** Returns the attempt that a browser has kept; null if it is another provider's, or has expired. */
+  function attemptOf(provider: string, sealed: string | null): Attempt | null {
+    if (sealed === null) return null
+    try {
+      const attempt = JSON.parse(secretBox.open(sealed, ATTEMPT_CONTEXT)) as Attempt
+      return attempt.provider === provider && attempt.expiresAt > clock.now() ? attempt : null
+    } catch {
+      return null
+    }
+  }
+
+  /** Creates or updates the human of an account, and publishes the changes. */
+  async function link(account: OidcAccount): Promise<string> {
+    const work = (tx: Tx) => linkAccount(tx, account, { now: new Date(clock.now()), config })
+    const linked = await db.transaction(work).catch((error) => {
+      // Another sign-in of the same account has created the human meanwhile.
+      if (isUniqueViolation(error)) return db.transaction(work)
+      throw error
+    })
+    await publishRoleChange({ signals, logger }, linked.roleChange)
+    if (linked.isChanged)
+      for (const spaceId of await parts.members.spacesOf(linked.humanId)) await parts.publisher.changed(spaceId)
+    return linked.humanId
+  }
+
+  return {
+    providers: providers.map(({ name, label }) => ({ name, label })),
+    attemptSeconds: ATTEMPT_MS / 1000,
+    async begin(provider, { redirectUri, to }) {
+      const [state, nonce, codeVerifier] = [secret(), secret(), secret()]
+      try {
+        const url = await clientOf(provider).authorizationUrl(redirectUri, { state, nonce, codeVerifier })
+        const attempt: Attempt = { provider, state, nonce, codeVerifier, redirectUri, to, expiresAt: clock.now() + ATTEMPT_MS }
+        return { type: 'begun', url: url.href, state, sealed: secretBox.seal(JSON.stringify(attempt), ATTEMPT_CONTEXT) }
+      } catch (error) {
+        return { type: 'failed', reason: failed(provider, error) }
+      }
+    },
+    async finish(provider, { query, sealed, ...browser }) {
+      const attempt = attemptOf(provider, sealed)
+      if (attempt === null) return { type: 'failed', reason: 'attempt', to: '/' }
+      const { to } = attempt
+      try {
+        const account = await clientOf(provider).finish(new URL(`${attempt.redirectUri}?${query}`), attempt)
+        const refusal = refusalOf(allow, account.claims)
+        if (refusal !== null) {
+          await noteRefusal(db, { provider, refusal })
+          return { type: 'failed', reason: refusal, to }
+        }
+        const humanId = await link(account)
+        const oidc = { provider, sid: account.sid }
+        return { type: 'signed-in', cookie: await parts.sessions.openForHuman({ humanId, by: 'oidc', oidc, ...browser }), to }
+      } catch (error) {
+        return { type: 'failed', reason: failed(provider, error), to }
+      }
+    },
+    async logout(provider, token) {
+      const logout = await clientOf(provider).verifyLogout(token)
+      if (logout === null) return false
+      const { issuer, subject, sid, jti, expiresAt } = logout
+      const hash = createHash('sha256').update(JSON.stringify([issuer, provider, jti])).digest('hex')
+      const ended = await db.transaction(async (tx) => {
+        if (!(await useLogoutToken(tx, { hash, expiresAt }, new Date(clock.now())))) return null
+        const ids = await deleteSessions(tx, {
+          tokenId: keys.ofOidc(provider),
+          ...(sid === null ? { viewerId: await humanOf(tx, issuer, subject ?? '') } : { oidcSid: sid }),
+        })
+        for (const targetId of ids) {
+          const deed = { actorId: null, serviceName: provider, action: 'endSession', targetId, detail: { by: 'oidc' } }
+          await noteDeed(tx, deed)
+        }
+        return ids
+      })
+      if (ended === null) return false
+      await publishEndedSessions(signals, ended)
+      return true
+    },
+  }
+}
+
+const secret = () => randomBytes(32).toString('base64url')
+
+async function noteRefusal(db: Platform['db'], detail: { provider: string; refusal: SignInRefusal }): Promise<void> {
+  const deed = { actorId: null, serviceName: detail.provider, action: 'signIn', targetId: null, detail }
+  await db.transaction((tx) => noteDeed(tx, deed, { refused: true }))
+}
+
+/** Returns the human of an account; '' if there is none. */
+async function humanOf(tx: Tx, issuer: string, subject: string): Promise<string> {
+  const identity = await tx.identity.findUnique({ where: { issuer_subject: { issuer, subject } } })
+  return identity?.humanId ?? ''
+}
+
+interface Linked {
+  humanId: string
+  /** Whether spaces show something else now. */
+  isChanged: boolean
+  roleChange: RoleChange | null
+}
+
+/** Finds or creates the human of an account, and updates what comes from its claims. */
+async function linkAccount(
+  tx: Tx,
+  { issuer, subject, claims }: OidcAccount,
+  { now, config }: { now: Date; config: Platform['config'] },
+): Promise<Linked> {
+  const isAuthIssuer = config.jwt.issuer === issuer
+  const stored = await findIdentity(tx, { issuer, subject, isAuthIssuer })
+  const [name, picture, email] = [nameIn(claims), pictureIn(claims.picture), verifiedEmailIn(claims)]
+  const externalId = isAuthIssuer ? externalIdOf(subject) : null
+  const known = stored?.isCurrent ? stored.identity.humanId : await findByExternalId(tx, externalId)
+  const humanId = known ?? newId('hum')
+  const before = stored?.isCurrent ? stored.identity : null
+  const changes = {
+    ...(name !== null && name !== (before?.claimedName ?? null) ? { name } : {}),
+    ...(picture !== (before?.claimedPicture ?? null) ? { picture } : {}),
+    ...(email !== null && email !== before?.claimedEmail && !(await isTaken(tx, email, humanId)) ? { email } : {}),
+  }
+  if (known === null) {
+    const human = { id: humanId, kind: 'HUMAN' as const, name: NAMELESS, ...changes, externalId, createdAt: now }
+    await tx.entity.create({ data: human })
+    await noteDeed(tx, { ...deedOf(humanId), action: 'createHuman', detail: { by: 'oidc' } })
+  } else if (Object.keys(changes).length > 0) {
+    await tx.entity.update({ where: { id: humanId }, data: changes })
+  }
+  const { gaveAdmin, roleChange } = await decideRole(tx, { humanId, hadGiven: before?.gaveAdmin ?? false, claims, config })
+  const identity: Identity = {
+    ...{ issuer, subject, humanId, claimedName: name, claimedPicture: picture, claimedEmail: email, gaveAdmin },
+    createdAt: before?.createdAt ?? now,
+    lastUsedAt: now,
+  }
+  await saveIdentity(tx, identity, { isNew: stored === null })
+  return { humanId, isChanged: known !== null && Object.keys(changes).length > 0, roleChange }
+}
+
+/**
+ * Finds and locks an account that has signed in before. With the issuer of JWTs, an admin decides by `externalId` whose account
+ * it is: `isCurrent` is false if that is another human now. Removes the row of an erased human.
+ */
+async function findIdentity(
+  tx: Tx,
+  { issuer, subject, isAuthIssuer }: { issuer: string; subject: string; isAuthIssuer: boolean },
+): Promise<{ identity: Identity; isCurrent: boolean } | null> {
+  const [row] = await tx.$queryRaw<(Identity & { externalId: string | null; isThere: boolean })[]>`
+    SELECT i.*, e."externalId", e."goneAt" IS NULL AS "isThere" FROM "Identity" i JOIN "Entity" e ON e.id = i."humanId"
+    WHERE i.issuer = ${issuer} AND i.subject = ${subject} FOR UPDATE OF i FOR SHARE OF e`
+  if (row === undefined) return null
+  const { externalId, isThere, ...identity } = row
+  if (!isThere) {
+    await deleteIdentities(tx, identity.humanId)
+    return null
+  }
+  return { identity, isCurrent: !isAuthIssuer || externalId === null || externalId === subject }
+}
+
+/** Whether another human has the address, with which they sign in by mail. */
+async function isTaken(tx: Tx, email: string, humanId: string): Promise<boolean> {
+  const found = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "Entity" WHERE lower(email) = ${emailKeyOf(email)} AND id <> ${humanId}`
+  return found.length > 0
+}
+
+async function findByExternalId(tx: Tx, externalId: string | null): Promise<string | null> {
+  if (externalId === null) return null
+  const [human] = await tx.$queryRaw<{ id: string }[]>(Prisma.sql`
+    SELECT id FROM "Entity" WHERE "externalId" = ${externalId} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`)
+  return human?.id ?? null
+}
+
+/** Null for a subject that no human can have as `externalId`. */
+function externalIdOf(subject: string): string | null {
+  try {
+    return checkExternalId(subject)
+  } catch {
+    return null
+  }
+}
+
+/** Gives or takes the role ADMIN by the claim of PARLEY_OIDC_ADMIN. The role is only taken if a claim has given it. */
+async function decideRole(
+  tx: Tx,
+  { humanId, hadGiven, claims, config }: { humanId: string; hadGiven: boolean; claims: OidcAccount['claims']; config: Platform['config'] },
+): Promise<{ gaveAdmin: boolean; roleChange: RoleChange | null }> {
+  const { admin } = config.oidc
+  if (admin === null) return { gaveAdmin: hadGiven, roleChange: null }
+  const isAdmin = hasClaim(claims, admin)
+  if (!isAdmin && !hadGiven) return { gaveAdmin: false, roleChange: null }
+  const role = isAdmin ? 'ADMIN' : 'MEMBER'
+  // A change locks all admins: most sign-ins change nothing.
+  const isSame = (await tx.entity.count({ where: { id: humanId, role } })) > 0
+  const roleChange = isSame ? null : await changeRole(tx, { humanId, role, by: null })
+  if (roleChange !== null)
+    await noteDeed(tx, { ...deedOf(humanId), action: 'updateHuman', detail: { by: 'oidc', role: roleChange.role } })
+  return { gaveAdmin: isAdmin && (hadGiven || roleChange !== null), roleChange }
+}
+
+/** An action that the sign-in of a human performs on the human. */
+const deedOf = (humanId: string) => ({ actorId: humanId, serviceName: null, targetId: humanId })
