@@ -2,17 +2,21 @@ import type { Viewer } from '../access/viewer.ts'
 import { JOBS_CHANNEL } from '../broker/topics.ts'
 import { type Agent as AgentRow, type Entity, Prisma } from '../generated/prisma/client.ts'
 import type { BudgetLimits } from '../lib/budget.ts'
-import { BadInputError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
-import { checkSearch, likePattern } from '../lib/validate.ts'
+import { checkSearch, checkText, likePattern } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { recheckPostponed } from '../stores/inbox-store.ts'
+import type { PublishedGrant } from '../stores/grant-store.ts'
 import { parkRunsOfAgent } from '../stores/run-store.ts'
+import { type ChangeNote, deleteDraft, writeDraft } from '../stores/version-store.ts'
+import { type AgentDefinition, inputOf, missingHeadersOf, readDefinition } from './agent-definition.ts'
+import { draftOf, inputOfDraft, mergedInput } from './agent-draft.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import {
   type AgentChecks,
@@ -32,6 +36,7 @@ import type { ModelSettings } from './model-settings.ts'
 import { notifyColumns } from './notify-secret.ts'
 import type { ToolPhase } from './tool-phases.ts'
 import { endGrantsOfChangedTools } from './tool-versions.ts'
+import { addVersion, asVersion, authorOf } from './version-recording.ts'
 
 /** An agent with all its settings. Only its public fields are visible to everybody. */
 export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings' | 'maxToolCalls' | 'budget'> {
@@ -57,12 +62,34 @@ export interface WrittenAgent extends Agent {
   notifySecret: string | null
 }
 
+/** How an update is stored. */
+export interface DraftOptions {
+  /** True: as the draft, and runs continue with the published version. */
+  asDraft?: boolean | null
+  versionNote?: string | null
+}
+
+export interface PublishedVersion {
+  agent: Agent
+  versionId: string
+}
+
 /** Agents. Only admins may create and change them. */
 export interface Agents {
   /** @throws ForbiddenError, BadInputError with the field at fault, LimitExceededError past 10,000 agents. */
   create(viewer: Viewer, input: CreateAgentInput): Promise<WrittenAgent>
   /** @throws ForbiddenError, NotFoundError, BadInputError with the field at fault. */
-  update(viewer: Viewer, input: UpdateAgentInput): Promise<WrittenAgent>
+  update(viewer: Viewer, input: UpdateAgentInput & DraftOptions): Promise<WrittenAgent>
+  /**
+   * Applies the draft of an agent. @throws ForbiddenError, NotFoundError, ConflictError if there is no draft, or if it no longer
+   * fits the agent
+   */
+  publishDraft(viewer: Viewer, input: { agentId: string; note?: string | null }): Promise<PublishedVersion>
+  /**
+   * Makes an agent what it was at a version, as a new version. @throws ForbiddenError, NotFoundError, ConflictError if what the
+   * version names is gone
+   */
+  restore(viewer: Viewer, input: { versionId: string; note?: string | null }): Promise<PublishedVersion>
   /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Agent | null)[]>
   /**
@@ -98,6 +125,92 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     return agent
   }
 
+  async function checkModelsAndSchemas(input: UpdateAgentInput): Promise<void> {
+    await checks.lookForModels(modelsIn(input))
+    await checkToolSchemas(input.tools)
+  }
+
+  /** Runs a change of an agent in a transaction that has locked it, and publishes what follows from it. */
+  async function change<T extends { changed: Changed }>(
+    id: string,
+    work: (tx: Tx, before: LockedAgent) => Promise<T>,
+  ): Promise<T> {
+    const done = await db.transaction(async (tx) => work(tx, await lockAgent(tx, id)))
+    const { endedGrants, isResumed } = done.changed
+    for (const grant of endedGrants) await grantPublisher.changed(grant)
+    if (isResumed) await signals.publish(JOBS_CHANNEL, {})
+    return done
+  }
+
+  const written = async (id: string, { notifySecret }: Changed): Promise<WrittenAgent> => ({
+    ...(await existing(id)),
+    notifySecret,
+  })
+
+  /** Applies changes to a locked agent, as a new version if they change its definition. */
+  async function changeAgent(tx: Tx, before: LockedAgent, input: UpdateAgentInput, note: ChangeNote) {
+    const change = { ...note, at: new Date(clock.now()) }
+    const { result, versionId } = await asVersion(tx, before, change, () => applyChanges(tx, before, input))
+    return { changed: result, versionId }
+  }
+
+  async function applyChanges(tx: Tx, before: LockedAgent, input: UpdateAgentInput): Promise<Changed> {
+    const { id } = before
+    const changes = checkChangedAgent(input, before, config, checks)
+    await checkUrgentFrom(tx, changes.cycle)
+    await checkPeople(tx, policiesIn(changes))
+    const notifying = notifyColumns(id, changes.notifyUrl, secretBox)
+    if (changes.name !== undefined) await tx.entity.update({ where: { id }, data: { name: changes.name } })
+    await tx.agent.update({ where: { id }, data: { ...columnsOf(changes), ...notifying.columns } })
+    const endedGrants = await changeTools(tx, id, changes)
+    if (changes.budget !== undefined) await recheckPostponed(tx, { agentId: id })
+    const isPausing = changes.paused !== undefined && changes.paused !== before.paused
+    if (isPausing) await parkRunsOfAgent(tx, id, changes.paused === true)
+    const isResumed = isPausing && changes.paused === false
+    return { isResumed, notifySecret: notifying.secret, endedGrants }
+  }
+
+  /** Adds changes to the draft, after checking them by applying them in a transaction that is rolled back. */
+  async function saveDraft(viewer: Viewer, input: UpdateAgentInput, note: string | null): Promise<void> {
+    const at = (['paused', 'notifyUrl'] as const).find((field) => input[field] !== undefined)
+    if (at !== undefined) throw new BadInputError('Takes effect at once, so it cannot be part of a draft.', `input.${at}`)
+    const agentId = input.id
+    await db.transaction((tx) => lockAgent(tx, agentId))
+    const before = await db.prisma.agentDraft.findUnique({ where: { agentId } })
+    const merged = before === null ? input : mergedInput(inputOfDraft(before, secretBox), input)
+    const tried = await db
+      .transaction(async (tx): Promise<never> => {
+        const agent = await lockAgent(tx, agentId)
+        await changeAgent(tx, agent, merged, { authorId: null, note: null })
+        throw new TriedOut(agent.version, await readDefinition(tx, agentId))
+      })
+      .catch((error: unknown) => {
+        if (error instanceof TriedOut) return error
+        throw error
+      })
+    const { changes, headersSealed } = draftOf(merged, secretBox)
+    await db.transaction(async (tx) => {
+      await lockAgent(tx, agentId)
+      await writeDraft(tx, {
+        ...{ agentId, changes, headersSealed, baseVersion: tried.version, createdAt: new Date(clock.now()) },
+        ...authorOf(viewer, note ?? before?.note ?? null),
+        definition: tried.definition as unknown as Prisma.InputJsonValue,
+      })
+    })
+  }
+
+  /** Returns the draft of an agent as an input. @throws NotFoundError, ConflictError */
+  async function openDraft(agentId: string): Promise<{ id: string; input: UpdateAgentInput }> {
+    const { version } = await existing(agentId)
+    const draft = await db.prisma.agentDraft.findUnique({ where: { agentId } })
+    if (draft === null) throw new ConflictError('The agent has no draft.')
+    if (draft.baseVersion !== version)
+      throw new ConflictError(
+        `Version ${version} was published after this draft was saved. Save the draft again (updateAgent with asDraft), and look at the difference.`,
+      )
+    return { id: draft.id, input: inputOfDraft(draft, secretBox) }
+  }
+
   return {
     getMany,
     async create(viewer, input) {
@@ -119,37 +232,98 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
         })
         await replaceTools(tx, id, settings.tools, secretBox)
         await replaceMcpServers(tx, id, settings.mcpServers, secretBox)
-        return { id }
+        await addVersion(tx, { agentId: id, number: 1 }, { ...authorOf(viewer, null), at: entity.createdAt })
       })
       return { ...(await existing(id)), notifySecret: notifying.secret }
     },
-    async update(viewer, input) {
+    async update(viewer, { asDraft, versionNote, ...input }) {
       requireAdmin(viewer, 'change agents')
-      await checks.lookForModels(modelsIn(input))
-      await checkToolSchemas(input.tools)
-      const { isResumed, notifySecret, endedGrants } = await db.transaction(async (tx) => {
-        const before = await lockAgent(tx, input.id)
-        const changes = checkChangedAgent(input, before, config, checks)
-        await checkUrgentFrom(tx, changes.cycle)
-        await checkPeople(tx, policiesIn(changes))
-        const notifying = notifyColumns(input.id, changes.notifyUrl, secretBox)
-        if (changes.name !== undefined)
-          await tx.entity.update({ where: { id: input.id }, data: { name: changes.name } })
-        await tx.agent.update({ where: { id: input.id }, data: { ...columnsOf(changes), ...notifying.columns } })
-        const endedGrants = await changeTools(tx, input.id, changes)
-        if (changes.budget !== undefined) await recheckPostponed(tx, { agentId: input.id })
-        const isPausing = changes.paused !== undefined && changes.paused !== before.paused
-        if (isPausing) await parkRunsOfAgent(tx, input.id, changes.paused === true)
-        return { isResumed: isPausing && changes.paused === false, notifySecret: notifying.secret, endedGrants }
+      const note = checkNote(versionNote, 'input.versionNote')
+      await checkModelsAndSchemas(input)
+      if (asDraft !== true) {
+        const { changed } = await change(input.id, (tx, before) => changeAgent(tx, before, input, authorOf(viewer, note)))
+        return written(input.id, changed)
+      }
+      await saveDraft(viewer, input, note)
+      return { ...(await existing(input.id)), notifySecret: null }
+    },
+    async publishDraft(viewer, { agentId, note: given }) {
+      requireAdmin(viewer, 'publish drafts')
+      const note = checkNote(given, 'input.note')
+      const draft = await openDraft(agentId)
+      await checkModelsAndSchemas(draft.input)
+      const { changed, versionId } = await orConflict(() =>
+        change(agentId, async (tx, before) => {
+          const [current] = await tx.agentDraft.findMany({ where: { agentId, id: draft.id } })
+          if (current === undefined) throw new ConflictError('The draft has just been changed or published. Read it again.')
+          await deleteDraft(tx, agentId)
+          return changeAgent(tx, before, draft.input, authorOf(viewer, note ?? current.note))
+        }),
+      )
+      return { agent: await written(agentId, changed), versionId }
+    },
+    async restore(viewer, { versionId, note: given }) {
+      requireAdmin(viewer, 'restore versions of agents')
+      const note = checkNote(given, 'input.note')
+      const [version] = wellFormedIds([versionId]).length === 0 ? [] : await db.prisma.agentVersion.findMany({ where: { id: versionId } })
+      if (version === undefined) throw new NotFoundError('There is no such version of an agent.')
+      const { agentId, number } = version
+      const definition = version.definition as unknown as AgentDefinition
+      const input = inputOf(agentId, definition)
+      const changed = await orConflict(async () => {
+        await checkModelsAndSchemas(input)
+        return change(agentId, async (tx, before) => {
+          const missing = missingHeadersOf(definition, await readDefinition(tx, agentId))
+          if (missing !== null)
+            throw new ConflictError(
+              `Versions do not contain headers, and the agent no longer has those of "${missing}". Change the agent by updateAgent, with the headers.`,
+            )
+          return changeAgent(tx, before, input, authorOf(viewer, note ?? `Version ${number} again`))
+        })
       })
-      for (const grant of endedGrants) await grantPublisher.changed(grant)
-      if (isResumed) await signals.publish(JOBS_CHANNEL, {})
-      return { ...(await existing(input.id)), notifySecret }
+      return { agent: await written(agentId, changed.changed), versionId: changed.versionId }
     },
     async page(viewer, request, search) {
       const source = directoryOf(viewer, checkSearch(search))
       return fetchPage(db.prisma, { source, request }, getMany)
     },
+  }
+}
+
+/** What a change of an agent leads to after the commit. */
+interface Changed {
+  isResumed: boolean
+  notifySecret: string | null
+  endedGrants: PublishedGrant[]
+}
+
+type LockedAgent = Awaited<ReturnType<typeof lockAgent>>
+
+/** Carries what an agent would be out of a transaction that is rolled back. */
+class TriedOut extends Error {
+  readonly version: number
+  readonly definition: AgentDefinition
+  constructor(version: number, definition: AgentDefinition) {
+    super('tried out')
+    this.version = version
+    this.definition = definition
+  }
+}
+
+const LONGEST_NOTE = 1000
+
+function checkNote(note: string | null | undefined, field: string): string | null {
+  const text = note?.trim() ?? ''
+  return text === '' ? null : checkText(text, LONGEST_NOTE, field)
+}
+
+/** Runs a change whose input is stored: what is wrong with it now is a conflict with what has changed since. */
+async function orConflict<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof BadInputError) throw new ConflictError(`${error.field ?? ''}: ${error.message}`)
+    throw error
   }
 }
 

@@ -19,6 +19,7 @@ import {
   sealHeaders,
 } from './outgoing-request.ts'
 import { checkToolName, MCP_NAME_SEPARATOR } from './tool-names.ts'
+import { asVersion, authorOf } from './version-recording.ts'
 
 /** An MCP server of an agent. Its headers are encrypted: see `openHeaders`. */
 export interface McpServer
@@ -118,7 +119,7 @@ const MOST_SERVERS = 20
 const MOST_ALLOWED_TOOLS = 500
 const LONGEST_TOOL_NAME = 200
 
-export function createMcpServers({ db }: Pick<Platform, 'db'>): McpServers {
+export function createMcpServers({ db, clock }: Pick<Platform, 'db' | 'clock'>): McpServers {
   return {
     async listMany(agentIds) {
       const rows = await db.prisma.mcpServer.findMany({
@@ -131,11 +132,19 @@ export function createMcpServers({ db }: Pick<Platform, 'db'>): McpServers {
       requireAdmin(viewer, 'confirm the tools of MCP servers')
       const [id] = wellFormedIds([agentId])
       await db.transaction(async (tx) => {
-        const count = await tx.$executeRaw`
-          UPDATE "McpServer" SET fingerprints = fingerprints || coalesce((
-            SELECT jsonb_object_agg(tool->>'name', tool->>'fingerprint') FROM jsonb_array_elements(listing) tool), '{}')
-          WHERE "agentId" = ${id ?? ''} AND name = ${storableText(name)}`
-        if (count === 0) throw new NotFoundError('There is no such agent, or it has no such MCP server.')
+        const [agent] = await tx.$queryRaw<{ id: string; version: number; createdAt: Date }[]>`
+          SELECT a.id, a.version, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id
+          WHERE a.id = ${id ?? ''} AND EXISTS (
+            SELECT 1 FROM "McpServer" s WHERE s."agentId" = a.id AND s.name = ${storableText(name)})
+          FOR UPDATE OF a`
+        if (agent === undefined) throw new NotFoundError('There is no such agent, or it has no such MCP server.')
+        const note = `Confirmed the tools of the MCP server ${name}`
+        await asVersion(tx, agent, { ...authorOf(viewer, note), at: new Date(clock.now()) }, async () => {
+          await tx.$executeRaw`
+            UPDATE "McpServer" SET fingerprints = fingerprints || coalesce((
+              SELECT jsonb_object_agg(tool->>'name', tool->>'fingerprint') FROM jsonb_array_elements(listing) tool), '{}')
+            WHERE "agentId" = ${agent.id} AND name = ${storableText(name)}`
+        })
       })
     },
   }

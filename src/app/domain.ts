@@ -4,6 +4,7 @@ import type { PushKeyPair } from '../access/push-keys.ts'
 import type { Rates } from '../access/rates.ts'
 import { createSessions } from '../access/sessions.ts'
 import { createTokens } from '../access/tokens.ts'
+import { createAgentVersions } from '../agents/agent-versions.ts'
 import { createAgents } from '../agents/agents.ts'
 import { createConsciousnessReading } from '../agents/consciousness.ts'
 import { createCustomTools } from '../agents/custom-tools.ts'
@@ -93,6 +94,7 @@ export function createDomain(
       lookForModels: models.lookFor,
       isBuiltInTool,
     }),
+    agentVersions: createAgentVersions(platform),
     modelProviders: createModelProviders(platform, { models }),
     customTools: createCustomTools(platform),
     mcpServers: createMcpServers(platform),

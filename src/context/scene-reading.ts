@@ -1,4 +1,5 @@
 import DataLoader from 'dataloader'
+import { type AgentDefinition, agentAsPinned } from '../agents/agent-definition.ts'
 import { confidentialAmong } from '../confidentiality/marks.ts'
 import {
   type Agent,
@@ -17,6 +18,7 @@ import type { CallInBrief } from '../runs/run-progress.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import type { HistoryRow } from '../spaces/history.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
+import { PINNED_DEFINITION_SQL } from '../stores/version-store.ts'
 import type { EventSource } from './cycle-origin.ts'
 import { CYCLE, GOAL, knowledgeBut, MEMORY, PLAN } from './knowledge-columns.ts'
 
@@ -120,9 +122,12 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
   const whole = together<Rows>(async (runIds) => {
     const rows = await db.query<WholeRow>(wholeStatement(runIds, history))
     return new Map(
-      rows.map(({ runId, spaces, otherRuns, lines, sources, worksIn, keptMarks, cycleMarks, ...agent }) => [
+      rows.map(({ runId, spaces, otherRuns, lines, sources, worksIn, keptMarks, cycleMarks, pinned, ...row }) => [
         runId,
-        { agent, spaces, otherRuns: otherRuns.map(runOfJson), lines, sources, worksIn, keptMarks, cycleMarks },
+        {
+          agent: agentAsPinned(row, pinned),
+          ...{ spaces, otherRuns: otherRuns.map(runOfJson), lines, sources, worksIn, keptMarks, cycleMarks },
+        },
       ]),
     )
   })
@@ -141,7 +146,7 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
   }
 }
 
-type WholeRow = SceneAgent & Omit<Rows, 'agent'> & { runId: string }
+type WholeRow = SceneAgent & Omit<Rows, 'agent'> & { runId: string; pinned: AgentDefinition | null }
 
 /** How many runs continue per turn of the event loop, or one in eight of those that wait. */
 const GOING_ON = { few: 4, crowdShare: 8 }
@@ -288,7 +293,7 @@ const wholeStatement = (runIds: readonly string[], history: Prisma.Sql) => Prism
   SELECT r.id AS "runId", a.*, e.name,
     (SELECT coalesce(jsonb_agg(t ORDER BY t.position), '[]') FROM "AgentTool" t WHERE t."agentId" = a.id) AS tools,
     (SELECT coalesce(jsonb_agg(s ORDER BY s.position), '[]') FROM "McpServer" s WHERE s."agentId" = a.id) AS "mcpServers",
-    ${KNOWLEDGE}, ${RECALL}, ${marksIn(CYCLE)} AS "cycleMarks", ${BUDGET}, ${SPACES}, ${OTHER_RUNS}, ${SOURCES},
+    ${PINNED_DEFINITION_SQL} AS pinned, ${KNOWLEDGE}, ${RECALL}, ${marksIn(CYCLE)} AS "cycleMarks", ${BUDGET}, ${SPACES}, ${OTHER_RUNS}, ${SOURCES},
     CASE WHEN r."triggerSpaceId" IS NULL OR r."triggerType" = 'INBOX' OR r."stepCount" > 0 THEN '[]' ELSE (${history}) END AS lines
   FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" JOIN "Entity" e ON e.id = a.id WHERE ${isOneOfRuns(runIds)}`
 

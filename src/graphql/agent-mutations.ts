@@ -183,6 +183,11 @@ const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
     plainText: t.field({ type: PlainTextType }),
     paused: t.boolean(),
     notifyUrl: t.string(),
+    asDraft: t.boolean({
+      description:
+        'True: keep the changes as the draft, together with those that are in it already; runs continue with the published version. `paused` and `notifyUrl` cannot be part of a draft. Default false.',
+    }),
+    versionNote: t.string({ description: 'Why, for the list of versions. At most 1000 characters.' }),
   }),
 })
 

@@ -4,6 +4,7 @@ import type { Rates } from '../access/rates.ts'
 import type { Sessions } from '../access/sessions.ts'
 import type { Tokens } from '../access/tokens.ts'
 import type { Visibility } from '../access/visibility.ts'
+import type { AgentVersions } from '../agents/agent-versions.ts'
 import type { Agents } from '../agents/agents.ts'
 import type { ConsciousnessReading } from '../agents/consciousness.ts'
 import type { CustomTools } from '../agents/custom-tools.ts'
@@ -82,6 +83,7 @@ export interface Domain {
   entities: Entities
   humans: Humans & HumanUpdates
   agents: Agents
+  agentVersions: AgentVersions
   modelProviders: ModelProviders<ModelProvider>
   customTools: CustomTools
   mcpServers: McpServers

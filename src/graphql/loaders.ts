@@ -108,6 +108,7 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
     toolCalls,
     entities: batched((ids: readonly string[]) => domain.entities.getMany(ids)),
     agents: batched((ids: readonly string[]) => domain.agents.getMany(ids)),
+    agentVersions: batched((ids: readonly string[]) => domain.agentVersions.getMany(ids)),
     auditEntries: batched((ids: readonly string[]) => domain.auditLog.getMany(ids)),
     chains: batched((ids: readonly string[]) => domain.chains.getMany(ids)),
     plansById: batched((ids: readonly string[]) => domain.plans.getMany(ids)),
@@ -206,6 +207,8 @@ function createOfAgents({ domain }: CommonOptions) {
     ),
     inboxPages: batchedByRequest((agentIds, request: PageRequest) => domain.inboxReading.pageMany(agentIds, request)),
     cyclePages: batchedByRequest((agentIds, request: PageRequest) => domain.consciousness.pageMany(agentIds, request)),
+    versionPages: batchedByRequest((agentIds, request: PageRequest) => domain.agentVersions.pageMany(agentIds, request)),
+    drafts: batched((agentIds: readonly string[]) => domain.agentVersions.drafts(agentIds)),
     consciousness: batched((agentIds: readonly string[]) => domain.consciousness.getMany(agentIds)),
   }
 }

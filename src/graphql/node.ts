@@ -32,6 +32,7 @@ const NODE_TYPES: Partial<Record<IdPrefix, NodeType>> = {
   jln: { name: 'JoinLink', loader: ({ joinLinks }) => joinLinks as NodeLoader },
   fil: { name: 'File', loader: ({ visible }) => visible.files as NodeLoader },
   ses: { name: 'Session', loader: ({ sessions }) => sessions as NodeLoader },
+  agv: { name: 'AgentVersion', loader: ({ agentVersions }) => agentVersions as NodeLoader, adminsOnly: true },
   aud: { name: 'AuditEntry', loader: ({ auditEntries }) => auditEntries as NodeLoader, adminsOnly: true },
   whk: { name: 'Webhook', loader: ({ webhooks }) => webhooks as NodeLoader, adminsOnly: true },
 }
@@ -47,7 +48,7 @@ Node.implement({
   fields: (t) => ({
     id: t.exposeID('id', {
       description:
-        "Globally unique. The prefix names the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `grt_`, `pln_`, `gol_`, `plf_`, `cyc_`, `inb_`, `acc_`, `aud_`, `whk_`, `ses_`, `jln_`, `fil_`); the rest is ordered by time. Agents' tools and the server's logs use the same ids.",
+        "Globally unique. The prefix names the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `grt_`, `pln_`, `gol_`, `plf_`, `cyc_`, `inb_`, `acc_`, `aud_`, `whk_`, `ses_`, `jln_`, `agv_`, `fil_`); the rest is ordered by time. Agents' tools and the server's logs use the same ids.",
     }),
   }),
 })

@@ -5,6 +5,7 @@ type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>>
   Awaited<ReturnType<List>> extends Map<string, readonly (infer One)[]> ? One : never
 
 /** The values behind the API's types, as the domain returns them. */
+export type { AgentVersion } from '../agents/agent-versions.ts'
 export type JoinLink = Awaited<ReturnType<Domain['joinLinks']['create']>>
 export type File = Row<Domain['files']['getMany']>
 export type Session = Awaited<ReturnType<Domain['sessions']['list']>>[number]

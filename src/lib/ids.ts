@@ -25,6 +25,7 @@ export const ID_PREFIXES = [
   'grt',
   'ses',
   'jln',
+  'agv',
   'fil',
   'psh',
   'ntc',

@@ -33,6 +33,12 @@ export const SEALED = [
     context: Prisma.sql`'mcp-oauth:' || "agentId" || ':' || name`,
   },
   {
+    table: 'AgentDraft',
+    column: 'headersSealed',
+    id: Prisma.sql`"agentId"`,
+    context: Prisma.sql`'draft:' || "agentId"`,
+  },
+  {
     table: 'ModelProvider',
     column: 'keySealed',
     id: Prisma.sql`name`,

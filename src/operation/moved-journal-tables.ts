@@ -75,6 +75,7 @@ export const JOURNAL_TABLES = {
       finishedAt: nullable(time()),
     },
     fixed: {
+      agentVersion: 0,
       fruitlessAttempts: 0,
       reservedTokens: 0,
       reservedNanos: 0,

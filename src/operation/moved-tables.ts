@@ -85,7 +85,7 @@ export const MOVED_TABLES = {
       addableBy: defaulted(oneOf(AddableBy)),
       plainText: defaulted(oneOf(PlainText)),
     },
-    fixed: { cycleCount: 0, firstCycle: 0, restsUntil: null },
+    fixed: { cycleCount: 0, firstCycle: 0, restsUntil: null, version: 0 },
     secret: ['notifyUrl', 'notifySecretSealed'],
   },
   AgentTool: {

@@ -75,6 +75,7 @@ export interface Taker {
 const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
   status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
   worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
+  "agentVersion" = CASE WHEN r."startedAt" IS NULL THEN (SELECT a.version FROM "Agent" a WHERE a.id = r."agentId") ELSE r."agentVersion" END,
   "deadlineAt" = coalesce(r."deadlineAt", now() + r."timeLeftMs" * interval '1 millisecond',
     coalesce(r."startedAt", now()) + ${maxRunSeconds} * interval '1 second')`
 

@@ -33,6 +33,7 @@ export type AgentAvgAggregateOutputType = {
   maxConcurrentRuns: number | null
   cycleCount: number | null
   firstCycle: number | null
+  version: number | null
 }
 
 export type AgentSumAggregateOutputType = {
@@ -42,6 +43,7 @@ export type AgentSumAggregateOutputType = {
   maxConcurrentRuns: number | null
   cycleCount: number | null
   firstCycle: number | null
+  version: number | null
 }
 
 export type AgentMinAggregateOutputType = {
@@ -63,6 +65,7 @@ export type AgentMinAggregateOutputType = {
   notifySecretSealed: string | null
   addableBy: $Enums.AddableBy | null
   plainText: $Enums.PlainText | null
+  version: number | null
 }
 
 export type AgentMaxAggregateOutputType = {
@@ -84,6 +87,7 @@ export type AgentMaxAggregateOutputType = {
   notifySecretSealed: string | null
   addableBy: $Enums.AddableBy | null
   plainText: $Enums.PlainText | null
+  version: number | null
 }
 
 export type AgentCountAggregateOutputType = {
@@ -110,6 +114,7 @@ export type AgentCountAggregateOutputType = {
   notifySecretSealed: number
   addableBy: number
   plainText: number
+  version: number
   _all: number
 }
 
@@ -121,6 +126,7 @@ export type AgentAvgAggregateInputType = {
   maxConcurrentRuns?: true
   cycleCount?: true
   firstCycle?: true
+  version?: true
 }
 
 export type AgentSumAggregateInputType = {
@@ -130,6 +136,7 @@ export type AgentSumAggregateInputType = {
   maxConcurrentRuns?: true
   cycleCount?: true
   firstCycle?: true
+  version?: true
 }
 
 export type AgentMinAggregateInputType = {
@@ -151,6 +158,7 @@ export type AgentMinAggregateInputType = {
   notifySecretSealed?: true
   addableBy?: true
   plainText?: true
+  version?: true
 }
 
 export type AgentMaxAggregateInputType = {
@@ -172,6 +180,7 @@ export type AgentMaxAggregateInputType = {
   notifySecretSealed?: true
   addableBy?: true
   plainText?: true
+  version?: true
 }
 
 export type AgentCountAggregateInputType = {
@@ -198,6 +207,7 @@ export type AgentCountAggregateInputType = {
   notifySecretSealed?: true
   addableBy?: true
   plainText?: true
+  version?: true
   _all?: true
 }
 
@@ -311,6 +321,7 @@ export type AgentGroupByOutputType = {
   notifySecretSealed: string | null
   addableBy: $Enums.AddableBy
   plainText: $Enums.PlainText
+  version: number
   _count: AgentCountAggregateOutputType | null
   _avg: AgentAvgAggregateOutputType | null
   _sum: AgentSumAggregateOutputType | null
@@ -360,9 +371,12 @@ export type AgentWhereInput = {
   notifySecretSealed?: Prisma.StringNullableFilter<"Agent"> | string | null
   addableBy?: Prisma.EnumAddableByFilter<"Agent"> | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFilter<"Agent"> | $Enums.PlainText
+  version?: Prisma.IntFilter<"Agent"> | number
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
+  versions?: Prisma.AgentVersionListRelationFilter
+  draft?: Prisma.XOR<Prisma.AgentDraftNullableScalarRelationFilter, Prisma.AgentDraftWhereInput> | null
   memories?: Prisma.MemoryListRelationFilter
   goals?: Prisma.GoalListRelationFilter
   plans?: Prisma.PlanListRelationFilter
@@ -392,9 +406,12 @@ export type AgentOrderByWithRelationInput = {
   notifySecretSealed?: Prisma.SortOrderInput | Prisma.SortOrder
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
+  version?: Prisma.SortOrder
   entity?: Prisma.EntityOrderByWithRelationInput
   tools?: Prisma.AgentToolOrderByRelationAggregateInput
   mcpServers?: Prisma.McpServerOrderByRelationAggregateInput
+  versions?: Prisma.AgentVersionOrderByRelationAggregateInput
+  draft?: Prisma.AgentDraftOrderByWithRelationInput
   memories?: Prisma.MemoryOrderByRelationAggregateInput
   goals?: Prisma.GoalOrderByRelationAggregateInput
   plans?: Prisma.PlanOrderByRelationAggregateInput
@@ -427,9 +444,12 @@ export type AgentWhereUniqueInput = Prisma.AtLeast<{
   notifySecretSealed?: Prisma.StringNullableFilter<"Agent"> | string | null
   addableBy?: Prisma.EnumAddableByFilter<"Agent"> | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFilter<"Agent"> | $Enums.PlainText
+  version?: Prisma.IntFilter<"Agent"> | number
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
+  versions?: Prisma.AgentVersionListRelationFilter
+  draft?: Prisma.XOR<Prisma.AgentDraftNullableScalarRelationFilter, Prisma.AgentDraftWhereInput> | null
   memories?: Prisma.MemoryListRelationFilter
   goals?: Prisma.GoalListRelationFilter
   plans?: Prisma.PlanListRelationFilter
@@ -459,6 +479,7 @@ export type AgentOrderByWithAggregationInput = {
   notifySecretSealed?: Prisma.SortOrderInput | Prisma.SortOrder
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
+  version?: Prisma.SortOrder
   _count?: Prisma.AgentCountOrderByAggregateInput
   _avg?: Prisma.AgentAvgOrderByAggregateInput
   _max?: Prisma.AgentMaxOrderByAggregateInput
@@ -493,6 +514,7 @@ export type AgentScalarWhereWithAggregatesInput = {
   notifySecretSealed?: Prisma.StringNullableWithAggregatesFilter<"Agent"> | string | null
   addableBy?: Prisma.EnumAddableByWithAggregatesFilter<"Agent"> | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextWithAggregatesFilter<"Agent"> | $Enums.PlainText
+  version?: Prisma.IntWithAggregatesFilter<"Agent"> | number
 }
 
 export type AgentCreateInput = {
@@ -518,9 +540,12 @@ export type AgentCreateInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
@@ -550,8 +575,11 @@ export type AgentUncheckedCreateInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
@@ -580,9 +608,12 @@ export type AgentUpdateInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
@@ -612,8 +643,11 @@ export type AgentUncheckedUpdateInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
@@ -643,6 +677,7 @@ export type AgentCreateManyInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
 }
 
 export type AgentUpdateManyMutationInput = {
@@ -668,6 +703,7 @@ export type AgentUpdateManyMutationInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
 }
 
 export type AgentUncheckedUpdateManyInput = {
@@ -694,6 +730,7 @@ export type AgentUncheckedUpdateManyInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
 }
 
 export type AgentNullableScalarRelationFilter = {
@@ -733,6 +770,7 @@ export type AgentCountOrderByAggregateInput = {
   notifySecretSealed?: Prisma.SortOrder
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
+  version?: Prisma.SortOrder
 }
 
 export type AgentAvgOrderByAggregateInput = {
@@ -742,6 +780,7 @@ export type AgentAvgOrderByAggregateInput = {
   maxConcurrentRuns?: Prisma.SortOrder
   cycleCount?: Prisma.SortOrder
   firstCycle?: Prisma.SortOrder
+  version?: Prisma.SortOrder
 }
 
 export type AgentMaxOrderByAggregateInput = {
@@ -763,6 +802,7 @@ export type AgentMaxOrderByAggregateInput = {
   notifySecretSealed?: Prisma.SortOrder
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
+  version?: Prisma.SortOrder
 }
 
 export type AgentMinOrderByAggregateInput = {
@@ -784,6 +824,7 @@ export type AgentMinOrderByAggregateInput = {
   notifySecretSealed?: Prisma.SortOrder
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
+  version?: Prisma.SortOrder
 }
 
 export type AgentSumOrderByAggregateInput = {
@@ -793,6 +834,7 @@ export type AgentSumOrderByAggregateInput = {
   maxConcurrentRuns?: Prisma.SortOrder
   cycleCount?: Prisma.SortOrder
   firstCycle?: Prisma.SortOrder
+  version?: Prisma.SortOrder
 }
 
 export type AgentScalarRelationFilter = {
@@ -871,6 +913,34 @@ export type EnumAddableByFieldUpdateOperationsInput = {
 
 export type EnumPlainTextFieldUpdateOperationsInput = {
   set?: $Enums.PlainText
+}
+
+export type AgentCreateNestedOneWithoutVersionsInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutVersionsInput, Prisma.AgentUncheckedCreateWithoutVersionsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutVersionsInput
+  connect?: Prisma.AgentWhereUniqueInput
+}
+
+export type AgentUpdateOneRequiredWithoutVersionsNestedInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutVersionsInput, Prisma.AgentUncheckedCreateWithoutVersionsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutVersionsInput
+  upsert?: Prisma.AgentUpsertWithoutVersionsInput
+  connect?: Prisma.AgentWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.AgentUpdateToOneWithWhereWithoutVersionsInput, Prisma.AgentUpdateWithoutVersionsInput>, Prisma.AgentUncheckedUpdateWithoutVersionsInput>
+}
+
+export type AgentCreateNestedOneWithoutDraftInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutDraftInput, Prisma.AgentUncheckedCreateWithoutDraftInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutDraftInput
+  connect?: Prisma.AgentWhereUniqueInput
+}
+
+export type AgentUpdateOneRequiredWithoutDraftNestedInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutDraftInput, Prisma.AgentUncheckedCreateWithoutDraftInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutDraftInput
+  upsert?: Prisma.AgentUpsertWithoutDraftInput
+  connect?: Prisma.AgentWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.AgentUpdateToOneWithWhereWithoutDraftInput, Prisma.AgentUpdateWithoutDraftInput>, Prisma.AgentUncheckedUpdateWithoutDraftInput>
 }
 
 export type AgentCreateNestedOneWithoutToolsInput = {
@@ -966,8 +1036,11 @@ export type AgentCreateWithoutEntityInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
@@ -996,8 +1069,11 @@ export type AgentUncheckedCreateWithoutEntityInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
@@ -1042,8 +1118,11 @@ export type AgentUpdateWithoutEntityInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
@@ -1072,8 +1151,307 @@ export type AgentUncheckedUpdateWithoutEntityInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
+  memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
+  goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
+  plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentCreateWithoutVersionsInput = {
+  description?: string | null
+  instructions: string
+  model: string
+  fallbackModels?: Prisma.AgentCreatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind: $Enums.Mind
+  toolset: $Enums.Toolset
+  maxSteps: number
+  maxToolCalls?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns: number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: number
+  firstCycle?: number
+  restsUntil?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: boolean
+  notifyUrl?: string | null
+  notifySecretSealed?: string | null
+  addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
+  version?: number
+  entity: Prisma.EntityCreateNestedOneWithoutAgentInput
+  tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
+  mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
+  memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
+  goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
+  plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
+}
+
+export type AgentUncheckedCreateWithoutVersionsInput = {
+  id: string
+  description?: string | null
+  instructions: string
+  model: string
+  fallbackModels?: Prisma.AgentCreatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind: $Enums.Mind
+  toolset: $Enums.Toolset
+  maxSteps: number
+  maxToolCalls?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns: number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: number
+  firstCycle?: number
+  restsUntil?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: boolean
+  notifyUrl?: string | null
+  notifySecretSealed?: string | null
+  addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
+  version?: number
+  tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
+  mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
+  memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
+  goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
+  plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
+}
+
+export type AgentCreateOrConnectWithoutVersionsInput = {
+  where: Prisma.AgentWhereUniqueInput
+  create: Prisma.XOR<Prisma.AgentCreateWithoutVersionsInput, Prisma.AgentUncheckedCreateWithoutVersionsInput>
+}
+
+export type AgentUpsertWithoutVersionsInput = {
+  update: Prisma.XOR<Prisma.AgentUpdateWithoutVersionsInput, Prisma.AgentUncheckedUpdateWithoutVersionsInput>
+  create: Prisma.XOR<Prisma.AgentCreateWithoutVersionsInput, Prisma.AgentUncheckedCreateWithoutVersionsInput>
+  where?: Prisma.AgentWhereInput
+}
+
+export type AgentUpdateToOneWithWhereWithoutVersionsInput = {
+  where?: Prisma.AgentWhereInput
+  data: Prisma.XOR<Prisma.AgentUpdateWithoutVersionsInput, Prisma.AgentUncheckedUpdateWithoutVersionsInput>
+}
+
+export type AgentUpdateWithoutVersionsInput = {
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  instructions?: Prisma.StringFieldUpdateOperationsInput | string
+  model?: Prisma.StringFieldUpdateOperationsInput | string
+  fallbackModels?: Prisma.AgentUpdatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind?: Prisma.EnumMindFieldUpdateOperationsInput | $Enums.Mind
+  toolset?: Prisma.EnumToolsetFieldUpdateOperationsInput | $Enums.Toolset
+  maxSteps?: Prisma.IntFieldUpdateOperationsInput | number
+  maxToolCalls?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  tokenBudget?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  maxConcurrentRuns?: Prisma.IntFieldUpdateOperationsInput | number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: Prisma.IntFieldUpdateOperationsInput | number
+  firstCycle?: Prisma.IntFieldUpdateOperationsInput | number
+  restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
+  tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
+  mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
+  memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
+  goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
+  plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentUncheckedUpdateWithoutVersionsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  instructions?: Prisma.StringFieldUpdateOperationsInput | string
+  model?: Prisma.StringFieldUpdateOperationsInput | string
+  fallbackModels?: Prisma.AgentUpdatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind?: Prisma.EnumMindFieldUpdateOperationsInput | $Enums.Mind
+  toolset?: Prisma.EnumToolsetFieldUpdateOperationsInput | $Enums.Toolset
+  maxSteps?: Prisma.IntFieldUpdateOperationsInput | number
+  maxToolCalls?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  tokenBudget?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  maxConcurrentRuns?: Prisma.IntFieldUpdateOperationsInput | number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: Prisma.IntFieldUpdateOperationsInput | number
+  firstCycle?: Prisma.IntFieldUpdateOperationsInput | number
+  restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
+  mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
+  memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
+  goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
+  plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentCreateWithoutDraftInput = {
+  description?: string | null
+  instructions: string
+  model: string
+  fallbackModels?: Prisma.AgentCreatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind: $Enums.Mind
+  toolset: $Enums.Toolset
+  maxSteps: number
+  maxToolCalls?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns: number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: number
+  firstCycle?: number
+  restsUntil?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: boolean
+  notifyUrl?: string | null
+  notifySecretSealed?: string | null
+  addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
+  version?: number
+  entity: Prisma.EntityCreateNestedOneWithoutAgentInput
+  tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
+  mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
+  goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
+  plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
+}
+
+export type AgentUncheckedCreateWithoutDraftInput = {
+  id: string
+  description?: string | null
+  instructions: string
+  model: string
+  fallbackModels?: Prisma.AgentCreatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind: $Enums.Mind
+  toolset: $Enums.Toolset
+  maxSteps: number
+  maxToolCalls?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns: number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: number
+  firstCycle?: number
+  restsUntil?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: boolean
+  notifyUrl?: string | null
+  notifySecretSealed?: string | null
+  addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
+  version?: number
+  tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
+  mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
+  goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
+  plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
+}
+
+export type AgentCreateOrConnectWithoutDraftInput = {
+  where: Prisma.AgentWhereUniqueInput
+  create: Prisma.XOR<Prisma.AgentCreateWithoutDraftInput, Prisma.AgentUncheckedCreateWithoutDraftInput>
+}
+
+export type AgentUpsertWithoutDraftInput = {
+  update: Prisma.XOR<Prisma.AgentUpdateWithoutDraftInput, Prisma.AgentUncheckedUpdateWithoutDraftInput>
+  create: Prisma.XOR<Prisma.AgentCreateWithoutDraftInput, Prisma.AgentUncheckedCreateWithoutDraftInput>
+  where?: Prisma.AgentWhereInput
+}
+
+export type AgentUpdateToOneWithWhereWithoutDraftInput = {
+  where?: Prisma.AgentWhereInput
+  data: Prisma.XOR<Prisma.AgentUpdateWithoutDraftInput, Prisma.AgentUncheckedUpdateWithoutDraftInput>
+}
+
+export type AgentUpdateWithoutDraftInput = {
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  instructions?: Prisma.StringFieldUpdateOperationsInput | string
+  model?: Prisma.StringFieldUpdateOperationsInput | string
+  fallbackModels?: Prisma.AgentUpdatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind?: Prisma.EnumMindFieldUpdateOperationsInput | $Enums.Mind
+  toolset?: Prisma.EnumToolsetFieldUpdateOperationsInput | $Enums.Toolset
+  maxSteps?: Prisma.IntFieldUpdateOperationsInput | number
+  maxToolCalls?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  tokenBudget?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  maxConcurrentRuns?: Prisma.IntFieldUpdateOperationsInput | number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: Prisma.IntFieldUpdateOperationsInput | number
+  firstCycle?: Prisma.IntFieldUpdateOperationsInput | number
+  restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
+  tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
+  mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
+  goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
+  plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentUncheckedUpdateWithoutDraftInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  instructions?: Prisma.StringFieldUpdateOperationsInput | string
+  model?: Prisma.StringFieldUpdateOperationsInput | string
+  fallbackModels?: Prisma.AgentUpdatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind?: Prisma.EnumMindFieldUpdateOperationsInput | $Enums.Mind
+  toolset?: Prisma.EnumToolsetFieldUpdateOperationsInput | $Enums.Toolset
+  maxSteps?: Prisma.IntFieldUpdateOperationsInput | number
+  maxToolCalls?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  tokenBudget?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  maxConcurrentRuns?: Prisma.IntFieldUpdateOperationsInput | number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: Prisma.IntFieldUpdateOperationsInput | number
+  firstCycle?: Prisma.IntFieldUpdateOperationsInput | number
+  restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
+  mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
@@ -1102,8 +1480,11 @@ export type AgentCreateWithoutToolsInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
@@ -1133,7 +1514,10 @@ export type AgentUncheckedCreateWithoutToolsInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
@@ -1178,8 +1562,11 @@ export type AgentUpdateWithoutToolsInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
@@ -1209,7 +1596,10 @@ export type AgentUncheckedUpdateWithoutToolsInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
@@ -1238,8 +1628,11 @@ export type AgentCreateWithoutMcpServersInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
@@ -1269,7 +1662,10 @@ export type AgentUncheckedCreateWithoutMcpServersInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
@@ -1314,8 +1710,11 @@ export type AgentUpdateWithoutMcpServersInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
@@ -1345,7 +1744,10 @@ export type AgentUncheckedUpdateWithoutMcpServersInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
@@ -1374,9 +1776,12 @@ export type AgentCreateWithoutMemoriesInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
 }
@@ -1405,8 +1810,11 @@ export type AgentUncheckedCreateWithoutMemoriesInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -1450,9 +1858,12 @@ export type AgentUpdateWithoutMemoriesInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
 }
@@ -1481,8 +1892,11 @@ export type AgentUncheckedUpdateWithoutMemoriesInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -1510,9 +1924,12 @@ export type AgentCreateWithoutGoalsInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
 }
@@ -1541,8 +1958,11 @@ export type AgentUncheckedCreateWithoutGoalsInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -1586,9 +2006,12 @@ export type AgentUpdateWithoutGoalsInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
 }
@@ -1617,8 +2040,11 @@ export type AgentUncheckedUpdateWithoutGoalsInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -1646,9 +2072,12 @@ export type AgentCreateWithoutPlansInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
 }
@@ -1677,8 +2106,11 @@ export type AgentUncheckedCreateWithoutPlansInput = {
   notifySecretSealed?: string | null
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
+  version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
 }
@@ -1722,9 +2154,12 @@ export type AgentUpdateWithoutPlansInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
 }
@@ -1753,8 +2188,11 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
   notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
 }
@@ -1767,6 +2205,7 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
 export type AgentCountOutputType = {
   tools: number
   mcpServers: number
+  versions: number
   memories: number
   goals: number
   plans: number
@@ -1775,6 +2214,7 @@ export type AgentCountOutputType = {
 export type AgentCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   tools?: boolean | AgentCountOutputTypeCountToolsArgs
   mcpServers?: boolean | AgentCountOutputTypeCountMcpServersArgs
+  versions?: boolean | AgentCountOutputTypeCountVersionsArgs
   memories?: boolean | AgentCountOutputTypeCountMemoriesArgs
   goals?: boolean | AgentCountOutputTypeCountGoalsArgs
   plans?: boolean | AgentCountOutputTypeCountPlansArgs
@@ -1802,6 +2242,13 @@ export type AgentCountOutputTypeCountToolsArgs<ExtArgs extends runtime.Types.Ext
  */
 export type AgentCountOutputTypeCountMcpServersArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.McpServerWhereInput
+}
+
+/**
+ * AgentCountOutputType without action
+ */
+export type AgentCountOutputTypeCountVersionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.AgentVersionWhereInput
 }
 
 /**
@@ -1850,9 +2297,12 @@ export type AgentSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   notifySecretSealed?: boolean
   addableBy?: boolean
   plainText?: boolean
+  version?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
+  versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
+  draft?: boolean | Prisma.Agent$draftArgs<ExtArgs>
   memories?: boolean | Prisma.Agent$memoriesArgs<ExtArgs>
   goals?: boolean | Prisma.Agent$goalsArgs<ExtArgs>
   plans?: boolean | Prisma.Agent$plansArgs<ExtArgs>
@@ -1883,6 +2333,7 @@ export type AgentSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   notifySecretSealed?: boolean
   addableBy?: boolean
   plainText?: boolean
+  version?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agent"]>
 
@@ -1910,6 +2361,7 @@ export type AgentSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   notifySecretSealed?: boolean
   addableBy?: boolean
   plainText?: boolean
+  version?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agent"]>
 
@@ -1937,13 +2389,16 @@ export type AgentSelectScalar = {
   notifySecretSealed?: boolean
   addableBy?: boolean
   plainText?: boolean
+  version?: boolean
 }
 
-export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "description" | "instructions" | "model" | "fallbackModels" | "modelSettings" | "mind" | "toolset" | "maxSteps" | "maxToolCalls" | "tokenBudget" | "maxConcurrentRuns" | "phases" | "cycle" | "cycleCount" | "firstCycle" | "restsUntil" | "budget" | "paused" | "notifyUrl" | "notifySecretSealed" | "addableBy" | "plainText", ExtArgs["result"]["agent"]>
+export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "description" | "instructions" | "model" | "fallbackModels" | "modelSettings" | "mind" | "toolset" | "maxSteps" | "maxToolCalls" | "tokenBudget" | "maxConcurrentRuns" | "phases" | "cycle" | "cycleCount" | "firstCycle" | "restsUntil" | "budget" | "paused" | "notifyUrl" | "notifySecretSealed" | "addableBy" | "plainText" | "version", ExtArgs["result"]["agent"]>
 export type AgentInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
+  versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
+  draft?: boolean | Prisma.Agent$draftArgs<ExtArgs>
   memories?: boolean | Prisma.Agent$memoriesArgs<ExtArgs>
   goals?: boolean | Prisma.Agent$goalsArgs<ExtArgs>
   plans?: boolean | Prisma.Agent$plansArgs<ExtArgs>
@@ -1962,6 +2417,8 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     entity: Prisma.$EntityPayload<ExtArgs>
     tools: Prisma.$AgentToolPayload<ExtArgs>[]
     mcpServers: Prisma.$McpServerPayload<ExtArgs>[]
+    versions: Prisma.$AgentVersionPayload<ExtArgs>[]
+    draft: Prisma.$AgentDraftPayload<ExtArgs> | null
     memories: Prisma.$MemoryPayload<ExtArgs>[]
     goals: Prisma.$GoalPayload<ExtArgs>[]
     plans: Prisma.$PlanPayload<ExtArgs>[]
@@ -2026,6 +2483,10 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      */
     addableBy: $Enums.AddableBy
     plainText: $Enums.PlainText
+    /**
+     * The number of its newest AgentVersion; 0 where it was not changed since versions are kept.
+     */
+    version: number
   }, ExtArgs["result"]["agent"]>
   composites: {}
 }
@@ -2423,6 +2884,8 @@ export interface Prisma__AgentClient<T, Null = never, ExtArgs extends runtime.Ty
   entity<T extends Prisma.EntityDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.EntityDefaultArgs<ExtArgs>>): Prisma.Prisma__EntityClient<runtime.Types.Result.GetResult<Prisma.$EntityPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
   tools<T extends Prisma.Agent$toolsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$toolsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentToolPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   mcpServers<T extends Prisma.Agent$mcpServersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$mcpServersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$McpServerPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  versions<T extends Prisma.Agent$versionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$versionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentVersionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  draft<T extends Prisma.Agent$draftArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$draftArgs<ExtArgs>>): Prisma.Prisma__AgentDraftClient<runtime.Types.Result.GetResult<Prisma.$AgentDraftPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   memories<T extends Prisma.Agent$memoriesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$memoriesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MemoryPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   goals<T extends Prisma.Agent$goalsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$goalsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$GoalPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   plans<T extends Prisma.Agent$plansArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$plansArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$PlanPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
@@ -2478,6 +2941,7 @@ export interface AgentFieldRefs {
   readonly notifySecretSealed: Prisma.FieldRef<"Agent", 'String'>
   readonly addableBy: Prisma.FieldRef<"Agent", 'AddableBy'>
   readonly plainText: Prisma.FieldRef<"Agent", 'PlainText'>
+  readonly version: Prisma.FieldRef<"Agent", 'Int'>
 }
     
 
@@ -2924,6 +3388,49 @@ export type Agent$mcpServersArgs<ExtArgs extends runtime.Types.Extensions.Intern
   take?: number
   skip?: number
   distinct?: Prisma.McpServerScalarFieldEnum | Prisma.McpServerScalarFieldEnum[]
+}
+
+/**
+ * Agent.versions
+ */
+export type Agent$versionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the AgentVersion
+   */
+  select?: Prisma.AgentVersionSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the AgentVersion
+   */
+  omit?: Prisma.AgentVersionOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.AgentVersionInclude<ExtArgs> | null
+  where?: Prisma.AgentVersionWhereInput
+  orderBy?: Prisma.AgentVersionOrderByWithRelationInput | Prisma.AgentVersionOrderByWithRelationInput[]
+  cursor?: Prisma.AgentVersionWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.AgentVersionScalarFieldEnum | Prisma.AgentVersionScalarFieldEnum[]
+}
+
+/**
+ * Agent.draft
+ */
+export type Agent$draftArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the AgentDraft
+   */
+  select?: Prisma.AgentDraftSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the AgentDraft
+   */
+  omit?: Prisma.AgentDraftOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.AgentDraftInclude<ExtArgs> | null
+  where?: Prisma.AgentDraftWhereInput
 }
 
 /**

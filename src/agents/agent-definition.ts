@@ -1,0 +1,207 @@
+import { createTwoFilesPatch } from 'diff'
+import { stringify } from 'yaml'
+import type { Agent, AgentTool, McpServer } from '../generated/prisma/client.ts'
+import type { BudgetLimits } from '../lib/budget.ts'
+import type { Json, JsonObject } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import type { HttpMethod } from '../rules/http-request.ts'
+import type { UpdateAgentInput } from './agent-input.ts'
+import { maxToolCallsOf } from './agent-settings.ts'
+import type { ApprovalPolicy } from './approval-policy.ts'
+import type { McpAuthorization } from './mcp-servers.ts'
+
+/**
+ * What an agent is: its settings and tools, without secrets, and without what takes effect at once (`paused`, `notifyUrl`).
+ * Versions store it.
+ */
+export interface AgentDefinition
+  extends Pick<
+    Agent,
+    | 'description'
+    | 'instructions'
+    | 'model'
+    | 'fallbackModels'
+    | 'modelSettings'
+    | 'mind'
+    | 'toolset'
+    | 'maxSteps'
+    | 'tokenBudget'
+    | 'maxConcurrentRuns'
+    | 'phases'
+    | 'cycle'
+    | 'budget'
+    | 'addableBy'
+    | 'plainText'
+  > {
+  name: string
+  maxToolCalls: number
+  tools: DefinedTool[]
+  mcpServers: DefinedServer[]
+}
+
+interface DefinedTool
+  extends Pick<
+    AgentTool,
+    | 'name'
+    | 'description'
+    | 'inputSchema'
+    | 'execution'
+    | 'visible'
+    | 'url'
+    | 'method'
+    | 'headerNames'
+    | 'approval'
+    | 'resultSchema'
+    | 'mayReceiveConfidential'
+    | 'alwaysAsk'
+  > {
+  /** Null for the default. */
+  timeoutMs: number | null
+}
+
+interface DefinedServer
+  extends Pick<
+    McpServer,
+    | 'name'
+    | 'url'
+    | 'headerNames'
+    | 'approval'
+    | 'approvalTools'
+    | 'mayReceiveConfidential'
+    | 'confidentialTools'
+    | 'alwaysAskTools'
+    | 'fingerprints'
+  > {
+  /** Null for all tools of the server. */
+  allowedTools: string[] | null
+  oauth: string
+}
+
+/** Reads what an agent is now. */
+export async function readDefinition(tx: Tx, agentId: string): Promise<AgentDefinition> {
+  const { entity, ...agent } = await tx.agent.findUniqueOrThrow({
+    where: { id: agentId },
+    include: { entity: { select: { name: true } } },
+  })
+  const order = { where: { agentId }, orderBy: { position: 'asc' } } as const
+  const tools = await tx.agentTool.findMany(order)
+  const servers = await tx.mcpServer.findMany(order)
+  return {
+    name: entity.name,
+    description: agent.description,
+    instructions: agent.instructions,
+    model: agent.model,
+    fallbackModels: agent.fallbackModels,
+    modelSettings: agent.modelSettings,
+    mind: agent.mind,
+    toolset: agent.toolset,
+    maxSteps: agent.maxSteps,
+    maxToolCalls: maxToolCallsOf(agent),
+    tokenBudget: agent.tokenBudget,
+    budget: agent.budget,
+    maxConcurrentRuns: agent.maxConcurrentRuns,
+    phases: agent.phases,
+    cycle: agent.cycle,
+    addableBy: agent.addableBy,
+    plainText: agent.plainText,
+    tools: tools.map(
+      ({ agentId: _agent, position: _position, headersSealed: _secret, timeoutGiven, timeoutMs, ...tool }) => ({
+        ...tool,
+        timeoutMs: timeoutGiven ? timeoutMs : null,
+      }),
+    ),
+    mcpServers: servers.map(({ name, url, headerNames, allowedTools, restricted, ...server }) => ({
+      name,
+      url,
+      headerNames,
+      allowedTools: restricted ? allowedTools : null,
+      approval: server.approval,
+      approvalTools: server.approvalTools,
+      mayReceiveConfidential: server.mayReceiveConfidential,
+      confidentialTools: server.confidentialTools,
+      alwaysAskTools: server.alwaysAskTools,
+      oauth: server.oauth,
+      fingerprints: server.fingerprints,
+    })),
+  }
+}
+
+/** Returns the input that makes an agent what it was; tools and servers keep their present headers. */
+export function inputOf(agentId: string, definition: AgentDefinition): UpdateAgentInput {
+  const { mind: _mind, toolset: _toolset, tools, mcpServers, phases, cycle, budget, ...plain } = definition
+  return {
+    ...plain,
+    id: agentId,
+    phases: phases as unknown as NonNullable<UpdateAgentInput['phases']>,
+    ...(cycle === null ? {} : { cycle: cycle as JsonObject }),
+    budget: budget === null ? null : { ...NO_LIMITS, ...(budget as BudgetLimits) },
+    tools: tools.map(({ headerNames: _names, ...tool }) => ({
+      ...tool,
+      method: tool.method as HttpMethod | null,
+      approval: tool.approval as ApprovalPolicy | null,
+    })),
+    mcpServers: mcpServers.map(({ headerNames: _names, fingerprints: _fingerprints, ...server }) => ({
+      ...server,
+      approval: server.approval as ApprovalPolicy | null,
+      approvalTools: server.approvalTools as string[] | null,
+      confidentialTools: server.confidentialTools as string[] | null,
+      oauth: server.oauth as McpAuthorization,
+    })),
+  }
+}
+
+const NO_LIMITS = { tokensPerDay: null, tokensPerRoot: null, usdPerDay: null, usdPerRoot: null }
+
+/**
+ * Returns the tool or server of a definition whose headers are not those that an agent has now: versions contain no
+ * headers, so it cannot be restored with them. Null: there is none.
+ */
+export function missingHeadersOf(definition: AgentDefinition, now: AgentDefinition): string | null {
+  for (const list of ['tools', 'mcpServers'] as const) {
+    for (const { name, url, headerNames } of definition[list]) {
+      if (headerNames.length === 0) continue
+      const same = now[list].find((one) => one.name === name)
+      const isKept = same !== undefined && originOf(same.url) === originOf(url)
+      if (!isKept || !headerNames.every((header) => same.headerNames.includes(header))) return name
+    }
+  }
+  return null
+}
+
+const originOf = (url: string | null) => (url === null ? null : new URL(url).origin)
+
+/** Returns the differences between two definitions as a unified diff of their YAML; '' for none. */
+export function diffOf(before: Json, after: Json): string {
+  const [old, young] = [before, after].map((definition) => stringify(definition, { lineWidth: 0 }))
+  if (old === young) return ''
+  return createTwoFilesPatch('before', 'after', old ?? '', young ?? '', undefined, undefined, {
+    context: 3,
+    timeout: LONGEST_DIFF_MS,
+  }) ?? TOO_DIFFERENT
+}
+
+const LONGEST_DIFF_MS = 500
+const TOO_DIFFERENT = 'The definitions differ too much to be compared.'
+
+/**
+ * Returns the agent as a run sees it that began with an earlier version: behaviour as it was then, of the tools only those
+ * that it already had. Tools, their addresses, headers and approval policies are as they are now, so that an admin who
+ * restricts or removes a tool does so at once.
+ */
+export function agentAsPinned<A extends Agent & { tools: AgentTool[]; mcpServers: McpServer[] }>(
+  agent: A,
+  pinned: AgentDefinition | null,
+): A {
+  if (pinned === null) return agent
+  const { description, instructions, model, fallbackModels, modelSettings, maxSteps, maxToolCalls } = pinned
+  const { tokenBudget, phases, cycle, plainText } = pinned
+  const isIn = (defined: readonly { name: string }[]) => (one: { name: string }) =>
+    defined.some(({ name }) => name === one.name)
+  return {
+    ...agent,
+    ...{ description, instructions, model, fallbackModels, modelSettings, maxSteps, maxToolCalls },
+    ...{ tokenBudget, phases, cycle, plainText },
+    tools: agent.tools.filter(isIn(pinned.tools)),
+    mcpServers: agent.mcpServers.filter(isIn(pinned.mcpServers)),
+  }
+}

@@ -1,0 +1,55 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Viewer } from '../access/viewer.ts'
+import type { Prisma } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import { type ChangeNote, insertVersion } from '../stores/version-store.ts'
+import { readDefinition } from './agent-definition.ts'
+
+/** A change of an agent, for the list of its versions. */
+export interface Change extends ChangeNote {
+  at: Date
+}
+
+export const authorOf = (viewer: Viewer, note: string | null): ChangeNote => ({
+  authorId: viewer.scope === 'HUMAN' ? viewer.id : null,
+  note,
+})
+
+/** An agent whose row the caller has locked. */
+interface LockedAgent {
+  id: string
+  version: number
+  createdAt: Date
+}
+
+/**
+ * Runs a change of an agent, and records what the agent is then as a version, unless that is what it was. Also returns the
+ * id of the agent's version.
+ */
+export async function asVersion<T>(
+  tx: Tx,
+  { id: agentId, version, createdAt }: LockedAgent,
+  change: Change,
+  work: () => Promise<T>,
+): Promise<{ result: T; versionId: string }> {
+  const before = await readDefinition(tx, agentId)
+  const key = { agentId, number: version }
+  const last = await tx.agentVersion.findUnique({ where: { agentId_number: key }, select: { id: true } })
+  // An agent from before versions were kept. Its runs continue with what it was.
+  const definition = before as unknown as Prisma.InputJsonValue
+  const lastId = last?.id ?? (await insertVersion(tx, { ...key, authorId: null, note: null, createdAt, definition }))
+  const result = await work()
+  if (isDeepStrictEqual(before, await readDefinition(tx, agentId))) return { result, versionId: lastId }
+  return { result, versionId: await addVersion(tx, { agentId, number: version + 1 }, change) }
+}
+
+/** Records what an agent is now as a version. Returns its id. */
+export async function addVersion(
+  tx: Tx,
+  { agentId, number }: { agentId: string; number: number },
+  { at: createdAt, ...note }: Change,
+): Promise<string> {
+  const definition = (await readDefinition(tx, agentId)) as unknown as Prisma.InputJsonValue
+  await tx.agent.update({ where: { id: agentId }, data: { version: number } })
+  return insertVersion(tx, { agentId, number, ...note, definition, createdAt })
+}

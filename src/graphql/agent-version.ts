@@ -1,0 +1,130 @@
+import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { existing, loadExisting, loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { connectionOf, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
+import { checkRequestRate, renewed } from './context.ts'
+import { Agent, AgentInternals, AgentVersion, Entity, Node, Run } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+/** The cost of a field that may be megabytes and is read by a statement of its own. */
+const LARGE = 20
+
+AgentVersion.implement({
+  description: 'What an agent was after one change of its settings or tools.',
+  interfaces: [Node],
+  fields: (t) => ({
+    number: t.exposeInt('number', { description: 'From 1. A draft has the number that it would get.' }),
+    createdAt: t.expose('createdAt', { type: 'DateTime' }),
+    author: t.field({
+      type: Entity,
+      nullable: true,
+      description: 'Who made the change. Null: the operator.',
+      resolve: ({ authorId }, _, { loaders }) => loadOptional(loaders.entities, authorId),
+    }),
+    note: t.exposeString('note', { nullable: true }),
+    definition: t.field({
+      type: 'JSON',
+      description:
+        'The whole definition: instructions, model, tools, phases, settings, and the fingerprints of confirmed MCP tools. Names of headers, without their values.',
+      complexity: LARGE,
+      resolve: (version, _, { domain }) => domain.agentVersions.definition(version),
+    }),
+    diff: t.string({
+      description:
+        'The difference from the version before (for a draft, from the published version) as a unified diff of YAML. Empty if there is none.',
+      complexity: LARGE,
+      resolve: (version, _, { domain }) => domain.agentVersions.diff(version),
+    }),
+  }),
+})
+
+builder.objectFields(AgentInternals, (t) => ({
+  versions: t.connection(
+    {
+      type: AgentVersion,
+      description: 'Newest first. An agent keeps its last 1000 versions.',
+      complexity: sizeOfPage(),
+      async resolve({ agentId }, page, { loaders }) {
+        const request = idPageRequest('agv', page, agentId)
+        return connectionOf(await loaders.versionPages.load({ parentId: agentId, request }), idCursorWithin(agentId))
+      },
+    },
+    { name: 'AgentVersionConnection' },
+    { name: 'AgentVersionEdge' },
+  ),
+  draft: t.field({
+    type: AgentVersion,
+    nullable: true,
+    description: 'Changes that are not published yet. Null if there are none.',
+    resolve: ({ agentId }, _, { loaders }) => loaders.drafts.load(agentId),
+  }),
+}))
+
+builder.objectField(Run, 'agentVersion', (t) =>
+  t.int({
+    description:
+      "The version of its agent that it runs, which stays the same until it ends; before it begins, the agent's current version. 0: from before the first version.",
+    async resolve({ agentId, agentVersion, startedAt }, _, { loaders }) {
+      if (startedAt !== null) return agentVersion
+      return (await loaders.agents.load(agentId))?.version ?? agentVersion
+    },
+  }),
+)
+
+const payload = (name: string) =>
+  builder.objectRef<{ agent: shapes.Agent; versionId: string }>(name).implement({
+    fields: (t) => ({
+      agent: t.expose('agent', { type: Agent }),
+      version: t.field({
+        type: AgentVersion,
+        resolve: ({ versionId }, _, { loaders }) => loadExisting(loaders.agentVersions, versionId),
+      }),
+    }),
+  })
+
+const NOTE = 'At most 1000 characters.'
+
+const PublishAgentDraftInput = builder.inputType('PublishAgentDraftInput', {
+  fields: (t) => ({
+    agentId: t.id({ required: true }),
+    note: t.string({ description: `${NOTE} Absent: that of the draft.` }),
+  }),
+})
+
+const RestoreAgentVersionInput = builder.inputType('RestoreAgentVersionInput', {
+  fields: (t) => ({
+    versionId: t.id({ required: true }),
+    note: t.string({ description: `${NOTE} Absent: "Version N again".` }),
+  }),
+})
+
+builder.mutationFields((t) => ({
+  publishAgentDraft: t.field({
+    type: payload('PublishAgentDraftPayload'),
+    description:
+      'For admins. Makes the draft the next version. ConflictError: there is no draft, another version was published after it was saved, or something that it names is gone.',
+    errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: PublishAgentDraftInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer, loaders } = renewed(context)
+      const published = await domain.agents.publishDraft(viewer, input)
+      loaders.agents.prime(published.agent.id, existing(published.agent))
+      return published
+    },
+  }),
+  restoreAgentVersion: t.field({
+    type: payload('RestoreAgentVersionPayload'),
+    description:
+      'For admins. Makes the agent what it was, as a new version. Tools keep their present headers. ConflictError: headers, a model or people that the version needs are gone.',
+    errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
+    args: { input: t.arg({ type: RestoreAgentVersionInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer, loaders } = renewed(context)
+      const restored = await domain.agents.restore(viewer, input)
+      loaders.agents.prime(restored.agent.id, existing(restored.agent))
+      return restored
+    },
+  }),
+}))

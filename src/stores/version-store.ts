@@ -1,0 +1,59 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import { newId } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
+
+/** Writes of the tables `AgentVersion` and `AgentDraft`. */
+
+/** The author of a change, and what they say about it. */
+export interface ChangeNote {
+  /** The human; null for the operator. */
+  authorId: string | null
+  note: string | null
+}
+
+export interface NewVersion extends ChangeNote {
+  agentId: string
+  number: number
+  definition: Prisma.InputJsonValue
+  createdAt: Date
+}
+
+/** The number of versions that an agent keeps. */
+const MOST_VERSIONS = 1000
+
+/** Writes a version, and deletes the oldest one beyond the limit. Returns its id. */
+export async function insertVersion(tx: Tx, version: NewVersion): Promise<string> {
+  const id = newId('agv')
+  const { agentId, number } = version
+  await tx.agentVersion.create({ data: { id, ...version } })
+  await tx.agentVersion.deleteMany({ where: { agentId, number: { lte: number - MOST_VERSIONS } } })
+  return id
+}
+
+export interface NewDraft extends ChangeNote {
+  agentId: string
+  baseVersion: number
+  changes: Prisma.InputJsonValue
+  headersSealed: string | null
+  definition: Prisma.InputJsonValue
+  createdAt: Date
+}
+
+/** Writes the draft of an agent, which replaces an earlier one. */
+export async function writeDraft(tx: Tx, draft: NewDraft): Promise<void> {
+  const { agentId, ...rest } = draft
+  const id = newId('agv')
+  await tx.agentDraft.upsert({ where: { agentId }, create: { agentId, id, ...rest }, update: { id, ...rest } })
+}
+
+export async function deleteDraft(tx: Tx, agentId: string): Promise<void> {
+  await tx.agentDraft.deleteMany({ where: { agentId } })
+}
+
+/**
+ * A column for a run `r` of an agent `a`: the definition that the run began with, if the agent has changed since and the
+ * version is still kept; else null.
+ */
+export const PINNED_DEFINITION_SQL = Prisma.sql`(
+  SELECT v.definition FROM "AgentVersion" v
+  WHERE r."agentVersion" <> a.version AND v."agentId" = a.id AND v.number = r."agentVersion")`
