@@ -52,6 +52,16 @@ export type Entity = Prisma.EntityModel
  */
 export type Agent = Prisma.AgentModel
 /**
+ * Model AgentVersion
+ * What an agent was at some time, without secrets. Rows are not changed.
+ */
+export type AgentVersion = Prisma.AgentVersionModel
+/**
+ * Model AgentDraft
+ * Changes of an agent that are not published yet.
+ */
+export type AgentDraft = Prisma.AgentDraftModel
+/**
  * Model AgentTool
  * A tool that an agent brings. Headers are encrypted; their names are readable.
  */
@@ -106,6 +116,27 @@ export type FormerMember = Prisma.FormerMemberModel
  * A message. An agent's exists from its first streamed character; `parts` is whole once it is no longer STREAMING.
  */
 export type Message = Prisma.MessageModel
+/**
+ * Model SearchText
+ * The searchable text of a message that is whole, or of a file in one. Triggers of the database write it, so that it follows
+ * every writer of messages (migration `search`).
+ */
+export type SearchText = Prisma.SearchTextModel
+/**
+ * Model MessageVersion
+ * An earlier text of a message: at most the newest 20. Readers of the message may read them.
+ */
+export type MessageVersion = Prisma.MessageVersionModel
+/**
+ * Model MessageReaction
+ * An emoji that a human or an agent put on a message.
+ */
+export type MessageReaction = Prisma.MessageReactionModel
+/**
+ * Model MessageDeletion
+ * A deleted message whose text is still being removed from prompts and journals. The row is deleted when that is done.
+ */
+export type MessageDeletion = Prisma.MessageDeletionModel
 /**
  * Model Outcome
  * What became of a message with an agent member.
@@ -297,3 +328,13 @@ export type Notice = Prisma.NoticeModel
  * The key pair with which push services identify this server: one row, written by the first start.
  */
 export type PushKeys = Prisma.PushKeysModel
+/**
+ * Model Identity
+ * An account at an identity provider, with which a human signs in.
+ */
+export type Identity = Prisma.IdentityModel
+/**
+ * Model UsedLogoutToken
+ * A logout token that an identity provider has sent, kept until it has expired so that it works only once.
+ */
+export type UsedLogoutToken = Prisma.UsedLogoutTokenModel

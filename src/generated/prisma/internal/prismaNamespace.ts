@@ -399,6 +399,8 @@ type FieldRefInputType<Model, FieldType> = Model extends never ? never : FieldRe
 export const ModelName = {
   Entity: 'Entity',
   Agent: 'Agent',
+  AgentVersion: 'AgentVersion',
+  AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
   McpServer: 'McpServer',
   Memory: 'Memory',
@@ -410,6 +412,10 @@ export const ModelName = {
   Membership: 'Membership',
   FormerMember: 'FormerMember',
   Message: 'Message',
+  SearchText: 'SearchText',
+  MessageVersion: 'MessageVersion',
+  MessageReaction: 'MessageReaction',
+  MessageDeletion: 'MessageDeletion',
   Outcome: 'Outcome',
   Run: 'Run',
   ModelProvider: 'ModelProvider',
@@ -447,7 +453,9 @@ export const ModelName = {
   NotificationSettings: 'NotificationSettings',
   PushSubscription: 'PushSubscription',
   Notice: 'Notice',
-  PushKeys: 'PushKeys'
+  PushKeys: 'PushKeys',
+  Identity: 'Identity',
+  UsedLogoutToken: 'UsedLogoutToken'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -463,7 +471,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys"
+    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "searchText" | "messageVersion" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -612,6 +620,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.AgentCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.AgentCountAggregateOutputType> | number
+        }
+      }
+    }
+    AgentVersion: {
+      payload: Prisma.$AgentVersionPayload<ExtArgs>
+      fields: Prisma.AgentVersionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.AgentVersionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.AgentVersionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>
+        }
+        findFirst: {
+          args: Prisma.AgentVersionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.AgentVersionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>
+        }
+        findMany: {
+          args: Prisma.AgentVersionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>[]
+        }
+        create: {
+          args: Prisma.AgentVersionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>
+        }
+        createMany: {
+          args: Prisma.AgentVersionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.AgentVersionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>[]
+        }
+        delete: {
+          args: Prisma.AgentVersionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>
+        }
+        update: {
+          args: Prisma.AgentVersionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>
+        }
+        deleteMany: {
+          args: Prisma.AgentVersionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.AgentVersionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.AgentVersionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>[]
+        }
+        upsert: {
+          args: Prisma.AgentVersionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentVersionPayload>
+        }
+        aggregate: {
+          args: Prisma.AgentVersionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateAgentVersion>
+        }
+        groupBy: {
+          args: Prisma.AgentVersionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AgentVersionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.AgentVersionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AgentVersionCountAggregateOutputType> | number
+        }
+      }
+    }
+    AgentDraft: {
+      payload: Prisma.$AgentDraftPayload<ExtArgs>
+      fields: Prisma.AgentDraftFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.AgentDraftFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.AgentDraftFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>
+        }
+        findFirst: {
+          args: Prisma.AgentDraftFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.AgentDraftFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>
+        }
+        findMany: {
+          args: Prisma.AgentDraftFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>[]
+        }
+        create: {
+          args: Prisma.AgentDraftCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>
+        }
+        createMany: {
+          args: Prisma.AgentDraftCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.AgentDraftCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>[]
+        }
+        delete: {
+          args: Prisma.AgentDraftDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>
+        }
+        update: {
+          args: Prisma.AgentDraftUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>
+        }
+        deleteMany: {
+          args: Prisma.AgentDraftDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.AgentDraftUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.AgentDraftUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>[]
+        }
+        upsert: {
+          args: Prisma.AgentDraftUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$AgentDraftPayload>
+        }
+        aggregate: {
+          args: Prisma.AgentDraftAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateAgentDraft>
+        }
+        groupBy: {
+          args: Prisma.AgentDraftGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AgentDraftGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.AgentDraftCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AgentDraftCountAggregateOutputType> | number
         }
       }
     }
@@ -1426,6 +1582,286 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.MessageCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.MessageCountAggregateOutputType> | number
+        }
+      }
+    }
+    SearchText: {
+      payload: Prisma.$SearchTextPayload<ExtArgs>
+      fields: Prisma.SearchTextFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SearchTextFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchTextPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SearchTextFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchTextPayload>
+        }
+        findFirst: {
+          args: Prisma.SearchTextFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchTextPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SearchTextFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchTextPayload>
+        }
+        findMany: {
+          args: Prisma.SearchTextFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchTextPayload>[]
+        }
+        delete: {
+          args: Prisma.SearchTextDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchTextPayload>
+        }
+        update: {
+          args: Prisma.SearchTextUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchTextPayload>
+        }
+        deleteMany: {
+          args: Prisma.SearchTextDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SearchTextUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SearchTextUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchTextPayload>[]
+        }
+        aggregate: {
+          args: Prisma.SearchTextAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSearchText>
+        }
+        groupBy: {
+          args: Prisma.SearchTextGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchTextGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SearchTextCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchTextCountAggregateOutputType> | number
+        }
+      }
+    }
+    MessageVersion: {
+      payload: Prisma.$MessageVersionPayload<ExtArgs>
+      fields: Prisma.MessageVersionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.MessageVersionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.MessageVersionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>
+        }
+        findFirst: {
+          args: Prisma.MessageVersionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.MessageVersionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>
+        }
+        findMany: {
+          args: Prisma.MessageVersionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>[]
+        }
+        create: {
+          args: Prisma.MessageVersionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>
+        }
+        createMany: {
+          args: Prisma.MessageVersionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.MessageVersionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>[]
+        }
+        delete: {
+          args: Prisma.MessageVersionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>
+        }
+        update: {
+          args: Prisma.MessageVersionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>
+        }
+        deleteMany: {
+          args: Prisma.MessageVersionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.MessageVersionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.MessageVersionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>[]
+        }
+        upsert: {
+          args: Prisma.MessageVersionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageVersionPayload>
+        }
+        aggregate: {
+          args: Prisma.MessageVersionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateMessageVersion>
+        }
+        groupBy: {
+          args: Prisma.MessageVersionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MessageVersionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.MessageVersionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MessageVersionCountAggregateOutputType> | number
+        }
+      }
+    }
+    MessageReaction: {
+      payload: Prisma.$MessageReactionPayload<ExtArgs>
+      fields: Prisma.MessageReactionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.MessageReactionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.MessageReactionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>
+        }
+        findFirst: {
+          args: Prisma.MessageReactionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.MessageReactionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>
+        }
+        findMany: {
+          args: Prisma.MessageReactionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>[]
+        }
+        create: {
+          args: Prisma.MessageReactionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>
+        }
+        createMany: {
+          args: Prisma.MessageReactionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.MessageReactionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>[]
+        }
+        delete: {
+          args: Prisma.MessageReactionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>
+        }
+        update: {
+          args: Prisma.MessageReactionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>
+        }
+        deleteMany: {
+          args: Prisma.MessageReactionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.MessageReactionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.MessageReactionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>[]
+        }
+        upsert: {
+          args: Prisma.MessageReactionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageReactionPayload>
+        }
+        aggregate: {
+          args: Prisma.MessageReactionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateMessageReaction>
+        }
+        groupBy: {
+          args: Prisma.MessageReactionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MessageReactionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.MessageReactionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MessageReactionCountAggregateOutputType> | number
+        }
+      }
+    }
+    MessageDeletion: {
+      payload: Prisma.$MessageDeletionPayload<ExtArgs>
+      fields: Prisma.MessageDeletionFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.MessageDeletionFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.MessageDeletionFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>
+        }
+        findFirst: {
+          args: Prisma.MessageDeletionFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.MessageDeletionFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>
+        }
+        findMany: {
+          args: Prisma.MessageDeletionFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>[]
+        }
+        create: {
+          args: Prisma.MessageDeletionCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>
+        }
+        createMany: {
+          args: Prisma.MessageDeletionCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.MessageDeletionCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>[]
+        }
+        delete: {
+          args: Prisma.MessageDeletionDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>
+        }
+        update: {
+          args: Prisma.MessageDeletionUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>
+        }
+        deleteMany: {
+          args: Prisma.MessageDeletionDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.MessageDeletionUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.MessageDeletionUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>[]
+        }
+        upsert: {
+          args: Prisma.MessageDeletionUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$MessageDeletionPayload>
+        }
+        aggregate: {
+          args: Prisma.MessageDeletionAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateMessageDeletion>
+        }
+        groupBy: {
+          args: Prisma.MessageDeletionGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MessageDeletionGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.MessageDeletionCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.MessageDeletionCountAggregateOutputType> | number
         }
       }
     }
@@ -4241,6 +4677,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    Identity: {
+      payload: Prisma.$IdentityPayload<ExtArgs>
+      fields: Prisma.IdentityFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.IdentityFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.IdentityFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>
+        }
+        findFirst: {
+          args: Prisma.IdentityFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.IdentityFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>
+        }
+        findMany: {
+          args: Prisma.IdentityFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>[]
+        }
+        create: {
+          args: Prisma.IdentityCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>
+        }
+        createMany: {
+          args: Prisma.IdentityCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.IdentityCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>[]
+        }
+        delete: {
+          args: Prisma.IdentityDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>
+        }
+        update: {
+          args: Prisma.IdentityUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>
+        }
+        deleteMany: {
+          args: Prisma.IdentityDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.IdentityUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.IdentityUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>[]
+        }
+        upsert: {
+          args: Prisma.IdentityUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$IdentityPayload>
+        }
+        aggregate: {
+          args: Prisma.IdentityAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateIdentity>
+        }
+        groupBy: {
+          args: Prisma.IdentityGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.IdentityGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.IdentityCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.IdentityCountAggregateOutputType> | number
+        }
+      }
+    }
+    UsedLogoutToken: {
+      payload: Prisma.$UsedLogoutTokenPayload<ExtArgs>
+      fields: Prisma.UsedLogoutTokenFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.UsedLogoutTokenFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.UsedLogoutTokenFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>
+        }
+        findFirst: {
+          args: Prisma.UsedLogoutTokenFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.UsedLogoutTokenFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>
+        }
+        findMany: {
+          args: Prisma.UsedLogoutTokenFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>[]
+        }
+        create: {
+          args: Prisma.UsedLogoutTokenCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>
+        }
+        createMany: {
+          args: Prisma.UsedLogoutTokenCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.UsedLogoutTokenCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>[]
+        }
+        delete: {
+          args: Prisma.UsedLogoutTokenDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>
+        }
+        update: {
+          args: Prisma.UsedLogoutTokenUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>
+        }
+        deleteMany: {
+          args: Prisma.UsedLogoutTokenDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.UsedLogoutTokenUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.UsedLogoutTokenUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>[]
+        }
+        upsert: {
+          args: Prisma.UsedLogoutTokenUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$UsedLogoutTokenPayload>
+        }
+        aggregate: {
+          args: Prisma.UsedLogoutTokenAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateUsedLogoutToken>
+        }
+        groupBy: {
+          args: Prisma.UsedLogoutTokenGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.UsedLogoutTokenGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.UsedLogoutTokenCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.UsedLogoutTokenCountAggregateOutputType> | number
+        }
+      }
+    }
   }
 } & {
   other: {
@@ -4322,10 +4906,39 @@ export const AgentScalarFieldEnum = {
   notifyUrl: 'notifyUrl',
   notifySecretSealed: 'notifySecretSealed',
   addableBy: 'addableBy',
-  plainText: 'plainText'
+  plainText: 'plainText',
+  version: 'version'
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
+
+
+export const AgentVersionScalarFieldEnum = {
+  id: 'id',
+  agentId: 'agentId',
+  number: 'number',
+  createdAt: 'createdAt',
+  authorId: 'authorId',
+  note: 'note',
+  definition: 'definition'
+} as const
+
+export type AgentVersionScalarFieldEnum = (typeof AgentVersionScalarFieldEnum)[keyof typeof AgentVersionScalarFieldEnum]
+
+
+export const AgentDraftScalarFieldEnum = {
+  agentId: 'agentId',
+  id: 'id',
+  baseVersion: 'baseVersion',
+  createdAt: 'createdAt',
+  authorId: 'authorId',
+  note: 'note',
+  changes: 'changes',
+  headersSealed: 'headersSealed',
+  definition: 'definition'
+} as const
+
+export type AgentDraftScalarFieldEnum = (typeof AgentDraftScalarFieldEnum)[keyof typeof AgentDraftScalarFieldEnum]
 
 
 export const AgentToolScalarFieldEnum = {
@@ -4504,10 +5117,59 @@ export const MessageScalarFieldEnum = {
   label: 'label',
   askers: 'askers',
   routedAt: 'routedAt',
-  createdAt: 'createdAt'
+  createdAt: 'createdAt',
+  editedAt: 'editedAt',
+  deletedAt: 'deletedAt',
+  reactionCount: 'reactionCount'
 } as const
 
 export type MessageScalarFieldEnum = (typeof MessageScalarFieldEnum)[keyof typeof MessageScalarFieldEnum]
+
+
+export const SearchTextScalarFieldEnum = {
+  messageId: 'messageId',
+  fileId: 'fileId',
+  spaceId: 'spaceId',
+  senderId: 'senderId',
+  at: 'at',
+  plain: 'plain'
+} as const
+
+export type SearchTextScalarFieldEnum = (typeof SearchTextScalarFieldEnum)[keyof typeof SearchTextScalarFieldEnum]
+
+
+export const MessageVersionScalarFieldEnum = {
+  messageId: 'messageId',
+  number: 'number',
+  text: 'text',
+  editedAt: 'editedAt'
+} as const
+
+export type MessageVersionScalarFieldEnum = (typeof MessageVersionScalarFieldEnum)[keyof typeof MessageVersionScalarFieldEnum]
+
+
+export const MessageReactionScalarFieldEnum = {
+  messageId: 'messageId',
+  emoji: 'emoji',
+  entityId: 'entityId',
+  createdAt: 'createdAt'
+} as const
+
+export type MessageReactionScalarFieldEnum = (typeof MessageReactionScalarFieldEnum)[keyof typeof MessageReactionScalarFieldEnum]
+
+
+export const MessageDeletionScalarFieldEnum = {
+  messageId: 'messageId',
+  spaceId: 'spaceId',
+  sentAt: 'sentAt',
+  runId: 'runId',
+  texts: 'texts',
+  afterId: 'afterId',
+  living: 'living',
+  takenUntil: 'takenUntil'
+} as const
+
+export type MessageDeletionScalarFieldEnum = (typeof MessageDeletionScalarFieldEnum)[keyof typeof MessageDeletionScalarFieldEnum]
 
 
 export const OutcomeScalarFieldEnum = {
@@ -4529,6 +5191,7 @@ export const RunScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
   status: 'status',
+  agentVersion: 'agentVersion',
   attempt: 'attempt',
   fruitlessAttempts: 'fruitlessAttempts',
   dedupKey: 'dedupKey',
@@ -4577,6 +5240,7 @@ export const RunScalarFieldEnum = {
   label: 'label',
   askers: 'askers',
   forgets: 'forgets',
+  redactions: 'redactions',
   state: 'state',
   queuedAt: 'queuedAt',
   startedAt: 'startedAt',
@@ -4827,6 +5491,7 @@ export const InboxEventScalarFieldEnum = {
   agentId: 'agentId',
   type: 'type',
   urgent: 'urgent',
+  quiet: 'quiet',
   payload: 'payload',
   dedupKey: 'dedupKey',
   spaceId: 'spaceId',
@@ -4936,7 +5601,8 @@ export const SessionScalarFieldEnum = {
   expiresAt: 'expiresAt',
   endsBy: 'endsBy',
   acting: 'acting',
-  actingAdminId: 'actingAdminId'
+  actingAdminId: 'actingAdminId',
+  oidcSid: 'oidcSid'
 } as const
 
 export type SessionScalarFieldEnum = (typeof SessionScalarFieldEnum)[keyof typeof SessionScalarFieldEnum]
@@ -5118,6 +5784,29 @@ export const PushKeysScalarFieldEnum = {
 } as const
 
 export type PushKeysScalarFieldEnum = (typeof PushKeysScalarFieldEnum)[keyof typeof PushKeysScalarFieldEnum]
+
+
+export const IdentityScalarFieldEnum = {
+  issuer: 'issuer',
+  subject: 'subject',
+  humanId: 'humanId',
+  claimedName: 'claimedName',
+  claimedPicture: 'claimedPicture',
+  claimedEmail: 'claimedEmail',
+  gaveAdmin: 'gaveAdmin',
+  createdAt: 'createdAt',
+  lastUsedAt: 'lastUsedAt'
+} as const
+
+export type IdentityScalarFieldEnum = (typeof IdentityScalarFieldEnum)[keyof typeof IdentityScalarFieldEnum]
+
+
+export const UsedLogoutTokenScalarFieldEnum = {
+  hash: 'hash',
+  expiresAt: 'expiresAt'
+} as const
+
+export type UsedLogoutTokenScalarFieldEnum = (typeof UsedLogoutTokenScalarFieldEnum)[keyof typeof UsedLogoutTokenScalarFieldEnum]
 
 
 export const SortOrder = {
@@ -5711,6 +6400,8 @@ export type PrismaClientOptions = PrismaClientOptionsWithAccelerateUrl | PrismaC
 export type GlobalOmitConfig = {
   entity?: Prisma.EntityOmit
   agent?: Prisma.AgentOmit
+  agentVersion?: Prisma.AgentVersionOmit
+  agentDraft?: Prisma.AgentDraftOmit
   agentTool?: Prisma.AgentToolOmit
   mcpServer?: Prisma.McpServerOmit
   memory?: Prisma.MemoryOmit
@@ -5722,6 +6413,10 @@ export type GlobalOmitConfig = {
   membership?: Prisma.MembershipOmit
   formerMember?: Prisma.FormerMemberOmit
   message?: Prisma.MessageOmit
+  searchText?: Prisma.SearchTextOmit
+  messageVersion?: Prisma.MessageVersionOmit
+  messageReaction?: Prisma.MessageReactionOmit
+  messageDeletion?: Prisma.MessageDeletionOmit
   outcome?: Prisma.OutcomeOmit
   run?: Prisma.RunOmit
   modelProvider?: Prisma.ModelProviderOmit
@@ -5760,6 +6455,8 @@ export type GlobalOmitConfig = {
   pushSubscription?: Prisma.PushSubscriptionOmit
   notice?: Prisma.NoticeOmit
   pushKeys?: Prisma.PushKeysOmit
+  identity?: Prisma.IdentityOmit
+  usedLogoutToken?: Prisma.UsedLogoutTokenOmit
 }
 
 /* Types for Logging */

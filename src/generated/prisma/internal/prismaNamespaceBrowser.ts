@@ -53,6 +53,8 @@ export const AnyNull = runtime.AnyNull
 export const ModelName = {
   Entity: 'Entity',
   Agent: 'Agent',
+  AgentVersion: 'AgentVersion',
+  AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
   McpServer: 'McpServer',
   Memory: 'Memory',
@@ -64,6 +66,10 @@ export const ModelName = {
   Membership: 'Membership',
   FormerMember: 'FormerMember',
   Message: 'Message',
+  SearchText: 'SearchText',
+  MessageVersion: 'MessageVersion',
+  MessageReaction: 'MessageReaction',
+  MessageDeletion: 'MessageDeletion',
   Outcome: 'Outcome',
   Run: 'Run',
   ModelProvider: 'ModelProvider',
@@ -101,7 +107,9 @@ export const ModelName = {
   NotificationSettings: 'NotificationSettings',
   PushSubscription: 'PushSubscription',
   Notice: 'Notice',
-  PushKeys: 'PushKeys'
+  PushKeys: 'PushKeys',
+  Identity: 'Identity',
+  UsedLogoutToken: 'UsedLogoutToken'
 } as const
 
 export type ModelName = (typeof ModelName)[keyof typeof ModelName]
@@ -162,10 +170,39 @@ export const AgentScalarFieldEnum = {
   notifyUrl: 'notifyUrl',
   notifySecretSealed: 'notifySecretSealed',
   addableBy: 'addableBy',
-  plainText: 'plainText'
+  plainText: 'plainText',
+  version: 'version'
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
+
+
+export const AgentVersionScalarFieldEnum = {
+  id: 'id',
+  agentId: 'agentId',
+  number: 'number',
+  createdAt: 'createdAt',
+  authorId: 'authorId',
+  note: 'note',
+  definition: 'definition'
+} as const
+
+export type AgentVersionScalarFieldEnum = (typeof AgentVersionScalarFieldEnum)[keyof typeof AgentVersionScalarFieldEnum]
+
+
+export const AgentDraftScalarFieldEnum = {
+  agentId: 'agentId',
+  id: 'id',
+  baseVersion: 'baseVersion',
+  createdAt: 'createdAt',
+  authorId: 'authorId',
+  note: 'note',
+  changes: 'changes',
+  headersSealed: 'headersSealed',
+  definition: 'definition'
+} as const
+
+export type AgentDraftScalarFieldEnum = (typeof AgentDraftScalarFieldEnum)[keyof typeof AgentDraftScalarFieldEnum]
 
 
 export const AgentToolScalarFieldEnum = {
@@ -344,10 +381,59 @@ export const MessageScalarFieldEnum = {
   label: 'label',
   askers: 'askers',
   routedAt: 'routedAt',
-  createdAt: 'createdAt'
+  createdAt: 'createdAt',
+  editedAt: 'editedAt',
+  deletedAt: 'deletedAt',
+  reactionCount: 'reactionCount'
 } as const
 
 export type MessageScalarFieldEnum = (typeof MessageScalarFieldEnum)[keyof typeof MessageScalarFieldEnum]
+
+
+export const SearchTextScalarFieldEnum = {
+  messageId: 'messageId',
+  fileId: 'fileId',
+  spaceId: 'spaceId',
+  senderId: 'senderId',
+  at: 'at',
+  plain: 'plain'
+} as const
+
+export type SearchTextScalarFieldEnum = (typeof SearchTextScalarFieldEnum)[keyof typeof SearchTextScalarFieldEnum]
+
+
+export const MessageVersionScalarFieldEnum = {
+  messageId: 'messageId',
+  number: 'number',
+  text: 'text',
+  editedAt: 'editedAt'
+} as const
+
+export type MessageVersionScalarFieldEnum = (typeof MessageVersionScalarFieldEnum)[keyof typeof MessageVersionScalarFieldEnum]
+
+
+export const MessageReactionScalarFieldEnum = {
+  messageId: 'messageId',
+  emoji: 'emoji',
+  entityId: 'entityId',
+  createdAt: 'createdAt'
+} as const
+
+export type MessageReactionScalarFieldEnum = (typeof MessageReactionScalarFieldEnum)[keyof typeof MessageReactionScalarFieldEnum]
+
+
+export const MessageDeletionScalarFieldEnum = {
+  messageId: 'messageId',
+  spaceId: 'spaceId',
+  sentAt: 'sentAt',
+  runId: 'runId',
+  texts: 'texts',
+  afterId: 'afterId',
+  living: 'living',
+  takenUntil: 'takenUntil'
+} as const
+
+export type MessageDeletionScalarFieldEnum = (typeof MessageDeletionScalarFieldEnum)[keyof typeof MessageDeletionScalarFieldEnum]
 
 
 export const OutcomeScalarFieldEnum = {
@@ -369,6 +455,7 @@ export const RunScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
   status: 'status',
+  agentVersion: 'agentVersion',
   attempt: 'attempt',
   fruitlessAttempts: 'fruitlessAttempts',
   dedupKey: 'dedupKey',
@@ -417,6 +504,7 @@ export const RunScalarFieldEnum = {
   label: 'label',
   askers: 'askers',
   forgets: 'forgets',
+  redactions: 'redactions',
   state: 'state',
   queuedAt: 'queuedAt',
   startedAt: 'startedAt',
@@ -667,6 +755,7 @@ export const InboxEventScalarFieldEnum = {
   agentId: 'agentId',
   type: 'type',
   urgent: 'urgent',
+  quiet: 'quiet',
   payload: 'payload',
   dedupKey: 'dedupKey',
   spaceId: 'spaceId',
@@ -776,7 +865,8 @@ export const SessionScalarFieldEnum = {
   expiresAt: 'expiresAt',
   endsBy: 'endsBy',
   acting: 'acting',
-  actingAdminId: 'actingAdminId'
+  actingAdminId: 'actingAdminId',
+  oidcSid: 'oidcSid'
 } as const
 
 export type SessionScalarFieldEnum = (typeof SessionScalarFieldEnum)[keyof typeof SessionScalarFieldEnum]
@@ -958,6 +1048,29 @@ export const PushKeysScalarFieldEnum = {
 } as const
 
 export type PushKeysScalarFieldEnum = (typeof PushKeysScalarFieldEnum)[keyof typeof PushKeysScalarFieldEnum]
+
+
+export const IdentityScalarFieldEnum = {
+  issuer: 'issuer',
+  subject: 'subject',
+  humanId: 'humanId',
+  claimedName: 'claimedName',
+  claimedPicture: 'claimedPicture',
+  claimedEmail: 'claimedEmail',
+  gaveAdmin: 'gaveAdmin',
+  createdAt: 'createdAt',
+  lastUsedAt: 'lastUsedAt'
+} as const
+
+export type IdentityScalarFieldEnum = (typeof IdentityScalarFieldEnum)[keyof typeof IdentityScalarFieldEnum]
+
+
+export const UsedLogoutTokenScalarFieldEnum = {
+  hash: 'hash',
+  expiresAt: 'expiresAt'
+} as const
+
+export type UsedLogoutTokenScalarFieldEnum = (typeof UsedLogoutTokenScalarFieldEnum)[keyof typeof UsedLogoutTokenScalarFieldEnum]
 
 
 export const SortOrder = {

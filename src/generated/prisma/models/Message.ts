@@ -29,11 +29,13 @@ export type AggregateMessage = {
 export type MessageAvgAggregateOutputType = {
   seq: number | null
   depth: number | null
+  reactionCount: number | null
 }
 
 export type MessageSumAggregateOutputType = {
   seq: number | null
   depth: number | null
+  reactionCount: number | null
 }
 
 export type MessageMinAggregateOutputType = {
@@ -53,6 +55,9 @@ export type MessageMinAggregateOutputType = {
   depth: number | null
   routedAt: Date | null
   createdAt: Date | null
+  editedAt: Date | null
+  deletedAt: Date | null
+  reactionCount: number | null
 }
 
 export type MessageMaxAggregateOutputType = {
@@ -72,6 +77,9 @@ export type MessageMaxAggregateOutputType = {
   depth: number | null
   routedAt: Date | null
   createdAt: Date | null
+  editedAt: Date | null
+  deletedAt: Date | null
+  reactionCount: number | null
 }
 
 export type MessageCountAggregateOutputType = {
@@ -97,6 +105,9 @@ export type MessageCountAggregateOutputType = {
   askers: number
   routedAt: number
   createdAt: number
+  editedAt: number
+  deletedAt: number
+  reactionCount: number
   _all: number
 }
 
@@ -104,11 +115,13 @@ export type MessageCountAggregateOutputType = {
 export type MessageAvgAggregateInputType = {
   seq?: true
   depth?: true
+  reactionCount?: true
 }
 
 export type MessageSumAggregateInputType = {
   seq?: true
   depth?: true
+  reactionCount?: true
 }
 
 export type MessageMinAggregateInputType = {
@@ -128,6 +141,9 @@ export type MessageMinAggregateInputType = {
   depth?: true
   routedAt?: true
   createdAt?: true
+  editedAt?: true
+  deletedAt?: true
+  reactionCount?: true
 }
 
 export type MessageMaxAggregateInputType = {
@@ -147,6 +163,9 @@ export type MessageMaxAggregateInputType = {
   depth?: true
   routedAt?: true
   createdAt?: true
+  editedAt?: true
+  deletedAt?: true
+  reactionCount?: true
 }
 
 export type MessageCountAggregateInputType = {
@@ -172,6 +191,9 @@ export type MessageCountAggregateInputType = {
   askers?: true
   routedAt?: true
   createdAt?: true
+  editedAt?: true
+  deletedAt?: true
+  reactionCount?: true
   _all?: true
 }
 
@@ -284,6 +306,9 @@ export type MessageGroupByOutputType = {
   askers: string[]
   routedAt: Date | null
   createdAt: Date
+  editedAt: Date | null
+  deletedAt: Date | null
+  reactionCount: number
   _count: MessageCountAggregateOutputType | null
   _avg: MessageAvgAggregateOutputType | null
   _sum: MessageSumAggregateOutputType | null
@@ -332,7 +357,12 @@ export type MessageWhereInput = {
   askers?: Prisma.StringNullableListFilter<"Message">
   routedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
+  editedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
+  deletedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
+  reactionCount?: Prisma.IntFilter<"Message"> | number
   space?: Prisma.XOR<Prisma.SpaceScalarRelationFilter, Prisma.SpaceWhereInput>
+  versions?: Prisma.MessageVersionListRelationFilter
+  reactions?: Prisma.MessageReactionListRelationFilter
   files?: Prisma.FileListRelationFilter
   searchTexts?: Prisma.SearchTextListRelationFilter
 }
@@ -360,7 +390,12 @@ export type MessageOrderByWithRelationInput = {
   askers?: Prisma.SortOrder
   routedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
+  editedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  reactionCount?: Prisma.SortOrder
   space?: Prisma.SpaceOrderByWithRelationInput
+  versions?: Prisma.MessageVersionOrderByRelationAggregateInput
+  reactions?: Prisma.MessageReactionOrderByRelationAggregateInput
   files?: Prisma.FileOrderByRelationAggregateInput
   searchTexts?: Prisma.SearchTextOrderByRelationAggregateInput
 }
@@ -394,7 +429,12 @@ export type MessageWhereUniqueInput = Prisma.AtLeast<{
   askers?: Prisma.StringNullableListFilter<"Message">
   routedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
+  editedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
+  deletedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
+  reactionCount?: Prisma.IntFilter<"Message"> | number
   space?: Prisma.XOR<Prisma.SpaceScalarRelationFilter, Prisma.SpaceWhereInput>
+  versions?: Prisma.MessageVersionListRelationFilter
+  reactions?: Prisma.MessageReactionListRelationFilter
   files?: Prisma.FileListRelationFilter
   searchTexts?: Prisma.SearchTextListRelationFilter
 }, "id" | "spaceId_seq" | "spaceId_senderId_idempotencyKey" | "runId_runPostKey">
@@ -422,6 +462,9 @@ export type MessageOrderByWithAggregationInput = {
   askers?: Prisma.SortOrder
   routedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
+  editedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  reactionCount?: Prisma.SortOrder
   _count?: Prisma.MessageCountOrderByAggregateInput
   _avg?: Prisma.MessageAvgOrderByAggregateInput
   _max?: Prisma.MessageMaxOrderByAggregateInput
@@ -455,6 +498,9 @@ export type MessageScalarWhereWithAggregatesInput = {
   askers?: Prisma.StringNullableListFilter<"Message">
   routedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Message"> | Date | string | null
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Message"> | Date | string
+  editedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Message"> | Date | string | null
+  deletedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Message"> | Date | string | null
+  reactionCount?: Prisma.IntWithAggregatesFilter<"Message"> | number
 }
 
 export type MessageCreateInput = {
@@ -479,7 +525,12 @@ export type MessageCreateInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
   space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+  versions?: Prisma.MessageVersionCreateNestedManyWithoutMessageInput
+  reactions?: Prisma.MessageReactionCreateNestedManyWithoutMessageInput
   files?: Prisma.FileCreateNestedManyWithoutMessageInput
   searchTexts?: Prisma.SearchTextCreateNestedManyWithoutMessageInput
 }
@@ -507,6 +558,11 @@ export type MessageUncheckedCreateInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  versions?: Prisma.MessageVersionUncheckedCreateNestedManyWithoutMessageInput
+  reactions?: Prisma.MessageReactionUncheckedCreateNestedManyWithoutMessageInput
   files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
   searchTexts?: Prisma.SearchTextUncheckedCreateNestedManyWithoutMessageInput
 }
@@ -533,7 +589,12 @@ export type MessageUpdateInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
   space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+  versions?: Prisma.MessageVersionUpdateManyWithoutMessageNestedInput
+  reactions?: Prisma.MessageReactionUpdateManyWithoutMessageNestedInput
   files?: Prisma.FileUpdateManyWithoutMessageNestedInput
   searchTexts?: Prisma.SearchTextUpdateManyWithoutMessageNestedInput
 }
@@ -561,6 +622,11 @@ export type MessageUncheckedUpdateInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  versions?: Prisma.MessageVersionUncheckedUpdateManyWithoutMessageNestedInput
+  reactions?: Prisma.MessageReactionUncheckedUpdateManyWithoutMessageNestedInput
   files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
   searchTexts?: Prisma.SearchTextUncheckedUpdateManyWithoutMessageNestedInput
 }
@@ -588,6 +654,9 @@ export type MessageCreateManyInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
 }
 
 export type MessageUpdateManyMutationInput = {
@@ -612,6 +681,9 @@ export type MessageUpdateManyMutationInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
 }
 
 export type MessageUncheckedUpdateManyInput = {
@@ -637,6 +709,9 @@ export type MessageUncheckedUpdateManyInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
 }
 
 export type MessageListRelationFilter = {
@@ -688,11 +763,15 @@ export type MessageCountOrderByAggregateInput = {
   askers?: Prisma.SortOrder
   routedAt?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
+  editedAt?: Prisma.SortOrder
+  deletedAt?: Prisma.SortOrder
+  reactionCount?: Prisma.SortOrder
 }
 
 export type MessageAvgOrderByAggregateInput = {
   seq?: Prisma.SortOrder
   depth?: Prisma.SortOrder
+  reactionCount?: Prisma.SortOrder
 }
 
 export type MessageMaxOrderByAggregateInput = {
@@ -712,6 +791,9 @@ export type MessageMaxOrderByAggregateInput = {
   depth?: Prisma.SortOrder
   routedAt?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
+  editedAt?: Prisma.SortOrder
+  deletedAt?: Prisma.SortOrder
+  reactionCount?: Prisma.SortOrder
 }
 
 export type MessageMinOrderByAggregateInput = {
@@ -731,11 +813,15 @@ export type MessageMinOrderByAggregateInput = {
   depth?: Prisma.SortOrder
   routedAt?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
+  editedAt?: Prisma.SortOrder
+  deletedAt?: Prisma.SortOrder
+  reactionCount?: Prisma.SortOrder
 }
 
 export type MessageSumOrderByAggregateInput = {
   seq?: Prisma.SortOrder
   depth?: Prisma.SortOrder
+  reactionCount?: Prisma.SortOrder
 }
 
 export type MessageScalarRelationFilter = {
@@ -838,6 +924,34 @@ export type MessageUpdateOneRequiredWithoutSearchTextsNestedInput = {
   update?: Prisma.XOR<Prisma.XOR<Prisma.MessageUpdateToOneWithWhereWithoutSearchTextsInput, Prisma.MessageUpdateWithoutSearchTextsInput>, Prisma.MessageUncheckedUpdateWithoutSearchTextsInput>
 }
 
+export type MessageCreateNestedOneWithoutVersionsInput = {
+  create?: Prisma.XOR<Prisma.MessageCreateWithoutVersionsInput, Prisma.MessageUncheckedCreateWithoutVersionsInput>
+  connectOrCreate?: Prisma.MessageCreateOrConnectWithoutVersionsInput
+  connect?: Prisma.MessageWhereUniqueInput
+}
+
+export type MessageUpdateOneRequiredWithoutVersionsNestedInput = {
+  create?: Prisma.XOR<Prisma.MessageCreateWithoutVersionsInput, Prisma.MessageUncheckedCreateWithoutVersionsInput>
+  connectOrCreate?: Prisma.MessageCreateOrConnectWithoutVersionsInput
+  upsert?: Prisma.MessageUpsertWithoutVersionsInput
+  connect?: Prisma.MessageWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.MessageUpdateToOneWithWhereWithoutVersionsInput, Prisma.MessageUpdateWithoutVersionsInput>, Prisma.MessageUncheckedUpdateWithoutVersionsInput>
+}
+
+export type MessageCreateNestedOneWithoutReactionsInput = {
+  create?: Prisma.XOR<Prisma.MessageCreateWithoutReactionsInput, Prisma.MessageUncheckedCreateWithoutReactionsInput>
+  connectOrCreate?: Prisma.MessageCreateOrConnectWithoutReactionsInput
+  connect?: Prisma.MessageWhereUniqueInput
+}
+
+export type MessageUpdateOneRequiredWithoutReactionsNestedInput = {
+  create?: Prisma.XOR<Prisma.MessageCreateWithoutReactionsInput, Prisma.MessageUncheckedCreateWithoutReactionsInput>
+  connectOrCreate?: Prisma.MessageCreateOrConnectWithoutReactionsInput
+  upsert?: Prisma.MessageUpsertWithoutReactionsInput
+  connect?: Prisma.MessageWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.MessageUpdateToOneWithWhereWithoutReactionsInput, Prisma.MessageUpdateWithoutReactionsInput>, Prisma.MessageUncheckedUpdateWithoutReactionsInput>
+}
+
 export type MessageCreateNestedOneWithoutFilesInput = {
   create?: Prisma.XOR<Prisma.MessageCreateWithoutFilesInput, Prisma.MessageUncheckedCreateWithoutFilesInput>
   connectOrCreate?: Prisma.MessageCreateOrConnectWithoutFilesInput
@@ -876,6 +990,11 @@ export type MessageCreateWithoutSpaceInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  versions?: Prisma.MessageVersionCreateNestedManyWithoutMessageInput
+  reactions?: Prisma.MessageReactionCreateNestedManyWithoutMessageInput
   files?: Prisma.FileCreateNestedManyWithoutMessageInput
   searchTexts?: Prisma.SearchTextCreateNestedManyWithoutMessageInput
 }
@@ -902,6 +1021,11 @@ export type MessageUncheckedCreateWithoutSpaceInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  versions?: Prisma.MessageVersionUncheckedCreateNestedManyWithoutMessageInput
+  reactions?: Prisma.MessageReactionUncheckedCreateNestedManyWithoutMessageInput
   files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
   searchTexts?: Prisma.SearchTextUncheckedCreateNestedManyWithoutMessageInput
 }
@@ -958,6 +1082,9 @@ export type MessageScalarWhereInput = {
   askers?: Prisma.StringNullableListFilter<"Message">
   routedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
   createdAt?: Prisma.DateTimeFilter<"Message"> | Date | string
+  editedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
+  deletedAt?: Prisma.DateTimeNullableFilter<"Message"> | Date | string | null
+  reactionCount?: Prisma.IntFilter<"Message"> | number
 }
 
 export type MessageCreateWithoutSearchTextsInput = {
@@ -982,7 +1109,12 @@ export type MessageCreateWithoutSearchTextsInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
   space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+  versions?: Prisma.MessageVersionCreateNestedManyWithoutMessageInput
+  reactions?: Prisma.MessageReactionCreateNestedManyWithoutMessageInput
   files?: Prisma.FileCreateNestedManyWithoutMessageInput
 }
 
@@ -1009,6 +1141,11 @@ export type MessageUncheckedCreateWithoutSearchTextsInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  versions?: Prisma.MessageVersionUncheckedCreateNestedManyWithoutMessageInput
+  reactions?: Prisma.MessageReactionUncheckedCreateNestedManyWithoutMessageInput
   files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
 }
 
@@ -1050,7 +1187,12 @@ export type MessageUpdateWithoutSearchTextsInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
   space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+  versions?: Prisma.MessageVersionUpdateManyWithoutMessageNestedInput
+  reactions?: Prisma.MessageReactionUpdateManyWithoutMessageNestedInput
   files?: Prisma.FileUpdateManyWithoutMessageNestedInput
 }
 
@@ -1077,7 +1219,292 @@ export type MessageUncheckedUpdateWithoutSearchTextsInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  versions?: Prisma.MessageVersionUncheckedUpdateManyWithoutMessageNestedInput
+  reactions?: Prisma.MessageReactionUncheckedUpdateManyWithoutMessageNestedInput
   files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
+}
+
+export type MessageCreateWithoutVersionsInput = {
+  id: string
+  seq: number
+  senderId: string
+  status: $Enums.MessageStatus
+  parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
+  runId?: string | null
+  runPostKey?: string | null
+  composite?: boolean
+  fromPlainText?: boolean
+  actingAdminId?: string | null
+  idempotencyKey?: string | null
+  rootId: string
+  depth: number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageCreateplacesInput | string[]
+  label?: Prisma.MessageCreatelabelInput | string[]
+  askers?: Prisma.MessageCreateaskersInput | string[]
+  routedAt?: Date | string | null
+  createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+  reactions?: Prisma.MessageReactionCreateNestedManyWithoutMessageInput
+  files?: Prisma.FileCreateNestedManyWithoutMessageInput
+  searchTexts?: Prisma.SearchTextCreateNestedManyWithoutMessageInput
+}
+
+export type MessageUncheckedCreateWithoutVersionsInput = {
+  id: string
+  spaceId: string
+  seq: number
+  senderId: string
+  status: $Enums.MessageStatus
+  parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
+  runId?: string | null
+  runPostKey?: string | null
+  composite?: boolean
+  fromPlainText?: boolean
+  actingAdminId?: string | null
+  idempotencyKey?: string | null
+  rootId: string
+  depth: number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageCreateplacesInput | string[]
+  label?: Prisma.MessageCreatelabelInput | string[]
+  askers?: Prisma.MessageCreateaskersInput | string[]
+  routedAt?: Date | string | null
+  createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  reactions?: Prisma.MessageReactionUncheckedCreateNestedManyWithoutMessageInput
+  files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
+  searchTexts?: Prisma.SearchTextUncheckedCreateNestedManyWithoutMessageInput
+}
+
+export type MessageCreateOrConnectWithoutVersionsInput = {
+  where: Prisma.MessageWhereUniqueInput
+  create: Prisma.XOR<Prisma.MessageCreateWithoutVersionsInput, Prisma.MessageUncheckedCreateWithoutVersionsInput>
+}
+
+export type MessageUpsertWithoutVersionsInput = {
+  update: Prisma.XOR<Prisma.MessageUpdateWithoutVersionsInput, Prisma.MessageUncheckedUpdateWithoutVersionsInput>
+  create: Prisma.XOR<Prisma.MessageCreateWithoutVersionsInput, Prisma.MessageUncheckedCreateWithoutVersionsInput>
+  where?: Prisma.MessageWhereInput
+}
+
+export type MessageUpdateToOneWithWhereWithoutVersionsInput = {
+  where?: Prisma.MessageWhereInput
+  data: Prisma.XOR<Prisma.MessageUpdateWithoutVersionsInput, Prisma.MessageUncheckedUpdateWithoutVersionsInput>
+}
+
+export type MessageUpdateWithoutVersionsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  seq?: Prisma.IntFieldUpdateOperationsInput | number
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
+  parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
+  runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  rootId?: Prisma.StringFieldUpdateOperationsInput | string
+  depth?: Prisma.IntFieldUpdateOperationsInput | number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageUpdateplacesInput | string[]
+  label?: Prisma.MessageUpdatelabelInput | string[]
+  askers?: Prisma.MessageUpdateaskersInput | string[]
+  routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+  reactions?: Prisma.MessageReactionUpdateManyWithoutMessageNestedInput
+  files?: Prisma.FileUpdateManyWithoutMessageNestedInput
+  searchTexts?: Prisma.SearchTextUpdateManyWithoutMessageNestedInput
+}
+
+export type MessageUncheckedUpdateWithoutVersionsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  spaceId?: Prisma.StringFieldUpdateOperationsInput | string
+  seq?: Prisma.IntFieldUpdateOperationsInput | number
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
+  parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
+  runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  rootId?: Prisma.StringFieldUpdateOperationsInput | string
+  depth?: Prisma.IntFieldUpdateOperationsInput | number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageUpdateplacesInput | string[]
+  label?: Prisma.MessageUpdatelabelInput | string[]
+  askers?: Prisma.MessageUpdateaskersInput | string[]
+  routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  reactions?: Prisma.MessageReactionUncheckedUpdateManyWithoutMessageNestedInput
+  files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
+  searchTexts?: Prisma.SearchTextUncheckedUpdateManyWithoutMessageNestedInput
+}
+
+export type MessageCreateWithoutReactionsInput = {
+  id: string
+  seq: number
+  senderId: string
+  status: $Enums.MessageStatus
+  parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
+  runId?: string | null
+  runPostKey?: string | null
+  composite?: boolean
+  fromPlainText?: boolean
+  actingAdminId?: string | null
+  idempotencyKey?: string | null
+  rootId: string
+  depth: number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageCreateplacesInput | string[]
+  label?: Prisma.MessageCreatelabelInput | string[]
+  askers?: Prisma.MessageCreateaskersInput | string[]
+  routedAt?: Date | string | null
+  createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+  versions?: Prisma.MessageVersionCreateNestedManyWithoutMessageInput
+  files?: Prisma.FileCreateNestedManyWithoutMessageInput
+  searchTexts?: Prisma.SearchTextCreateNestedManyWithoutMessageInput
+}
+
+export type MessageUncheckedCreateWithoutReactionsInput = {
+  id: string
+  spaceId: string
+  seq: number
+  senderId: string
+  status: $Enums.MessageStatus
+  parts: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: string | null
+  mentionedIds?: Prisma.MessageCreatementionedIdsInput | string[]
+  runId?: string | null
+  runPostKey?: string | null
+  composite?: boolean
+  fromPlainText?: boolean
+  actingAdminId?: string | null
+  idempotencyKey?: string | null
+  rootId: string
+  depth: number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageCreateplacesInput | string[]
+  label?: Prisma.MessageCreatelabelInput | string[]
+  askers?: Prisma.MessageCreateaskersInput | string[]
+  routedAt?: Date | string | null
+  createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  versions?: Prisma.MessageVersionUncheckedCreateNestedManyWithoutMessageInput
+  files?: Prisma.FileUncheckedCreateNestedManyWithoutMessageInput
+  searchTexts?: Prisma.SearchTextUncheckedCreateNestedManyWithoutMessageInput
+}
+
+export type MessageCreateOrConnectWithoutReactionsInput = {
+  where: Prisma.MessageWhereUniqueInput
+  create: Prisma.XOR<Prisma.MessageCreateWithoutReactionsInput, Prisma.MessageUncheckedCreateWithoutReactionsInput>
+}
+
+export type MessageUpsertWithoutReactionsInput = {
+  update: Prisma.XOR<Prisma.MessageUpdateWithoutReactionsInput, Prisma.MessageUncheckedUpdateWithoutReactionsInput>
+  create: Prisma.XOR<Prisma.MessageCreateWithoutReactionsInput, Prisma.MessageUncheckedCreateWithoutReactionsInput>
+  where?: Prisma.MessageWhereInput
+}
+
+export type MessageUpdateToOneWithWhereWithoutReactionsInput = {
+  where?: Prisma.MessageWhereInput
+  data: Prisma.XOR<Prisma.MessageUpdateWithoutReactionsInput, Prisma.MessageUncheckedUpdateWithoutReactionsInput>
+}
+
+export type MessageUpdateWithoutReactionsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  seq?: Prisma.IntFieldUpdateOperationsInput | number
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
+  parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
+  runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  rootId?: Prisma.StringFieldUpdateOperationsInput | string
+  depth?: Prisma.IntFieldUpdateOperationsInput | number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageUpdateplacesInput | string[]
+  label?: Prisma.MessageUpdatelabelInput | string[]
+  askers?: Prisma.MessageUpdateaskersInput | string[]
+  routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+  versions?: Prisma.MessageVersionUpdateManyWithoutMessageNestedInput
+  files?: Prisma.FileUpdateManyWithoutMessageNestedInput
+  searchTexts?: Prisma.SearchTextUpdateManyWithoutMessageNestedInput
+}
+
+export type MessageUncheckedUpdateWithoutReactionsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  spaceId?: Prisma.StringFieldUpdateOperationsInput | string
+  seq?: Prisma.IntFieldUpdateOperationsInput | number
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  status?: Prisma.EnumMessageStatusFieldUpdateOperationsInput | $Enums.MessageStatus
+  parts?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  mentionedAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  mentionedIds?: Prisma.MessageUpdatementionedIdsInput | string[]
+  runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  runPostKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  rootId?: Prisma.StringFieldUpdateOperationsInput | string
+  depth?: Prisma.IntFieldUpdateOperationsInput | number
+  origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.MessageUpdateplacesInput | string[]
+  label?: Prisma.MessageUpdatelabelInput | string[]
+  askers?: Prisma.MessageUpdateaskersInput | string[]
+  routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  versions?: Prisma.MessageVersionUncheckedUpdateManyWithoutMessageNestedInput
+  files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
+  searchTexts?: Prisma.SearchTextUncheckedUpdateManyWithoutMessageNestedInput
 }
 
 export type MessageCreateWithoutFilesInput = {
@@ -1102,7 +1529,12 @@ export type MessageCreateWithoutFilesInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
   space: Prisma.SpaceCreateNestedOneWithoutMessagesInput
+  versions?: Prisma.MessageVersionCreateNestedManyWithoutMessageInput
+  reactions?: Prisma.MessageReactionCreateNestedManyWithoutMessageInput
   searchTexts?: Prisma.SearchTextCreateNestedManyWithoutMessageInput
 }
 
@@ -1129,6 +1561,11 @@ export type MessageUncheckedCreateWithoutFilesInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
+  versions?: Prisma.MessageVersionUncheckedCreateNestedManyWithoutMessageInput
+  reactions?: Prisma.MessageReactionUncheckedCreateNestedManyWithoutMessageInput
   searchTexts?: Prisma.SearchTextUncheckedCreateNestedManyWithoutMessageInput
 }
 
@@ -1170,7 +1607,12 @@ export type MessageUpdateWithoutFilesInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
   space?: Prisma.SpaceUpdateOneRequiredWithoutMessagesNestedInput
+  versions?: Prisma.MessageVersionUpdateManyWithoutMessageNestedInput
+  reactions?: Prisma.MessageReactionUpdateManyWithoutMessageNestedInput
   searchTexts?: Prisma.SearchTextUpdateManyWithoutMessageNestedInput
 }
 
@@ -1197,6 +1639,11 @@ export type MessageUncheckedUpdateWithoutFilesInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  versions?: Prisma.MessageVersionUncheckedUpdateManyWithoutMessageNestedInput
+  reactions?: Prisma.MessageReactionUncheckedUpdateManyWithoutMessageNestedInput
   searchTexts?: Prisma.SearchTextUncheckedUpdateManyWithoutMessageNestedInput
 }
 
@@ -1222,6 +1669,9 @@ export type MessageCreateManySpaceInput = {
   askers?: Prisma.MessageCreateaskersInput | string[]
   routedAt?: Date | string | null
   createdAt?: Date | string
+  editedAt?: Date | string | null
+  deletedAt?: Date | string | null
+  reactionCount?: number
 }
 
 export type MessageUpdateWithoutSpaceInput = {
@@ -1246,6 +1696,11 @@ export type MessageUpdateWithoutSpaceInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  versions?: Prisma.MessageVersionUpdateManyWithoutMessageNestedInput
+  reactions?: Prisma.MessageReactionUpdateManyWithoutMessageNestedInput
   files?: Prisma.FileUpdateManyWithoutMessageNestedInput
   searchTexts?: Prisma.SearchTextUpdateManyWithoutMessageNestedInput
 }
@@ -1272,6 +1727,11 @@ export type MessageUncheckedUpdateWithoutSpaceInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
+  versions?: Prisma.MessageVersionUncheckedUpdateManyWithoutMessageNestedInput
+  reactions?: Prisma.MessageReactionUncheckedUpdateManyWithoutMessageNestedInput
   files?: Prisma.FileUncheckedUpdateManyWithoutMessageNestedInput
   searchTexts?: Prisma.SearchTextUncheckedUpdateManyWithoutMessageNestedInput
 }
@@ -1298,6 +1758,9 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
   askers?: Prisma.MessageUpdateaskersInput | string[]
   routedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  editedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  reactionCount?: Prisma.IntFieldUpdateOperationsInput | number
 }
 
 
@@ -1306,11 +1769,15 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
  */
 
 export type MessageCountOutputType = {
+  versions: number
+  reactions: number
   files: number
   searchTexts: number
 }
 
 export type MessageCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  versions?: boolean | MessageCountOutputTypeCountVersionsArgs
+  reactions?: boolean | MessageCountOutputTypeCountReactionsArgs
   files?: boolean | MessageCountOutputTypeCountFilesArgs
   searchTexts?: boolean | MessageCountOutputTypeCountSearchTextsArgs
 }
@@ -1323,6 +1790,20 @@ export type MessageCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Exte
    * Select specific fields to fetch from the MessageCountOutputType
    */
   select?: Prisma.MessageCountOutputTypeSelect<ExtArgs> | null
+}
+
+/**
+ * MessageCountOutputType without action
+ */
+export type MessageCountOutputTypeCountVersionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.MessageVersionWhereInput
+}
+
+/**
+ * MessageCountOutputType without action
+ */
+export type MessageCountOutputTypeCountReactionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.MessageReactionWhereInput
 }
 
 /**
@@ -1363,7 +1844,12 @@ export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   askers?: boolean
   routedAt?: boolean
   createdAt?: boolean
+  editedAt?: boolean
+  deletedAt?: boolean
+  reactionCount?: boolean
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
+  versions?: boolean | Prisma.Message$versionsArgs<ExtArgs>
+  reactions?: boolean | Prisma.Message$reactionsArgs<ExtArgs>
   files?: boolean | Prisma.Message$filesArgs<ExtArgs>
   searchTexts?: boolean | Prisma.Message$searchTextsArgs<ExtArgs>
   _count?: boolean | Prisma.MessageCountOutputTypeDefaultArgs<ExtArgs>
@@ -1392,6 +1878,9 @@ export type MessageSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   askers?: boolean
   routedAt?: boolean
   createdAt?: boolean
+  editedAt?: boolean
+  deletedAt?: boolean
+  reactionCount?: boolean
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["message"]>
 
@@ -1418,6 +1907,9 @@ export type MessageSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   askers?: boolean
   routedAt?: boolean
   createdAt?: boolean
+  editedAt?: boolean
+  deletedAt?: boolean
+  reactionCount?: boolean
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["message"]>
 
@@ -1444,11 +1936,16 @@ export type MessageSelectScalar = {
   askers?: boolean
   routedAt?: boolean
   createdAt?: boolean
+  editedAt?: boolean
+  deletedAt?: boolean
+  reactionCount?: boolean
 }
 
-export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "actingAdminId" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt", ExtArgs["result"]["message"]>
+export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "actingAdminId" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt" | "editedAt" | "deletedAt" | "reactionCount", ExtArgs["result"]["message"]>
 export type MessageInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
+  versions?: boolean | Prisma.Message$versionsArgs<ExtArgs>
+  reactions?: boolean | Prisma.Message$reactionsArgs<ExtArgs>
   files?: boolean | Prisma.Message$filesArgs<ExtArgs>
   searchTexts?: boolean | Prisma.Message$searchTextsArgs<ExtArgs>
   _count?: boolean | Prisma.MessageCountOutputTypeDefaultArgs<ExtArgs>
@@ -1464,6 +1961,8 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
   name: "Message"
   objects: {
     space: Prisma.$SpacePayload<ExtArgs>
+    versions: Prisma.$MessageVersionPayload<ExtArgs>[]
+    reactions: Prisma.$MessageReactionPayload<ExtArgs>[]
     files: Prisma.$FilePayload<ExtArgs>[]
     searchTexts: Prisma.$SearchTextPayload<ExtArgs>[]
   }
@@ -1523,6 +2022,18 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     routedAt: Date | null
     createdAt: Date
+    /**
+     * When its text was changed last. Earlier texts are in MessageVersion.
+     */
+    editedAt: Date | null
+    /**
+     * From then on it has no content.
+     */
+    deletedAt: Date | null
+    /**
+     * How many rows of MessageReaction it has: those of most messages need not be looked up.
+     */
+    reactionCount: number
   }, ExtArgs["result"]["message"]>
   composites: {}
 }
@@ -1918,6 +2429,8 @@ readonly fields: MessageFieldRefs;
 export interface Prisma__MessageClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
   space<T extends Prisma.SpaceDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.SpaceDefaultArgs<ExtArgs>>): Prisma.Prisma__SpaceClient<runtime.Types.Result.GetResult<Prisma.$SpacePayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
+  versions<T extends Prisma.Message$versionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Message$versionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MessageVersionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  reactions<T extends Prisma.Message$reactionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Message$reactionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MessageReactionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   files<T extends Prisma.Message$filesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Message$filesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$FilePayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   searchTexts<T extends Prisma.Message$searchTextsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Message$searchTextsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$SearchTextPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
@@ -1971,6 +2484,9 @@ export interface MessageFieldRefs {
   readonly askers: Prisma.FieldRef<"Message", 'String[]'>
   readonly routedAt: Prisma.FieldRef<"Message", 'DateTime'>
   readonly createdAt: Prisma.FieldRef<"Message", 'DateTime'>
+  readonly editedAt: Prisma.FieldRef<"Message", 'DateTime'>
+  readonly deletedAt: Prisma.FieldRef<"Message", 'DateTime'>
+  readonly reactionCount: Prisma.FieldRef<"Message", 'Int'>
 }
     
 
@@ -2369,6 +2885,54 @@ export type MessageDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.Inter
    * Limit how many Messages to delete.
    */
   limit?: number
+}
+
+/**
+ * Message.versions
+ */
+export type Message$versionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the MessageVersion
+   */
+  select?: Prisma.MessageVersionSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the MessageVersion
+   */
+  omit?: Prisma.MessageVersionOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.MessageVersionInclude<ExtArgs> | null
+  where?: Prisma.MessageVersionWhereInput
+  orderBy?: Prisma.MessageVersionOrderByWithRelationInput | Prisma.MessageVersionOrderByWithRelationInput[]
+  cursor?: Prisma.MessageVersionWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.MessageVersionScalarFieldEnum | Prisma.MessageVersionScalarFieldEnum[]
+}
+
+/**
+ * Message.reactions
+ */
+export type Message$reactionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the MessageReaction
+   */
+  select?: Prisma.MessageReactionSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the MessageReaction
+   */
+  omit?: Prisma.MessageReactionOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.MessageReactionInclude<ExtArgs> | null
+  where?: Prisma.MessageReactionWhereInput
+  orderBy?: Prisma.MessageReactionOrderByWithRelationInput | Prisma.MessageReactionOrderByWithRelationInput[]
+  cursor?: Prisma.MessageReactionWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.MessageReactionScalarFieldEnum | Prisma.MessageReactionScalarFieldEnum[]
 }
 
 /**

@@ -27,6 +27,7 @@ export type AggregateRun = {
 }
 
 export type RunAvgAggregateOutputType = {
+  agentVersion: number | null
   attempt: number | null
   fruitlessAttempts: number | null
   enteredSeq: number | null
@@ -45,6 +46,7 @@ export type RunAvgAggregateOutputType = {
 }
 
 export type RunSumAggregateOutputType = {
+  agentVersion: number | null
   attempt: number | null
   fruitlessAttempts: number | null
   enteredSeq: number | null
@@ -66,6 +68,7 @@ export type RunMinAggregateOutputType = {
   id: string | null
   agentId: string | null
   status: $Enums.RunStatus | null
+  agentVersion: number | null
   attempt: number | null
   fruitlessAttempts: number | null
   dedupKey: string | null
@@ -118,6 +121,7 @@ export type RunMaxAggregateOutputType = {
   id: string | null
   agentId: string | null
   status: $Enums.RunStatus | null
+  agentVersion: number | null
   attempt: number | null
   fruitlessAttempts: number | null
   dedupKey: string | null
@@ -170,6 +174,7 @@ export type RunCountAggregateOutputType = {
   id: number
   agentId: number
   status: number
+  agentVersion: number
   attempt: number
   fruitlessAttempts: number
   dedupKey: number
@@ -228,6 +233,7 @@ export type RunCountAggregateOutputType = {
 
 
 export type RunAvgAggregateInputType = {
+  agentVersion?: true
   attempt?: true
   fruitlessAttempts?: true
   enteredSeq?: true
@@ -246,6 +252,7 @@ export type RunAvgAggregateInputType = {
 }
 
 export type RunSumAggregateInputType = {
+  agentVersion?: true
   attempt?: true
   fruitlessAttempts?: true
   enteredSeq?: true
@@ -267,6 +274,7 @@ export type RunMinAggregateInputType = {
   id?: true
   agentId?: true
   status?: true
+  agentVersion?: true
   attempt?: true
   fruitlessAttempts?: true
   dedupKey?: true
@@ -319,6 +327,7 @@ export type RunMaxAggregateInputType = {
   id?: true
   agentId?: true
   status?: true
+  agentVersion?: true
   attempt?: true
   fruitlessAttempts?: true
   dedupKey?: true
@@ -371,6 +380,7 @@ export type RunCountAggregateInputType = {
   id?: true
   agentId?: true
   status?: true
+  agentVersion?: true
   attempt?: true
   fruitlessAttempts?: true
   dedupKey?: true
@@ -517,6 +527,7 @@ export type RunGroupByOutputType = {
   id: string
   agentId: string
   status: $Enums.RunStatus
+  agentVersion: number
   attempt: number
   fruitlessAttempts: number
   dedupKey: string | null
@@ -599,6 +610,7 @@ export type RunWhereInput = {
   id?: Prisma.StringFilter<"Run"> | string
   agentId?: Prisma.StringFilter<"Run"> | string
   status?: Prisma.EnumRunStatusFilter<"Run"> | $Enums.RunStatus
+  agentVersion?: Prisma.IntFilter<"Run"> | number
   attempt?: Prisma.IntFilter<"Run"> | number
   fruitlessAttempts?: Prisma.IntFilter<"Run"> | number
   dedupKey?: Prisma.StringNullableFilter<"Run"> | string | null
@@ -659,6 +671,7 @@ export type RunOrderByWithRelationInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
   status?: Prisma.SortOrder
+  agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
   fruitlessAttempts?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -724,6 +737,7 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   NOT?: Prisma.RunWhereInput | Prisma.RunWhereInput[]
   agentId?: Prisma.StringFilter<"Run"> | string
   status?: Prisma.EnumRunStatusFilter<"Run"> | $Enums.RunStatus
+  agentVersion?: Prisma.IntFilter<"Run"> | number
   attempt?: Prisma.IntFilter<"Run"> | number
   fruitlessAttempts?: Prisma.IntFilter<"Run"> | number
   triggerType?: Prisma.EnumTriggerTypeFilter<"Run"> | $Enums.TriggerType
@@ -782,6 +796,7 @@ export type RunOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
   status?: Prisma.SortOrder
+  agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
   fruitlessAttempts?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -849,6 +864,7 @@ export type RunScalarWhereWithAggregatesInput = {
   id?: Prisma.StringWithAggregatesFilter<"Run"> | string
   agentId?: Prisma.StringWithAggregatesFilter<"Run"> | string
   status?: Prisma.EnumRunStatusWithAggregatesFilter<"Run"> | $Enums.RunStatus
+  agentVersion?: Prisma.IntWithAggregatesFilter<"Run"> | number
   attempt?: Prisma.IntWithAggregatesFilter<"Run"> | number
   fruitlessAttempts?: Prisma.IntWithAggregatesFilter<"Run"> | number
   dedupKey?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
@@ -908,6 +924,7 @@ export type RunCreateInput = {
   id: string
   agentId: string
   status: $Enums.RunStatus
+  agentVersion?: number
   attempt?: number
   fruitlessAttempts?: number
   dedupKey?: string | null
@@ -968,6 +985,7 @@ export type RunUncheckedCreateInput = {
   id: string
   agentId: string
   status: $Enums.RunStatus
+  agentVersion?: number
   attempt?: number
   fruitlessAttempts?: number
   dedupKey?: string | null
@@ -1028,6 +1046,7 @@ export type RunUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
+  agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
   fruitlessAttempts?: Prisma.IntFieldUpdateOperationsInput | number
   dedupKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1088,6 +1107,7 @@ export type RunUncheckedUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
+  agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
   fruitlessAttempts?: Prisma.IntFieldUpdateOperationsInput | number
   dedupKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1148,6 +1168,7 @@ export type RunCreateManyInput = {
   id: string
   agentId: string
   status: $Enums.RunStatus
+  agentVersion?: number
   attempt?: number
   fruitlessAttempts?: number
   dedupKey?: string | null
@@ -1207,6 +1228,7 @@ export type RunUpdateManyMutationInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
+  agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
   fruitlessAttempts?: Prisma.IntFieldUpdateOperationsInput | number
   dedupKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1266,6 +1288,7 @@ export type RunUncheckedUpdateManyInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
+  agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
   fruitlessAttempts?: Prisma.IntFieldUpdateOperationsInput | number
   dedupKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1325,6 +1348,7 @@ export type RunCountOrderByAggregateInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
   status?: Prisma.SortOrder
+  agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
   fruitlessAttempts?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrder
@@ -1381,6 +1405,7 @@ export type RunCountOrderByAggregateInput = {
 }
 
 export type RunAvgOrderByAggregateInput = {
+  agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
   fruitlessAttempts?: Prisma.SortOrder
   enteredSeq?: Prisma.SortOrder
@@ -1402,6 +1427,7 @@ export type RunMaxOrderByAggregateInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
   status?: Prisma.SortOrder
+  agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
   fruitlessAttempts?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrder
@@ -1454,6 +1480,7 @@ export type RunMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
   status?: Prisma.SortOrder
+  agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
   fruitlessAttempts?: Prisma.SortOrder
   dedupKey?: Prisma.SortOrder
@@ -1503,6 +1530,7 @@ export type RunMinOrderByAggregateInput = {
 }
 
 export type RunSumOrderByAggregateInput = {
+  agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
   fruitlessAttempts?: Prisma.SortOrder
   enteredSeq?: Prisma.SortOrder
@@ -1607,6 +1635,7 @@ export type RunCreateWithoutStepsInput = {
   id: string
   agentId: string
   status: $Enums.RunStatus
+  agentVersion?: number
   attempt?: number
   fruitlessAttempts?: number
   dedupKey?: string | null
@@ -1666,6 +1695,7 @@ export type RunUncheckedCreateWithoutStepsInput = {
   id: string
   agentId: string
   status: $Enums.RunStatus
+  agentVersion?: number
   attempt?: number
   fruitlessAttempts?: number
   dedupKey?: string | null
@@ -1741,6 +1771,7 @@ export type RunUpdateWithoutStepsInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
+  agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
   fruitlessAttempts?: Prisma.IntFieldUpdateOperationsInput | number
   dedupKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1800,6 +1831,7 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
+  agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
   fruitlessAttempts?: Prisma.IntFieldUpdateOperationsInput | number
   dedupKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1890,6 +1922,7 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   id?: boolean
   agentId?: boolean
   status?: boolean
+  agentVersion?: boolean
   attempt?: boolean
   fruitlessAttempts?: boolean
   dedupKey?: boolean
@@ -1951,6 +1984,7 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   id?: boolean
   agentId?: boolean
   status?: boolean
+  agentVersion?: boolean
   attempt?: boolean
   fruitlessAttempts?: boolean
   dedupKey?: boolean
@@ -2010,6 +2044,7 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   id?: boolean
   agentId?: boolean
   status?: boolean
+  agentVersion?: boolean
   attempt?: boolean
   fruitlessAttempts?: boolean
   dedupKey?: boolean
@@ -2069,6 +2104,7 @@ export type RunSelectScalar = {
   id?: boolean
   agentId?: boolean
   status?: boolean
+  agentVersion?: boolean
   attempt?: boolean
   fruitlessAttempts?: boolean
   dedupKey?: boolean
@@ -2124,7 +2160,7 @@ export type RunSelectScalar = {
   finishedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "redactions" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "agentVersion" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "redactions" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   steps?: boolean | Prisma.Run$stepsArgs<ExtArgs>
   _count?: boolean | Prisma.RunCountOutputTypeDefaultArgs<ExtArgs>
@@ -2141,6 +2177,10 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     id: string
     agentId: string
     status: $Enums.RunStatus
+    /**
+     * The version of its agent when it began; it keeps that until it ends. 0 before it began, and for runs from before versions.
+     */
+    agentVersion: number
     /**
      * How often it was claimed; the number in force fences off earlier claims.
      */
@@ -2711,6 +2751,7 @@ export interface RunFieldRefs {
   readonly id: Prisma.FieldRef<"Run", 'String'>
   readonly agentId: Prisma.FieldRef<"Run", 'String'>
   readonly status: Prisma.FieldRef<"Run", 'RunStatus'>
+  readonly agentVersion: Prisma.FieldRef<"Run", 'Int'>
   readonly attempt: Prisma.FieldRef<"Run", 'Int'>
   readonly fruitlessAttempts: Prisma.FieldRef<"Run", 'Int'>
   readonly dedupKey: Prisma.FieldRef<"Run", 'String'>
