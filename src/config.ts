@@ -262,13 +262,21 @@ export function readConfig(environment: Record<string, string | undefined> = pro
     prices,
     mail,
     oidc: oidc.settings,
-    warnings: [...warningsOf(set, Object.keys(VARIABLES.shape)), ...databaseUrlWarnings(set), ...models.warnings, ...oidc.warnings],
+    warnings: [
+      ...warningsOf(set, Object.keys(VARIABLES.shape)),
+      ...databaseUrlWarnings(set),
+      ...models.warnings,
+      ...oidc.warnings,
+    ],
   }
 }
 
 function configOf(
   set: Variables,
-): Omit<Config, 'files' | 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'mail' | 'oidc' | 'warnings'> {
+): Omit<
+  Config,
+  'files' | 'defaultModel' | 'hasDefaultModel' | 'modelProviders' | 'prices' | 'mail' | 'oidc' | 'warnings'
+> {
   return {
     port: set.PORT,
     host: set.HOST,

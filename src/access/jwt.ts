@@ -16,7 +16,18 @@ export interface SignIn {
 export type VerifyJwt = (token: string) => Promise<SignIn | null>
 
 /** Algorithms for public keys. A shared secret is used with HS256 only, to prevent algorithm confusion. */
-export const PUBLIC_KEY_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
+export const PUBLIC_KEY_ALGORITHMS = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+]
 const CLOCK_TOLERANCE_SECONDS = 5
 
 /**

@@ -1,4 +1,4 @@
-import { createRemoteJWKSet, customFetch as joseFetch, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose'
+import { createRemoteJWKSet, type JWTPayload, type JWTVerifyGetKey, customFetch as joseFetch, jwtVerify } from 'jose'
 import * as openid from 'openid-client'
 import type { OidcProviderSettings } from '../config/oidc.ts'
 import type { Claims } from '../lib/claims.ts'
@@ -228,7 +228,8 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
         const { configuration, tokens } = await exchange(found, returnedTo, checks)
         const claims = await verify(tokens.id_token ?? '', found)
         const { iss, sub, sid } = claims
-        if (!isId(sub) || typeof iss !== 'string') throw new OidcError('invalid', 'the subject is not 1 to 255 characters')
+        if (!isId(sub) || typeof iss !== 'string')
+          throw new OidcError('invalid', 'the subject is not 1 to 255 characters')
         const more =
           configuration.serverMetadata().userinfo_endpoint === undefined
             ? {}

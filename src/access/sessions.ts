@@ -323,7 +323,10 @@ export interface SettingKeys {
  * Returns the keys of the admin token, of the settings of JWTs, and of each identity provider. They change with the
  * settings that decide whom the server accepts, but not with the secret of a client.
  */
-export function settingKeysOf(adminToken: string, { jwt, oidc }: Pick<Platform['config'], 'jwt' | 'oidc'>): SettingKeys {
+export function settingKeysOf(
+  adminToken: string,
+  { jwt, oidc }: Pick<Platform['config'], 'jwt' | 'oidc'>,
+): SettingKeys {
   const keyOf = (kind: string, content: string) => `${kind}:${hashOf(content).slice(0, 32)}`
   const operator = keyOf('operator', adminToken)
   const ofJwt = keyOf('jwt', JSON.stringify([jwt.secret, jwt.jwksUrl, jwt.issuer, jwt.audience]))

@@ -174,10 +174,12 @@ const originOf = (url: string | null) => (url === null ? null : new URL(url).ori
 export function diffOf(before: Json, after: Json): string {
   const [old, young] = [before, after].map((definition) => stringify(definition, { lineWidth: 0 }))
   if (old === young) return ''
-  return createTwoFilesPatch('before', 'after', old ?? '', young ?? '', undefined, undefined, {
-    context: 3,
-    timeout: LONGEST_DIFF_MS,
-  }) ?? TOO_DIFFERENT
+  return (
+    createTwoFilesPatch('before', 'after', old ?? '', young ?? '', undefined, undefined, {
+      context: 3,
+      timeout: LONGEST_DIFF_MS,
+    }) ?? TOO_DIFFERENT
+  )
 }
 
 const LONGEST_DIFF_MS = 500

@@ -1,4 +1,4 @@
-import { type AgentVersion as Row, Prisma } from '../generated/prisma/client.ts'
+import { Prisma, type AgentVersion as Row } from '../generated/prisma/client.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Json } from '../lib/json.ts'
@@ -31,7 +31,10 @@ const PLAIN = { id: true, agentId: true, number: true, createdAt: true, authorId
 export function createAgentVersions({ db }: Pick<Platform, 'db'>): AgentVersions {
   const draftsWhere = async (where: Prisma.AgentDraftWhereInput): Promise<AgentVersion[]> => {
     const { number: _number, ...columns } = PLAIN
-    const rows = await db.prisma.agentDraft.findMany({ where, select: { ...columns, agent: { select: { version: true } } } })
+    const rows = await db.prisma.agentDraft.findMany({
+      where,
+      select: { ...columns, agent: { select: { version: true } } },
+    })
     return rows.map(({ agent, ...draft }) => ({ ...draft, number: agent.version + 1, isDraft: true }))
   }
 

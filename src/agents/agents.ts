@@ -11,8 +11,8 @@ import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
-import { recheckPostponed } from '../stores/inbox-store.ts'
 import type { PublishedGrant } from '../stores/grant-store.ts'
+import { recheckPostponed } from '../stores/inbox-store.ts'
 import { parkRunsOfAgent } from '../stores/run-store.ts'
 import { type ChangeNote, deleteDraft, writeDraft } from '../stores/version-store.ts'
 import { type AgentDefinition, inputOf, missingHeadersOf, readDefinition } from './agent-definition.ts'
@@ -173,7 +173,8 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
   /** Adds changes to the draft, after checking them by applying them in a transaction that is rolled back. */
   async function saveDraft(viewer: Viewer, input: UpdateAgentInput, note: string | null): Promise<void> {
     const at = (['paused', 'notifyUrl'] as const).find((field) => input[field] !== undefined)
-    if (at !== undefined) throw new BadInputError('Takes effect at once, so it cannot be part of a draft.', `input.${at}`)
+    if (at !== undefined)
+      throw new BadInputError('Takes effect at once, so it cannot be part of a draft.', `input.${at}`)
     const agentId = input.id
     await db.transaction((tx) => lockAgent(tx, agentId))
     const before = await db.prisma.agentDraft.findUnique({ where: { agentId } })
@@ -241,7 +242,9 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
       const note = checkNote(versionNote, 'input.versionNote')
       await checkModelsAndSchemas(input)
       if (asDraft !== true) {
-        const { changed } = await change(input.id, (tx, before) => changeAgent(tx, before, input, authorOf(viewer, note)))
+        const { changed } = await change(input.id, (tx, before) =>
+          changeAgent(tx, before, input, authorOf(viewer, note)),
+        )
         return written(input.id, changed)
       }
       await saveDraft(viewer, input, note)
@@ -255,7 +258,8 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
       const { changed, versionId } = await orConflict(() =>
         change(agentId, async (tx, before) => {
           const [current] = await tx.agentDraft.findMany({ where: { agentId, id: draft.id } })
-          if (current === undefined) throw new ConflictError('The draft has just been changed or published. Read it again.')
+          if (current === undefined)
+            throw new ConflictError('The draft has just been changed or published. Read it again.')
           await deleteDraft(tx, agentId)
           return changeAgent(tx, before, draft.input, authorOf(viewer, note ?? current.note))
         }),
@@ -265,7 +269,10 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     async restore(viewer, { versionId, note: given }) {
       requireAdmin(viewer, 'restore versions of agents')
       const note = checkNote(given, 'input.note')
-      const [version] = wellFormedIds([versionId]).length === 0 ? [] : await db.prisma.agentVersion.findMany({ where: { id: versionId } })
+      const [version] =
+        wellFormedIds([versionId]).length === 0
+          ? []
+          : await db.prisma.agentVersion.findMany({ where: { id: versionId } })
       if (version === undefined) throw new NotFoundError('There is no such version of an agent.')
       const { agentId, number } = version
       const definition = version.definition as unknown as AgentDefinition

@@ -1,5 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { createOidcClient, OidcError, type OidcAccount, type OidcChecks, type OidcClient, type OidcFault } from '../access/oidc-client.ts'
+import {
+  createOidcClient,
+  type OidcAccount,
+  type OidcChecks,
+  type OidcClient,
+  OidcError,
+  type OidcFault,
+} from '../access/oidc-client.ts'
 import { type OpenSessionInput, type SessionCookie, type Sessions, settingKeysOf } from '../access/sessions.ts'
 import { checkExternalId } from '../agents/humans.ts'
 import { publishEndedSessions, publishRoleChange } from '../broker/ended-sessions.ts'
@@ -43,16 +50,16 @@ export interface OidcSignIns {
    * Begins a sign-in at a provider.
    * @param to the path of this server to which the browser returns at the end
    */
-  begin(provider: string, input: { redirectUri: string; to: string }): Promise<BegunSignIn | { type: 'failed'; reason: OidcFault }>
+  begin(
+    provider: string,
+    input: { redirectUri: string; to: string },
+  ): Promise<BegunSignIn | { type: 'failed'; reason: OidcFault }>
   /**
    * Ends a sign-in: verifies the response, decides whether the person may sign in, creates or updates the human, and opens a
    * session.
    * @param sealed what `begin` returned for the `state` in the query; null if the browser does not have it
    */
-  finish(
-    provider: string,
-    input: { query: string; sealed: string | null } & OpenSessionInput,
-  ): Promise<OidcOutcome>
+  finish(provider: string, input: { query: string; sealed: string | null } & OpenSessionInput): Promise<OidcOutcome>
   /**
    * Ends the sessions that a logout token names, on every process. Returns false for a token that is not valid, or was used.
    * @throws OidcError if the keys of the provider cannot be read
@@ -133,7 +140,15 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
       const [state, nonce, codeVerifier] = [secret(), secret(), secret()]
       try {
         const url = await clientOf(provider).authorizationUrl(redirectUri, { state, nonce, codeVerifier })
-        const attempt: Attempt = { provider, state, nonce, codeVerifier, redirectUri, to, expiresAt: clock.now() + ATTEMPT_MS }
+        const attempt: Attempt = {
+          provider,
+          state,
+          nonce,
+          codeVerifier,
+          redirectUri,
+          to,
+          expiresAt: clock.now() + ATTEMPT_MS,
+        }
         return { type: 'begun', url: url.href, state, sealed: secretBox.seal(JSON.stringify(attempt), ATTEMPT_CONTEXT) }
       } catch (error) {
         return { type: 'failed', reason: failed(provider, error) }
@@ -152,7 +167,11 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
         }
         const humanId = await link(account)
         const oidc = { provider, sid: account.sid }
-        return { type: 'signed-in', cookie: await parts.sessions.openForHuman({ humanId, by: 'oidc', oidc, ...browser }), to }
+        return {
+          type: 'signed-in',
+          cookie: await parts.sessions.openForHuman({ humanId, by: 'oidc', oidc, ...browser }),
+          to,
+        }
       } catch (error) {
         return { type: 'failed', reason: failed(provider, error), to }
       }
@@ -161,7 +180,9 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
       const logout = await clientOf(provider).verifyLogout(token)
       if (logout === null) return false
       const { issuer, subject, sid, jti, expiresAt } = logout
-      const hash = createHash('sha256').update(JSON.stringify([issuer, provider, jti])).digest('hex')
+      const hash = createHash('sha256')
+        .update(JSON.stringify([issuer, provider, jti]))
+        .digest('hex')
       const ended = await db.transaction(async (tx) => {
         if (!(await useLogoutToken(tx, { hash, expiresAt }, new Date(clock.now())))) return null
         const ids = await deleteSessions(tx, {
@@ -226,7 +247,12 @@ async function linkAccount(
   } else if (Object.keys(changes).length > 0) {
     await tx.entity.update({ where: { id: humanId }, data: changes })
   }
-  const { gaveAdmin, roleChange } = await decideRole(tx, { humanId, hadGiven: before?.gaveAdmin ?? false, claims, config })
+  const { gaveAdmin, roleChange } = await decideRole(tx, {
+    humanId,
+    hadGiven: before?.gaveAdmin ?? false,
+    claims,
+    config,
+  })
   const identity: Identity = {
     ...{ issuer, subject, humanId, claimedName: name, claimedPicture: picture, claimedEmail: email, gaveAdmin },
     createdAt: before?.createdAt ?? now,
@@ -282,7 +308,12 @@ function externalIdOf(subject: string): string | null {
 /** Gives or takes the role ADMIN by the claim of PARLEY_OIDC_ADMIN. The role is only taken if a claim has given it. */
 async function decideRole(
   tx: Tx,
-  { humanId, hadGiven, claims, config }: { humanId: string; hadGiven: boolean; claims: OidcAccount['claims']; config: Platform['config'] },
+  {
+    humanId,
+    hadGiven,
+    claims,
+    config,
+  }: { humanId: string; hadGiven: boolean; claims: OidcAccount['claims']; config: Platform['config'] },
 ): Promise<{ gaveAdmin: boolean; roleChange: RoleChange | null }> {
   const { admin } = config.oidc
   if (admin === null) return { gaveAdmin: hadGiven, roleChange: null }

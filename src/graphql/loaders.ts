@@ -207,7 +207,9 @@ function createOfAgents({ domain }: CommonOptions) {
     ),
     inboxPages: batchedByRequest((agentIds, request: PageRequest) => domain.inboxReading.pageMany(agentIds, request)),
     cyclePages: batchedByRequest((agentIds, request: PageRequest) => domain.consciousness.pageMany(agentIds, request)),
-    versionPages: batchedByRequest((agentIds, request: PageRequest) => domain.agentVersions.pageMany(agentIds, request)),
+    versionPages: batchedByRequest((agentIds, request: PageRequest) =>
+      domain.agentVersions.pageMany(agentIds, request),
+    ),
     drafts: batched((agentIds: readonly string[]) => domain.agentVersions.drafts(agentIds)),
     consciousness: batched((agentIds: readonly string[]) => domain.consciousness.getMany(agentIds)),
   }

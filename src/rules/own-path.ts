@@ -10,6 +10,7 @@ export function ownPathOf(given: string | null): string {
   if (given === null || given.length > LONGEST_PATH || !/^\/(?![/\\])[^\p{Cc}]*$/u.test(given)) return '/'
   const url = URL.parse(given, BASE)
   // The parser resolves `..`, which could leave `//evil.example`.
-  if (url === null || url.origin !== BASE || /^\/[/\\]/.test(url.pathname) || /^\/auth(\/|$)/.test(url.pathname)) return '/'
+  if (url === null || url.origin !== BASE || /^\/[/\\]/.test(url.pathname) || /^\/auth(\/|$)/.test(url.pathname))
+    return '/'
   return url.pathname + url.search + url.hash
 }

@@ -60,7 +60,10 @@ describe.each(STACKS)('sign-in by OpenID Connect, on the %s stack', (stack) => {
     const { jar, location } = await signIn(login, { to: '/waiting' })
     expect(location).toBe('/waiting')
     const first = await me(jar)
-    expect(first).toMatchObject({ scope: 'HUMAN', human: { name: 'Ada', picture, email: 'ada@example.com', role: 'MEMBER' } })
+    expect(first).toMatchObject({
+      scope: 'HUMAN',
+      human: { name: 'Ada', picture, email: 'ada@example.com', role: 'MEMBER' },
+    })
     account('Ada', { name: 'Ada Lovelace' })
     const second = await me((await signIn(login)).jar)
     expect(second.human).toEqual({ ...first.human, name: 'Ada Lovelace', picture: null })

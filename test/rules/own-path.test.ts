@@ -1,15 +1,12 @@
 import { expect, test } from 'vitest'
 import { ownPathOf } from '../../src/rules/own-path.ts'
 
-test.each([
-  '/',
-  '/spaces/spc_1',
-  '/spaces/spc_1?x=1#msg_2',
-  '/spaces/spc_1?next=https://example.com',
-  '/authors',
-])('%s is a path of this server', (path) => {
-  expect(ownPathOf(path)).toBe(path)
-})
+test.each(['/', '/spaces/spc_1', '/spaces/spc_1?x=1#msg_2', '/spaces/spc_1?next=https://example.com', '/authors'])(
+  '%s is a path of this server',
+  (path) => {
+    expect(ownPathOf(path)).toBe(path)
+  },
+)
 
 test.each([
   null,

@@ -127,7 +127,12 @@ export function createCookieJar() {
     return { url: at, answer }
   }
 
-  return { request, follow, cookies, valueOf: (name: string) => cookies.find((one) => one.name === name)?.value ?? null }
+  return {
+    request,
+    follow,
+    cookies,
+    valueOf: (name: string) => cookies.find((one) => one.name === name)?.value ?? null,
+  }
 }
 
 export type CookieJar = ReturnType<typeof createCookieJar>

@@ -99,7 +99,10 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl }: OidcParts
     const isDone = await signIns.redeem(address, verify)
     if (isDone === true) response.writeHead(200, NO_STORE).end()
     else
-      sendJson(response, 400, { error: 'invalid_request', error_description: 'The logout_token is missing, invalid or used.' })
+      sendJson(response, 400, {
+        error: 'invalid_request',
+        error_description: 'The logout_token is missing, invalid or used.',
+      })
   }
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
