@@ -15,6 +15,7 @@ import { StartPage } from './operate/start-page.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
 import { Invitation, invitationPath } from './shell/invitation.tsx'
 import { JoinPage } from './shell/join.tsx'
+import { mailLinkPath } from './shell/mail-link-path.ts'
 import { PageHead, SideBarContext } from './shell/page-head.tsx'
 import { Palette } from './shell/palette.tsx'
 import { SideBar } from './shell/side-bar.tsx'
@@ -29,6 +30,7 @@ const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPag
 const NotificationsPage = lazy(() =>
   import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
 )
+const MailLink = lazy(() => import('./shell/mail-link.tsx').then(({ MailLink: page }) => ({ default: page })))
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
 const ProfilePage = lazy(() =>
   import('./profile/profile-page.tsx').then(({ ProfilePage: page }) => ({ default: page })),
@@ -69,6 +71,20 @@ export function App() {
       />
     )
   }
+  const mailed = mailLinkPath()
+  if (mailed !== null)
+    return (
+      <Suspense>
+        <MailLink
+          path={mailed}
+          onSignedIn={([spaceId]) => {
+            setReason(null)
+            go(spaceId === undefined ? '/' : `/spaces/${spaceId}`, { replace: true })
+            setCredential('cookie')
+          }}
+        />
+      </Suspense>
+    )
   if (credential === 'unknown')
     return (
       <main>

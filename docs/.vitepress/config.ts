@@ -106,6 +106,7 @@ export default defineConfig({
           { text: 'Your first tool', link: '/first-tool' },
           { text: 'Concepts', link: '/guide/concepts' },
           { text: 'Models and providers', link: '/models' },
+          { text: 'Signing in', link: '/sign-in' },
           { text: 'Settings', link: '/settings' },
         ],
       },

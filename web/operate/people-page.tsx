@@ -9,6 +9,7 @@ import { Form, TextField, textIn } from '../ui/field.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 import { AccessLists } from './access-lists.tsx'
+import { InviteByMail } from './invite-by-mail.tsx'
 import { CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS } from './operations.ts'
 import { tokenFor } from './people.ts'
 import { Secret } from './secret.tsx'
@@ -49,6 +50,7 @@ function People() {
           hint="Then invite them with a link that works for one sign-in."
         />
       </Form>
+      <InviteByMail spaceIds={[]} />
       <input
         type="search"
         className="search"

@@ -3,7 +3,7 @@ import { graphql } from '../graphql.ts'
 export const PROFILE = graphql(`
   query ConsoleProfile {
     viewer {
-      human { id name timeZone sharePresence }
+      human { id name email timeZone sharePresence }
       sessions { id device createdAt lastUsedAt current }
     }
   }

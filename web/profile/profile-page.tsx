@@ -8,6 +8,7 @@ import { Button } from '../ui/button.tsx'
 import { CheckField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
+import { ChangeEmail } from './change-email.tsx'
 import { END_SESSION, PROFILE, UPDATE_PROFILE } from './operations.ts'
 
 type Viewer = ConsoleProfileQuery['viewer']
@@ -24,6 +25,7 @@ export function ProfilePage() {
         ) : (
           <>
             {ask.data.viewer.human !== null && <Person human={ask.data.viewer.human} />}
+            {ask.data.viewer.human !== null && <ChangeEmail human={ask.data.viewer.human} />}
             <Sessions sessions={ask.data.viewer.sessions} />
           </>
         )}

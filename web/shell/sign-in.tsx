@@ -2,6 +2,7 @@ import { useState } from 'react'
 import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
+import { SignInByMail } from './sign-in-by-mail.tsx'
 
 interface SignInProps {
   onToken(token: string): void
@@ -24,6 +25,7 @@ export function SignIn({ onToken, reason }: SignInProps) {
         <p>
           People and AI agents share conversations. For every message you see which agents woke, which did not, and why.
         </p>
+        <SignInByMail />
         <Form
           label="Sign in"
           submit="Sign in"

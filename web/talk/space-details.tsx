@@ -6,6 +6,7 @@ import { useAsk, useDo } from '../ask.ts'
 import { Grants } from '../decide/grants.tsx'
 import { LevelField } from '../notify/level-field.tsx'
 import { SpaceBudget } from '../operate/budget.tsx'
+import { InviteByMail } from '../operate/invite-by-mail.tsx'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
@@ -123,7 +124,12 @@ function AddPerson({ space }: { space: Space }) {
   const [search, setSearch] = useState('')
   const { data } = useAsk(PEOPLE_CHOICES, { search: search === '' ? null : search })
   const found = (data?.humans.edges ?? []).flatMap(({ node }) => (node.erasedAt === null ? [node] : []))
-  return <AddMember label="Add a person" space={space} found={found} search={search} onSearch={setSearch} />
+  return (
+    <>
+      <AddMember label="Add a person" space={space} found={found} search={search} onSearch={setSearch} />
+      <InviteByMail spaceIds={[space.id]} />
+    </>
+  )
 }
 
 interface AddMemberProps {

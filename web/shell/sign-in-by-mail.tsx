@@ -1,0 +1,56 @@
+import { useEffect, useState } from 'react'
+import { errorOf } from '../../client/errors.ts'
+import { ParleyError } from '../../client/index.ts'
+import { addressOf } from '../location.ts'
+import { Form, TextField, textIn } from '../ui/field.tsx'
+
+/** Has a link for signing in mailed, if the server sends mails. */
+export function SignInByMail() {
+  const [isOffered, setOffered] = useState(false)
+  const [sentTo, setSentTo] = useState<string | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const [error, setError] = useState<ParleyError | null>(null)
+  useEffect(() => {
+    fetch(addressOf('/auth/session'), { headers: { 'x-parley-csrf': '1' } })
+      .then((answer) => answer.json())
+      .then(({ mail }) => setOffered(mail === true))
+      .catch(() => {})
+  }, [])
+  if (!isOffered) return null
+  async function request(email: string): Promise<void> {
+    setBusy(true)
+    setError(null)
+    try {
+      const answer = await fetch(addressOf('/auth/mail'), {
+        method: 'POST',
+        headers: { 'x-parley-csrf': '1', 'content-type': 'application/json' },
+        body: JSON.stringify({ email }),
+      })
+      const { error: refusal } = (await answer.json()) as { error?: string }
+      if (!answer.ok) throw new ParleyError(refusal ?? `HTTP status ${answer.status}`, 'BAD_INPUT')
+      setSentTo(email)
+    } catch (failure) {
+      setError(errorOf(failure))
+    } finally {
+      setBusy(false)
+    }
+  }
+  if (sentTo !== null)
+    return (
+      <p role="status">
+        If somebody here has the address {sentTo}, a mail with a link is on its way. The link works once, for 15
+        minutes.
+      </p>
+    )
+  return (
+    <Form
+      label="Sign in by mail"
+      submit="Mail me a link"
+      isBusy={isBusy}
+      error={error}
+      onSubmit={(values) => void request(textIn(values, 'email') ?? '')}
+    >
+      <TextField label="E-mail address" name="email" type="email" required maxLength={254} autoComplete="email" />
+    </Form>
+  )
+}
