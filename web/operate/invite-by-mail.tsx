@@ -50,8 +50,8 @@ export function InviteByMail({ spaceIds }: { spaceIds: readonly string[] }) {
           placeholder="name@example.com"
           hint={
             spaceIds.length === 0
-              ? 'They get a link that signs them in, and that works once, for 7 days.'
-              : 'They get a link with which they join this space, and that works once, for 7 days.'
+              ? 'Parley mails a link that signs in once, within 7 days.'
+              : 'Parley mails a link that signs in and joins this space, once, within 7 days.'
           }
         />
       </Form>

@@ -32,7 +32,7 @@ interface MailLinkProps {
   onSignedIn(spaceIds: string[]): void
 }
 
-/** Says what the link of a mail does, and does it after a click: programs that check mails open links. */
+/** Describes the link of a mail, and uses it after a click: programs that check mails open links. */
 export function MailLink({ path, onSignedIn }: MailLinkProps) {
   const [described, setDescribed] = useState<Described | null>(null)
   const [error, setError] = useState<ParleyError | null>(null)
