@@ -37,9 +37,9 @@ export interface SpacePresence {
 export interface PresenceService {
   /** Takes part in the exchange with other processes. Returns a function that ends this. */
   open(): () => Promise<void>
-  /** Records an open connection of the viewer, if it is a human. Returns a function to call when it is closed. */
+  /** Records an open connection of the viewer, if it is a human, and no admin acts as them. Returns a function to call when it is closed. */
   connect(viewer: Viewer): () => void
-  /** Records a sign of life of a human. */
+  /** Records a sign of life of a human, unless an admin acts as them. */
   noteActive(viewer: Viewer): void
   /** Whether anybody sees it is decided by shownPresence. */
   of(humanId: string): Presence
@@ -188,7 +188,7 @@ export function createPresence(
       }
     },
     connect(viewer) {
-      if (viewer.scope !== 'HUMAN') return () => {}
+      if (!isPresent(viewer)) return () => {}
       const { id } = viewer
       const count = (connections.get(id) ?? 0) + 1
       connections.set(id, count)
@@ -216,7 +216,7 @@ export function createPresence(
       }
     },
     noteActive(viewer) {
-      if (viewer.scope !== 'HUMAN' || table.idleMs(viewer.id, now()) < ACTIVE_EVERY_MS) return
+      if (!isPresent(viewer) || table.idleMs(viewer.id, now()) < ACTIVE_EVERY_MS) return
       if (table.noteActive(viewer.id, { activeAt: now(), now: now() }) === null) return
       active.add(viewer.id)
       sendSoon.call()
@@ -251,6 +251,9 @@ export function createPresence(
     },
   }
 }
+
+/** An admin who acts as a human does not make that human present. */
+const isPresent = (viewer: Viewer) => viewer.scope === 'HUMAN' && viewer.acting === undefined
 
 const tooMuchTyping = (waitMs: number) =>
   new RateLimitedError(

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import { STACKS } from '../support/application.ts'
-import type { ParleyClient } from '../support/parley-client.ts'
+import { createParleyClient, type ParleyClient } from '../support/parley-client.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -13,6 +13,7 @@ const PLAIN = 'subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) {
 const PRESENCE = 'query ($id: ID!) { node(id: $id) { ... on Human { presence } } }'
 const TYPE = `mutation ($spaceId: ID!) { setTyping(input: { spaceId: $spaceId }) { __typename
   ... on SetTypingPayload { typingUntil } ... on RateLimitedError { retryAfterMs } ... on Error { code } } }`
+const ACT_AS = 'mutation ($id: ID!) { actAs(input: { humanId: $id }) { ... on ActAsPayload { secret } } }'
 const SEND = 'mutation ($id: ID!) { sendMessage(input: { spaceId: $id, text: "Hi" }) { __typename } }'
 const SHARE = `mutation ($id: ID!, $on: Boolean!) { updateHuman(input: { id: $id, sharePresence: $on }) { __typename } }`
 
@@ -75,6 +76,16 @@ describe.each(STACKS)('presence on the %s stack', (stack) => {
     await other.close()
     await events.first(isShown(bea, 'OFFLINE'))
     expect(await presenceFor(client, bea)).toBe('OFFLINE')
+  })
+
+  test('an admin who acts as a human does not make them ONLINE', async () => {
+    const { bea, client } = await pair()
+    const { actAs } = (await (await parley.clientOf(parley.admin)).ask<{ actAs: { secret: string } }>(ACT_AS, { id: bea.id })).data ?? {}
+    const acting = createParleyClient({ origin: parley.origin, token: actAs?.secret ?? '' })
+    await acting.connect()
+    expect((await acting.ask<{ viewer: { human: { id: string } } }>('{ viewer { human { id } } }')).data?.viewer.human.id).toBe(bea.id)
+    expect(await presenceFor(client, bea)).toBe('OFFLINE')
+    await acting.close()
   })
 
   test('a connection that comes back within a moment changes nothing', async () => {
