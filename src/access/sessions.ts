@@ -309,7 +309,7 @@ export function createSessions(
   }
 }
 
-/** What sessions have as `tokenId` that were not opened with an access token. */
+/** The `tokenId` of sessions that were not opened with an access token. */
 export interface SettingKeys {
   operator: string
   jwt: string

@@ -11,7 +11,7 @@ import type { ApprovalPolicy } from './approval-policy.ts'
 import type { McpAuthorization } from './mcp-servers.ts'
 
 /**
- * What an agent is: its settings and tools, without secrets, and without what takes effect at once (`paused`, `notifyUrl`).
+ * The settings and tools of an agent, without secrets, and without `paused` and `notifyUrl`, which take effect at once.
  * Versions store it.
  */
 export interface AgentDefinition

@@ -297,7 +297,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
   }
 }
 
-/** What a change of an agent leads to after the commit. */
+/** The effects of a change of an agent after the commit. */
 interface Changed {
   isResumed: boolean
   notifySecret: string | null

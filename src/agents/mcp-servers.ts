@@ -1,14 +1,11 @@
-import type { Viewer } from '../access/viewer.ts'
 import type { Limits } from '../config.ts'
 import { Prisma, type McpServer as Row } from '../generated/prisma/client.ts'
-import { BadInputError, NotFoundError } from '../lib/errors.ts'
-import { wellFormedIds } from '../lib/ids.ts'
-import { type JsonObject, storableText } from '../lib/json.ts'
+import { BadInputError } from '../lib/errors.ts'
+import type { JsonObject } from '../lib/json.ts'
 import { hasNameCharacters, indexOfRepeat } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
-import { requireAdmin } from '../rules/permissions.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import {
   checkHeaders,
@@ -19,7 +16,6 @@ import {
   sealHeaders,
 } from './outgoing-request.ts'
 import { checkToolName, MCP_NAME_SEPARATOR } from './tool-names.ts'
-import { asVersion, authorOf } from './version-recording.ts'
 
 /** An MCP server of an agent. Its headers are encrypted: see `openHeaders`. */
 export interface McpServer
@@ -108,18 +104,13 @@ export interface CheckedMcpServer {
 export interface McpServers {
   /** The servers of each agent in the order of the input; agents without servers are left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, McpServer[]>>
-  /**
-   * Admins only: confirms the tools of a server as last listed.
-   * @throws ForbiddenError, NotFoundError
-   */
-  confirm(viewer: Viewer, input: { agentId: string; serverName: string }): Promise<void>
 }
 
 const MOST_SERVERS = 20
 const MOST_ALLOWED_TOOLS = 500
 const LONGEST_TOOL_NAME = 200
 
-export function createMcpServers({ db, clock }: Pick<Platform, 'db' | 'clock'>): McpServers {
+export function createMcpServers({ db }: Pick<Platform, 'db'>): McpServers {
   return {
     async listMany(agentIds) {
       const rows = await db.prisma.mcpServer.findMany({
@@ -127,25 +118,6 @@ export function createMcpServers({ db, clock }: Pick<Platform, 'db' | 'clock'>):
         orderBy: [{ agentId: 'asc' }, { position: 'asc' }],
       })
       return Map.groupBy(rows.map(serverOf), ({ agentId }) => agentId)
-    },
-    async confirm(viewer, { agentId, serverName: name }) {
-      requireAdmin(viewer, 'confirm the tools of MCP servers')
-      const [id] = wellFormedIds([agentId])
-      await db.transaction(async (tx) => {
-        const [agent] = await tx.$queryRaw<{ id: string; version: number; createdAt: Date }[]>`
-          SELECT a.id, a.version, e."createdAt" FROM "Agent" a JOIN "Entity" e ON e.id = a.id
-          WHERE a.id = ${id ?? ''} AND EXISTS (
-            SELECT 1 FROM "McpServer" s WHERE s."agentId" = a.id AND s.name = ${storableText(name)})
-          FOR UPDATE OF a`
-        if (agent === undefined) throw new NotFoundError('There is no such agent, or it has no such MCP server.')
-        const note = `Confirmed the tools of the MCP server ${name}`
-        await asVersion(tx, agent, { ...authorOf(viewer, note), at: new Date(clock.now()) }, async () => {
-          await tx.$executeRaw`
-            UPDATE "McpServer" SET fingerprints = fingerprints || coalesce((
-              SELECT jsonb_object_agg(tool->>'name', tool->>'fingerprint') FROM jsonb_array_elements(listing) tool), '{}')
-            WHERE "agentId" = ${agent.id} AND name = ${storableText(name)}`
-        })
-      })
     },
   }
 }

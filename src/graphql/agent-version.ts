@@ -10,7 +10,7 @@ import type * as shapes from './shapes.ts'
 const LARGE = 20
 
 AgentVersion.implement({
-  description: 'What an agent was after one change of its settings or tools.',
+  description: 'An agent as it was after one change of its settings or tools.',
   interfaces: [Node],
   fields: (t) => ({
     number: t.exposeInt('number', { description: 'From 1. A draft has the number that it would get.' }),
@@ -18,7 +18,7 @@ AgentVersion.implement({
     author: t.field({
       type: Entity,
       nullable: true,
-      description: 'Who made the change. Null: the operator.',
+      description: 'The person who made the change. Null: the operator.',
       resolve: ({ authorId }, _, { loaders }) => loadOptional(loaders.entities, authorId),
     }),
     note: t.exposeString('note', { nullable: true }),

@@ -12,6 +12,7 @@ import type { Entities } from '../agents/entities.ts'
 import type { Goals } from '../agents/goals.ts'
 import type { Humans } from '../agents/humans.ts'
 import type { InboxReading } from '../agents/inbox-reading.ts'
+import type { McpConfirmation } from '../agents/mcp-confirmation.ts'
 import type { McpServers } from '../agents/mcp-servers.ts'
 import type { Memories } from '../agents/memories.ts'
 import type { MindControl } from '../agents/mind-control.ts'
@@ -86,7 +87,7 @@ export interface Domain {
   agentVersions: AgentVersions
   modelProviders: ModelProviders<ModelProvider>
   customTools: CustomTools
-  mcpServers: McpServers
+  mcpServers: McpServers & McpConfirmation
   toolSetup: ServerTrial &
     OpenApiReader &
     ToolTrial & { finishAuthorization(returned: URLSearchParams): Promise<Returned> }

@@ -6,7 +6,9 @@ import { Viewer } from './refs.ts'
 const InviteInput = builder.inputType('InviteInput', {
   fields: (t) => ({
     email: t.string({ required: true, description: 'The link is mailed, never returned.' }),
-    spaceIds: t.idList({ required: true, description: 'Spaces of the inviter that the person joins. At most 20.' }),
+    spaceIds: t.idList({
+      description: 'Spaces of the inviter that the person joins. At most 20. Absent: none.',
+    }),
   }),
 })
 
@@ -33,7 +35,7 @@ builder.mutationField('invite', (t) =>
     args: { input: t.arg({ type: InviteInput, required: true }) },
     resolve(_, { input }, context) {
       const { domain, viewer } = renewed(context)
-      return domain.inviting.invite(viewer, input)
+      return domain.inviting.invite(viewer, { ...input, spaceIds: input.spaceIds ?? [] })
     },
   }),
 )

@@ -1,4 +1,4 @@
-/** What an identity provider states about a person. */
+/** The claims of an identity provider about a person. */
 export type Claims = Readonly<Record<string, unknown>>
 
 /** A value that a claim must have, or contain if it is a list. */
@@ -7,7 +7,7 @@ export interface ClaimCondition {
   value: string
 }
 
-/** Who may sign in (PARLEY_OIDC_ALLOW). */
+/** The condition for signing in (PARLEY_OIDC_ALLOW). */
 export type SignInCondition =
   | { type: 'everyone' }
   /** Lower case, in ASCII. */

@@ -106,7 +106,7 @@ describe.each(STACKS)('sign-in by OpenID Connect, on the %s stack', (stack) => {
     ['a domain that ends like an allowed one', { email: 'eve@notexample.com' }, 'not of a domain'],
     ['a subdomain', { email: 'eve@sub.example.com' }, 'not of a domain'],
     ['no address', { email: undefined }, 'Verify your address'],
-  ])('a person with %s is told whom to ask, and does not exist', async (_, claims, text) => {
+  ])('a person with %s reads whom to ask, and does not exist', async (_, claims, text) => {
     const { answer, page, jar } = await signIn(account('Eve', claims))
     expect([answer.status, jar.valueOf('parley_session')]).toEqual([403, null])
     expect(page).toContain(text)

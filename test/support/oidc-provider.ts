@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWK } from 'jose'
 import Provider from 'oidc-provider'
 
-/** What the provider states about a person, by login. */
+/** The claims of the provider about a person, by login. */
 export type Accounts = Record<string, Record<string, unknown>>
 
 /** A real identity provider (`oidc-provider`) of this process, with forms in which any password will do. */

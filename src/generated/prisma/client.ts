@@ -53,7 +53,7 @@ export type Entity = Prisma.EntityModel
 export type Agent = Prisma.AgentModel
 /**
  * Model AgentVersion
- * What an agent was at some time, without secrets. Rows are not changed.
+ * The definition of an agent at some time, without secrets. Rows are not changed.
  */
 export type AgentVersion = Prisma.AgentVersionModel
 /**

@@ -33,7 +33,7 @@ const LARGEST_LOGOUT_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 10_000
 const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
 const LONGEST_QUERY = 8192
-/** What one step of a sign-in counts as requests (PARLEY_RATE_REQUESTS) of the client's address. */
+/** The number of requests (PARLEY_RATE_REQUESTS) that one step of a sign-in counts for the client's address. */
 const BEGIN_POINTS = 5
 const FINISH_POINTS = 20
 /** Sign-ins that a browser may have begun at the same time, in several tabs. */
@@ -143,7 +143,7 @@ function sendUnknown(response: ServerResponse, basePath: string): void {
   sendNoticePage(response, {
     status: 404,
     title: 'No such sign-in',
-    text: ['This server has no identity provider of this name. Ask whoever operates it for the right link.'],
+    text: ['This server has no identity provider of this name. Ask its operator for the right link.'],
     links: [{ href: `${basePath}/`, label: 'Go to the sign-in page' }],
   })
 }
@@ -156,7 +156,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
       return {
         status: 400,
         title: 'This sign-in is no longer valid',
-        text: ['It has expired, was already used, or was begun in another browser. Begin again.'],
+        text: ['The sign-in has expired, was already used, or was begun in another browser. Begin again.'],
       }
     case 'expired':
       return {
@@ -188,7 +188,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         title: 'The clocks do not agree',
         text: [
           `The times that ${label} states do not fit the clock of this server. Try again.`,
-          'If that does not help, ask whoever operates this server to check its clock.',
+          'If that does not help, ask the operator of this server to check its clock.',
         ],
       }
     case 'invalid':
@@ -196,8 +196,8 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         status: 400,
         title: `The response of ${label} is not valid`,
         text: [
-          'It was not made for this sign-in, so nobody was signed in. Begin again.',
-          'If that does not help, ask whoever operates this server to read its log.',
+          'The response was not made for this sign-in, so nobody was signed in. Begin again.',
+          'If that does not help, ask the operator of this server to read its log.',
         ],
       }
     case 'misconfigured':
@@ -206,7 +206,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         title: `Sign-in with ${label} is not set up correctly`,
         text: [
           `The settings of this server do not match those at ${label}.`,
-          'Ask whoever operates this server to read its log, which says what is wrong.',
+          'Ask the operator of this server to read its log, which says what is wrong.',
         ],
       }
     case 'no-email':

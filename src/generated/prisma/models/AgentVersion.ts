@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model AgentVersion
- * What an agent was at some time, without secrets. Rows are not changed.
+ * The definition of an agent at some time, without secrets. Rows are not changed.
  */
 export type AgentVersionModel = runtime.Types.Result.DefaultSelection<Prisma.$AgentVersionPayload>
 
