@@ -6,6 +6,7 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Message } from '../rules/message.ts'
 import { faultOfDeletion } from '../rules/message-changes.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { describeFile } from '../spaces/readable-text.ts'
 import { hideCallsOfMessage } from '../stores/call-store.ts'
 import { insertDeletion } from '../stores/deletion-store.ts'
@@ -89,7 +90,7 @@ export function createMessageDeletions(
     async deleteMessage(viewer, { messageId }) {
       const { deleted, afterCommit } = await db.transaction(async (tx) => {
         const message = await lockVisible(tx, viewer, messageId)
-        if (viewer.scope !== 'ADMIN' && message.senderId !== viewer.id)
+        if (!isAdmin(viewer) && message.senderId !== viewer.id)
           throw new ForbiddenError('Only the sender of a message and admins can delete it.')
         return remove(tx, message)
       })

@@ -8,6 +8,7 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Message } from '../rules/message.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { isMemberSql } from '../stores/membership-store.ts'
 import { lockMessage } from '../stores/message-store.ts'
 
@@ -16,10 +17,9 @@ export const NO_SUCH_MESSAGE = 'There is no such message, or you may not see it.
 /** Locks a message that the viewer may see. @throws NotFoundError */
 export async function lockVisible(tx: Tx, viewer: Viewer, messageId: string): Promise<Message> {
   if (prefixOf(messageId) !== 'msg' || viewer.scope === 'SERVICE') throw new NotFoundError(NO_SUCH_MESSAGE)
-  const isVisible =
-    viewer.scope === 'ADMIN'
-      ? Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.id = m."spaceId" AND s."deletedAt" IS NULL)`
-      : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = m."spaceId" AND o."entityId" = ${viewer.id})`
+  const isVisible = isAdmin(viewer)
+    ? Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.id = m."spaceId" AND s."deletedAt" IS NULL)`
+    : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = m."spaceId" AND o."entityId" = ${viewer.id})`
   const [row] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Message" m WHERE m.id = ${messageId} AND ${isVisible}`
   const message = row === undefined ? null : await lockMessage(tx, messageId)
   if (message === null) throw new NotFoundError(NO_SUCH_MESSAGE)

@@ -61,9 +61,9 @@ const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
   async message(tx, id) {
     const message = await tx.message.findUnique({
       where: { id },
-      select: { spaceId: true, senderId: true, mentionedIds: true, mentionedAgentId: true },
+      select: { spaceId: true, senderId: true, mentionedIds: true, mentionedAgentId: true, deletedAt: true },
     })
-    if (message === null) return null
+    if (message === null || message.deletedAt !== null) return null
     const { spaceId, senderId } = message
     const mentionedIds = mentionsOf(message)
     return {

@@ -50,7 +50,7 @@ async function readMessages(tx: Tx, humanId: string, ids: readonly string[]): Pr
   const rows = await tx.$queryRaw<{ id: string; senderId: string; mentionedIds: string[]; level: NotifyLevel }[]>`
     SELECT m.id, m."senderId", m."mentionedIds", own."notifyLevel"::text AS level FROM "Message" m
     JOIN "Membership" own ON own."spaceId" = m."spaceId" AND own."entityId" = ${humanId} AND own."lastReadSeq" < m.seq
-    WHERE m.id = ANY(${[...ids]}::text[])`
+    WHERE m.id = ANY(${[...ids]}::text[]) AND m."deletedAt" IS NULL`
   return rows.map(({ id, level, ...message }) => ({ id, level, cause: { type: 'message', ...message } }))
 }
 

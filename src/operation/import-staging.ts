@@ -229,6 +229,14 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
       WHERE part->>'type' <> 'tool' OR EXISTS (SELECT 1 FROM "ImportedRow" c WHERE c."table" = 'ToolCall' AND c.key = part->>'toolCallId')
         OR EXISTS (SELECT 1 FROM "ToolCall" h WHERE h.id = part->>'toolCallId' AND h."messageId" = t.key AND h."spaceId" = ${spaceId})))
     WHERE t."table" = 'Message' AND t.row->'parts' @? '$[*] ? (@.type == "tool")'`
+  // Files are not exported: their names remain.
+  await tx.$executeRaw`
+    UPDATE "ImportedRow" t SET row = t.row || jsonb_build_object('parts', (
+      SELECT jsonb_agg(CASE
+        WHEN part->>'type' = 'file' AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f.id = part->>'fileId' AND f."messageId" = t.key)
+        THEN jsonb_build_object('type', 'text', 'text', '[File that was not imported: ' || (part->>'name') || ']') ELSE part END ORDER BY n)
+      FROM jsonb_array_elements(t.row->'parts') WITH ORDINALITY AS p (part, n)))
+    WHERE t."table" = 'Message' AND t.row->'parts' @? '$[*] ? (@.type == "file")'`
 }
 
 /**

@@ -11,6 +11,7 @@ import type { Tx } from '../platform/db.ts'
 import { createFairTurns } from '../platform/fair-turns.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Message, messageOfRow, textOf } from '../rules/message.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { type PartTerm, type QueryPiece, readSearchQuery, type SearchTerms, termsOf } from '../rules/search-query.ts'
 import { type Snippet, snippetOf } from '../rules/snippet.ts'
 
@@ -249,10 +250,9 @@ const isPart = (term: PartTerm) =>
 function spacesOfViewerSql(viewer: Viewer, spaceId: string | null): Prisma.Sql {
   if (viewer.scope === 'SERVICE') return Prisma.sql`false`
   const one = spaceId === null ? Prisma.sql`true` : Prisma.sql`s.id = ${wellFormed(spaceId, 'spc')}`
-  const mine =
-    viewer.scope === 'ADMIN'
-      ? Prisma.sql`true`
-      : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = s.id AND o."entityId" = ${viewer.id})`
+  const mine = isAdmin(viewer)
+    ? Prisma.sql`true`
+    : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = s.id AND o."entityId" = ${viewer.id})`
   return Prisma.sql`t."spaceId" IN (SELECT s.id FROM "Space" s WHERE s."deletedAt" IS NULL AND ${one} AND ${mine})`
 }
 

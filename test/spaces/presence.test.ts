@@ -80,10 +80,14 @@ describe.each(STACKS)('presence on the %s stack', (stack) => {
 
   test('an admin who acts as a human does not make them ONLINE', async () => {
     const { bea, client } = await pair()
-    const { actAs } = (await (await parley.clientOf(parley.admin)).ask<{ actAs: { secret: string } }>(ACT_AS, { id: bea.id })).data ?? {}
+    const { actAs } =
+      (await (await parley.clientOf(parley.admin)).ask<{ actAs: { secret: string } }>(ACT_AS, { id: bea.id })).data ??
+      {}
     const acting = createParleyClient({ origin: parley.origin, token: actAs?.secret ?? '' })
     await acting.connect()
-    expect((await acting.ask<{ viewer: { human: { id: string } } }>('{ viewer { human { id } } }')).data?.viewer.human.id).toBe(bea.id)
+    expect(
+      (await acting.ask<{ viewer: { human: { id: string } } }>('{ viewer { human { id } } }')).data?.viewer.human.id,
+    ).toBe(bea.id)
     expect(await presenceFor(client, bea)).toBe('OFFLINE')
     await acting.close()
   })
