@@ -15,6 +15,7 @@ import {
   saveDeletion,
   takeDeletion,
 } from '../stores/deletion-store.ts'
+import { noteRedaction } from '../stores/run-store.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
 /**
@@ -152,8 +153,7 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
       const where = Prisma.sql`t.${name(column)} = ANY(${runIds}::text[])`
       for (const runId of await fromRows({ ...derived, owner: column }, where, removal)) generated.add(runId)
     }
-    await prisma.$executeRaw`
-      UPDATE "Run" SET redactions = redactions + 1 WHERE id = ANY(${runIds}::text[]) AND status IN ${ACTIVE_RUNS_SQL}`
+    await noteRedaction(prisma, runIds)
     // A run that goes on may still need its log; the last pass looks at it again.
     const ended = [...generated].filter((id) => id !== '')
     for (const runId of ended) if (!(await areActive([runId]))) await log.expire(runTopic(runId), 0)

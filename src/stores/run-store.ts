@@ -7,7 +7,7 @@ import type { Database, Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import type { Completion, RunEnding } from '../rules/run-end.ts'
 import { WAITS_OUTSIDE_RUN_SQL } from './call-store.ts'
-import { IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
+import { ACTIVE_RUNS_SQL, IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
 
 /**
  * A run to be written: its agent, trigger and origin. Absent fields are null. The row's label is
@@ -87,6 +87,12 @@ export const takeRunsSql = (taker: Taker, which: Prisma.Sql): Prisma.Sql =>
 export const parkRunsSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`
   UPDATE "Run" SET "claimableAt" = NULL WHERE id IN (
     SELECT id FROM "Run" WHERE id IN (${ids}) AND status = 'QUEUED' FOR NO KEY UPDATE SKIP LOCKED)`
+
+/** Makes active runs read their journals again, from which texts were removed. */
+export async function noteRedaction(tx: Tx, runIds: readonly string[]): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "Run" SET redactions = redactions + 1 WHERE id = ANY(${[...runIds]}::text[]) AND status IN ${ACTIVE_RUNS_SQL}`
+}
 
 /** Parks the QUEUED runs of an agent, or makes them claimable again; active ones continue. */
 export async function parkRunsOfAgent(tx: Tx, agentId: string, isParked: boolean): Promise<void> {

@@ -6,7 +6,7 @@ import { createSessions } from '../../src/access/sessions.ts'
 import { type HumanViewer, OPERATOR_ID, type Viewer } from '../../src/access/viewer.ts'
 import { SESSIONS_CHANNEL } from '../../src/broker/topics.ts'
 import { newId } from '../../src/lib/ids.ts'
-import { createAuthHandlers } from '../../src/server/http/auth.ts'
+import { createAuthBodies, createAuthHandlers } from '../../src/server/http/auth.ts'
 import { STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -94,7 +94,7 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     const cookie = await signIn(await parley.tokenOf(own), { origin })
     await age(own, { expiresInMs: DAY_MS })
     const read = await fetch(`${parley.origin}/auth/session`, { headers: { cookie, 'x-parley-csrf': '1' } })
-    expect([await read.json(), read.headers.getSetCookie()]).toEqual([{ scope: 'HUMAN' }, []])
+    expect([await read.json(), read.headers.getSetCookie()]).toEqual([{ scope: 'HUMAN', mail: false }, []])
     const posted = await ask(LIST, page({ cookie, origin }))
     expect(posted.headers.getSetCookie()).toEqual([expect.stringMatching(/Max-Age=25\d{5};.*Secure$/)])
   })
@@ -155,7 +155,7 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     const headers = page({ cookie, authorization })
     expect((await ask(LIST, headers)).data?.viewer).toMatchObject({ human: { id: human.id } })
     const described = await fetch(`${parley.origin}/auth/session`, { headers })
-    expect(await described.json()).toEqual({ scope: 'HUMAN' })
+    expect(await described.json()).toEqual({ scope: 'HUMAN', mail: false })
     const { socket, closed } = await openSocket(headers)
     expect(closed()).toBeNull()
     socket.terminate()
@@ -166,13 +166,13 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     const cookie = await signIn(await parley.tokenOf(human))
     const scopeOf = async (headers: Record<string, string>) =>
       (await (await fetch(`${parley.origin}/auth/session`, { headers })).json()) as object
-    expect(await scopeOf(page())).toEqual({ scope: null })
-    expect(await scopeOf(page({ cookie }))).toEqual({ scope: 'HUMAN' })
+    expect(await scopeOf(page())).toEqual({ scope: null, mail: false })
+    expect(await scopeOf(page({ cookie }))).toEqual({ scope: 'HUMAN', mail: false })
     const authorization = `Bearer ${await parley.tokenOf(parley.admin)}`
-    expect(await scopeOf({ authorization })).toEqual({ scope: 'ADMIN' })
-    expect(await scopeOf({ authorization: 'Bearer wrong' })).toEqual({ scope: null })
+    expect(await scopeOf({ authorization })).toEqual({ scope: 'ADMIN', mail: false })
+    expect(await scopeOf({ authorization: 'Bearer wrong' })).toEqual({ scope: null, mail: false })
     await post('/auth/sign-out', {}, page({ cookie }))
-    expect(await scopeOf(page({ cookie }))).toEqual({ scope: null })
+    expect(await scopeOf(page({ cookie }))).toEqual({ scope: null, mail: false })
   })
 
   test('a new sign-in replaces the session that the browser had', async () => {
@@ -324,7 +324,7 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
   })
 
   test('a client that goes away in the middle of its sign-in is no error', async () => {
-    const auth = createAuthHandlers({ origins: { allows: () => true } } as never)['/auth/token']
+    const auth = createAuthHandlers({ origins: { allows: () => true }, bodies: createAuthBodies() } as never)['/auth/token']
     const { promise: handled, resolve } = Promise.withResolvers<unknown>()
     const server = createServer((request, response) => resolve(auth?.(request, response)))
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))

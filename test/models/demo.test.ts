@@ -356,7 +356,8 @@ describe('the demo model with the prompts of the engine', () => {
       },
       memories: [{ key: 'colour', value: 'green' }],
     }
-    const whole = { agent, spaces, otherRuns: [], history: [], triggerMessage: null, task: null, origin: {}, ...scene }
+    const nothing = { otherRuns: [], history: [], triggerMessage: null, triggerTexts: [], task: null, origin: {} }
+    const whole = { agent, spaces, ...nothing, ...scene }
     const claim = {
       run: {
         ...{ id: 'run_1', triggerSummary: 'something', triggerSpaceId: null, triggerMessageId: 'msg_1', wokenBy: null },

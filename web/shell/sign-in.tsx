@@ -3,6 +3,7 @@ import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 import { SignInByMail } from './sign-in-by-mail.tsx'
+import { SignInByProvider } from './sign-in-by-provider.tsx'
 
 interface SignInProps {
   onToken(token: string): void
@@ -25,6 +26,7 @@ export function SignIn({ onToken, reason }: SignInProps) {
         <p>
           People and AI agents share conversations. For every message you see which agents woke, which did not, and why.
         </p>
+        <SignInByProvider />
         <SignInByMail />
         <Form
           label="Sign in"

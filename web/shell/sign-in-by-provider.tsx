@@ -1,0 +1,33 @@
+import { useEffect, useState } from 'react'
+import { addressOf, basePath } from '../location.ts'
+
+interface Provider {
+  name: string
+  label: string
+}
+
+/** Offers the identity providers of the server, and comes back to the page that asked to sign in. */
+export function SignInByProvider() {
+  const [providers, setProviders] = useState<Provider[]>([])
+  useEffect(() => {
+    fetch(addressOf('/auth/oidc'))
+      .then((answer) => answer.json())
+      .then((body: { providers?: Provider[] }) => setProviders(body.providers ?? []))
+      .catch(() => {})
+  }, [])
+  if (providers.length === 0) return null
+  return (
+    <ul className="sign-in-providers">
+      {providers.map(({ name, label }) => (
+        <li key={name}>
+          <a className="button" href={`${addressOf(`/auth/oidc/${name}`)}?to=${encodeURIComponent(pathHere())}`}>
+            Sign in with {label}
+          </a>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** The path of this page below the server's base path, with its query. */
+const pathHere = () => location.pathname.slice(basePath.length) + location.search
