@@ -176,7 +176,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     if (at !== undefined)
       throw new BadInputError('Takes effect at once, so it cannot be part of a draft.', `input.${at}`)
     const agentId = input.id
-    await db.transaction((tx) => lockAgent(tx, agentId))
+    await existing(agentId)
     const before = await db.prisma.agentDraft.findUnique({ where: { agentId } })
     const merged = before === null ? input : mergedInput(inputOfDraft(before, secretBox), input)
     const tried = await db
@@ -234,6 +234,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
         await replaceTools(tx, id, settings.tools, secretBox)
         await replaceMcpServers(tx, id, settings.mcpServers, secretBox)
         await addVersion(tx, { agentId: id, number: 1 }, { ...authorOf(viewer, null), at: entity.createdAt })
+        return { id }
       })
       return { ...(await existing(id)), notifySecret: notifying.secret }
     },
