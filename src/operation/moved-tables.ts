@@ -313,6 +313,9 @@ export const MOVED_TABLES = {
  * audit log, and the server's own state, which includes its model providers.
  */
 export const TABLES_THAT_STAY = [
+  'AgentVersion',
+  'AgentDraft',
+  'SearchText',
   'Memory',
   'Goal',
   'Plan',

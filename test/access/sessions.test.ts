@@ -324,7 +324,9 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
   })
 
   test('a client that goes away in the middle of its sign-in is no error', async () => {
-    const auth = createAuthHandlers({ origins: { allows: () => true }, bodies: createAuthBodies() } as never)['/auth/token']
+    const auth = createAuthHandlers({ origins: { allows: () => true }, bodies: createAuthBodies() } as never)[
+      '/auth/token'
+    ]
     const { promise: handled, resolve } = Promise.withResolvers<unknown>()
     const server = createServer((request, response) => resolve(auth?.(request, response)))
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))

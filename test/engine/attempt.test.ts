@@ -28,6 +28,7 @@ function asking(doStream: DoStream, signal: AbortSignal) {
   const parts = {
     run: { context: { run: { agentId: 'agt_1' } }, signal },
     tools: new Map(),
+    pictures: { showIn: async (_: string, messages: unknown[]) => ({ messages, hasPictures: false }), refusedBy() {} },
     models: { resolve: async () => new MockLanguageModelV4({ doStream }), redact: (text: string) => text },
     silenceMs: 60_000,
     writer: {},

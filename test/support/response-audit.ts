@@ -152,11 +152,22 @@ const TEXTS: Record<string, TextLimit> = {
   'Viewer.serviceName': NAME,
   'Webhook.serviceName': NAME,
   'Webhook.url': 'counted',
+  'AgentVersion.diff': 'counted',
+  'AgentVersion.note': ['src/agents/agents.ts', 'LONGEST_NOTE'],
+  'File.mediaType': 127,
+  'File.name': ['src/lib/file-name.ts', 'LONGEST_NAME'],
+  'File.thumbnailUrl': 'counted',
+  'File.url': 'counted',
+  'Human.timeZone': 64,
+  'RemovePushSubscriptionPayload.removedEndpoint': ['src/rules/push-endpoint.ts', 'LONGEST_ENDPOINT'],
+  'SearchHit.snippet': 400,
+  'Viewer.pushPublicKey': 100,
 }
 
 /** Fields of type JSON: an input has at most `LARGEST_JSON_BYTES`; only the counter limits what a run journals. */
 const JSONS: Record<string, TextLimit> = {
   'AgentInternals.modelSettings': 1000,
+  'AgentVersion.definition': 'counted',
   'AuditEntry.detail': ['src/lib/validate.ts', 'LARGEST_JSON_BYTES'],
   'Consciousness.messages': 'counted',
   'Cycle.messages': 'counted',
@@ -178,6 +189,8 @@ const JSONS: Record<string, TextLimit> = {
 
 /** Lists without pages, with their most items; `counted` if no rule limits them. */
 const LISTS: Record<string, TextLimit> = {
+  'MemberPresenceChanged.changes': ['src/flows/join-space.ts', 'MOST_MEMBERS'],
+  'SearchHit.matches': ['src/rules/snippet.ts', 'MOST_MATCHES'],
   'EndSessionPayload.endedSessionIds': ['src/access/sessions.ts', 'MOST_OF_VIEWER'],
   'Agent.activeRuns': 'counted',
   'AgentActivity.runs': 'counted',

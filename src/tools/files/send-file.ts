@@ -9,7 +9,7 @@ import { orStorageFailure } from './read-file.ts'
 export const sendFile = defineTool({
   names: { snake: 'send_file', camel: 'sendFile' },
   yieldsToOwn: true,
-  create: ({ place, parts: { files }, speech, run: { triggerSpaceId } }) => ({
+  create: ({ place, parts: { files }, speech, run }) => ({
     description:
       'Send a file to a space as a message of its own. Give its content as text, or as base64 for other bytes. People see its name and can load it.',
     inputSchema: {
@@ -32,7 +32,7 @@ export const sendFile = defineTool({
     },
     async execute(input, use) {
       const { run, activeSpace } = use.context
-      const spaceId = place === 'active' ? activeSpace?.id : String(input['spaceId'] || (triggerSpaceId ?? ''))
+      const spaceId = place === 'active' ? activeSpace?.id : String(input['spaceId'] || (run.triggerSpaceId ?? ''))
       if (spaceId === undefined || spaceId === '') throw noActiveSpace()
       const bytes = bytesOf(input)
       const file = await files.createBy(run.agentId, { name: String(input['name']), bytes }).catch((error) => {

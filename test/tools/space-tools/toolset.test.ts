@@ -24,7 +24,8 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
     const { runs } = await parley.send(human, space.id, 'Hello')
     await parley.runWhen(runs[0]?.id ?? '')
     const { toolNames } = await parley.models.request(() => true)
-    const expected = ['readSpaceMessages', 'sendSpaceMessage', 'getMyRuns', ...KNOWLEDGE]
+    const ofMessages = ['editMessage', 'deleteMessage', 'react', 'searchMessages', 'readFile', 'sendFile']
+    const expected = ['readSpaceMessages', 'sendSpaceMessage', 'getMyRuns', ...ofMessages, ...KNOWLEDGE]
     expect(toolNames.toSorted()).toEqual(
       [...expected, ...(others.length > 0 ? ['delegateToAgent', 'skip'] : [])].sort(),
     )
