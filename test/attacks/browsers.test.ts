@@ -174,17 +174,17 @@ describe('a hostile web page and a client that guesses secrets', () => {
       })
       socket.on('open', () => socket.send('{"type":"connection_init"}'))
       expect((await once(socket, 'close'))[0]).toBe(4403)
-      expect(await (await sessionOf(`${own}; ${own}`)).json()).toEqual({ scope: 'HUMAN' })
+      expect(await (await sessionOf(`${own}; ${own}`)).json()).toEqual({ scope: 'HUMAN', mail: false })
     })
 
     test('does not keep the browser from signing in and out, which ends both sessions', async () => {
       const [own, tossed] = [await signIn(), await signIn()]
       const next = await signIn(`${tossed}; ${own}`)
-      for (const cookie of [own, tossed]) expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null })
+      for (const cookie of [own, tossed]) expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null, mail: false })
       const other = await signIn()
       const headers = page(`${other}; ${next}`)
       expect((await fetch(`${parley.origin}/auth/sign-out`, { method: 'POST', headers })).status).toBe(204)
-      for (const cookie of [other, next]) expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null })
+      for (const cookie of [other, next]) expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null, mail: false })
     })
   })
 

@@ -23,7 +23,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 
 const SECRET = 'CANARY'
 /** Operations that anybody may use: they are about the viewer's own objects, or have a result for each part. */
-const FOR_EVERYBODY = ['createSpace', 'decideToolCalls']
+const FOR_EVERYBODY = ['createSpace', 'decideToolCalls', 'setNotificationSettings']
 /** Types that anybody may read, with their public fields. */
 const PUBLIC_TYPES = ['Agent']
 
@@ -105,6 +105,14 @@ describe('a stranger', () => {
     await domain.sessions.open(alice, { userAgent: undefined, replaced: [] })
     const [session] = await domain.sessions.list(alice)
     const joinLink = await domain.joinLinks.create(alice, { spaceId: space.id })
+    await domain.agents.update(parley.admin, { id: agent.id, instructions: SECRET, versionNote: SECRET })
+    const version = await prisma.agentVersion.findFirstOrThrow({ where: { agentId: agent.id }, orderBy: { number: 'desc' } })
+    const file = await prisma.file.create({
+      data: {
+        ...{ id: newId('fil'), ownerId: alice.id, name: SECRET, mediaType: 'text/plain', size: 1, hash: 'a'.repeat(64) },
+        ...{ messageId: message.id, spaceId: space.id },
+      },
+    })
     const { items } = await domain.failedJobs.page({ after: null, before: null, size: 1, fromEnd: false })
     Object.assign(ids, {
       ...{ spc: space.id, msg: message.id, agt: agent.id, hum: alice.id, run: runs[0]?.id, tcl: call.id, pln: plan.id },
@@ -120,6 +128,8 @@ describe('a stranger', () => {
         job: items[0]?.id,
         ses: session?.id,
         jln: joinLink.id,
+        agv: version.id,
+        fil: file.id,
       },
     })
     const service: Viewer = { scope: 'SERVICE', id: '', name: 'other', agentIds: [], tokenId: null, expiresAt: null }
@@ -268,8 +278,8 @@ describe('a stranger', () => {
   )
 
   test('the test world has an id of every kind', () => {
-    // Memories, chains, steps, roots and notifications to an agent's notifyUrl have ids, but are not nodes.
-    const unnamed = ['mem', 'chn', 'stp', 'trg', 'ntf']
+    // Memories, chains, steps, roots, notifications, push subscriptions and invitations by mail have ids, but are not nodes.
+    const unnamed = ['mem', 'chn', 'stp', 'trg', 'ntf', 'psh', 'ntc', 'inv']
     expect(ID_PREFIXES.filter((prefix) => !(prefix in ids) && !unnamed.includes(prefix))).toEqual([])
   })
 })

@@ -261,7 +261,7 @@ describe('the key that encrypts secrets', () => {
     const both = createSecretBox(NEW, OLD)
     expect(both.open(await sealed(), webhook.id)).toBe(secret)
     expect(() => createSecretBox(NEW).open('v1.x')).toThrow('PARLEY_SECRET_KEY')
-    expect(await resealAll(platform.db, both)).toEqual({ rotated: 3, failed: [] })
+    expect(await resealAll(platform.db, both)).toEqual({ rotated: 4, failed: [] })
     expect(createSecretBox(NEW).open(await sealed(), webhook.id)).toBe(secret)
     const tool = await platform.db.prisma.agentTool.findFirstOrThrow({ where: { agentId } })
     expect(createSecretBox(NEW).open(tool.headersSealed ?? '', `tool:${agentId}:lookup`)).toBe('{"a":"b"}')
@@ -303,7 +303,7 @@ describe('the key that encrypts secrets', () => {
         () => null,
         (error: Read) => error,
       )
-      expect(failure).toMatchObject({ code: 1, stdout: '4 secrets are encrypted with the new key\n' })
+      expect(failure).toMatchObject({ code: 1, stdout: '5 secrets are encrypted with the new key\n' })
       expect(failure.stderr).toContain(`AgentTool ${broken}:first headersSealed: `)
       expect(failure.stderr).toContain(`AgentTool ${broken}:second headersSealed: `)
       expect(failure.stderr).toContain('2 secrets were not rotated: set them again')
@@ -355,7 +355,7 @@ describe('the key that encrypts secrets', () => {
     const env = { ...process.env, DATA_DIR, DATABASE_URL: '', REDIS_URL: '', ...exchanged }
     for (const _ of ['once', 'again']) {
       const { stdout } = await execute('node', ['scripts/rotate-secrets.ts'], { env })
-      expect(stdout).toBe('1 secrets are encrypted with the new key\n')
+      expect(stdout).toBe('2 secrets are encrypted with the new key\n')
     }
     expect(await delivered({ PARLEY_SECRET_KEY: NEW })).toBe(true)
   })
