@@ -127,8 +127,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     async close({ drain } = { drain: true }) {
       draining = true
       if (drain) await health.drainIsKnown()
-      // Lets the server accept the connections that already wait: the kernel resets connections that nobody accepts.
-      await nextTurn()
+      await acceptWaiting(server)
       closing = true
       const closed = stopAccepting(server)
       const closeIdle = () => {
@@ -148,6 +147,26 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       await endpoint?.close()
     },
   }
+}
+
+/** The most turns of the event loop in which a server that closes still accepts connections. */
+const MOST_LAST_TURNS = 100
+
+/**
+ * Lets the server accept the connections that already wait, because the kernel resets connections that nobody accepts. Ends with
+ * a turn of the event loop without a new connection: during a long turn, further ones arrive.
+ */
+async function acceptWaiting(server: Server): Promise<void> {
+  let hasArrived = true
+  const note = () => {
+    hasArrived = true
+  }
+  server.on('connection', note)
+  for (let turn = 0; hasArrived && turn < MOST_LAST_TURNS; turn++) {
+    hasArrived = false
+    await nextTurn()
+  }
+  server.off('connection', note)
 }
 
 /**

@@ -17,6 +17,7 @@ const TYPES: Record<string, string> = { tcl: 'ToolCall', run: 'Run', msg: 'Messa
 const PUBLIC_OF_RUN = [
   ...['id', 'agent', 'status', 'stepCount', 'usage', 'rootUsage', 'toolCalls', 'streamCursor', 'children'],
   ...['queuedAt', 'startedAt', 'finishedAt', 'stopReason', 'triggerType', 'triggerSummary', 'depth', 'rootId'],
+  'agentVersion',
 ]
 const PUBLIC_OF_CALL = [
   ...['id', 'toolName', 'status', 'input', 'agent', 'run', 'waitsFor', 'settledAt', 'expiresAt', 'createdAt'],

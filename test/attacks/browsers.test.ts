@@ -180,11 +180,13 @@ describe('a hostile web page and a client that guesses secrets', () => {
     test('does not keep the browser from signing in and out, which ends both sessions', async () => {
       const [own, tossed] = [await signIn(), await signIn()]
       const next = await signIn(`${tossed}; ${own}`)
-      for (const cookie of [own, tossed]) expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null, mail: false })
+      for (const cookie of [own, tossed])
+        expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null, mail: false })
       const other = await signIn()
       const headers = page(`${other}; ${next}`)
       expect((await fetch(`${parley.origin}/auth/sign-out`, { method: 'POST', headers })).status).toBe(204)
-      for (const cookie of [other, next]) expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null, mail: false })
+      for (const cookie of [other, next])
+        expect(await (await sessionOf(cookie)).json()).toEqual({ scope: null, mail: false })
     })
   })
 

@@ -106,10 +106,20 @@ describe('a stranger', () => {
     const [session] = await domain.sessions.list(alice)
     const joinLink = await domain.joinLinks.create(alice, { spaceId: space.id })
     await domain.agents.update(parley.admin, { id: agent.id, instructions: SECRET, versionNote: SECRET })
-    const version = await prisma.agentVersion.findFirstOrThrow({ where: { agentId: agent.id }, orderBy: { number: 'desc' } })
+    const version = await prisma.agentVersion.findFirstOrThrow({
+      where: { agentId: agent.id },
+      orderBy: { number: 'desc' },
+    })
     const file = await prisma.file.create({
       data: {
-        ...{ id: newId('fil'), ownerId: alice.id, name: SECRET, mediaType: 'text/plain', size: 1, hash: 'a'.repeat(64) },
+        ...{
+          id: newId('fil'),
+          ownerId: alice.id,
+          name: SECRET,
+          mediaType: 'text/plain',
+          size: 1,
+          hash: 'a'.repeat(64),
+        },
         ...{ messageId: message.id, spaceId: space.id },
       },
     })
