@@ -9,7 +9,7 @@ import { orStorageFailure } from './read-file.ts'
 export const sendFile = defineTool({
   names: { snake: 'send_file', camel: 'sendFile' },
   yieldsToOwn: true,
-  create: ({ place, parts: { files }, speech, run }) => ({
+  create: ({ place, parts: { files }, speech }) => ({
     description:
       'Send a file to a space as a message of its own. Give its content as text, or as base64 for other bytes. People see its name and can load it.',
     inputSchema: {
