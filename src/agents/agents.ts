@@ -179,37 +179,42 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     await existing(agentId)
     const before = await db.prisma.agentDraft.findUnique({ where: { agentId } })
     const merged = before === null ? input : mergedInput(inputOfDraft(before, secretBox), input)
+    const { version, definition } = await tryOut(merged)
+    const { changes, headersSealed } = draftOf(merged, secretBox)
+    const isSaved = await db.transaction(async (tx) => {
+      const agent = await lockAgent(tx, agentId)
+      const draft = await tx.agentDraft.findUnique({ where: { agentId }, select: { id: true } })
+      if (agent.version !== version || draft?.id !== before?.id) return false
+      await writeDraft(tx, {
+        ...{ agentId, changes, headersSealed, baseVersion: version, createdAt: new Date(clock.now()) },
+        ...authorOf(viewer, note ?? before?.note ?? null),
+        definition: definition as unknown as Prisma.InputJsonValue,
+      })
+      return true
+    })
+    // Somebody else has changed the agent or its draft in the meantime.
+    if (!isSaved) await saveDraft(viewer, input, note)
+  }
+
+  /** Returns what an agent would be after changes, and its version before them. @throws as `update` */
+  async function tryOut(input: UpdateAgentInput): Promise<TriedOut> {
     const tried = await db
       .transaction(async (tx): Promise<never> => {
-        const agent = await lockAgent(tx, agentId)
-        await changeAgent(tx, agent, merged, { authorId: null, note: null })
-        throw new TriedOut(agent.version, await readDefinition(tx, agentId))
+        const agent = await lockAgent(tx, input.id)
+        await applyChanges(tx, agent, input)
+        throw new TriedOut(agent.version, await readDefinition(tx, input.id))
       })
-      .catch((error: unknown) => {
-        if (error instanceof TriedOut) return error
-        throw error
-      })
-    const { changes, headersSealed } = draftOf(merged, secretBox)
-    await db.transaction(async (tx) => {
-      await lockAgent(tx, agentId)
-      await writeDraft(tx, {
-        ...{ agentId, changes, headersSealed, baseVersion: tried.version, createdAt: new Date(clock.now()) },
-        ...authorOf(viewer, note ?? before?.note ?? null),
-        definition: tried.definition as unknown as Prisma.InputJsonValue,
-      })
-    })
+      .catch((error: unknown) => error)
+    if (tried instanceof TriedOut) return tried
+    throw tried
   }
 
   /** Returns the draft of an agent as an input. @throws NotFoundError, ConflictError */
-  async function openDraft(agentId: string): Promise<{ id: string; input: UpdateAgentInput }> {
-    const { version } = await existing(agentId)
+  async function openDraft(agentId: string): Promise<OpenDraft> {
+    await existing(agentId)
     const draft = await db.prisma.agentDraft.findUnique({ where: { agentId } })
     if (draft === null) throw new ConflictError('The agent has no draft.')
-    if (draft.baseVersion !== version)
-      throw new ConflictError(
-        `Version ${version} was published after this draft was saved. Save the draft again (updateAgent with asDraft), and look at the difference.`,
-      )
-    return { id: draft.id, input: inputOfDraft(draft, secretBox) }
+    return { id: draft.id, baseVersion: draft.baseVersion, note: draft.note, input: inputOfDraft(draft, secretBox) }
   }
 
   return {
@@ -233,7 +238,12 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
         })
         await replaceTools(tx, id, settings.tools, secretBox)
         await replaceMcpServers(tx, id, settings.mcpServers, secretBox)
-        await addVersion(tx, { agentId: id, number: 1 }, { ...authorOf(viewer, null), at: entity.createdAt })
+        const definition = await readDefinition(tx, id)
+        await addVersion(
+          tx,
+          { agentId: id, number: 1, definition },
+          { ...authorOf(viewer, null), at: entity.createdAt },
+        )
         return { id }
       })
       return { ...(await existing(id)), notifySecret: notifying.secret }
@@ -254,17 +264,15 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     async publishDraft(viewer, { agentId, note: given }) {
       requireAdmin(viewer, 'publish drafts')
       const note = checkNote(given, 'input.note')
-      const draft = await openDraft(agentId)
-      await checkModelsAndSchemas(draft.input)
-      const { changed, versionId } = await orConflict(() =>
-        change(agentId, async (tx, before) => {
-          const [current] = await tx.agentDraft.findMany({ where: { agentId, id: draft.id } })
-          if (current === undefined)
-            throw new ConflictError('The draft has just been changed or published. Read it again.')
+      const { changed, versionId } = await orConflict(async () => {
+        const draft = await openDraft(agentId)
+        await checkModelsAndSchemas(draft.input)
+        return change(agentId, async (tx, before) => {
+          await checkIsCurrent(tx, draft, before)
           await deleteDraft(tx, agentId)
-          return changeAgent(tx, before, draft.input, authorOf(viewer, note ?? current.note))
-        }),
-      )
+          return changeAgent(tx, before, draft.input, authorOf(viewer, note ?? draft.note))
+        })
+      })
       return { agent: await written(agentId, changed), versionId }
     },
     async restore(viewer, { versionId, note: given }) {
@@ -306,6 +314,23 @@ interface Changed {
 }
 
 type LockedAgent = Awaited<ReturnType<typeof lockAgent>>
+
+interface OpenDraft {
+  id: string
+  baseVersion: number
+  note: string | null
+  input: UpdateAgentInput
+}
+
+/** @throws ConflictError if the draft, or the agent that it was made for, has changed */
+async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: LockedAgent): Promise<void> {
+  const draft = await tx.agentDraft.findUnique({ where: { agentId: agent.id }, select: { id: true } })
+  if (draft?.id !== id) throw new ConflictError('The draft has just been changed or published. Read it again.')
+  if (baseVersion !== agent.version)
+    throw new ConflictError(
+      `Version ${agent.version} was published after this draft was saved. Save the draft again (updateAgent with asDraft), and look at the difference.`,
+    )
+}
 
 /** Carries what an agent would be out of a transaction that is rolled back. */
 class TriedOut extends Error {

@@ -3,7 +3,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { type ChangeNote, insertVersion } from '../stores/version-store.ts'
-import { readDefinition } from './agent-definition.ts'
+import { type AgentDefinition, readDefinition } from './agent-definition.ts'
 
 /** A change of an agent, for the list of its versions. */
 export interface Change extends ChangeNote {
@@ -39,17 +39,18 @@ export async function asVersion<T>(
   const definition = before as unknown as Prisma.InputJsonValue
   const lastId = last?.id ?? (await insertVersion(tx, { ...key, authorId: null, note: null, createdAt, definition }))
   const result = await work()
-  if (isDeepStrictEqual(before, await readDefinition(tx, agentId))) return { result, versionId: lastId }
-  return { result, versionId: await addVersion(tx, { agentId, number: version + 1 }, change) }
+  const after = await readDefinition(tx, agentId)
+  if (isDeepStrictEqual(before, after)) return { result, versionId: lastId }
+  return { result, versionId: await addVersion(tx, { agentId, number: version + 1, definition: after }, change) }
 }
 
-/** Records what an agent is now as a version. Returns its id. */
+/** Records a definition as the version of an agent. Returns its id. */
 export async function addVersion(
   tx: Tx,
-  { agentId, number }: { agentId: string; number: number },
+  { agentId, number, definition: defined }: { agentId: string; number: number; definition: AgentDefinition },
   { at: createdAt, ...note }: Change,
 ): Promise<string> {
-  const definition = (await readDefinition(tx, agentId)) as unknown as Prisma.InputJsonValue
+  const definition = defined as unknown as Prisma.InputJsonValue
   await tx.agent.update({ where: { id: agentId }, data: { version: number } })
   return insertVersion(tx, { agentId, number, ...note, definition, createdAt })
 }

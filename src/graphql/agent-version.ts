@@ -1,5 +1,5 @@
-import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
-import { existing, loadExisting, loadOptional } from './batch.ts'
+import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
 import { checkRequestRate, renewed } from './context.ts'
@@ -103,13 +103,13 @@ builder.mutationFields((t) => ({
     type: payload('PublishAgentDraftPayload'),
     description:
       'For admins. Makes the draft the next version. ConflictError: there is no draft, another version was published after it was saved, or something that it names is gone.',
-    errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
+    errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: PublishAgentDraftInput, required: true }) },
     async resolve(_, { input }, context) {
       checkRequestRate(context)
       const { domain, viewer, loaders } = renewed(context)
       const published = await domain.agents.publishDraft(viewer, input)
-      loaders.agents.prime(published.agent.id, existing(published.agent))
+      loaders.agents.prime(published.agent.id, published.agent)
       return published
     },
   }),
@@ -117,13 +117,13 @@ builder.mutationFields((t) => ({
     type: payload('RestoreAgentVersionPayload'),
     description:
       'For admins. Makes the agent what it was, as a new version. Tools keep their present headers. ConflictError: headers, a model or people that the version needs are gone.',
-    errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
+    errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RestoreAgentVersionInput, required: true }) },
     async resolve(_, { input }, context) {
       checkRequestRate(context)
       const { domain, viewer, loaders } = renewed(context)
       const restored = await domain.agents.restore(viewer, input)
-      loaders.agents.prime(restored.agent.id, existing(restored.agent))
+      loaders.agents.prime(restored.agent.id, restored.agent)
       return restored
     },
   }),

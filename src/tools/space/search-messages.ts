@@ -17,6 +17,7 @@ const MOST_AT_ONCE = 50
 export const searchMessages = defineTool({
   names: { snake: 'search_messages', camel: 'searchMessages' },
   changesNothing: true,
+  yieldsToOwn: true,
   create: ({ parts }) => ({
     description:
       'Find messages by their words, the best first, in all your spaces or in one. Use it when you need something that was said earlier and is not in the history that you see. All words must match.',
