@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { steps } from '../support/model-server-script.ts'
+
+describe.each(RULE_STACKS)('search_messages, on the %s stack', (stack) => {
+  let parley: TestApplication
+  beforeAll(async () => {
+    parley = await startApplication({ stack, settings: { PARLEY_DIRECTORY: 'everyone' } })
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  /** The result of a search by an agent that Ada asks in `asked`. */
+  async function found(asked: 'open' | 'secret', input: object) {
+    const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const agent = await parley.agent('Finder')
+    const open = await parley.space(ada, [bob.id, agent.id], { name: 'Open', routing: 'BROADCAST' })
+    const secret = await parley.space(ada, [agent.id], { name: 'Secret', confidential: true })
+    const foreign = await parley.space(ada, [], { name: 'Foreign' })
+    parley.models.script(() => [{ text: 'Read.' }])
+    const sent = [
+      await parley.send(ada, open.id, 'The heron said OPENCANARY'),
+      await parley.send(ada, secret.id, 'The heron said SECRETCANARY'),
+    ]
+    await parley.send(ada, foreign.id, 'The heron said FOREIGNCANARY')
+    for (const { runs } of sent) for (const { id } of runs) await parley.runWhen(id)
+    parley.models.reset()
+    parley.models.script(steps([{ toolCall: 'search_messages', input }], [{ text: 'Done.' }]))
+    const { runs } = await parley.send(ada, asked === 'open' ? open.id : secret.id, 'Look for it')
+    const run = await parley.runWhen(runs[0]?.id ?? '')
+    const { messages } = await parley.models.request(({ step }) => step === 1)
+    const result = messages
+      .filter(({ role }) => role === 'tool')
+      .map(({ text }) => text)
+      .join()
+    return { result, label: run.label, secret }
+  }
+
+  test('finds in an open space what was said in open spaces of the agent, and nothing confidential', async () => {
+    const { result, label } = await found('open', { query: 'heron' })
+    expect(result).toContain('OPENCANARY')
+    expect(result).not.toContain('SECRETCANARY')
+    expect(result).not.toContain('FOREIGNCANARY')
+    expect(label).toEqual([])
+  })
+
+  test('finds in a confidential space also what was said there', async () => {
+    const { result, label, secret } = await found('secret', { query: 'heron' })
+    expect(result).toContain('OPENCANARY')
+    expect(result).toContain('SECRETCANARY')
+    expect(result).not.toContain('FOREIGNCANARY')
+    expect(label).toEqual([secret.id])
+  })
+
+  test('finds nothing by other words, and by other senders', async () => {
+    expect((await found('open', { query: 'ostrich' })).result).not.toContain('CANARY')
+    expect((await found('open', { query: 'heron', from: 'Bob' })).result).not.toContain('CANARY')
+  })
+})
