@@ -154,7 +154,7 @@ class HubGroup {
    * whose client does not read, get them the next time.
    */
   async #sendBesides(): Promise<void> {
-    if (this.#isSendingBesides) return
+    if (this.#isSendingBesides) return this.#rules.besides?.source.notifyAgain()
     this.#isSendingBesides = true
     const source = this.#rules.besides?.source
     const behind = [...this.#members].flatMap(({ rules: { besides } }) => besides?.received.version ?? [])
@@ -195,9 +195,11 @@ class HubGroup {
         isComplete = false
         continue
       }
+      const isSent = !(own instanceof Error) && own.hasData && isDeliverable(own)
+      // A member past its pace leaves, and gets the event when it is added again.
+      if (isSent && !this.#isInPace(member, largeCharactersOf(own))) continue
       received.version = to
-      if (own instanceof Error || !own.hasData || !isDeliverable(own)) continue
-      if (this.#isInPace(member, largeCharactersOf(own))) member.sink.send([own])
+      if (isSent) member.sink.send([own])
     }
     return isComplete
   }

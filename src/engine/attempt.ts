@@ -77,7 +77,12 @@ export async function attempt(
   parts: GenerationParts,
   step: number,
   plan: StepPlan,
-  { name, maxRetries, before }: { name: string; maxRetries: number; before: Draft | null },
+  {
+    name,
+    maxRetries,
+    before,
+    isBlind = false,
+  }: { name: string; maxRetries: number; before: Draft | null; isBlind?: boolean },
 ): Promise<Attempt> {
   const { run, tools, models, silenceMs, writer, events } = parts
   const offered = new Map([...tools].filter(([tool]) => plan.activeTools.includes(tool)))
@@ -102,7 +107,7 @@ export async function attempt(
   })
   if (model === undefined) return { live, startedAt, isSilent: false, ...came }
   const messages = messagesFor(name, plan.messages, (mediaType) => models.takesFile(name, mediaType))
-  const shown = await parts.pictures.showIn(name, messages)
+  const shown = await parts.pictures.showIn(name, messages, { isBlind })
   silence = createSilenceLimit(silenceMs)
   const abortSignal = AbortSignal.any([run.signal, silence.signal])
   const call: ModelCall = {
@@ -123,9 +128,10 @@ export async function attempt(
   silence.end()
   await live.settled()
   if (shown.hasPictures && came.failure?.blame === 'prompt' && !abortSignal.aborted) {
-    // Not every model sees pictures, and providers do not tell which.
-    parts.pictures.refusedBy(name)
-    return attempt(parts, step, plan, { name, maxRetries, before })
+    // Not every model sees pictures, and providers do not tell which. A prompt that is refused without them too says nothing.
+    const without = await attempt(parts, step, plan, { name, maxRetries, before, isBlind: true })
+    if (without.end !== null) parts.pictures.refusedBy(name)
+    return without
   }
   const isSilent = silence.signal.aborted
   if (isSilent) came.failure = new ModelFailure(silence.signal.reason, { blame: 'provider' })

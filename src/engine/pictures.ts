@@ -6,10 +6,14 @@ import { PICTURE_TYPE, referredFile } from '../runs/file-references.ts'
 /** The pictures that users have sent, for models that see them. */
 export interface Pictures {
   /**
-   * Replaces references to files by their bytes, or leaves them out: for a model that is known to refuse pictures, and of
-   * files that are deleted or unavailable.
+   * Replaces references to files by their bytes, or leaves them out: for a model that is known to refuse pictures or with
+   * `isBlind`, and of files that are deleted or unavailable.
    */
-  showIn(model: string, messages: ModelMessage[]): Promise<{ messages: ModelMessage[]; hasPictures: boolean }>
+  showIn(
+    model: string,
+    messages: ModelMessage[],
+    options: { isBlind: boolean },
+  ): Promise<{ messages: ModelMessage[]; hasPictures: boolean }>
   /** The model has refused a request with pictures. It gets none for an hour. */
   refusedBy(model: string): void
 }
@@ -31,8 +35,8 @@ export function createPictures(files: Pick<FileReading, 'pictureOf'>): Pictures 
   }
 
   return {
-    async showIn(model, messages) {
-      const isBlind = model === 'demo' || refusing.has(model)
+    async showIn(model, messages, options) {
+      const isBlind = options.isBlind || model === 'demo' || refusing.has(model)
       let hasPictures = false
       const shown: ModelMessage[] = []
       for (const message of messages) {

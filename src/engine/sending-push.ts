@@ -38,7 +38,7 @@ const NO_CONTACT = 'mailto:operator@parley.invalid'
  * The message consists of ids and a neutral line.
  */
 export function createSendingPush(platform: Platform, { http, pushKeys, endedAmong }: SendingPushParts): BoundJob {
-  const { db, jobs, logger, publicUrl, metrics } = platform
+  const { db, clock, jobs, logger, publicUrl, metrics } = platform
   const sent = counter(metrics, 'parley_push_messages_total', 'Push messages, by result.', ['result'])
   const subject = publicUrl.origin?.startsWith('https://') ? publicUrl.to('/') : NO_CONTACT
 
@@ -106,7 +106,7 @@ export function createSendingPush(platform: Platform, { http, pushKeys, endedAmo
       const afterSeconds = retrySecondsOf(push.refusals)
       if (afterSeconds === null) return logger.warn(about, 'a push service refused a message; it is given up')
       const again = { ...push, refusals: push.refusals + 1 }
-      const at = new Date(Date.now() + afterSeconds * 1000)
+      const at = new Date(clock.now() + afterSeconds * 1000)
       const key = `${push.noticeId}:${push.subscriptionId}`
       await db.transaction((tx) => jobs.enqueue(tx, SEND_PUSH, [{ key, input: again, at }]))
     } catch (error) {

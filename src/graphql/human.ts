@@ -149,7 +149,8 @@ const EraseHumanPayload = builder.objectRef<{ erasedHumanId: string }>('EraseHum
 builder.mutationFields((t) => ({
   updateHuman: t.field({
     type: UpdateHumanPayload,
-    description: 'For admins. A human may change `name`, `timeZone` and `sharePresence` of their own entry.',
+    description:
+      'For admins. A human may change these of their own entry: `name`, `timeZone`, `sharePresence`, and `email`, which a mailed link confirms.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {

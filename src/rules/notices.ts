@@ -20,7 +20,7 @@ export interface NoticeReader {
 }
 
 /**
- * Returns of what a human is notified because of a cause; null for nothing. A decision is waiting for the human, so that
+ * Returns the kind of notice that a human gets for a cause; null for nothing. A decision is waiting for the human, so that
  * the level of the space does not matter. It is applied when the cause happens, and again before each message is sent.
  */
 export function noticeKindOf(cause: NoticeCause, { id, level }: NoticeReader): NoticeKind | null {

@@ -268,8 +268,14 @@ class WatchedSpace implements SpacePresence {
   readonly #last = new Map<string, { change: MemberPresence; version: number }>()
   readonly #listeners = new Set<() => void>()
 
-  constructor(notifyAgain: () => void) {
-    this.notifyAgain = notifyAgain
+  /** Whether subscribers have not been notified of something. */
+  #isDue = false
+
+  constructor(notifySoon: () => void) {
+    this.notifyAgain = () => {
+      this.#isDue = true
+      notifySoon()
+    }
   }
 
   /** Records a member's presence if it differs from the last one. */
@@ -279,6 +285,7 @@ class WatchedSpace implements SpacePresence {
     const isTypingSame = last?.typingUntil?.getTime() === change.typingUntil?.getTime()
     if (last?.presence === change.presence && isTypingSame) return
     this.version += 1
+    this.#isDue = true
     this.#last.set(id, { change, version: this.version })
   }
 
@@ -297,6 +304,8 @@ class WatchedSpace implements SpacePresence {
   }
 
   notify(): void {
+    if (!this.#isDue) return
+    this.#isDue = false
     for (const listener of [...this.#listeners]) listener()
   }
 }

@@ -1,4 +1,5 @@
 import type { MailInvitation } from '../generated/prisma/client.ts'
+import { emailKeyOf } from '../lib/email.ts'
 import type { Tx } from '../platform/db.ts'
 
 // The statements that write "MailInvitation".
@@ -22,7 +23,7 @@ export async function findMailInvitation(tx: Tx, id: string | null, now: Date): 
 /** Reads the newest invitation of an address. */
 export async function findInvitationOf(tx: Tx, email: string, now: Date): Promise<MailInvitation | null> {
   const [found] = await tx.$queryRaw<MailInvitation[]>`
-    SELECT * FROM "MailInvitation" WHERE lower(email) = ${email.toLowerCase()} AND "expiresAt" > ${now} ORDER BY id DESC LIMIT 1`
+    SELECT * FROM "MailInvitation" WHERE lower(email) = ${emailKeyOf(email)} AND "expiresAt" > ${now} ORDER BY id DESC LIMIT 1`
   return found ?? null
 }
 
@@ -34,5 +35,5 @@ export async function deleteMailInvitation(tx: Tx, id: string): Promise<boolean>
 /** Deletes the invitations that a human has made or received. */
 export async function deleteInvitationsOf(tx: Tx, { id, email }: { id: string; email: string | null }): Promise<void> {
   await tx.$executeRaw`
-    DELETE FROM "MailInvitation" WHERE "inviterId" = ${id} OR lower(email) = ${email?.toLowerCase() ?? ''}`
+    DELETE FROM "MailInvitation" WHERE "inviterId" = ${id} OR lower(email) = ${email === null ? '' : emailKeyOf(email)}`
 }

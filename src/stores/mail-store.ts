@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Jobs } from '../jobs/jobs.ts'
 import { FAILED_JOBS } from '../jobs/queue-options.ts'
 import { SEND_LINK, SEND_MAIL } from '../jobs/queues.ts'
+import { emailKeyOf } from '../lib/email.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
@@ -96,6 +97,6 @@ export async function endMail(tx: Tx, key: string, sentAt: Date | null): Promise
 export async function deleteMailsOf(tx: Tx, { id, email }: { id: string; email: string | null }): Promise<void> {
   const names = [SEND_MAIL.name, SEND_LINK.name]
   await tx.$executeRaw`
-    DELETE FROM job WHERE state <> 'active' AND (group_id = ${id} OR lower(data->>'email') = ${email?.toLowerCase() ?? ''})
+    DELETE FROM job WHERE state <> 'active' AND (group_id = ${id} OR lower(data->>'email') = ${email === null ? '' : emailKeyOf(email)})
       AND (name = ANY(${names}::text[]) OR (name = ${FAILED_JOBS} AND source_name = ANY(${names}::text[])))`
 }

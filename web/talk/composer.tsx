@@ -58,8 +58,9 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   const submit = () => {
     const sent = text
     if (isEmpty || uploads.isBusy || sending.isBusy) return
-    sending.start({ sent, fileIds: uploads.ids }, () => {
-      uploads.clear()
+    const fileIds = uploads.ids
+    sending.start({ sent, fileIds }, () => {
+      uploads.forget(fileIds)
       attempt.current = { text: '', idempotencyKey: '' }
       setText((now) => (now === sent ? '' : now))
       field.current?.focus()

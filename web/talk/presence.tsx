@@ -20,17 +20,21 @@ export interface SpacePresence {
 /** Follows presence and typing in a space. */
 export function useSpacePresence(spaceId: string): SpacePresence {
   const { connection, humanId } = useSession()
-  const { data } = useAsk(MEMBERS_PRESENCE, { id: spaceId })
+  const { data, refetch } = useAsk(MEMBERS_PRESENCE, { id: spaceId })
   const [changes, setChanges] = useState<ReadonlyMap<string, Change>>(new Map())
   const [now, setNow] = useState(() => Date.now())
   useEffect(() => {
     setChanges(new Map())
-    // A new subscription after a lost connection begins with a snapshot: the presence is then read again.
     return connection.watch(
       PRESENCE_CHANGES,
       { spaceId },
       {
         onData({ spaceMessages: event }) {
+          // Also after a lost connection, during which changes were missed.
+          if (event.__typename === 'SpaceSnapshot') {
+            setChanges(new Map())
+            void refetch()
+          }
           if (event.__typename !== 'MemberPresenceChanged') return
           setNow(Date.now())
           setChanges((before) => new Map([...before, ...event.changes.map((one) => [one.entity.id, one] as const)]))
@@ -38,7 +42,7 @@ export function useSpacePresence(spaceId: string): SpacePresence {
         onEnd: () => setChanges(new Map()),
       },
     )
-  }, [connection, spaceId])
+  }, [connection, spaceId, refetch])
   const until = [...changes.values()].map(({ typingUntil }) => (typingUntil === null ? 0 : Date.parse(typingUntil)))
   const next = Math.min(...until.filter((time) => time > now))
   useEffect(() => {

@@ -24,7 +24,8 @@ export interface Uploads {
   add(files: Iterable<File>): void
   retry(key: number): void
   remove(key: number): void
-  clear(): void
+  /** Removes files that were sent. */
+  forget(ids: readonly string[]): void
 }
 
 const MOST_FILES = 20
@@ -59,12 +60,17 @@ export function useUploads(): Uploads {
       })
       setAll((now) => [...now, ...added])
     },
-    retry: (key) => setAll((now) => now.map((one) => (one.key === key ? start(key, one.file) : one))),
+    retry(key) {
+      const failed = all.find((one) => one.key === key)
+      if (failed === undefined) return
+      const again = start(key, failed.file)
+      setAll((now) => now.map((one) => (one.key === key ? again : one)))
+    },
     remove(key) {
       all.find((one) => one.key === key)?.abort()
       setAll((now) => now.filter((one) => one.key !== key))
     },
-    clear: () => setAll([]),
+    forget: (ids) => setAll((now) => now.filter(({ id }) => id === null || !ids.includes(id))),
   }
 }
 

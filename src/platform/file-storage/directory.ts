@@ -24,6 +24,9 @@ export function createDirectoryStorage(root: string): FileStorage {
     try {
       if (!isFile) await file.writeFile(stored)
       await file.sync()
+    } catch (error) {
+      if (!isFile) await rm(at, { force: true })
+      throw error
     } finally {
       await file.close()
     }
@@ -51,10 +54,11 @@ export function createDirectoryStorage(root: string): FileStorage {
         if (existing !== null) return existing
         const created = await written(Buffer.from(randomUUID()))
         // A link, unlike a rename, fails if another process was first.
-        await link(created, target).catch((error) => {
-          if (error.code !== 'EEXIST') throw error
-        })
-        await rm(created)
+        await link(created, target)
+          .catch((error) => {
+            if (error.code !== 'EEXIST') throw error
+          })
+          .finally(() => rm(created, { force: true }))
         return readFile(target, 'utf8')
       }),
     async close() {},

@@ -94,7 +94,10 @@ export function createS3Storage(settings: S3Location): FileStorage {
 
   return {
     async scratch() {
-      directory ??= mkdtemp(path.join(tmpdir(), 'parley-files-'))
+      directory ??= mkdtemp(path.join(tmpdir(), 'parley-files-')).catch((error) => {
+        directory = null
+        throw new StorageUnavailableError(error)
+      })
       return directory
     },
     async put(key, stored) {
