@@ -167,8 +167,10 @@ export function createFileReading(
       const [file] = await getMany([id])
       if (file?.width == null) return null
       if (known !== undefined) return known
-      const stream = await files.read(keyOfHash(file.hash))
-      const picture = stream === null ? null : await pictureForModel(await buffer(stream))
+      const picture = await pictureForModel(async () => {
+        const stream = await files.read(keyOfHash(file.hash))
+        return stream && buffer(stream)
+      })
       if (picture !== null) pictures.set(id, picture)
       return picture
     },

@@ -61,9 +61,14 @@ export async function inspectImage(path: string): Promise<InspectedImage | null>
   }).catch(() => null)
 }
 
-/** Returns a picture as models receive it: JPEG of at most 1,568 pixels a side, without metadata; null if it cannot be decoded. */
-export async function pictureForModel(source: Buffer): Promise<Buffer | null> {
-  return inTurn(() =>
-    scaled(source, MODEL_PIXELS).flatten({ background: '#ffffff' }).jpeg({ quality: 85 }).toBuffer(),
-  ).catch(() => null)
+/**
+ * Returns a picture as models receive it: JPEG of at most 1,568 pixels a side, without metadata; null if there is none, or if
+ * it cannot be decoded. Reads it only when its turn comes, so that pictures that wait take no memory.
+ */
+export async function pictureForModel(read: () => Promise<Buffer | null>): Promise<Buffer | null> {
+  return inTurn(async () => {
+    const source = await read()
+    if (source === null) return null
+    return scaled(source, MODEL_PIXELS).flatten({ background: '#ffffff' }).jpeg({ quality: 85 }).toBuffer()
+  }).catch(() => null)
 }

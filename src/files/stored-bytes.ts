@@ -17,14 +17,16 @@ export interface ReceivedFile {
 /** The key under which the bytes of a hash are stored. */
 export const keyOfHash = (hash: string): string => `objects/${hash.slice(0, 2)}/${hash.slice(2)}`
 
-/** The key of a part of an unfinished upload. */
-export const partKey = (uploadId: string, offset: number): string => `uploads/${uploadId}/${offset}`
+/**
+ * The key of a part of an unfinished upload. It contains the end, so that a request that was broken off does not replace a longer
+ * part of another one.
+ */
+export const partKey = (uploadId: string, from: number, end: number): string => `uploads/${uploadId}/${from}-${end}`
 
 /**
  * Writes a stream to a scratch file and computes its hash. On failure, nothing is left. The caller removes the file, unless
- * the storage has moved it away. @throws FileTooLargeError; BadInputError if it is empty; StorageUnavailableError; the
- * error of the stream, unless
- * `keepsBrokenOff` keeps the bytes before it
+ * the storage has moved it away. With `keepsBrokenOff`, a broken stream is no error: the bytes before the break are kept.
+ * @throws FileTooLargeError; BadInputError if it is empty; StorageUnavailableError; the error of the stream
  */
 export async function receiveFile(
   storage: Pick<FileStorage, 'scratch'>,

@@ -1,5 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
 import { spaceChannel, spaceTopic } from '../broker/topics.ts'
+import { Prisma } from '../generated/prisma/client.ts'
 import { ConflictError, ForbiddenError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -8,9 +9,9 @@ import type { Message } from '../rules/message.ts'
 import { faultOfDeletion } from '../rules/message-changes.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { describeFile } from '../spaces/readable-text.ts'
-import { hideCallsOfMessage } from '../stores/call-store.ts'
+import { deleteCallsOfMessagesSql, forgetReadFiles, hideCallsOfMessage } from '../stores/call-store.ts'
 import { insertDeletion } from '../stores/deletion-store.ts'
-import { deleteFilesOfMessages } from '../stores/file-store.ts'
+import { deleteFilesOfMessages, textsOfFiles } from '../stores/file-store.ts'
 import { dropWaiting, readersOf, tellChange } from '../stores/inbox-store.ts'
 import { clearMessage, versionsOf } from '../stores/message-store.ts'
 import { loseTurns } from './chain.ts'
@@ -53,9 +54,11 @@ export function createMessageDeletions(
       spaceId,
       sentAt,
       runId,
-      texts: [...textsIn(message), ...(await versionsOf(tx, messageId))],
+      texts: [...textsIn(message), ...(await versionsOf(tx, messageId)), ...(await textsOfFiles(tx, messageId))],
     })
+    await tx.$executeRaw(deleteCallsOfMessagesSql(Prisma.sql`${messageId}`))
     await hideCallsOfMessage(tx, messageId)
+    await forgetReadFiles(tx, filesIn(message))
     await deleteFilesOfMessages(tx, [messageId])
     const deleted = await clearMessage(tx, messageId)
     const outcomes = collectOutcomeChanges(tx, log)
@@ -125,6 +128,8 @@ const textsIn = ({ parts }: Message): string[] =>
     if (part.type === 'text') return [part.text]
     return part.type === 'file' ? [describeFile(part)] : []
   })
+
+const filesIn = ({ parts }: Message): string[] => parts.flatMap((part) => (part.type === 'file' ? [part.fileId] : []))
 
 /** The notice for minds that have read the message. */
 async function noticeOf(tx: Tx, { id: messageId, spaceId, senderId, createdAt }: Message): Promise<JsonObject> {

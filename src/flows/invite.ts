@@ -62,6 +62,9 @@ export function createInviting(
         expiresAt: new Date(now + INVITATION_LASTS_MS),
       }
       await db.transaction(async (tx) => {
+        // Visibility lets admins see every id.
+        const existing = await tx.space.count({ where: { id: { in: spaceIds }, deletedAt: null } })
+        if (existing < spaceIds.length) throw new NotFoundError(NO_SUCH_SPACE)
         const counted = countedAs('invited', viewer.id)
         const sent = await countMails(tx, counted, new Date(now - LIMIT_WINDOW_MS))
         if (sent >= MOST_INVITATIONS_OF_VIEWER)

@@ -159,7 +159,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
   ): Promise<UsedLink | null> {
     const found = await findMailCode(tx, code, now())
     if (found === null) return null
-    const isOwn = viewer?.scope === 'HUMAN' && viewer.id === found.humanId
+    const isOwn = viewer?.scope === 'HUMAN' && viewer.id === found.humanId && viewer.acting === undefined
     if (found.purpose === 'CONFIRM' && !isOwn) throw new ForbiddenError(ANOTHER_VIEWER)
     if (!(await useMailCode(tx, found))) return null
     if (found.purpose === 'INVITE') return accept(tx, found, name)

@@ -63,13 +63,13 @@ export function createResumableUploads(
     return row
   }
 
-  async function deleteParts({ id, parts }: FileUpload): Promise<void> {
-    for (const offset of parts) await files.delete(partKey(id, offset))
+  async function deleteParts(upload: FileUpload): Promise<void> {
+    for (const key of keysOf(upload)) await files.delete(key)
   }
 
-  async function* bytesOf({ id, parts }: FileUpload): AsyncGenerator<Buffer> {
-    for (const offset of parts) {
-      const part = await files.read(partKey(id, offset))
+  async function* bytesOf(upload: FileUpload): AsyncGenerator<Buffer> {
+    for (const key of keysOf(upload)) {
+      const part = await files.read(key)
       if (part === null) throw new NotFoundError(NO_SUCH_UPLOAD)
       for await (const chunk of part) yield chunk as Buffer
     }
@@ -110,21 +110,29 @@ export function createResumableUploads(
         },
       )
       if (received === null) return offset
+      const key = partKey(id, offset, offset + received.size)
       try {
-        await files.put(partKey(id, offset), received)
-        if (!(await addPart(db.prisma, { id, offset, bytes: received.size })))
-          throw new ConflictError('The upload has another offset.')
-        return offset + received.size
+        await files.put(key, received)
+        if (await addPart(db.prisma, { id, offset, bytes: received.size })) return offset + received.size
+        const now = await db.prisma.fileUpload.findUnique({ where: { id } })
+        if (now === null || !keysOf(now).includes(key)) await files.delete(key)
+        throw new ConflictError('The upload has another offset.')
       } finally {
         await rm(received.path, { force: true })
       }
     },
     async finish(viewer, id) {
       const upload = await get(viewer, id)
-      if (upload.fileId !== null) return db.prisma.file.findUniqueOrThrow({ where: { id: upload.fileId } })
+      // Also where a process died before it noted that the file exists.
+      const made = await db.prisma.file.findUnique({ where: { id } })
+      if (upload.fileId !== null) {
+        if (made === null) throw new NotFoundError(NO_SUCH_UPLOAD)
+        return made
+      }
       if (upload.received < upload.size) throw new ConflictError('The upload is not complete.')
-      const body = Readable.from(bytesOf(upload), { objectMode: false })
-      const file = await uploads.upload(viewer, { id, name: upload.name, body, bytes: upload.size })
+      const { name, size: bytes } = upload
+      const read = () => Readable.from(bytesOf(upload), { objectMode: false })
+      const file = made ?? (await uploads.upload(viewer, { id, name, body: read(), bytes }))
       await finishUpload(db.prisma, id, file.id)
       await deleteParts(upload)
       return file
@@ -143,3 +151,7 @@ export function createResumableUploads(
     },
   }
 }
+
+/** The keys of the parts of an upload, in order. */
+const keysOf = ({ id, parts, received }: FileUpload): string[] =>
+  parts.map((from, index) => partKey(id, from, parts[index + 1] ?? received))

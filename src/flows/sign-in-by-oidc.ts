@@ -246,6 +246,8 @@ async function linkAccount(
     await noteDeed(tx, { ...deedOf(humanId), action: 'createHuman', detail: { by: 'oidc' } })
   } else if (Object.keys(changes).length > 0) {
     await tx.entity.update({ where: { id: humanId }, data: changes })
+    const detail = { by: 'oidc', fields: Object.keys(changes) }
+    await noteDeed(tx, { ...deedOf(humanId), action: 'updateHuman', detail })
   }
   const { gaveAdmin, roleChange } = await decideRole(tx, {
     humanId,

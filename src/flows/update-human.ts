@@ -39,9 +39,8 @@ export interface UpdateHumanInput {
 /** Changes humans, publishes a new name in their spaces, and ends the sessions of those who get another role. */
 export interface HumanUpdates {
   /**
-   * Admins may change everything, a human only its own name, time zone and sharing of presence, and the address by a link that
-   * is mailed to it. @throws ForbiddenError,
-   * NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId` or
+   * Admins may change everything; people only their own name, time zone and sharing of presence. Their own address changes
+   * when they open the link that is mailed to it. @throws ForbiddenError, NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId` or
    * `email`. ForbiddenError also if a human takes the role ADMIN from the last person who has it.
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
@@ -64,6 +63,16 @@ export function createHumanUpdates(
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
       checkRights(viewer, input)
+      // Who signs in by mail to a new address would have the role, which an access token does not have.
+      if (
+        email !== undefined &&
+        !isAdmin(viewer) &&
+        (await db.prisma.entity.count({ where: { id, role: 'ADMIN' } })) > 0
+      )
+        throw new ForbiddenError(
+          'An access token cannot change the address of an admin: sign in, or ask another admin.',
+        )
+      if (email != null) checkEmail(email, 'input.email')
       const isConfirmed = isAdmin(viewer)
       const data = {
         ...changesOf({ name, externalId, email: isConfirmed ? email : undefined }),
@@ -84,11 +93,11 @@ export function createHumanUpdates(
       const { human, change } = await db.transaction(work).catch((error) => {
         throw conflictOf(error)
       })
-      if (email != null && !isConfirmed) await mailLinks.requestConfirmation(id, email)
       await publishRoleChange({ signals, logger }, change)
       if (profile.sharePresence !== undefined)
         await signals.publish(PRESENCE_SHARING_CHANNEL, { type: 'sharing-changed', humanId: id })
       if (name !== undefined) for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId)
+      if (email != null && !isConfirmed) await mailLinks.requestConfirmation(id, email)
       return human
     },
   }

@@ -99,8 +99,10 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
     let { afterId, living } = deletion
     if (afterId === null) {
       if (!isPublished) await publishDeletion(platform, { id: messageId, spaceId })
-      living = await activeAmong(agentIds)
+      const before = await activeAmong(agentIds)
       await fromNotes(agentIds, deletion, removal)
+      // A run that has begun meanwhile may have read the notes before.
+      living = [...new Set([...before, ...(await activeAmong(agentIds))])].sort()
       afterId = runIdAt(sentAt.getTime() - CLOCK_SLACK_MS)
       await saveDeletion(prisma, messageId, { afterId, living })
     }
@@ -202,15 +204,21 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
           )
     const changedOwners: string[] = []
     for (let after = ''; ; ) {
-      const rows = await prisma.$queryRaw<({ key: string; owner: string } & Record<string, Json>)[]>`
-        SELECT t.${name(key)} AS key, t.${name(owner)} AS owner, ${list} FROM ${name(table)} t
+      const rows = await prisma.$queryRaw<{ key: string; owner: string }[]>`
+        SELECT t.${name(key)} AS key, t.${name(owner)} AS owner FROM ${name(table)} t
         WHERE ${where} AND t.${name(key)} > ${after} AND (${mayQuote}) ORDER BY t.${name(key)} LIMIT ${ROWS_AT_ONCE}`
-      for (const row of rows) {
-        const sets = setsOf(row, { json, text }, removal)
-        if (sets.length === 0) continue
-        await prisma.$executeRaw`
-          UPDATE ${name(table)} t SET ${Prisma.join(sets.map(({ set }) => set))} WHERE t.${name(key)} = ${row.key} AND ${where}`
-        if (sets.some(({ column }) => generated.includes(column))) changedOwners.push(row.owner)
+      for (const { key: id, owner: ofRow } of rows) {
+        // Read again under a lock: an agent may just have changed the row.
+        const changed = await db.transaction(async (tx) => {
+          const isRow = Prisma.sql`t.${name(key)} = ${id} AND ${where}`
+          const [row] = await tx.$queryRaw<Record<string, Json>[]>`
+            SELECT ${list} FROM ${name(table)} t WHERE ${isRow} FOR UPDATE OF t`
+          const sets = row === undefined ? [] : setsOf(row, { json, text }, removal)
+          if (sets.length > 0)
+            await tx.$executeRaw`UPDATE ${name(table)} t SET ${Prisma.join(sets.map(({ set }) => set))} WHERE ${isRow}`
+          return sets.map(({ column }) => column)
+        })
+        if (changed.some((column) => generated.includes(column))) changedOwners.push(ofRow)
       }
       const last = rows[ROWS_AT_ONCE - 1]
       if (last === undefined) return changedOwners

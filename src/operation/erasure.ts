@@ -219,7 +219,10 @@ async function deleteMailOf(tx: Tx, id: string): Promise<void> {
   const human = await tx.entity.findUnique({ where: { id }, select: { email: true } })
   const whose = { id, email: human?.email ?? null }
   await deleteMailsOf(tx, whose)
-  await deleteMailCodes(tx, { humanId: id })
+  const { email } = whose
+  await deleteMailCodes(tx, {
+    OR: [{ humanId: id }, ...(email === null ? [] : [{ email: { equals: email, mode: 'insensitive' as const } }])],
+  })
   await deleteInvitationsOf(tx, whose)
 }
 

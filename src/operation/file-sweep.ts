@@ -25,8 +25,8 @@ export function createFileSweep(
       await deleteUnsentFiles(db.prisma, new Date(clock.now() - UNSENT_FOR_MS), AT_ONCE)
       await deleteOldCounts(db.prisma, new Date(clock.now()))
       const unneeded = await db.query<{ hash: string }>(unneededObjectsSql(AT_ONCE))
-      // Objects that are not stored here cannot be deleted here.
-      if (unneeded.length > 0) await sharedStorage.check()
+      // What is not stored here cannot be deleted here.
+      await sharedStorage.check()
       for (const { hash } of unneeded) {
         if (signal?.aborted) return
         // In one transaction, whose lock an upload of the same bytes waits for: it stores them again afterwards.

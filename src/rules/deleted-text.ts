@@ -13,6 +13,9 @@ const LEAST_QUOTED = 40
 /** How often a quotation may be encoded as JSON within a string. */
 const MOST_LEVELS = 2
 
+/** The fields whose values are words of a format or ids. They quote nobody, and a changed one would make the row useless. */
+const STRUCTURE = /^(role|type|kind|change|status|mediaType|toolName|id|.*Ids?)$/
+
 /** Finds and removes deleted texts. */
 export interface TextRemoval {
   /**
@@ -89,6 +92,8 @@ function mapped(value: Json, change: (inner: Json) => Json): Json {
     const items = value.map(change)
     return items.every((item, index) => item === value[index]) ? value : items
   }
-  const entries = Object.entries(value).map(([key, inner]) => [key, change(inner)] as const)
+  const entries = Object.entries(value).map(
+    ([key, inner]) => [key, STRUCTURE.test(key) ? inner : change(inner)] as const,
+  )
   return entries.every(([key, inner]) => inner === value[key]) ? value : Object.fromEntries(entries)
 }

@@ -407,6 +407,15 @@ export async function hideCallsOfMessage(tx: Tx, messageId: string): Promise<voi
   await tx.toolCall.updateMany({ where: { messageId }, data: { messageId: null, spaceId: null } })
 }
 
+/** Removes the content of deleted files from the results of calls that have read them. */
+export async function forgetReadFiles(tx: Tx, fileIds: readonly string[]): Promise<void> {
+  if (fileIds.length === 0) return
+  await tx.$executeRaw`
+    UPDATE "ToolCall" SET output = CASE WHEN output IS NULL THEN NULL ELSE '{"note":"The file was deleted."}'::jsonb END,
+      "outputKeyOrders" = NULL, files = NULL
+    WHERE "toolName" IN ('read_file', 'readFile') AND input->>'fileId' = ANY(${[...fileIds]}::text[])`
+}
+
 /** Part of a WITH: deletes the calls of deleted runs, except calls that a message shows. */
 export function deleteCallsOfRunsSql(runIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`

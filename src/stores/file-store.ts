@@ -41,7 +41,7 @@ export async function attachFiles(
     WHERE id = ANY(${[...fileIds]}::text[]) AND "ownerId" = ${senderId} AND "messageId" IS NULL`
 }
 
-/** Deletes the files of messages whose content is removed. Their bytes follow in `sweepObjects`. */
+/** Deletes the files of messages whose content is removed. Their bytes follow in `operation/file-sweep.ts`. */
 export async function deleteFilesOfMessages(tx: Tx, messageIds: readonly string[]): Promise<void> {
   await tx.file.deleteMany({ where: { messageId: { in: [...messageIds] } } })
 }
@@ -130,4 +130,15 @@ export async function finishUpload(tx: Tx, id: string, fileId: string): Promise<
 
 export async function deleteUpload(tx: Tx, id: string): Promise<void> {
   await tx.fileUpload.deleteMany({ where: { id } })
+}
+
+/** The characters of a file's text that prompts quote. */
+const MOST_QUOTED = 20_000
+
+/** The beginnings of the texts of a message's files, as prompts may have quoted them. */
+export async function textsOfFiles(tx: Tx, messageId: string): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ text: string }[]>`
+    SELECT left(x.text, ${MOST_QUOTED}) AS text FROM "FileText" x JOIN "File" f ON f.id = x."fileId"
+    WHERE f."messageId" = ${messageId} AND x.text <> ''`
+  return rows.map(({ text }) => text)
 }

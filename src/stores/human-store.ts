@@ -62,10 +62,12 @@ export async function changeRole(
   }
 }
 
+/** Revokes the tokens that an admin has made with that role: for admins, and for other people, who may be admins. */
 async function revokeAdminTokensOf(tx: Tx, createdById: string): Promise<string[]> {
   const revoked = await tx.$queryRaw<{ id: string }[]>`
     UPDATE "AccessToken" SET "revokedAt" = now()
-    WHERE "createdById" = ${createdById} AND scope = 'ADMIN' AND "revokedAt" IS NULL RETURNING id`
+    WHERE "createdById" = ${createdById} AND "revokedAt" IS NULL
+      AND (scope = 'ADMIN' OR (scope = 'HUMAN' AND "humanId" <> ${createdById})) RETURNING id`
   return revoked.map(({ id }) => id)
 }
 

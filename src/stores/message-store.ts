@@ -146,8 +146,9 @@ export async function addMention(tx: Tx, id: string, mentionedAgentId: string): 
 /** Removes the content of messages, their files and their earlier texts. */
 export async function emptyMessages(tx: Tx, ids: string[]): Promise<void> {
   await deleteFilesOfMessages(tx, ids)
-  await tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
   await deleteVersions(tx, ids)
+  // Last: messages without parts are not looked at again if the process dies in between.
+  await tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
 }
 
 /** Locks a message until the transaction ends, and reads it. */

@@ -105,9 +105,9 @@ describe('the inspection of files', () => {
     const large = await sharp({ create: { width: 3000, height: 1500, channels: 4, background: '#0000' } })
       .png()
       .toBuffer()
-    const { format, width, height, hasAlpha } = await sharp((await pictureForModel(large))!).metadata()
+    const { format, width, height, hasAlpha } = await sharp((await pictureForModel(async () => large))!).metadata()
     expect({ format, width, height, hasAlpha }).toEqual({ format: 'jpeg', width: 1568, height: 784, hasAlpha: false })
-    expect(await pictureForModel(Buffer.from('no picture'))).toBeNull()
+    expect(await pictureForModel(async () => Buffer.from('no picture'))).toBeNull()
   })
 
   test('the text of text and PDF files is found; a damaged PDF has none', async () => {

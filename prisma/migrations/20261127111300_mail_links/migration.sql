@@ -42,4 +42,6 @@ CREATE INDEX "MailCode_expiresAt_idx" ON "MailCode"("expiresAt");
 CREATE INDEX "MailInvitation_inviterId_idx" ON "MailInvitation"("inviterId");
 
 -- CreateIndex
+CREATE INDEX "MailInvitation_email_idx" ON "MailInvitation"(lower("email"));
+
 CREATE INDEX "MailInvitation_expiresAt_idx" ON "MailInvitation"("expiresAt");

@@ -246,8 +246,11 @@ function cutOffSignal(request: IncomingMessage, response: ServerResponse): Abort
   })
   request.setTimeout(MOST_IDLE_MS, () => {
     if (request.complete) return
-    if (!response.headersSent) sendJson(response, 408, { error: 'The upload has paused for too long: send it again.' })
     controller.abort()
+    // The client of a refused upload gets the response, and no more time.
+    if (response.headersSent) request.destroy()
+    else
+      sendJson(response, 408, { error: 'The upload has paused for too long: send it again.' }, { connection: 'close' })
   })
   return controller.signal
 }
