@@ -57,25 +57,24 @@ export function createHumanUpdates(
   { db, signals, logger }: Pick<Platform, 'db' | 'signals' | 'logger'>,
   { mailLinks, visibility, members, publisher }: UpdateParts,
 ): HumanUpdates {
+  /** Returns the address for which a human is to get a link; null for none. @throws BadInputError, ForbiddenError */
+  async function emailToConfirm({ id }: Viewer, email: string | null | undefined): Promise<string | null> {
+    if (email == null) return null
+    // Sign-in by mail to the new address would give the role, which an access token does not have.
+    if ((await db.prisma.entity.count({ where: { id, role: 'ADMIN' } })) > 0)
+      throw new ForbiddenError('An access token cannot change the address of an admin: sign in, or ask another admin.')
+    return checkEmail(email, 'input.email')
+  }
+
   return {
     async update(viewer, input) {
       const { id, name, externalId, email, role, budget, ...profile } = input
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
       checkRights(viewer, input)
-      // Who signs in by mail to a new address would have the role, which an access token does not have.
-      if (
-        email !== undefined &&
-        !isAdmin(viewer) &&
-        (await db.prisma.entity.count({ where: { id, role: 'ADMIN' } })) > 0
-      )
-        throw new ForbiddenError(
-          'An access token cannot change the address of an admin: sign in, or ask another admin.',
-        )
-      if (email != null) checkEmail(email, 'input.email')
-      const isConfirmed = isAdmin(viewer)
+      const newEmail = isAdmin(viewer) ? null : await emailToConfirm(viewer, email)
       const data = {
-        ...changesOf({ name, externalId, email: isConfirmed ? email : undefined }),
+        ...changesOf({ name, externalId, email: isAdmin(viewer) ? email : undefined }),
         ...profileOf(profile),
       }
       if (role === null) throw new BadInputError('The role of a human must not be null.', 'input.role')
@@ -97,7 +96,7 @@ export function createHumanUpdates(
       if (profile.sharePresence !== undefined)
         await signals.publish(PRESENCE_SHARING_CHANNEL, { type: 'sharing-changed', humanId: id })
       if (name !== undefined) for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId)
-      if (email != null && !isConfirmed) await mailLinks.requestConfirmation(id, email)
+      if (newEmail !== null) await mailLinks.requestConfirmation(id, newEmail)
       return human
     },
   }

@@ -25,7 +25,7 @@ export function createFileSweep(
       await deleteUnsentFiles(db.prisma, new Date(clock.now() - UNSENT_FOR_MS), AT_ONCE)
       await deleteOldCounts(db.prisma, new Date(clock.now()))
       const unneeded = await db.query<{ hash: string }>(unneededObjectsSql(AT_ONCE))
-      // What is not stored here cannot be deleted here.
+      // Objects and parts that are not stored here cannot be deleted here.
       await sharedStorage.check()
       for (const { hash } of unneeded) {
         if (signal?.aborted) return
