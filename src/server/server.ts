@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type AddressInfo, Server as TcpServer } from 'node:net'
+import { type AddressInfo, type Socket, Server as TcpServer } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createSignIns, type SignIns } from '../access/sign-ins.ts'
@@ -127,9 +127,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     async close({ drain } = { drain: true }) {
       draining = true
       if (drain) await health.drainIsKnown()
-      await acceptWaiting(server)
+      const serveAccepted = await acceptWaiting(server)
       closing = true
       const closed = stopAccepting(server)
+      serveAccepted()
       const closeIdle = () => {
         closesIdle = true
         server.closeIdleConnections()
@@ -149,24 +150,38 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   }
 }
 
-/** The most turns of the event loop in which a server that closes still accepts connections. */
-const MOST_LAST_TURNS = 100
+/** A server that closes accepts connections until none has come for this time, and at most for the second one. */
+const QUIET_MS = 20
+const LAST_ACCEPTS_MS = 1000
+/** During a longer turn of the event loop, connections may come that are not accepted yet. */
+const SHORT_TURN_MS = 0.5
 
 /**
- * Lets the server accept the connections that already wait, because the kernel resets connections that nobody accepts. Ends with
- * a turn of the event loop without a new connection: during a long turn, further ones arrive.
+ * Accepts the connections that already wait, because the kernel resets connections that nobody accepts. Reads nothing from
+ * them, because requests that are handled would delay the next ones. Returns a function that hands them to the server.
  */
-async function acceptWaiting(server: Server): Promise<void> {
-  let hasArrived = true
-  const note = () => {
-    hasArrived = true
-  }
-  server.on('connection', note)
-  for (let turn = 0; hasArrived && turn < MOST_LAST_TURNS; turn++) {
-    hasArrived = false
+async function acceptWaiting(server: Server): Promise<() => void> {
+  const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
+  const held: Socket[] = []
+  Object.assign(server, { pauseOnConnect: true })
+  server.removeAllListeners('connection')
+  server.on('connection', (socket: Socket) => void held.push(socket))
+  const startedAt = performance.now()
+  let quietSince = startedAt
+  for (let now = startedAt; now - quietSince < QUIET_MS && now - startedAt < LAST_ACCEPTS_MS; ) {
+    const [before, count] = [now, held.length]
     await nextTurn()
+    now = performance.now()
+    if (held.length > count || now - before > SHORT_TURN_MS) quietSince = now
   }
-  server.off('connection', note)
+  return () => {
+    server.removeAllListeners('connection')
+    for (const listener of listeners) server.on('connection', listener)
+    for (const socket of held) {
+      server.emit('connection', socket)
+      socket.resume()
+    }
+  }
 }
 
 /**
