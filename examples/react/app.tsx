@@ -77,15 +77,18 @@ function Space({ connection, spaceId }: { connection: Connection; spaceId: strin
 const Line = memo(function Line({ message: { sender, parts, status, outcomes } }: { message: Message }) {
   return (
     <li>
-      <b>{sender.name}</b>{' '}
-      {parts.map((part) =>
-        part.__typename === 'TextPart' ? part.text : `[${part.toolCall.toolName}: ${part.toolCall.status}]`,
-      )}
+      <b>{sender.name}</b> {parts.map((part) => wordsOf(part))}
       {status === 'STREAMING' && '…'}{' '}
       <small>{outcomes.map(({ agent, kind }) => `${agent.name}: ${kind}`).join(', ')}</small>
     </li>
   )
 })
+
+function wordsOf(part: Message['parts'][number]): string {
+  if (part.__typename === 'TextPart') return part.text
+  if (part.__typename === 'FilePart') return `[${part.file.name}]`
+  return `[${part.toolCall.toolName}: ${part.toolCall.status}]`
+}
 
 createRoot(document.getElementById('root') as HTMLElement).render(
   <StrictMode>

@@ -1,12 +1,24 @@
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RunningServer, startServer } from '../../src/server/server.ts'
 import { createMutatingClient, SEND, SENT } from '../support/mutating-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
 
 const CLIENTS = 200
 const MUTATIONS = 400
 /** The number of concurrent mutations. */
 const AT_ONCE = 40
+
+const isRefused = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(false)
+    })
+    socket.once('error', () => resolve(true))
+  })
 
 describe('a draining server', () => {
   let parley: TestServer
@@ -46,6 +58,7 @@ describe('a draining server', () => {
     await asked.promise
     server = second
     const closing = first.close()
+    await until('the server accepts no connections', () => isRefused(first.port))
     const late = client.run(SEND, { input: { spaceId: space.id, text: 'two' } })
     expect(codes).toEqual([])
     goOn.resolve()
