@@ -1,8 +1,10 @@
 # Steps that .ci/run and .ci/nightly share, and that count passes and failures. Sourced by bash from the project's root.
 results=.ci/results
-passed=0 failed=0
+passed=0 failed=0 failures='' unsteady=''
 
 finish() {
+  if [ -n "$unsteady" ]; then printf 'failed in the first attempt:%s\n' "$unsteady"; fi
+  if [ -n "$failures" ]; then printf 'failed:%s\n' "$failures"; fi
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
   exit
@@ -15,30 +17,54 @@ run_node() {
   "$program" "$@"
 }
 
+# Counts a failure, and keeps its name for the list that `finish` prints.
+fail() {
+  failed=$((failed + 1))
+  failures="$failures
+  $1"
+}
+
 # A step that is one check: check <minutes> <command…>
 check() {
   local minutes=$1
   shift
   echo "+ $*"
-  if timeout "${minutes}m" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); return 1; fi
+  if timeout "${minutes}m" "$@"; then passed=$((passed + 1)); else fail "$*"; return 1; fi
 }
 
-# A step that is a run of vitest, counted test by test: tests <minutes> <npm script> [test file…]
-tests() {
-  local minutes=$1 script=$2 report="$results/$2.json" code=0 counts
-  report=${report//:/-}
+# Runs vitest: run_tests <minutes> <report> <npm script> [test file…]
+run_tests() {
+  local minutes=$1 report=$2
   shift 2
-  echo "+ npm run $script${*:+ -- $*}"
-  timeout "${minutes}m" npm run --silent "$script" -- --reporter=default --reporter=json --outputFile.json="$report" "$@" || code=$?
-  counts=$(run_node -p '
-    const report = JSON.parse(fs.readFileSync(process.argv[1], "utf8"))
-    // A file that failed before its first test counts as one.
-    const broken = report.testResults.filter((file) => file.status === "failed" && file.assertionResults.length === 0)
-    ;`${report.numPassedTests} ${report.numFailedTests + broken.length}`
-  ' "$report") || counts='0 1'
-  passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+  echo "+ npm run $1${2:+ -- ${*:2}}"
+  timeout "${minutes}m" npm run --silent "$1" -- --reporter=default --reporter=json --outputFile.json="$report" "${@:2}"
+}
+
+# A step that is a run of vitest, counted test by test: tests <minutes> <npm script>
+# Files with failed tests run a second time, without the load of all others. What fails then has failed; what passes then is named
+# above the last line, since a test that depends on load has to be repaired too.
+tests() {
+  local minutes=$1 script=$2 code=0 counts files again
+  local first="$results/${script//:/-}.json" second="$results/${script//:/-}-again.json"
+  run_tests "$minutes" "$first" "$script" || code=$?
+  if ! counts=$(run_node .ci/report.mjs counts "$first"); then fail "$script wrote no report"; return; fi
   # vitest failed without a failed test: an unhandled error, or the time limit.
-  if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then failed=$((failed + 1)); fi
+  if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then fail "$script ended with $code, without a failed test"; fi
+  mapfile -t files < <(run_node .ci/report.mjs files "$first")
+  if [ "${#files[@]}" -gt 0 ] && [ "${#files[@]}" -le 5 ]; then
+    run_tests "$minutes" "$second" "$script" "${files[@]}" --maxWorkers=1
+    if again=$(run_node .ci/report.mjs counts "$first" "$second"); then
+      unsteady="$unsteady
+$(run_node .ci/report.mjs names "$first")"
+      counts=$again
+      first=$second
+    fi
+  fi
+  passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+  if [ "${counts#* }" -gt 0 ]; then
+    failures="$failures
+$(run_node .ci/report.mjs names "$first")"
+  fi
 }
 
 # Programs that tests run, and their Debian packages. A machine without them skips these tests, and CI must not.

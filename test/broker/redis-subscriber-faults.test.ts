@@ -70,6 +70,11 @@ describe.skipIf(!canStartRedis())('a process whose subscriber connection has fau
   /** Signals of the time without a connection are lost, so listeners must be called to check again. */
   async function expectSignalsAgain(): Promise<void> {
     await until('the reconnect is reported', () => reconnects > 0)
+    // A refusal may have hit only some channels. They are subscribed to again after a pause.
+    await until('each channel has its subscriber again', async () => {
+      const counts = await admin.pubsub('NUMSUB', ...AGENTS.map((agent) => `parley:signal:${agent}`))
+      return counts.filter((count) => Number(count) === 1).length === AGENTS.length
+    })
     received = []
     for (const agent of AGENTS) await writer.signals.publish(agent, { type: 'run-changed' })
     await until('each channel receives its signal', () => received.length === AGENTS.length)
