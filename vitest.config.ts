@@ -35,7 +35,8 @@ const LONG = [
     (name) => `test/platform/${name}.test.ts`,
   ),
 ]
-/** The examples have packages of their own, which `npm ci` at the root leaves out. */
+/** The examples, and the clients and conformance kits of other protocols, have packages of their own, which `npm ci` at the root leaves out. */
+const KITS = isAvailable('kits', 'kits/test')
 const EXAMPLES = isAvailable('examples', 'examples/test')
 
 /** These files measure the heap or the processor, so each needs a process of its own. */
@@ -77,7 +78,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'long',
-          include: [...LONG, ...(EXAMPLES ? ['examples/test/pages.test.ts'] : [])],
+          include: [...LONG, ...(KITS ? ['kits/test/**/*.test.ts'] : []), ...(EXAMPLES ? ['examples/test/pages.test.ts'] : [])],
           exclude: ALONE,
           isolate: false,
         },

@@ -6,7 +6,7 @@ import path from 'node:path'
 const ROOT = path.resolve(import.meta.dirname, '..')
 
 /** A package of this repository with dependencies of its own, which `npm ci` at the root does not install. */
-export type OwnPackage = 'tools' | 'examples' | 'bench' | 'prisma' | 'docs'
+export type OwnPackage = 'tools' | 'examples' | 'bench' | 'prisma' | 'docs' | 'kits'
 
 const stampOf = (folder: OwnPackage) => path.join(ROOT, folder, 'node_modules/.installed')
 
