@@ -19,7 +19,8 @@ COPY prisma/migrations prisma/migrations
 COPY scripts/migrate.ts scripts/export.ts scripts/import.ts scripts/rotate-secrets.ts scripts/
 COPY src src
 COPY --from=build /app/web/dist web/dist
-RUN install -d -o node -g node /data
+# A volume that is mounted at one of these gets its owner.
+RUN install -d -o node -g node /data /files
 VOLUME /data
 USER node
 EXPOSE 4000

@@ -47,15 +47,15 @@ tests() {
   local minutes=$1 script=$2 code=0 counts files again
   local first="$results/${script//:/-}.json" second="$results/${script//:/-}-again.json"
   run_tests "$minutes" "$first" "$script" || code=$?
-  if ! counts=$(run_node .ci/report.mjs counts "$first"); then fail "$script wrote no report"; return; fi
+  if ! counts=$(run_node scripts/test-report.ts counts "$first"); then fail "$script wrote no report"; return; fi
   # vitest failed without a failed test: an unhandled error, or the time limit.
   if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then fail "$script ended with $code, without a failed test"; fi
-  mapfile -t files < <(run_node .ci/report.mjs files "$first")
+  mapfile -t files < <(run_node scripts/test-report.ts files "$first")
   if [ "${#files[@]}" -gt 0 ] && [ "${#files[@]}" -le 5 ]; then
-    run_tests "$minutes" "$second" "$script" "${files[@]}" --maxWorkers=1
-    if again=$(run_node .ci/report.mjs counts "$first" "$second"); then
+    run_tests "$minutes" "$second" "$script" "${files[@]}" --no-file-parallelism
+    if again=$(run_node scripts/test-report.ts counts "$first" "$second"); then
       unsteady="$unsteady
-$(run_node .ci/report.mjs names "$first")"
+$(run_node scripts/test-report.ts names "$first" | sed 's/^/  /')"
       counts=$again
       first=$second
     fi
@@ -63,7 +63,7 @@ $(run_node .ci/report.mjs names "$first")"
   passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
   if [ "${counts#* }" -gt 0 ]; then
     failures="$failures
-$(run_node .ci/report.mjs names "$first")"
+$(run_node scripts/test-report.ts names "$first" | sed 's/^/  /')"
   fi
 }
 

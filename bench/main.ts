@@ -3,7 +3,8 @@
 // is recorded, next to the results of the others. `SOAK_MINUTES=30 npm run bench -- soak` runs only by its name;
 // `CONSOLE_MINUTES=30 npm run bench -- console` measures the console's memory for that time. `npm run bench --
 // bounds --against ../other` compares CPU with that checkout, only by its name. `FANOUT_LOADS=10,1000/100
-// FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` measures only these.
+// FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` measures only these. `npm run bench -- search` writes a
+// million messages first, so it runs only by its name.
 import path from 'node:path'
 import { attacked } from './attacked.ts'
 import { bounds } from './bounds.ts'
@@ -18,6 +19,7 @@ import { reading } from './reading.ts'
 import { retention } from './retention.ts'
 import { roundTrips } from './round-trips.ts'
 import { saving } from './saving.ts'
+import { search } from './search.ts'
 import { sendMessage } from './send-message.ts'
 import { skip } from './skip.ts'
 import { sleeping } from './sleeping.ts'
@@ -46,6 +48,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   retention,
   attacked,
   bounds,
+  search,
   idle,
   console: consolePage,
   soak,

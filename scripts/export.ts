@@ -1,5 +1,5 @@
-// npm run export -- <space id> [file]: writes a space with its members, messages and runs as JSON lines to the file or
-// standard output. Reads DATABASE_URL or DATA_DIR as the server does; stop an embedded server first.
+// npm run export -- <space id> [file]: writes a space with its members, messages, files and runs as JSON lines to the file or
+// standard output. Reads DATABASE_URL or DATA_DIR, and PARLEY_FILES, as the server does; stop an embedded server first.
 import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -10,6 +10,7 @@ import { prefixOf } from '../src/lib/ids.ts'
 import { oneLine } from '../src/lib/json.ts'
 import { exportSpace } from '../src/operation/moving.ts'
 import { openDatabase } from '../src/platform/db.ts'
+import { openFileStorage } from '../src/platform/file-storage/open.ts'
 
 const USAGE = 'usage: npm run export -- <space id> [file]'
 
@@ -32,12 +33,15 @@ function readArguments(): { spaceId: string; file: string | undefined } {
 const { spaceId, file } = readArguments()
 try {
   if (prefixOf(spaceId) !== 'spc') fail(`There is no space ${oneLine(spaceId)}.`)
-  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory } = readConfig()
+  const config = readConfig()
+  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory } = config
   const db = await openDatabase({ url, directUrl, dataDirectory, poolSize: 1 })
+  const files = openFileStorage(config.files)
   try {
-    const lines = Readable.from(withBreaks(exportSpace(db, spaceId)))
+    const lines = Readable.from(withBreaks(exportSpace({ db, files }, spaceId)))
     await pipeline(lines, file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 }))
   } finally {
+    await files.close()
     await db.close()
   }
 } catch (error) {

@@ -1,6 +1,6 @@
 // npm run import -- [--dry-run] [--trust-external-ids] [file]: writes a space from an export, read from the file or
 // standard input. --dry-run writes nothing; it prints the agents that would be created, with the addresses of their
-// tools, and what would be left out. Reads DATABASE_URL or DATA_DIR as the server does; stop an embedded server first.
+// tools, and what would be left out. Reads DATABASE_URL or DATA_DIR, and PARLEY_FILES, as the server does; stop an embedded server first.
 import { createReadStream } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { readConfig } from '../src/config.ts'
@@ -10,6 +10,7 @@ import { boundedLines } from '../src/operation/bounded-lines.ts'
 import { importSpace } from '../src/operation/import.ts'
 import { importReport } from '../src/operation/import-report.ts'
 import { openDatabase } from '../src/platform/db.ts'
+import { openFileStorage } from '../src/platform/file-storage/open.ts'
 
 const USAGE = 'usage: npm run import -- [--dry-run] [--trust-external-ids] [file]'
 
@@ -34,13 +35,16 @@ function readArguments() {
 
 const { file, dryRun, trustExternalIds } = readArguments()
 try {
-  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory } = readConfig()
+  const config = readConfig()
+  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory } = config
   const db = await openDatabase({ url, directUrl, dataDirectory, poolSize: 1 })
+  const files = openFileStorage(config.files)
   try {
     const input = file === undefined ? process.stdin : createReadStream(file)
-    const imported = await importSpace(db, boundedLines(input), { dryRun, trustExternalIds })
+    const imported = await importSpace({ db, files, config }, boundedLines(input), { dryRun, trustExternalIds })
     for (const line of importReport(imported, dryRun)) console.log(line)
   } finally {
+    await files.close()
     await db.close()
   }
 } catch (error) {

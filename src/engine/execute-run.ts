@@ -59,12 +59,13 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
    * meantime. Stops when `until` aborts.
    */
   async function giveBack(claim: Claim, error: unknown, until: AbortSignal): Promise<void> {
-    logger.error(
-      { runId: claim.run.id, error: messageOf(error) },
-      'the run was interrupted by an error in this process; releasing it for another attempt',
-    )
+    const reason = isOutage(error) ? 'outage' : 'fault'
+    const found = { runId: claim.run.id, error: messageOf(error) }
+    if (reason === 'outage')
+      logger.warn(found, 'the database failed or was too busy; releasing the run for another attempt')
+    else logger.error(found, 'the run was interrupted by an error in this process; releasing it for another attempt')
     const isBack = () =>
-      lifecycle.handBack(claim, isOutage(error) ? 'outage' : 'fault').then(
+      lifecycle.handBack(claim, reason).then(
         () => true,
         () => false,
       )

@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { Viewer } from '../access/viewer.ts'
-import { inspectFile } from '../files/inspection.ts'
 import type { SharedStorage } from '../files/shared-storage.ts'
-import { keyOfHash, type ReceivedFile, receiveFile } from '../files/stored-bytes.ts'
+import { type ReceivedFile, receiveFile } from '../files/stored-bytes.ts'
+import { storeReceived } from '../files/storing.ts'
 import type { File } from '../generated/prisma/client.ts'
 import { FileTooLargeError, ForbiddenError, RateLimitedError } from '../lib/errors.ts'
 import { cleanFileName } from '../lib/file-name.ts'
@@ -92,27 +91,13 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
   }
 
   async function store(received: ReceivedFile, owner: Owner): Promise<NewFile> {
-    const { size, sha256: hash } = received
-    const { mediaType, width, height, thumbnail, text } = await inspectFile(received.path)
-    const thumbnailHash = thumbnail === null ? null : createHash('sha256').update(thumbnail).digest('hex')
-    await db.query(touchObjectSql(hash, size))
-    await files.put(keyOfHash(hash), received)
-    if (thumbnail !== null && thumbnailHash !== null) {
-      await db.query(touchObjectSql(thumbnailHash, thumbnail.byteLength))
-      await files.put(keyOfHash(thumbnailHash), thumbnail)
-    }
+    const facts = await storeReceived(files, received, (hash, size) => db.query(touchObjectSql(hash, size)))
     return {
       id: owner.fileId ?? newId('fil'),
       ownerId: owner.id,
       name: cleanFileName(owner.name),
-      mediaType,
-      size,
-      hash,
-      width,
-      height,
-      thumbnailHash,
       createdAt: new Date(clock.now()),
-      text,
+      ...facts,
     }
   }
 

@@ -74,12 +74,18 @@ export function topLevelError(code: TopLevelCode, message: string, http?: HttpAn
   return new GraphQLError(message, { extensions: { code, ...(http ? { http } : {}) } })
 }
 
+/** The time after which a client may try again if the database is overloaded or does not answer. */
+const OVERLOAD_MS = 5000
+
 /** Returns the original error, without the GraphQLErrors that wrap it. */
 function rootOf(error: unknown): unknown {
   let root = error
   while (root instanceof GraphQLError && root.originalError) root = root.originalError
   return root
 }
+
+const overloaded = () =>
+  new RateLimitedError('The server is too busy: this part of the request was not begun. Try again later.', OVERLOAD_MS)
 
 /** Returns the code of an error that the client caused; null for any other error. */
 function codeOf(root: unknown, error: unknown): TopLevelCode | null {
@@ -108,7 +114,11 @@ function withoutSuggestion(message: string): string {
   return message.replace(/ Did you mean [\s\S]+\?$/, '')
 }
 
-export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'metrics'>): MaskError {
+/** `isOverload`: whether the database was too busy to begin. */
+export function createMasking(
+  { logger, metrics }: Pick<Platform, 'logger' | 'metrics'>,
+  isOverload: (error: unknown) => boolean,
+): MaskError {
   const unexpected = counter(
     metrics,
     'parley_unexpected_errors_total',
@@ -117,7 +127,14 @@ export function createMasking({ logger, metrics }: Pick<Platform, 'logger' | 'me
   const masked = new WeakSet<GraphQLError>()
 
   function mask(error: unknown): GraphQLError {
-    const root = rootOf(error)
+    const cause = rootOf(error)
+    const isTooBusy = isOverload(cause)
+    if (isTooBusy)
+      logger.warn(
+        { requestId: requestIdHere(), error: messageOf(cause) },
+        'an operation got no connection to the database in time',
+      )
+    const root = isTooBusy ? overloaded() : cause
     const code = codeOf(root, error)
     const place = error instanceof GraphQLError ? error : null
     const at = { nodes: place?.nodes, source: place?.source, positions: place?.positions, path: place?.path }

@@ -1,9 +1,11 @@
 import { prefixOf } from '../lib/ids.ts'
 import { cut, oneLine } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
 import { REMAINS } from '../stores/space-store.ts'
 import { createForgetting, createStaging, type LeftOut, type StagedRow, stage } from './import-staging.ts'
 import { checkRow, isMovedTable } from './imported-rows.ts'
+import { hasBytes, linesOf, receiveMovedFile } from './moved-files.ts'
 import { FORMAT, FORMAT_VERSION } from './moving.ts'
 
 const ROWS_AT_ONCE = 200
@@ -43,24 +45,41 @@ interface Heading {
   version: number
 }
 
-/** Stages every row that is valid on its own. @throws Error if the file is not one complete export */
+/**
+ * Stages every row that is valid on its own, and stores the bytes of files. @throws Error if the file is not one complete export;
+ * StorageUnavailableError
+ */
 export async function readAll(
   tx: Tx,
-  lines: AsyncIterable<string> | Iterable<string>,
+  source: AsyncIterable<string> | Iterable<string>,
+  { platform, dryRun }: { platform: Pick<Platform, 'files' | 'config'>; dryRun: boolean },
 ): Promise<{ spaceId: string; leftOut: LeftOutList }> {
   const leftOut = createLeftOut()
   const batch = createBatch(tx, leftOut)
+  const lines = linesOf(source)
+
+  /** The row of a line, with what is found in the bytes that follow a file; null if it is left out. */
+  async function rowOf(read: Record<string, unknown>, line: number): Promise<StagedRow | null> {
+    const staged = stagedRowOf(read, line, leftOut)
+    if (staged === null || staged.table !== 'File') return staged
+    const received = await receiveMovedFile(tx, platform, { row: staged.row, lines, dryRun })
+    if ('row' in received) return { ...staged, row: received.row }
+    leftOut.add({ table: 'File', reason: received.reason, count: 1, firstLine: line })
+    return null
+  }
+
   let heading: Heading | null = null
-  let [number, rows] = [0, 0]
+  let rows = 0
   let promised: number | null = null
-  for await (const line of lines) {
-    number += 1
+  for (let line = await lines.take(); line !== null; line = await lines.take()) {
+    const { number } = lines
     if (heading === null) {
       // npm may print the name of its script before the heading.
       if (line.startsWith('{')) heading = await begin(tx, objectOf(line, NO_EXPORT))
       continue
     }
-    if (line.trim() === '') continue
+    // Bytes of a file that is left out.
+    if (line.trim() === '' || hasBytes(line)) continue
     const read = objectOf(
       line,
       `Line ${number} is not a JSON object: the file is damaged or incomplete. ${EXPORT_AGAIN}`,
@@ -71,7 +90,7 @@ export async function readAll(
       continue
     }
     rows += 1
-    const staged = stagedRowOf(read, number, leftOut)
+    const staged = await rowOf(read, number)
     if (staged !== null) await batch.add(staged, line.length)
   }
   await batch.flush()

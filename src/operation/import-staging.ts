@@ -62,7 +62,7 @@ export function createForgetting(tx: Tx): (characters: number) => Promise<void> 
 }
 
 /** The tables whose rows may already exist here under the same id. */
-const WITH_IDS: MovedTable[] = ['Entity', 'Chain', 'Run', 'Step', 'ToolCall', 'Message']
+const WITH_IDS: MovedTable[] = ['Entity', 'Chain', 'Run', 'Step', 'ToolCall', 'Message', 'File']
 /** The tables in an order in which each row is settled after all rows that it refers to. */
 const BY_DEPENDENCY: MovedTable[] = [
   'Entity',
@@ -78,6 +78,7 @@ const BY_DEPENDENCY: MovedTable[] = [
   'Step',
   'ToolCall',
   'Decision',
+  'File',
   'Outcome',
   'RootUsage',
   'Membership',
@@ -152,8 +153,8 @@ async function leaveAgents(leave: Leave): Promise<void> {
  */
 async function leaveUnnamed(leave: Leave): Promise<void> {
   const isUnnamed = Prisma.sql`NOT t."isHere" AND t.key NOT IN (
-    SELECT coalesce(n.row->>'entityId', n.row->>'senderId', n.row->>'humanId', n.row->>'agentId') FROM "ImportedRow" n
-    WHERE n."table" IN ('Membership', 'FormerMember', 'Message', 'Decision', 'Run', 'ToolCall', 'Outcome'))`
+    SELECT coalesce(n.row->>'entityId', n.row->>'senderId', n.row->>'humanId', n.row->>'agentId', n.row->>'ownerId') FROM "ImportedRow" n
+    WHERE n."table" IN ('Membership', 'FormerMember', 'Message', 'Decision', 'Run', 'ToolCall', 'File', 'Outcome'))`
   await leave('Entity', isUnnamed, 'the space does not refer to it')
   const isOfNobody = (column: string) => Prisma.sql`NOT EXISTS (
     SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>${column})`
@@ -229,13 +230,15 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
       WHERE part->>'type' <> 'tool' OR EXISTS (SELECT 1 FROM "ImportedRow" c WHERE c."table" = 'ToolCall' AND c.key = part->>'toolCallId')
         OR EXISTS (SELECT 1 FROM "ToolCall" h WHERE h.id = part->>'toolCallId' AND h."messageId" = t.key AND h."spaceId" = ${spaceId})))
     WHERE t."table" = 'Message' AND t.row->'parts' @? '$[*] ? (@.type == "tool")'`
-  // Files are not exported: their names remain.
+  // Of a file that is not imported, the name remains.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || jsonb_build_object('parts', (
       SELECT jsonb_agg(CASE
-        WHEN part->>'type' = 'file' AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f.id = part->>'fileId' AND f."messageId" = t.key)
-        THEN jsonb_build_object('type', 'text', 'text', '[File that was not imported: ' || (part->>'name') || ']') ELSE part END ORDER BY n)
-      FROM jsonb_array_elements(t.row->'parts') WITH ORDINALITY AS p (part, n)))
+        WHEN part->>'type' <> 'file' THEN part
+        WHEN f.key IS NULL THEN jsonb_build_object('type', 'text', 'text', '[File that was not imported: ' || (part->>'name') || ']')
+        ELSE part || jsonb_build_object('name', f.row->'name', 'mediaType', f.row->'mediaType') END ORDER BY n)
+      FROM jsonb_array_elements(t.row->'parts') WITH ORDINALITY AS p (part, n)
+      LEFT JOIN "ImportedRow" f ON f."table" = 'File' AND f.key = part->>'fileId' AND f.row->>'messageId' = t.key))
     WHERE t."table" = 'Message' AND t.row->'parts' @? '$[*] ? (@.type == "file")'`
 }
 
@@ -273,4 +276,11 @@ export async function* stagedRows(tx: Tx, table: MovedTable, most: number): Asyn
     if (rows.length < most) return
     after = rows.at(-1)?.line ?? after
   }
+}
+
+/** Writes the texts of the imported files, which were found in their bytes. */
+export async function insertFileTexts(tx: Tx): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "FileText" ("fileId", text) SELECT t.key, t.row->>'text' FROM "ImportedRow" t JOIN "File" f ON f.id = t.key
+    WHERE t."table" = 'File' AND NOT t."isHere" AND t.row->>'text' IS NOT NULL`
 }

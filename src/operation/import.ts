@@ -2,9 +2,10 @@ import { MOST_MEMBERS } from '../flows/join-space.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { jsonbText, oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
 import { deleteRemains, insertRemains } from '../stores/space-store.ts'
 import { type LeftOutList, NO_EXPORT, readAll } from './import-reading.ts'
-import { createForgetting, type LeftOut, missingLabels, settle, stagedRows } from './import-staging.ts'
+import { createForgetting, insertFileTexts, type LeftOut, missingLabels, settle, stagedRows } from './import-staging.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
 export interface ImportOptions {
@@ -52,10 +53,11 @@ const IMPORT_LOCK = 7_275_541
  * with the reason GONE, and unfinished messages become INTERRUPTED. If labels name a confidential space that does not
  * exist here, the import writes a row without a name for it, like the row that remains of a deleted space, so that the
  * labels still restrict who may read. Holds one batch of rows in memory at a time.
- * @throws Error with one readable line if the lines are not an export, or if the space already exists
+ * Bytes of files that a failed import has stored are deleted by the server after an hour.
+ * @throws Error with one readable line if the lines are not an export, or if the space already exists; StorageUnavailableError
  */
 export async function importSpace(
-  db: Pick<Database, 'prisma'>,
+  { db, ...platform }: { db: Pick<Database, 'prisma'> } & Pick<Platform, 'files' | 'config'>,
   lines: AsyncIterable<string> | Iterable<string>,
   { dryRun = false, trustExternalIds = false }: ImportOptions = {},
 ): Promise<Imported> {
@@ -65,7 +67,7 @@ export async function importSpace(
     await tx.$executeRaw`SET LOCAL idle_in_transaction_session_timeout = 0`
     await tx.$executeRaw`SET LOCAL statement_timeout = 0`
     await tx.$queryRaw`SELECT 1 FROM (SELECT pg_advisory_xact_lock(${IMPORT_LOCK})) locked`
-    const { spaceId, leftOut } = await readAll(tx, lines)
+    const { spaceId, leftOut } = await readAll(tx, lines, { platform, dryRun })
     const people = await findPeople(tx, trustExternalIds)
     for (const one of await settle(tx, spaceId)) leftOut.add(one)
     await checkLimits(tx, spaceId)
@@ -216,6 +218,7 @@ async function writeAll(
         leftOut.add({ table, reason: 'conflicts with an existing row', count, firstLine: rows[0]?.line ?? 0 })
     }
   }
+  await insertFileTexts(tx)
   return counts
 }
 

@@ -20,6 +20,7 @@ export type MovedTable =
   | 'Message'
   | 'MessageVersion'
   | 'MessageReaction'
+  | 'File'
   | 'Outcome'
   | 'RootUsage'
   | 'Membership'

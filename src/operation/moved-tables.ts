@@ -264,6 +264,26 @@ export const MOVED_TABLES = {
     fixed: {},
     secret: [],
   },
+  /** Its bytes follow the row, and the columns that depend on them are found in the bytes again. */
+  File: {
+    key: ['id'],
+    columns: {
+      id: id('fil'),
+      ownerId: to(id('hum', 'agt'), 'Entity'),
+      name: text(1000),
+      mediaType: text(1000),
+      size: integer(1),
+      hash: text(64),
+      width: nullable(integer()),
+      height: nullable(integer()),
+      thumbnailHash: nullable(text(64)),
+      messageId: to(id('msg'), 'Message'),
+      spaceId: to(id('spc'), 'Space'),
+      createdAt,
+    },
+    fixed: {},
+    secret: [],
+  },
   Outcome: {
     key: ['messageId', 'agentId'],
     columns: {
@@ -339,7 +359,6 @@ export const TABLES_THAT_STAY = [
   'MailCode',
   'MailInvitation',
 
-  'File',
   'FileText',
   'FileObject',
   'UploadedBytes',

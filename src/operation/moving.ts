@@ -1,6 +1,8 @@
 import { confidentialAmong } from '../confidentiality/marks.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { bytesOfFile } from './moved-files.ts'
 import { type MovedTable, specOf } from './moved-tables.ts'
 
 /** The name of the format, which the first line of an export contains together with the version. */
@@ -30,11 +32,14 @@ const idOf = ({ row }: FoundRow) => String(row['id'])
  * Yields a space as JSON lines: a heading, rows, and a last line with the number of rows. The export contains the space's
  * current and former members, senders and deciders; the settings of agents but not their knowledge; the messages; and the
  * runs that the space triggered, with their journals. Of other runs that wrote in the space, it contains only the visible
- * calls. If a run has content of another confidential space, the export leaves out its journal, its invisible calls and
+ * calls. Files follow their messages, with their bytes. If a run has content of another confidential space, the export leaves out its journal, its invisible calls and
  * all its texts. Concurrent changes may or may not be included. Holds one batch of rows in memory at a time.
- * @throws Error with one readable line if the space does not exist
+ * @throws Error with one readable line if the space does not exist; StorageUnavailableError
  */
-export async function* exportSpace(db: Pick<Database, 'prisma'>, spaceId: string): AsyncGenerator<string> {
+export async function* exportSpace(
+  { db, files }: { db: Pick<Database, 'prisma'>; files: Pick<Platform['files'], 'read'> },
+  spaceId: string,
+): AsyncGenerator<string> {
   const { prisma } = db
   if ((await prisma.space.count({ where: { id: spaceId, deletedAt: null } })) === 0)
     throw new Error(`There is no space ${spaceId}.`)
@@ -43,6 +48,8 @@ export async function* exportSpace(db: Pick<Database, 'prisma'>, spaceId: string
   for await (const { table, row } of rowsOf(db, spaceId)) {
     rows += 1
     yield JSON.stringify({ table, row: withoutSecrets(table, row) })
+    if (table === 'File')
+      for await (const bytes of bytesOfFile(files, row as { id: string; hash: string })) yield JSON.stringify(bytes)
   }
   yield JSON.stringify({ end: true, rows })
 }
@@ -88,6 +95,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
     yield* calls(Prisma.sql`t."messageId" = ANY(${ids}::text[]) AND ${isOther}`)
     for (const row of await outcomesOf(prisma, ids, spaceId)) yield { table: 'Outcome', row }
     const ofMessages = Prisma.sql`t."messageId" = ANY(${ids}::text[])`
+    yield* plain('File', ofMessages)
     yield* plain('MessageVersion', ofMessages, { key: 'messageId' })
     yield* plain('MessageReaction', ofMessages, { key: 'messageId' })
     yield* plain('RootUsage', Prisma.sql`t."rootId" = ANY(${ids}::text[])`, { key: 'rootId' })

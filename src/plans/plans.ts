@@ -38,7 +38,7 @@ export interface PlanInput extends ScheduleInput {
 
 /**
  * Plans wake agents at given times. Their names are unique within an agent. A plan that fires once stays, disabled,
- * after it has fired, as long as there is room. firing.ts fires plans.
+ * after it has fired, as long as there is room. `flows/fire-plan.ts` fires plans.
  */
 export interface Plans {
   /**

@@ -70,6 +70,14 @@ export function isOutage(error: unknown): boolean {
   return OUTAGE_KINDS.has(driverFaultOf(error).kind ?? '') || OUTAGE_WORDS.test(message)
 }
 
+/** No connection became free in time: of the pool, and of Prisma for a transaction. */
+const NO_CONNECTION = /(timeout exceeded when trying to connect|Unable to start a transaction in the given time)/
+
+/** Whether the statement or transaction waited too long for a connection, and was not begun. */
+export function isOverload(error: unknown): boolean {
+  return error instanceof Error && sqlStateOf(error) === null && NO_CONNECTION.test(error.message)
+}
+
 /** Whether an error is a serialization failure or a deadlock, so that repeating the transaction may succeed. */
 export function isWriteConflict(error: unknown): boolean {
   const state = sqlStateOf(error)

@@ -16,6 +16,7 @@ import { createMasking } from '../graphql/masking.ts'
 import { schema } from '../graphql/schema.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
+import { isOverload } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
@@ -230,7 +231,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const allowedOrigins =
     publicUrl.origin === null ? config.allowedOrigins : [...config.allowedOrigins, publicUrl.origin]
   const origins = createOrigins(allowedOrigins, logger)
-  const maskError = createMasking(platform)
+  const maskError = createMasking(platform, isOverload)
   const streams: OwnStreams = createStreams({ platform, domain, announcer, journal })
   const leavePresence = domain.presence.open()
   const hub = createHub(metrics)

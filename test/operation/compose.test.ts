@@ -25,6 +25,7 @@ interface Service {
   depends_on?: Record<string, { condition: string }>
   healthcheck?: { test?: string[] }
   deploy?: { replicas: number }
+  volumes?: string[]
 }
 
 /** An operator's `.env`. */
@@ -43,7 +44,7 @@ const written = parse(textOf('docker-compose.yml'), { merge: true }) as { servic
 const { services } = JSON.parse(JSON.stringify(written), (_, value) =>
   typeof value === 'string' ? filled(value) : value,
 ) as typeof written
-/** A person posts at the first server, and reads the response of a worker's agent at the second. */
+/** A person uploads a file and posts at the first server, and reads both the file and an agent's response at the second. */
 async function speakAndListen(first: string, second: string): Promise<void> {
   const admin = createParleyClient({ origin: first, token: ENV.PARLEY_ADMIN_TOKEN ?? '' })
   const ask = async <T>(field: string, selection: string, client = admin): Promise<T> => {
@@ -71,6 +72,17 @@ async function speakAndListen(first: string, second: string): Promise<void> {
     '... on CreateSpacePayload { space { id } }',
     here,
   )
+  const authorization = `Bearer ${secret}`
+  const bytes = 'Shared by all processes.'
+  const upload = await fetch(`${first}/files`, {
+    method: 'POST',
+    headers: { authorization, 'x-file-name': 'note.txt' },
+    body: bytes,
+  })
+  expect(upload.status).toBe(201)
+  const { id: fileId } = (await upload.json()) as { id: string }
+  const download = await fetch(`${second}/files/${fileId}`, { headers: { authorization } })
+  expect([download.status, await download.text()]).toEqual([200, bytes])
   const watch = `subscription ($id: ID!) { spaceMessages(spaceId: $id) { __typename
     ... on MessageFinished { message { sender { id } text } } } }`
   type Event = { spaceMessages: { __typename: string; message?: { sender: { id: string }; text: string } } }
@@ -91,11 +103,12 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
   let database: TestDatabase
   let redis: ReturnType<typeof spawn>
   let redisUrl: string
+  let files: string
   const processes: Record<string, ParleyProcess[]> = {}
 
   /**
-   * The command and environment of a container of one of Parley's services; only the hosts of the other services
-   * differ.
+   * The command and environment of a container of one of Parley's services; only the hosts of the other services and the
+   * path of the volume differ.
    */
   function containerOf(name: string): { command: string[]; settings: Record<string, string> } {
     const { command = imageCommand, environment = {} } = services[name] ?? {}
@@ -106,12 +119,15 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
       REDIS_URL: expect.stringContaining('//redis:'),
     })
     const { DATA_DIR: _, PORT: __, ...settings } = { ...imageEnv, ...environment }
-    const elsewhere = { DATABASE_URL: database.url, REDIS_URL: redisUrl, PARLEY_LOG_LEVEL: 'warn' }
+    expect(services[name]?.volumes).toContain(`files:${settings['PARLEY_FILES']}`)
+    const shared = { DATABASE_URL: database.url, REDIS_URL: redisUrl, PARLEY_FILES: files }
+    const elsewhere = { ...shared, PARLEY_LOG_LEVEL: 'warn' }
     return { command: given, settings: { ...settings, ...elsewhere } }
   }
 
   beforeAll(async () => {
     database = await createEmptyDatabase()
+    files = await mkdtemp(path.join(tmpdir(), 'parley-files-'))
     const port = await freePort()
     const [program = '', ...given] = services.redis?.command ?? []
     redis = spawn(program, [...given, '--port', String(port), '--bind', '127.0.0.1'], { stdio: 'ignore' })
@@ -141,6 +157,7 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
     )
     redis?.kill('SIGKILL')
     await database?.drop()
+    await rm(files, { recursive: true, force: true })
   })
 
   test('a worker responds to a message that one API process receives, and the other one shows it', async () => {
@@ -192,7 +209,7 @@ describe('the .env of an operator', () => {
       const given = Object.fromEntries(settings.map((setting) => [setting, `value of ${setting}`]))
       const interpolated = Object.entries(environment).map(([setting, value]) => [
         setting,
-        String(value).replace(/\$\{(\w+):\?[^}]*\}/g, (_, asked: string) => given[asked] ?? ''),
+        String(value).replace(/\$\{(\w+):[?-][^}]*\}/g, (_, asked: string) => given[asked] ?? ''),
       ])
       const received: Record<string, string> = { ...given, ...Object.fromEntries(interpolated) }
       expect(settings.filter((setting) => received[setting] !== given[setting] && !OWN.includes(setting))).toEqual([])

@@ -45,7 +45,7 @@ describe('the standing grants', () => {
     expect(before.state).toBe('ACTIVE')
     const there = await startTestServer({ stack: 'embedded', worker: false })
     const admin = await there.clientOf(there.admin)
-    await importSpace(there.app.platform.db, exportSpace(play.parley.app.platform.db, room.space.id))
+    await importSpace(there.app.platform, exportSpace(play.parley.app.platform, room.space.id))
     expect(await one(room.grantId, { client: admin })).toEqual({ ...before, state: 'REVOKED', revokedBy: null })
     const call = await play.stage.ask(admin, CALL, { id: callId })
     expect(call).toEqual({ status: 'DONE', grant: { id: room.grantId } })

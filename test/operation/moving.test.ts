@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import sharp from 'sharp'
 import { Webhook as Signer } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../../src/lib/ids.ts'
@@ -75,10 +77,10 @@ describe.each(STACKS)('a moved space, from the %s stack', (stack) => {
     await from.app.domain.humans.update(from.admin, { id: eve.id, externalId: 'eve@example.com' })
     const eveThere = await to.app.domain.humans.create(to.admin, { name: 'Eve', externalId: 'eve@example.com' })
 
-    const lines = await textsOf(exportSpace(from.app.platform.db, space.id))
+    const lines = await textsOf(exportSpace(from.app.platform, space.id))
     held.open()
     expect(lines.join('\n')).not.toMatch(/top-secret|v1\./)
-    await importSpace(to.app.platform.db, ['', '> parley export', ...lines], { trustExternalIds: true })
+    await importSpace(to.app.platform, ['', '> parley export', ...lines], { trustExternalIds: true })
 
     await here.endedRuns(ada, 2)
     const [before, after] = [
@@ -96,19 +98,55 @@ describe.each(STACKS)('a moved space, from the %s stack', (stack) => {
     await there.say({ ...husam, client }, space, 'Are you there?')
     await there.endedRuns(ada, 3)
     expect((await there.messagesIn(space)).at(-1)).toMatchObject({ text: 'Here, too.', status: 'COMPLETE' })
-    await expect(importSpace(to.app.platform.db, lines)).rejects.toThrow('already exists')
-    await expect(importSpace(to.app.platform.db, ['{"a":1}'])).rejects.toThrow('not a space export')
+    await expect(importSpace(to.app.platform, lines)).rejects.toThrow('already exists')
+    await expect(importSpace(to.app.platform, ['{"a":1}'])).rejects.toThrow('not a space export')
+  })
+
+  test('has its files, with thumbnails and searchable texts, also if a file has many lines', async () => {
+    const husam = await here.person('Husam')
+    const space = await here.space('Album', [husam])
+    const viewer = { scope: 'HUMAN', id: husam.id, tokenId: null, expiresAt: null } as const
+    const picture = await sharp({ create: { width: 60, height: 40, channels: 3, background: '#0af' } })
+      .png()
+      .toBuffer()
+    const long = Buffer.alloc(7 * 1024 * 1024, 'heron ')
+    const fileIds: string[] = []
+    for (const [name, bytes] of [
+      ['blue.png', picture],
+      ['long.txt', long],
+    ] as const) {
+      const input = { name, body: Readable.from([bytes]), bytes: bytes.byteLength }
+      fileIds.push((await from.app.domain.files.upload(viewer, input)).id)
+    }
+    await from.app.domain.sending.send(viewer, { spaceId: space.id, text: 'Look', fileIds })
+    const lines = await textsOf(exportSpace(from.app.platform, space.id))
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(5 * 1024 * 1024)
+    const dry = await importSpace(to.app.platform, lines, { dryRun: true })
+    expect(dry.counts.File).toBe(2)
+    expect((await importSpace(to.app.platform, lines)).counts.File).toBe(2)
+    const client = await to.clientOf(viewer)
+    const FILES = `query ($id: ID!) { space(id: $id) { files(first: 10) { edges { node { id name mediaType size width height url thumbnailUrl } } } } }`
+    const { data } = await client.ask<Read>(FILES, { id: space.id })
+    const files = data?.space.files.edges.map(({ node }: Read) => node)
+    expect(files.map(({ id }: Read) => id).toSorted()).toEqual(fileIds.toSorted())
+    const [image, text] = ['blue.png', 'long.txt'].map((name) => files.find((file: Read) => file.name === name))
+    expect(image).toMatchObject({ mediaType: 'image/png', width: 60, height: 40, thumbnailUrl: expect.anything() })
+    const load = async (url: string) => Buffer.from(await (await fetch(new URL(url, to.origin))).arrayBuffer())
+    expect((await load(image.url)).equals(picture)).toBe(true)
+    expect((await load(text.url)).equals(long)).toBe(true)
+    const search = `{ search(query: "heron") { edges { node { file { id } } } } }`
+    expect((await client.ask<Read>(search, {})).data?.search.edges).toEqual([{ node: { file: { id: text.id } } }])
   })
 
   test('returns to the server where it was deleted, even if it was confidential and a row of it stays', async () => {
     const husam = await here.person('Husam')
     const diary = await here.space('Diary', [husam], { routing: 'BROADCAST', confidential: true })
     await here.say(husam, diary, 'Just for me.')
-    const lines = await textsOf(exportSpace(from.app.platform.db, diary.id))
+    const lines = await textsOf(exportSpace(from.app.platform, diary.id))
     await here.ask(here.admin, DELETE, { id: diary.id })
-    await importSpace(from.app.platform.db, lines)
+    await importSpace(from.app.platform, lines)
     expect((await here.messagesIn(diary)).map(({ text }) => text)).toEqual(['Just for me.'])
-    await expect(importSpace(from.app.platform.db, lines)).rejects.toThrow('already exists')
+    await expect(importSpace(from.app.platform, lines)).rejects.toThrow('already exists')
   })
 
   test('keeps the decisions of people and their names', async () => {
@@ -125,7 +163,7 @@ describe.each(STACKS)('a moved space, from the %s stack', (stack) => {
     const { id } = await deciders.asked(dora)
     await deciders.decide(dora, id, true, { reason: 'It is due.' })
     await here.endedRuns(bob, 1)
-    await importSpace(to.app.platform.db, exportSpace(from.app.platform.db, space.id))
+    await importSpace(to.app.platform, exportSpace(from.app.platform, space.id))
     const { messages } = await there.ask(there.admin, WHOLE, { id: space.id })
     const [call] = messages.edges.flatMap(({ node }: Read) =>
       node.parts.flatMap(({ toolCall }: Read) => toolCall ?? []),

@@ -207,7 +207,7 @@ describe.each(STACKS)('messages that change, on the %s stack', (stack) => {
       expect(JSON.stringify([read, mindRead])).not.toContain(WORD)
 
       const lines: string[] = []
-      for await (const line of exportSpace(parley.app.platform.db, space.id)) lines.push(line)
+      for await (const line of exportSpace(parley.app.platform, space.id)) lines.push(line)
       expect(lines.join('\n')).not.toContain(WORD)
       expect(lines.join('\n')).toContain('"deletedAt":"')
 

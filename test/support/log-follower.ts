@@ -56,7 +56,10 @@ export function startFollower(log: EventLog, topic: string, after?: string): Log
 /** A client's view of a message's first part: a snapshot at each gap, and the deltas that follow. */
 export interface TextReader {
   text(): string
-  /** Deltas that start beyond the text so far: there must be none. */
+  /**
+   * Deltas that start beyond the text so far, since the last replacement. A snapshot may be newer than its cursor: if a
+   * replacement has shortened the text meanwhile, the deltas before it start beyond the snapshot. None may remain.
+   */
   readonly holes: string[]
   /** Disconnects, like a client whose connection breaks. */
   disconnect(): Promise<void>
@@ -87,8 +90,10 @@ export function startTextReader(log: EventLog, topic: string, messageId: string)
     for (const entry of delivery.publications) {
       const event = entry.event as MessageTextDeltaEvent | MessageTextReplacedEvent
       if (event.messageId === messageId && event.type === 'MessageTextDelta') grow(event)
-      else if (event.messageId === messageId && event.type === 'MessageTextReplaced')
+      else if (event.messageId === messageId && event.type === 'MessageTextReplaced') {
         text = text.slice(0, event.offset) + event.text
+        holes.length = 0
+      }
       cursor = entry.cursor
     }
   }

@@ -6,6 +6,7 @@ import { createContext } from '../../src/graphql/context.ts'
 import { createMasking, formatError } from '../../src/graphql/masking.ts'
 import { schema } from '../../src/graphql/schema.ts'
 import type { Streams } from '../../src/graphql/streams.ts'
+import { isOverload } from '../../src/platform/database-errors.ts'
 
 /** The events that one viewer gets of a space, and the end: see `reexecute`. */
 export interface PlainSubscription {
@@ -27,7 +28,7 @@ export function reexecute(
   const { spaceId, after } = variables
   const over = new AbortController()
   const side: PlainSubscription = { seen: [], ended: null, stop: () => over.abort() }
-  const mask = createMasking(platform)
+  const mask = createMasking(platform, isOverload)
   const document = parse(query)
 
   async function tell(event: object): Promise<void> {

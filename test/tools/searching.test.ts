@@ -1,6 +1,8 @@
+import { Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
+import { until } from '../support/until.ts'
 
 describe.each(RULE_STACKS)('search_messages, on the %s stack', (stack) => {
   let parley: TestApplication
@@ -23,6 +25,20 @@ describe.each(RULE_STACKS)('search_messages, on the %s stack', (stack) => {
       await parley.send(ada, secret.id, 'The heron said SECRETCANARY'),
     ]
     await parley.send(ada, foreign.id, 'The heron said FOREIGNCANARY')
+    for (const [spaceId, word] of [
+      [open.id, 'OPENFILE'],
+      [secret.id, 'SECRETFILE'],
+      [foreign.id, 'FOREIGNFILE'],
+    ] as const) {
+      const body = Readable.from([Buffer.from(`The egret said ${word}`)])
+      const file = await parley.app.domain.files.upload(ada, { name: 'birds.txt', body, bytes: null })
+      sent.push(await parley.app.domain.sending.send(ada, { spaceId, text: 'See the file', fileIds: [file.id] }))
+    }
+    const egrets = { query: 'egret', spaceId: null, senderId: ada.id, hasFile: true, since: null, until: null }
+    await until('the texts of files are indexed', async () => {
+      const page = await parley.app.domain.search.find(ada, { ...egrets, order: 'NEWEST' }, { size: 3, after: null })
+      return page.items.length === 3
+    })
     for (const { runs } of sent) for (const { id } of runs) await parley.runWhen(id)
     parley.models.reset()
     parley.models.script(steps([{ toolCall: 'search_messages', input }], [{ text: 'Done.' }]))
@@ -50,6 +66,18 @@ describe.each(RULE_STACKS)('search_messages, on the %s stack', (stack) => {
     expect(result).toContain('SECRETCANARY')
     expect(result).not.toContain('FOREIGNCANARY')
     expect(label).toEqual([secret.id])
+  })
+
+  test('finds the texts of files under the same rules, and names the file', async () => {
+    const fromOpen = await found('open', { query: 'egret' })
+    expect(fromOpen.result).toContain('OPENFILE')
+    expect(fromOpen.result).toMatch(/fil_\w+/)
+    expect(fromOpen.result).not.toMatch(/SECRETFILE|FOREIGNFILE/)
+    expect(fromOpen.label).toEqual([])
+    const fromSecret = await found('secret', { query: 'egret' })
+    expect(fromSecret.result).toContain('SECRETFILE')
+    expect(fromSecret.result).not.toContain('FOREIGNFILE')
+    expect(fromSecret.label).toEqual([fromSecret.secret.id])
   })
 
   test('finds nothing by other words, and by other senders', async () => {

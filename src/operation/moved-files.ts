@@ -1,0 +1,112 @@
+import { rm } from 'node:fs/promises'
+import { keyOfHash, receiveFile } from '../files/stored-bytes.ts'
+import { storeReceived } from '../files/storing.ts'
+import { BadInputError, FileTooLargeError } from '../lib/errors.ts'
+import { cleanFileName } from '../lib/file-name.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { touchObjectSql } from '../stores/file-store.ts'
+
+// In an export, lines with the bytes of a file follow its row: `{ "fileId": "fil_…", "data": "<base64>" }`.
+
+/** A line with bytes of a file. */
+export interface FileBytes {
+  fileId: string
+  data: string
+}
+
+/** A multiple of three, so that no piece but the last is padded; its line is shorter than the longest of an import. */
+const PIECE_BYTES = 3 * 1024 * 1024
+
+/** Yields the bytes of a file in lines; nothing if the storage does not have them. @throws StorageUnavailableError */
+export async function* bytesOfFile(
+  files: Pick<Platform['files'], 'read'>,
+  { id, hash }: { id: string; hash: string },
+): AsyncGenerator<FileBytes> {
+  const stream = await files.read(keyOfHash(hash))
+  let waiting = Buffer.alloc(0)
+  const lineOf = (bytes: Buffer): FileBytes => ({ fileId: id, data: bytes.toString('base64') })
+  for await (const chunk of stream ?? []) {
+    waiting = Buffer.concat([waiting, chunk as Buffer])
+    for (; waiting.length >= PIECE_BYTES; waiting = waiting.subarray(PIECE_BYTES))
+      yield lineOf(waiting.subarray(0, PIECE_BYTES))
+  }
+  if (waiting.length > 0) yield lineOf(waiting)
+}
+
+/** Lines of an import, of which one can be looked at before it is taken. */
+export interface Lines {
+  /** The number of the last taken line. */
+  readonly number: number
+  /** Null at the end. */
+  peek(): Promise<string | null>
+  take(): Promise<string | null>
+}
+
+export function linesOf(source: AsyncIterable<string> | Iterable<string>): Lines {
+  const iterator = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]()
+  let next: Promise<string | null> | null = null
+  let number = 0
+  const peek = () => (next ??= Promise.resolve(iterator.next()).then(({ done, value }) => (done ? null : value)))
+  return {
+    get number() {
+      return number
+    },
+    peek,
+    async take() {
+      const line = await peek()
+      next = null
+      number += 1
+      return line
+    },
+  }
+}
+
+const BEGINNING = '{"fileId":'
+
+/** Whether a line has bytes of a file. */
+export const hasBytes = (line: string): boolean => line.startsWith(BEGINNING)
+
+async function* takeBytes(lines: Lines): AsyncGenerator<Uint8Array> {
+  for (;;) {
+    const line = await lines.peek()
+    if (line === null || !hasBytes(line)) return
+    const { data } = JSON.parse(line) as Partial<FileBytes>
+    if (typeof data !== 'string') return
+    await lines.take()
+    yield Buffer.from(data, 'base64')
+  }
+}
+
+export type FileRow = Record<string, unknown>
+
+/**
+ * Takes the bytes that follow a file's row, stores them, and returns the row with what was found in them; or why the file is left
+ * out. Nothing of the row is believed about the bytes: by a hash alone, an import could claim files of others.
+ * @throws StorageUnavailableError
+ */
+export async function receiveMovedFile(
+  tx: Tx,
+  { files, config }: Pick<Platform, 'files' | 'config'>,
+  { row, lines, dryRun }: { row: FileRow; lines: Lines; dryRun: boolean },
+): Promise<{ row: FileRow } | { reason: string }> {
+  const { maxFileBytes } = config.limits
+  try {
+    const received = await receiveFile(files, takeBytes(lines), { mostBytes: maxFileBytes })
+    try {
+      if (received.sha256 !== row['hash']) return { reason: 'its bytes in the file are damaged or incomplete' }
+      if (dryRun) return { row }
+      const touch = (hash: string, size: number) => tx.$executeRaw(touchObjectSql(hash, size))
+      return {
+        row: { ...row, ...(await storeReceived(files, received, touch)), name: cleanFileName(String(row['name'])) },
+      }
+    } finally {
+      await rm(received.path, { force: true })
+    }
+  } catch (error) {
+    if (error instanceof FileTooLargeError)
+      return { reason: `it is larger than PARLEY_MAX_FILE_BYTES (${maxFileBytes})` }
+    if (error instanceof BadInputError) return { reason: 'the file does not contain its bytes' }
+    throw error
+  }
+}

@@ -1,0 +1,162 @@
+import { Readable } from 'node:stream'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import type { SearchHit, SearchOrder } from '../../src/spaces/search.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { runsOf } from '../support/effort.ts'
+import { until } from '../support/until.ts'
+
+/** What happens in the rooms, one after the other; the numbers are taken modulo what there is. */
+interface Happening {
+  does: 'say' | 'sendFile' | 'edit' | 'delete' | 'leave' | 'join' | 'close' | 'erase'
+  person: number
+  space: number
+  message: number
+}
+
+const PEOPLE = 4
+const SPACES = 3
+const happening: fc.Arbitrary<Happening> = fc.record({
+  does: fc.oneof(
+    { weight: 6, arbitrary: fc.constant('say' as const) },
+    { weight: 2, arbitrary: fc.constantFrom('sendFile' as const, 'edit' as const, 'delete' as const) },
+    { weight: 2, arbitrary: fc.constantFrom('leave' as const, 'join' as const, 'close' as const) },
+    { weight: 1, arbitrary: fc.constant('erase' as const) },
+  ),
+  person: fc.nat(PEOPLE - 1),
+  space: fc.nat(SPACES - 1),
+  message: fc.nat(1000),
+})
+
+/** A word that occurs once in all texts. */
+interface Said {
+  messageId: string
+  senderId: string
+  spaceId: string
+  word: string
+}
+
+/** Every text and every file has this word too. */
+const COMMON = 'heron'
+
+describe.each(RULE_STACKS)('search in random rooms, on the %s stack', (stack) => {
+  let parley: TestApplication
+  let words = 0
+  beforeAll(async () => {
+    parley = await startApplication({ stack, isFresh: true })
+  })
+  afterAll(() => parley?.close())
+
+  const newWord = () => `wq${(words += 1)}xz`
+
+  async function pagesOf(viewer: HumanViewer, query: string, order: SearchOrder, spaceId: string | null) {
+    const filter = { query, spaceId, senderId: null, hasFile: null, since: null, until: null, order }
+    const hits: SearchHit[] = []
+    for (let after: string | null = null; ; after = hits.at(-1)?.cursor ?? null) {
+      const page = await parley.app.domain.search.find(viewer, filter, { size: 3, after })
+      hits.push(...page.items)
+      if (!page.hasNextPage) return hits
+    }
+  }
+
+  async function play(happenings: Happening[]): Promise<void> {
+    const { domain } = parley.app
+    const people = await Promise.all(Array.from({ length: PEOPLE }, (_, index) => parley.human(`Person ${index}`)))
+    const [host, ...others] = people as [HumanViewer, ...HumanViewer[]]
+    const spaces: string[] = []
+    const members = new Map<string, Set<string>>()
+    for (let index = 0; index < SPACES; index += 1) {
+      const { id } = await parley.space(host, [], { name: `Room ${index}` })
+      spaces.push(id)
+      members.set(id, new Set([host.id]))
+    }
+    async function join(spaceId: string, { id: entityId }: HumanViewer): Promise<void> {
+      if (members.get(spaceId)!.has(entityId)) return
+      await domain.members.add(parley.admin, { spaceId, entityId })
+      members.get(spaceId)!.add(entityId)
+    }
+    for (const [index, person] of others.entries()) await join(spaces[index % SPACES]!, person)
+
+    let said: Said[] = []
+    const gone: string[] = []
+    const erased = new Set<string>()
+    const forget = (is: (each: Said) => boolean) => {
+      gone.push(...said.filter(is).map(({ word }) => word))
+      said = said.filter((each) => !is(each))
+    }
+
+    async function take({ does, ...chosen }: Happening): Promise<void> {
+      const person = people[chosen.person]!
+      const spaceId = spaces[chosen.space]!
+      const isMember = members.get(spaceId)!.has(person.id)
+      const old = said[chosen.message % Math.max(said.length, 1)]
+      if (erased.has(person.id)) return
+      if (does === 'join') return join(spaceId, person)
+      if (does === 'close') await domain.spaces.update(parley.admin, { id: spaceId, confidential: true })
+      else if (does === 'leave' && isMember && person !== host) {
+        await domain.members.remove(person, { spaceId, entityId: person.id })
+        members.get(spaceId)!.delete(person.id)
+      } else if (does === 'erase' && person !== host) {
+        await domain.deletion.eraseHuman(parley.admin, { id: person.id, messages: true })
+        erased.add(person.id)
+        for (const each of members.values()) each.delete(person.id)
+        forget(({ senderId }) => senderId === person.id)
+      } else if (does === 'delete' && old !== undefined) {
+        await domain.messageChanges.delete(parley.admin, { messageId: old.messageId })
+        forget(({ messageId }) => messageId === old.messageId)
+      } else if (does === 'edit' && old !== undefined) {
+        const sender = people.find(({ id }) => id === old.senderId)!
+        if (!members.get(old.spaceId)!.has(sender.id)) return
+        const word = newWord()
+        const text = said.find(({ messageId, word: its }) => messageId === old.messageId && !its.startsWith('wqf'))!
+        await domain.messageChanges.edit(sender, { messageId: old.messageId, text: `${COMMON} ${word}` })
+        gone.push(text.word)
+        text.word = word
+      } else if (isMember && (does === 'say' || does === 'sendFile')) {
+        const word = newWord()
+        const fileIds: string[] = []
+        const fileWord = newWord().replace('wq', 'wqf')
+        if (does === 'sendFile') {
+          const body = Readable.from([Buffer.from(`${COMMON} ${fileWord}`)])
+          fileIds.push((await domain.files.upload(person, { name: `${fileWord}.txt`, body, bytes: null })).id)
+        }
+        const { message } = await domain.sending.send(person, { spaceId, text: `${COMMON} ${word}`, fileIds })
+        const it = { messageId: message.id, senderId: person.id, spaceId }
+        said.push({ ...it, word })
+        if (does === 'sendFile') said.push({ ...it, word: fileWord })
+      }
+    }
+    for (const each of happenings) await take(each)
+
+    for (const person of people) {
+      if (erased.has(person.id)) continue
+      const mayRead = said.filter(({ spaceId }) => members.get(spaceId)!.has(person.id))
+      for (const order of ['BEST', 'NEWEST'] as const) {
+        const seen = (hits: SearchHit[]) =>
+          hits.map(({ snippet }) => /wqf?\d+xz/.exec(snippet)?.[0] ?? snippet).toSorted()
+        const expected = mayRead.map(({ word }) => word).toSorted()
+        await until('the texts of files are indexed', async () => {
+          const hits = await pagesOf(person, COMMON, order, null)
+          return hits.length >= expected.length
+        })
+        expect(seen(await pagesOf(person, COMMON, order, null))).toEqual(expected)
+        for (const spaceId of spaces) {
+          const inSpace = mayRead.filter((each) => each.spaceId === spaceId).map(({ word }) => word)
+          expect(seen(await pagesOf(person, COMMON, order, spaceId))).toEqual(inSpace.toSorted())
+        }
+      }
+      // Words of others' rooms, earlier words and deleted words: nothing is found by them, nor by a part of them.
+      const hidden = [...gone, ...said.filter((each) => !mayRead.includes(each)).map(({ word }) => word)]
+      for (const word of hidden) {
+        expect(await pagesOf(person, word, 'BEST', null)).toEqual([])
+        expect(await pagesOf(person, word.slice(1, -1), 'NEWEST', null)).toEqual([])
+      }
+    }
+  }
+
+  test('everybody finds what they may read, page by page, and nothing else', async () => {
+    const property = fc.asyncProperty(fc.array(happening, { minLength: 8, maxLength: 24 }), play)
+    await fc.assert(property, { numRuns: runsOf({ usual: 12, nightly: 1000 }), endOnFailure: true })
+  })
+})
