@@ -28,6 +28,8 @@ import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
+import { createDoorOperations } from './http/door-operations.ts'
+import { createMcpHandler, MCP_PATH, type McpHandler, PROTECTED_RESOURCE_PATH } from './http/mcp.ts'
 import { createMcpCallback, MCP_CALLBACK_PATH } from './http/mcp-callback.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createOidcHandler, OIDC_PATH } from './http/oidc.ts'
@@ -214,6 +216,7 @@ interface Endpoint {
   /** The link of a mail. */
   mailLink: Handler
   mcpCallback: Handler
+  mcp: McpHandler
   oidc: Handler
   files: Handler
   sockets: Sockets
@@ -277,9 +280,16 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
+  const mcp = createMcpHandler({
+    operations: createDoorOperations(graphql, maskError),
+    rates: domain.rates,
+    ...{ authentication, bodies, origins, publicUrl, logger, maxResponseBytes },
+    issuers: issuersOf(config),
+    maxStreamsPerViewer: maxSocketsPerViewer,
+  })
   return {
     origins,
-    drainEventStreams: eventStreams.drain,
+    drainEventStreams: async (timeoutMs) => void (await Promise.all([eventStreams.drain(timeoutMs), mcp.drain(timeoutMs)])),
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
       // Requests from other origins are answered, but browsers hide the response (see corsOf) without saying
@@ -304,6 +314,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     },
     mailLink: mailLinks.link,
     mcpCallback: createMcpCallback(domain),
+    mcp,
     oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl }),
     files: createFileHandler({
       files: domain.files,
@@ -320,6 +331,11 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       await streams.close()
     },
   }
+}
+
+/** The issuers of tokens, for OAuth clients: that of JWTs, and the identity providers. */
+function issuersOf({ jwt, oidc }: Config): string[] {
+  return [...new Set([...(jwt.issuer === null ? [] : [jwt.issuer]), ...oidc.providers.map(({ issuer }) => issuer)])]
 }
 
 /** Maps paths to handlers. */
@@ -351,6 +367,8 @@ function createRoutes(
     if (MAIL_LINK_PATH.test(path)) return served.mailLink
     if (OIDC_PATH.test(path)) return served.oidc
     if (FILES_PATH.test(path)) return served.files
+    if (path === MCP_PATH) return served.mcp.handle
+    if (PROTECTED_RESOURCE_PATH.test(path)) return served.mcp.metadata
     return served.auth[path] ?? null
   }
   const route = (request: IncomingMessage): Handler => {
