@@ -50,9 +50,8 @@ export interface McpDoor {
 
 const SERVER_INFO = { name: 'parley', title: 'Parley', version: '1' }
 const MODERN = '2026-07-28'
-const LIST_METHODS = ['tools/list', 'resources/templates/list'] as const
-/** The lists that are the same for everybody may be kept for this long. */
-const TTL_MS = 300_000
+/** The lists that are the same for everybody may be kept for five minutes. */
+const CACHED = { ttlMs: 300_000, cacheScope: 'public' }
 const HEADER_MISMATCH = -32020
 
 const INSTRUCTIONS =
@@ -84,7 +83,7 @@ export function createMcpDoor({ operations, maxResponseBytes, onError }: McpDoor
   return {
     answer(request) {
       const { url, headers, body, caller } = request
-      const extra = { exchange: exchangeOf(request) }
+      const extra: Extra = { exchange: exchangeOf(request), method: isObject(body) ? body['method'] : null }
       const authInfo: AuthInfo = { token: '', clientId: caller.viewer.id, scopes: [], extra }
       const sent = new Request(url, { method: 'POST', headers, signal: caller.signal })
       return handler.fetch(sent, { parsedBody: body, authInfo })
@@ -148,6 +147,12 @@ export function failed(status: number, code: number, message: string, id: unknow
   return Response.json({ jsonrpc: '2.0', error, id: known }, { status })
 }
 
+interface Extra extends Record<string, unknown> {
+  exchange: Exchange
+  /** Of a single request. */
+  method: unknown
+}
+
 interface Handlers {
   calls: Calls
   methods: TaskMethods
@@ -157,7 +162,7 @@ interface Handlers {
 
 /** The protocol's server for one request. */
 function serverFor({ era, authInfo }: McpRequestContext, { calls, methods, resources, prompts }: Handlers): Server {
-  const { exchange } = authInfo?.extra as { exchange: Exchange }
+  const { exchange, method: asked } = authInfo?.extra as Extra
   const isModern = era === 'modern'
   const server = new Server(SERVER_INFO, {
     instructions: INSTRUCTIONS,
@@ -167,24 +172,26 @@ function serverFor({ era, authInfo }: McpRequestContext, { calls, methods, resou
       resources: isModern ? { subscribe: true, listChanged: true } : {},
       ...(isModern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
     },
-    cacheHints: Object.fromEntries(LIST_METHODS.map((method) => [method, { ttlMs: TTL_MS, cacheScope: 'public' }])),
   })
+  // The package takes the responses out of the parameters.
+  const update = (params: unknown, { mcpReq }: ServerContext) => methods.update(exchange, params, mcpReq.inputResponses)
   const byMethod: Record<string, (params: unknown, context: ServerContext) => Result | Promise<Result>> = {
-    'tools/list': () => ({ tools: TOOL_LIST }),
+    'tools/list': () => ({ tools: TOOL_LIST, ...(isModern ? CACHED : {}) }),
     'tools/call': (params, context) => calls.call(exchange, params, context),
     'resources/list': (params) => resources.list(exchange, params),
-    'resources/templates/list': () => resources.templates(),
+    'resources/templates/list': () => ({ ...resources.templates(), ...(isModern ? CACHED : {}) }),
     'resources/read': (params) => resources.read(exchange, params),
     'prompts/list': (params) => prompts.list(exchange, params),
     'prompts/get': (params) => prompts.get(exchange, params),
-    ...(isModern ? { 'tasks/update': (params: unknown) => methods.update(exchange, params) } : {}),
+    ...(isModern ? { 'tasks/update': update } : {}),
   }
-  // The package's own handlers refuse the results of tools that are tasks.
-  server.fallbackRequestHandler = async ({ method, params }, context) => {
-    const handle = Object.hasOwn(byMethod, method) ? byMethod[method] : undefined
-    if (handle === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
-    return handle(params, context)
-  }
+  // The package's own handlers refuse the results of tools that are tasks. A method without any handler is answered by 404.
+  if (!isModern || (typeof asked === 'string' && Object.hasOwn(byMethod, asked)))
+    server.fallbackRequestHandler = async ({ method, params }, context) => {
+      const handle = Object.hasOwn(byMethod, method) ? byMethod[method] : undefined
+      if (handle === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
+      return handle(params, context)
+    }
   if (isModern) {
     // Also methods of 2025-11-25, which the package answers only for handlers with a schema of their own.
     const ANY = { params: z.looseObject({}) }

@@ -10,7 +10,7 @@ import type { Task, Tasks } from './tasks.ts'
 /** `tasks/get`, `tasks/update` and `tasks/cancel`, which the protocol's package lacks. */
 export interface TaskMethods {
   get(exchange: Exchange, params: unknown): Promise<Result>
-  update(exchange: Exchange, params: unknown): Promise<Result>
+  update(exchange: Exchange, params: unknown, inputResponses: unknown): Promise<Result>
   cancel(exchange: Exchange, params: unknown): Promise<Result>
   /** The state of a task with its questions or its result. */
   describe(exchange: Exchange, task: Task): Promise<Result>
@@ -47,10 +47,9 @@ export function createTaskMethods({ operations, tasks, calls }: TaskMethodParts)
   return {
     describe,
     get: (exchange, params) => asProtocolError(async () => describe(exchange, await taskOf(exchange, params))),
-    update: (exchange, params) =>
+    update: (exchange, params, inputResponses) =>
       asProtocolError(async () => {
         const task = await taskOf(exchange, params)
-        const { inputResponses } = params as { inputResponses?: unknown }
         if (!isObject(inputResponses))
           throw new ProtocolError(ProtocolErrorCode.InvalidParams, '`inputResponses` must be an object.')
         await answerCalls(operations, exchange.caller, task.pending, inputResponses)
