@@ -129,6 +129,7 @@ export default defineConfig({
           { text: 'How the API behaves', link: '/guide/api' },
           { text: 'Build a front end', link: '/front-ends' },
           { text: 'Files', link: '/files' },
+          { text: 'MCP clients', link: '/guide/mcp' },
         ],
       },
       {

@@ -21,6 +21,7 @@ import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
+import { createDoorOperations } from './http/door-operations.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createFileHandler, FILES_PATH, LONGEST_UPLOAD_MS } from './http/files.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
@@ -28,7 +29,6 @@ import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
-import { createDoorOperations } from './http/door-operations.ts'
 import { createMcpHandler, MCP_PATH, type McpHandler, PROTECTED_RESOURCE_PATH } from './http/mcp.ts'
 import { createMcpCallback, MCP_CALLBACK_PATH } from './http/mcp-callback.ts'
 import { createMetrics } from './http/metrics.ts'
@@ -289,7 +289,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   })
   return {
     origins,
-    drainEventStreams: async (timeoutMs) => void (await Promise.all([eventStreams.drain(timeoutMs), mcp.drain(timeoutMs)])),
+    drainEventStreams: async (timeoutMs) =>
+      void (await Promise.all([eventStreams.drain(timeoutMs), mcp.drain(timeoutMs)])),
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
       // Requests from other origins are answered, but browsers hide the response (see corsOf) without saying
@@ -335,7 +336,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
 
 /** The issuers of tokens, for OAuth clients: that of JWTs, and the identity providers. */
 function issuersOf({ jwt, oidc }: Config): string[] {
-  return [...new Set([...(jwt.issuer === null ? [] : [jwt.issuer]), ...oidc.providers.map(({ issuer }) => issuer)])]
+  const issuers = [jwt.issuer, ...oidc.providers.map(({ issuer }) => issuer)]
+  return [...new Set(issuers.filter((issuer) => issuer !== null && URL.canParse(issuer)))] as string[]
 }
 
 /** Maps paths to handlers. */

@@ -71,9 +71,20 @@ describe('the MCP server, against bad input', () => {
     expect(await statusOf('', {})).toBe(400)
     expect(await statusOf('null', MODERN_HEADERS)).toBe(400)
     expect(await statusOf(`"${'x'.repeat(1024 * 1024)}"`, {})).toBe(413)
-    expect(await statusOf(Array.from({ length: 101 }, () => ({ jsonrpc: '2.0', id: 1, method: 'ping' })), {})).toBe(400)
-    const preflight = await fetch(`${parley.origin}/mcp`, { method: 'OPTIONS', headers: { origin: 'https://app.example' } })
-    expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([204, 'https://app.example'])
+    expect(
+      await statusOf(
+        Array.from({ length: 101 }, () => ({ jsonrpc: '2.0', id: 1, method: 'ping' })),
+        {},
+      ),
+    ).toBe(400)
+    const preflight = await fetch(`${parley.origin}/mcp`, {
+      method: 'OPTIONS',
+      headers: { origin: 'https://app.example' },
+    })
+    expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([
+      204,
+      'https://app.example',
+    ])
   })
 
   test('unknown versions, missing headers and unknown methods are refused as the protocol says', async () => {
@@ -85,8 +96,12 @@ describe('the MCP server, against bad input', () => {
     expect(await codeOf('tools/list', { headers: { 'mcp-protocol-version': null } })).toEqual([400, -32020])
     expect(await codeOf('tools/list', { headers: { 'mcp-method': null } })).toEqual([400, -32020])
     expect(await codeOf('tools/list', { headers: { 'mcp-method': 'tools/call' } })).toEqual([400, -32020])
-    expect(await codeOf('tools/call', { headers: { 'mcp-name': 'decide' } }, { name: 'list_spaces' })).toEqual([400, -32020])
-    expect(await codeOf('tasks/get', { capabilities: TASKS, headers: { 'mcp-name': null } }, { taskId: 'x' })).toEqual([400, -32020])
+    expect(await codeOf('tools/call', { headers: { 'mcp-name': 'decide' } }, { name: 'list_spaces' })).toEqual([
+      400, -32020,
+    ])
+    expect(await codeOf('tasks/get', { capabilities: TASKS, headers: { 'mcp-name': null } }, { taskId: 'x' })).toEqual([
+      400, -32020,
+    ])
     expect(await codeOf('nothing')).toEqual([404, -32601])
     expect(await codeOf('__proto__')).toEqual([404, -32601])
     expect(await codeOf('tasks/list', { capabilities: TASKS })).toEqual([404, -32601])
@@ -96,7 +111,9 @@ describe('the MCP server, against bad input', () => {
       expect([response.status, (await answerOf(response)).message.error.code]).toEqual([400, -32020])
     }
     const tooOld = requestOf('subscriptions/listen', { notifications: {} }, { version: '2099-01-01' })
-    const old = await client.post(tooOld, { headers: { 'mcp-protocol-version': '2099-01-01', 'mcp-method': 'subscriptions/listen' } })
+    const old = await client.post(tooOld, {
+      headers: { 'mcp-protocol-version': '2099-01-01', 'mcp-method': 'subscriptions/listen' },
+    })
     expect((await answerOf(old)).message.error.code).toBe(-32022)
   })
 
@@ -109,7 +126,10 @@ describe('the MCP server, against bad input', () => {
       ['decide', { toolCallId: 'x', approve: 'yes' }],
       ['list_pending', { more: true }],
     ] as const)
-      expect(await client.call(name, args)).toMatchObject({ isError: true, structuredContent: { error: { code: 'BAD_INPUT' } } })
+      expect(await client.call(name, args)).toMatchObject({
+        isError: true,
+        structuredContent: { error: { code: 'BAD_INPUT' } },
+      })
     for (const name of ['nothing', 'constructor', '__proto__'])
       expect(await client.call(name)).toMatchObject({ error: { code: -32602 } })
     expect((await client.listen({ resourceSubscriptions: 'all' })).seen[0].error.code).toBe(-32602)
@@ -134,7 +154,9 @@ describe('the MCP server, against bad input', () => {
     const shop = rawClient(parley, await parley.tokenOf(service))
     expect((await shop.call('list_spaces')).structuredContent.spaces).toEqual([])
     const own = await parley.space(human, [])
-    expect((await shop.call('send_message', { spaceId: own.id, text: 'Hi' })).structuredContent.error.code).toMatch(/NOT_FOUND|FORBIDDEN/)
+    expect((await shop.call('send_message', { spaceId: own.id, text: 'Hi' })).structuredContent.error.code).toMatch(
+      /NOT_FOUND|FORBIDDEN/,
+    )
   })
 
   test('floods meet the same limits as over GraphQL: messages, open streams, and bytes of an answer', async () => {
@@ -153,7 +175,10 @@ describe('the MCP server, against bad input', () => {
     last.abort()
     const codes: (string | undefined)[] = []
     for (let n = 0; n < 5; n += 1) {
-      const { structuredContent = {} } = await client.call('send_message', { spaceId: space.id, text: 'x'.repeat(30_000) })
+      const { structuredContent = {} } = await client.call('send_message', {
+        spaceId: space.id,
+        text: 'x'.repeat(30_000),
+      })
       codes.push(structuredContent.error?.code)
     }
     expect(codes).toEqual([undefined, undefined, undefined, 'RATE_LIMITED', 'RATE_LIMITED'])
@@ -166,20 +191,27 @@ describe('the MCP server, against bad input', () => {
     parley.models.script(() => [{ hang: true }])
     const impatient = rawClient(parley, await parley.tokenOf(bob))
     const abort = new AbortController()
-    const waiting = impatient.call('send_message', { spaceId: space.id, text: 'Go', waitSeconds: 60 }, { signal: abort.signal })
-    await until('the message is sent', async () => (await parley.messages(space.id)).length === 1)
-    await until('the run is followed', () => parley.app.platform.log.stats().followers > 0)
+    const send = (text: string) =>
+      impatient.call('send_message', { spaceId: space.id, text, waitSeconds: 60 }, { signal: abort.signal })
+    const waiting = [send('Go'), send('Go on')].map((call) => expect(call).rejects.toThrow())
+    await until('the messages are sent', async () => (await parley.messages(space.id)).length === 2)
+    const third = { name: 'send_message', arguments: {} }
+    expect((await impatient.ask('tools/call', third)).status).toBe(503)
+    expect((await impatient.ask('tools/call', { name: 'list_spaces' })).status).toBe(200)
     abort.abort()
-    await expect(waiting).rejects.toThrow()
-    await until('nobody follows', () => parley.app.platform.log.stats().followers === 0)
-    expect(await parley.messages(space.id)).toHaveLength(1)
+    await Promise.all(waiting)
+    await until('the places are free', async () => (await impatient.ask('tools/call', third)).status === 200)
+    expect(await parley.messages(space.id)).toHaveLength(2)
+    const { structuredContent: later } = await impatient.call('read_messages', { spaceId: space.id })
+    expect(later.messages.map(({ text }: { text: string }) => text).toSorted()).toEqual(['Go', 'Go on'])
   })
 
   test('a request whose Host is not usable is refused', async () => {
     const status = await new Promise((resolve) => {
       const { port } = parley.server
-      const sent = httpRequest({ port, host: '127.0.0.1', path: '/mcp', method: 'POST', headers: { host: 'a b' } }, (response) =>
-        resolve(response.statusCode),
+      const sent = httpRequest(
+        { port, host: '127.0.0.1', path: '/mcp', method: 'POST', headers: { host: 'a b' } },
+        (response) => resolve(response.statusCode),
       )
       sent.end()
     })

@@ -25,7 +25,11 @@ const NAMED = ['name', 'uri', 'taskId'] as const
 let lastId = 0
 
 /** The body of a request in the protocol of 2026-07-28. */
-export function requestOf(method: string, params: Record<string, unknown> = {}, { capabilities = {}, version = MODERN } = {}) {
+export function requestOf(
+  method: string,
+  params: Record<string, unknown> = {},
+  { capabilities = {}, version = MODERN } = {},
+) {
   lastId += 1
   const _meta = {
     'io.modelcontextprotocol/protocolVersion': version,
@@ -37,7 +41,10 @@ export function requestOf(method: string, params: Record<string, unknown> = {}, 
 
 /** A client that writes its requests by hand. */
 export function rawClient({ origin }: Pick<TestServer, 'origin'>, token: string) {
-  async function post(body: unknown, { headers = {}, token: other = token, signal }: RawOptions = {}): Promise<Response> {
+  async function post(
+    body: unknown,
+    { headers = {}, token: other = token, signal }: RawOptions = {},
+  ): Promise<Response> {
     const all = {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',

@@ -73,7 +73,10 @@ describe('the MCP server', () => {
     const { structuredContent: read } = await client.call('read_messages', { spaceId: space.id, limit: 1 })
     expect(read).toMatchObject({ messages: [{ text: 'The meeting is at noon.' }], hasOlder: true, hasNewer: false })
     expect(read.space.streamCursor).toEqual(expect.any(String))
-    const { structuredContent: newer } = await client.call('read_messages', { spaceId: space.id, after: sent.messageId })
+    const { structuredContent: newer } = await client.call('read_messages', {
+      spaceId: space.id,
+      after: sent.messageId,
+    })
     expect(newer.messages).toHaveLength(1)
     const { structuredContent: found } = await client.call('search_messages', { query: 'noon' })
     expect(found.hits).toMatchObject([{ space: { id: space.id }, sender: { id: agent.id } }])
@@ -96,11 +99,21 @@ describe('the MCP server', () => {
 
   test('a service triggers an agent that it was granted', async () => {
     const agent = await parley.agent('Bot')
-    const service = { scope: 'SERVICE', id: '', name: 'shop', agentIds: [agent.id], tokenId: null, expiresAt: null } as const
+    const service = {
+      scope: 'SERVICE',
+      id: '',
+      name: 'shop',
+      agentIds: [agent.id],
+      tokenId: null,
+      expiresAt: null,
+    } as const
     parley.models.script(() => [{ text: 'Packed.' }])
     const client = rawClient(parley, await parley.tokenOf(service))
     const { structuredContent, content } = await client.call('ask_agent', { agentId: agent.id, text: 'Pack it.' })
-    expect(structuredContent).toMatchObject({ status: 'completed', outcomes: [{ runStatus: 'COMPLETED', summary: 'Packed.' }] })
+    expect(structuredContent).toMatchObject({
+      status: 'completed',
+      outcomes: [{ runStatus: 'COMPLETED', summary: 'Packed.' }],
+    })
     expect(content[0].text).toContain('Packed.')
     const other = await parley.agent('Other')
     const refused = await client.call('ask_agent', { agentId: other.id, text: 'Pack it.' })
@@ -119,15 +132,25 @@ describe('the MCP server', () => {
       const other = await clientOf(human)
       const stream = await other.listen({ taskIds: [taskId] }, { capabilities: TASKS })
       await until('the stream is open', () => stream.seen.length > 0)
-      expect(stream.seen[0]).toMatchObject({ method: 'notifications/subscriptions/acknowledged', params: { notifications: { taskIds: [taskId] } } })
+      expect(stream.seen[0]).toMatchObject({
+        method: 'notifications/subscriptions/acknowledged',
+        params: { notifications: { taskIds: [taskId] } },
+      })
       open()
       const done = await until('the task has ended', async () => {
         const { message } = await other.ask('tasks/get', { taskId }, { capabilities: TASKS })
         return message.result.status === 'completed' && message.result
       })
-      expect(done).toMatchObject({ resultType: 'complete', taskId, result: { structuredContent: { replies: [{ text: 'At last.' }] } } })
+      expect(done).toMatchObject({
+        resultType: 'complete',
+        taskId,
+        result: { structuredContent: { replies: [{ text: 'At last.' }] } },
+      })
       await stream.ended
-      expect(stream.seen.at(-2)).toMatchObject({ method: 'notifications/tasks', params: { taskId, status: 'completed' } })
+      expect(stream.seen.at(-2)).toMatchObject({
+        method: 'notifications/tasks',
+        params: { taskId, status: 'completed' },
+      })
       expect(stream.seen.at(-1)).toMatchObject({ result: { resultType: 'complete' } })
     })
 
@@ -143,12 +166,17 @@ describe('the MCP server', () => {
         return task.status === 'input_required' && task
       })
       const [key = ''] = Object.keys(asked.inputRequests)
-      expect(asked.inputRequests[key]).toMatchObject({ method: 'elicitation/create', params: { mode: 'form', requestedSchema: { required: ['approve'] } } })
+      expect(asked.inputRequests[key]).toMatchObject({
+        method: 'elicitation/create',
+        params: { mode: 'form', requestedSchema: { required: ['approve'] } },
+      })
       expect(asked.inputRequests[key].params.message).toContain('"to":"test"')
       const update = async (inputResponses: object) =>
         (await client.ask('tasks/update', { taskId, inputResponses }, { capabilities })).message
       const callId = key.split(':')[0]
-      expect(await update({ [`${callId}:stale`]: { action: 'accept', content: { approve: true } } })).toMatchObject({ result: { resultType: 'complete' } })
+      expect(await update({ [`${callId}:stale`]: { action: 'accept', content: { approve: true } } })).toMatchObject({
+        result: { resultType: 'complete' },
+      })
       expect((await get()).status).toBe('input_required')
       expect((await update({ [key]: { action: 'accept', content: {} } })).error).toMatchObject({ code: -32602 })
       const answer = { [key]: { action: 'accept', content: { approve: true } } }
@@ -167,12 +195,16 @@ describe('the MCP server', () => {
       parley.models.script(() => [{ hang: true }])
       const client = await clientOf(human)
       const { taskId } = await client.call('send_message', { spaceId: space.id, text: 'Go' }, { capabilities: TASKS })
-      expect((await client.ask('tasks/cancel', { taskId }, { capabilities: TASKS })).message).toMatchObject({ result: { resultType: 'complete' } })
+      expect((await client.ask('tasks/cancel', { taskId }, { capabilities: TASKS })).message).toMatchObject({
+        result: { resultType: 'complete' },
+      })
       await until('the task is cancelled', async () => {
         const { message } = await client.ask('tasks/get', { taskId }, { capabilities: TASKS })
         return message.result.status === 'cancelled'
       })
-      expect((await client.ask('tasks/cancel', { taskId }, { capabilities: TASKS })).message.result).toMatchObject({ resultType: 'complete' })
+      expect((await client.ask('tasks/cancel', { taskId }, { capabilities: TASKS })).message.result).toMatchObject({
+        resultType: 'complete',
+      })
     })
 
     test('who does not speak Tasks gets no task, and the task of another does not exist', async () => {
@@ -190,7 +222,10 @@ describe('the MCP server', () => {
       const stranger = await clientOf(await parley.human('Eve'))
       for (const id of [taskId, `run_${'0'.repeat(32)}`, `msg_${'0'.repeat(32)}`, 'nonsense', '', '../x'])
         for (const method of ['tasks/get', 'tasks/cancel', 'tasks/update'])
-          expect((await stranger.ask(method, { taskId: id, inputResponses: {} }, { capabilities: TASKS })).message.error?.code).toBe(-32602)
+          expect(
+            (await stranger.ask(method, { taskId: id, inputResponses: {} }, { capabilities: TASKS })).message.error
+              ?.code,
+          ).toBe(-32602)
       await client.call('stop_run', { runId: structuredContent.outcomes[0].runId })
     })
   })
@@ -206,22 +241,38 @@ describe('the MCP server', () => {
       const asked = await client.call('send_message', args, { capabilities: FORMS })
       expect(asked).toMatchObject({ resultType: 'input_required', requestState: expect.any(String) })
       const [key = ''] = Object.keys(asked.inputRequests)
-      expect(asked.inputRequests[key].params.requestedSchema).toMatchObject({ properties: { grams: { type: 'integer' } } })
-      const more = { requestState: asked.requestState, inputResponses: { [key]: { action: 'accept', content: { grams: 20 } } } }
+      expect(asked.inputRequests[key].params.requestedSchema).toMatchObject({
+        properties: { grams: { type: 'integer' } },
+      })
+      const more = {
+        requestState: asked.requestState,
+        inputResponses: { [key]: { action: 'accept', content: { grams: 20 } } },
+      }
       const done = await client.call('send_message', args, { capabilities: FORMS, more })
-      expect(done.structuredContent).toMatchObject({ status: 'completed', replies: [{ text: '' }, { text: 'Thanks.' }] })
+      expect(done.structuredContent).toMatchObject({
+        status: 'completed',
+        replies: [{ text: '' }, { text: 'Thanks.' }],
+      })
       const texts = (await parley.messages(space.id)).map(({ senderId }) => senderId === human.id)
       expect(texts.filter(Boolean)).toHaveLength(1)
       const again = await client.call('send_message', args, { capabilities: FORMS, more })
       expect(again.structuredContent).toMatchObject({ status: 'completed' })
       const forged = { ...more, requestState: `msg_${'0'.repeat(32)}` }
-      expect(await client.call('send_message', args, { capabilities: FORMS, more: forged })).toMatchObject({ error: { code: -32602 } })
+      expect(await client.call('send_message', args, { capabilities: FORMS, more: forged })).toMatchObject({
+        error: { code: -32602 },
+      })
     })
 
     test('a client without forms lists the calls, decides, and submits results', async () => {
       const { human, space } = await parley.room('Ada', { tools: [DEPLOY, WEIGH] })
       parley.models.script(
-        steps([{ toolCall: 'deploy', input: { to: 'test' } }, { toolCall: 'weigh', input: {} }], [{ text: 'Done.' }]),
+        steps(
+          [
+            { toolCall: 'deploy', input: { to: 'test' } },
+            { toolCall: 'weigh', input: {} },
+          ],
+          [{ text: 'Done.' }],
+        ),
       )
       const client = await clientOf(human)
       const { structuredContent: sent } = await client.call('send_message', { spaceId: space.id, text: 'Go' })
@@ -233,9 +284,17 @@ describe('the MCP server', () => {
       const [deploy, weigh] = ['deploy', 'weigh'].map((name) =>
         pending.calls.find(({ toolName }: { toolName: string }) => toolName === name),
       )
-      expect(deploy).toMatchObject({ waitsFor: 'DECISION', input: { to: 'test' }, mayDecide: true, space: { id: space.id } })
+      expect(deploy).toMatchObject({
+        waitsFor: 'DECISION',
+        input: { to: 'test' },
+        mayDecide: true,
+        space: { id: space.id },
+      })
       const stale = { toolCallId: deploy.toolCallId, approve: true, inputDigest: 'other' }
-      expect(await client.call('decide', stale)).toMatchObject({ isError: true, structuredContent: { error: { code: 'CONFLICT' } } })
+      expect(await client.call('decide', stale)).toMatchObject({
+        isError: true,
+        structuredContent: { error: { code: 'CONFLICT' } },
+      })
       const denial = { toolCallId: deploy.toolCallId, approve: false, reason: 'Not today.' }
       expect((await client.call('decide', denial)).structuredContent.toolCall.approval.state).toBe('DENIED')
       expect(await client.call('decide', denial)).toMatchObject({ isError: true })
@@ -256,7 +315,10 @@ describe('the MCP server', () => {
       const { message: list } = await client.ask('resources/list')
       expect(list.result.resources).toMatchObject([{ uri, name: space.name }])
       const { message: read } = await client.ask('resources/read', { uri })
-      expect(JSON.parse(read.result.contents[0].text)).toMatchObject({ space: { id: space.id }, messages: [{ text: 'Hello' }] })
+      expect(JSON.parse(read.result.contents[0].text)).toMatchObject({
+        space: { id: space.id },
+        messages: [{ text: 'Hello' }],
+      })
       const stranger = await clientOf(await parley.human('Eve'))
       for (const unknown of [uri, 'parley://spaces/x', 'file:///etc/passwd'])
         expect((await stranger.ask('resources/read', { uri: unknown })).message.error.code).toBe(-32602)
@@ -297,7 +359,9 @@ describe('the MCP server', () => {
 
     test('a stream ends when its token is revoked', async () => {
       const human = await parley.human('Ada')
-      const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: human.id } })
+      const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, {
+        grant: { humanId: human.id },
+      })
       const space = await parley.space(human, [])
       const stream = await rawClient(parley, secret).listen({ resourceSubscriptions: [`parley://spaces/${space.id}`] })
       await until('the stream is open', () => stream.seen.length === 1)
@@ -321,7 +385,9 @@ describe('the MCP server', () => {
       })
       expect(initialized).toContain('"protocolVersion":"2025-11-25"')
       expect(initialized).not.toContain('tasks')
-      expect(await ask('tools/call', { name: 'send_message', arguments: { spaceId: space.id, text: 'Hi' } })).toContain('Hello.')
+      expect(await ask('tools/call', { name: 'send_message', arguments: { spaceId: space.id, text: 'Hi' } })).toContain(
+        'Hello.',
+      )
       expect(await ask('tasks/get', { taskId: 'x' })).toContain('-32601')
       expect((await client.post({ jsonrpc: '2.0', method: 'notifications/initialized' })).status).toBe(202)
     })

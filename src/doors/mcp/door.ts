@@ -10,14 +10,21 @@ import {
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { type Calls, createCalls } from './calls.ts'
-import { type ClientMessage, capabilitiesOf, type Exchange, isObject, type Result, TASKS_EXTENSION } from './exchange.ts'
+import {
+  type ClientMessage,
+  capabilitiesOf,
+  type Exchange,
+  isObject,
+  type Result,
+  TASKS_EXTENSION,
+} from './exchange.ts'
 import { Listening, type Stream, wantedBy } from './listen.ts'
 import { type Caller, OperationError, type Operations } from './operations.ts'
 import { createPrompts, type Prompts } from './prompts.ts'
 import { createResources, type Resources } from './resources.ts'
 import { checkTakesTasks, createTaskMethods, protocolErrorOf, type TaskMethods } from './task-methods.ts'
 import { createTasks } from './tasks.ts'
-import { TOOL_LIST } from './tool-inputs.ts'
+import { TOOL_LIST, WAITING_TOOLS } from './tool-inputs.ts'
 
 export interface McpDoorParts {
   operations: Operations
@@ -59,6 +66,15 @@ const INSTRUCTIONS =
 
 /** Whether a request asks for a stream of notifications. */
 export const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'
+
+/** Whether a request may wait for agents. */
+export function mayWait(body: unknown): boolean {
+  const messages = Array.isArray(body) ? body : [body]
+  return messages.some(
+    (message) =>
+      isObject(message) && isObject(message['params']) && WAITING_TOOLS.includes(String(message['params']['name'])),
+  )
+}
 
 export function createMcpDoor({ operations, maxResponseBytes, onError }: McpDoorParts): McpDoor {
   const tasks = createTasks(operations)
@@ -105,15 +121,19 @@ export function createMcpDoor({ operations, maxResponseBytes, onError }: McpDoor
         await new Listening(parts, exchange, id, stream).begin(wanted)
         return null
       } catch (error) {
-        if (error instanceof OperationError) {
-          const { code, message, data } = protocolErrorOf(error)
-          return failed(error.retryAfterMs === null ? 400 : 429, code, message, id, data)
-        }
-        if (error instanceof ProtocolError) return failed(400, error.code, error.message, id, error.data)
-        throw error
+        return failureOf(error, id)
       }
     },
   }
+}
+
+/** @throws errors that the client did not cause */
+function failureOf(error: unknown, id: unknown): Response {
+  const isOfOperation = error instanceof OperationError
+  const told = isOfOperation ? protocolErrorOf(error) : error
+  if (!(told instanceof ProtocolError)) throw error
+  const status = isOfOperation && error.retryAfterMs !== null ? 429 : 400
+  return failed(status, told.code, told.message, id, told.data)
 }
 
 /** Returns the refusal of a request whose headers do not fit its body; null if they do. */
@@ -162,7 +182,7 @@ interface Handlers {
 
 /** The protocol's server for one request. */
 function serverFor({ era, authInfo }: McpRequestContext, { calls, methods, resources, prompts }: Handlers): Server {
-  const { exchange, method: asked } = authInfo?.extra as Extra
+  const { exchange, method: asked } = (authInfo as AuthInfo).extra as Extra
   const isModern = era === 'modern'
   const server = new Server(SERVER_INFO, {
     instructions: INSTRUCTIONS,

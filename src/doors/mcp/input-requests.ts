@@ -1,4 +1,5 @@
 import { DECIDE, type PendingCall, SUBMIT_RESULT } from './documents.ts'
+import { isObject } from './exchange.ts'
 import { type Caller, type MutationResult, OperationError, type Operations, payloadOf } from './operations.ts'
 import { isAnswerable } from './tasks.ts'
 
@@ -120,26 +121,33 @@ const TOO_LATE: ReadonlySet<string> = new Set(['CONFLICT', 'NOT_FOUND'])
 
 type Answer = { document: string; input: Record<string, unknown> }
 
-/** Returns null for no answer. A declined decision is a denial; a declined result is none. @throws OperationError */
+/** Returns null for no answer. @throws OperationError for one that is not as the form says */
 function answerOf(call: PendingCall, response: unknown): Answer | 'dismissed' | null {
-  if (typeof response !== 'object' || response === null) return null
-  const { action, content } = response as { action?: unknown; content?: unknown }
-  const given = (typeof content === 'object' && content !== null ? content : {}) as Record<string, unknown>
-  if (call.waitsFor === 'DECISION') {
-    if (action === 'cancel') return 'dismissed'
-    if (action !== 'decline' && action !== 'accept') return null
-    if (action === 'accept' && typeof given['approve'] !== 'boolean')
-      throw new OperationError('BAD_INPUT', 'The answer needs `approve`: true or false.')
-    const reason = typeof given['reason'] === 'string' && given['reason'] !== '' ? given['reason'] : null
-    const approve = action === 'accept' && given['approve'] === true
-    return {
-      document: DECIDE,
-      input: { toolCallId: call.id, approve, reason, inputDigest: call.approval?.inputDigest ?? null },
-    }
-  }
-  if (action === 'cancel' || action === 'decline') return 'dismissed'
-  if (action !== 'accept') return null
+  if (!isObject(response)) return null
+  const { action, content } = response
+  if (action === 'cancel') return 'dismissed'
+  if (action !== 'decline' && action !== 'accept') return null
+  const given = action === 'accept' && isObject(content) ? content : {}
+  if (call.waitsFor === 'DECISION') return decisionOf(call, action, given)
+  if (action === 'decline') return 'dismissed'
   return { document: SUBMIT_RESULT, input: { toolCallId: call.id, result: resultOf(call, given) } }
+}
+
+/** A declined decision is a denial: the user was asked for approval. */
+function decisionOf(
+  { id, approval }: PendingCall,
+  action: 'accept' | 'decline',
+  { approve: given, reason }: Record<string, unknown>,
+): Answer {
+  if (action === 'accept' && typeof given !== 'boolean')
+    throw new OperationError('BAD_INPUT', 'The answer needs `approve`: true or false.')
+  const input = {
+    toolCallId: id,
+    approve: action === 'accept' && given === true,
+    reason: typeof reason === 'string' && reason !== '' ? reason : null,
+    inputDigest: approval?.inputDigest ?? null,
+  }
+  return { document: DECIDE, input }
 }
 
 function resultOf({ resultSchema }: PendingCall, given: Record<string, unknown>): unknown {

@@ -102,7 +102,11 @@ export class Listening {
     if (named === null) return false
     const { spaceId, after } = named
     let isFirst = after === null
-    const onEvent = ({ spaceMessages: { __typename, cursor } }: { spaceMessages: { __typename: string; cursor: string } }) => {
+    const onEvent = ({
+      spaceMessages: { __typename, cursor },
+    }: {
+      spaceMessages: { __typename: string; cursor: string }
+    }) => {
       // Without a position, the first event is the snapshot from which the client begins.
       if (!isFirst && !UNTOLD.has(__typename))
         this.#notify(uri, 'notifications/resources/updated', { uri, _meta: { [CURSOR_META_KEY]: cursor } })
@@ -213,7 +217,8 @@ export function wantedBy(params: unknown): Wanted | string {
   const { resourceSubscriptions: uris = [], taskIds = [], resourcesListChanged = false } = notifications
   if (!isTexts(uris)) return '`resourceSubscriptions` must be a list of URIs.'
   if (!isTexts(taskIds)) return '`taskIds` must be a list of ids.'
-  if (uris.length + taskIds.length > MOST_FOLLOWED) return `Follow at most ${MOST_FOLLOWED} resources and tasks in one stream.`
+  if (uris.length + taskIds.length > MOST_FOLLOWED)
+    return `Follow at most ${MOST_FOLLOWED} resources and tasks in one stream.`
   return { uris: [...new Set(uris)], taskIds: [...new Set(taskIds)], isList: resourcesListChanged === true }
 }
 

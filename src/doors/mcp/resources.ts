@@ -36,7 +36,7 @@ export function createResources({ run }: Pick<Operations, 'run'>, maxResponseByt
       asProtocolError(async () => {
         const { cursor: after = null } = isObject(params) ? params : {}
         const { spaces } = await run<{ spaces: Page<Pick<Space, 'id' | 'name' | 'description'>> }>(
-          ...[caller, LIST_RESOURCES, { first: PAGE, after }] as const,
+          ...([caller, LIST_RESOURCES, { first: PAGE, after }] as const),
         )
         const resources = spaces.edges.map(({ node: { id, name, description } }) => ({
           uri: uriOf(id),
@@ -54,7 +54,8 @@ export function createResources({ run }: Pick<Operations, 'run'>, maxResponseByt
           uriTemplate: 'parley://spaces/{spaceId}',
           name: 'space',
           title: 'Space',
-          description: 'A space with its members, its newest messages, and the position up to which it contains everything.',
+          description:
+            'A space with its members, its newest messages, and the position up to which it contains everything.',
           mimeType: MIME_TYPE,
         },
       ],

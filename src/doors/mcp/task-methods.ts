@@ -60,7 +60,9 @@ export function createTaskMethods({ operations, tasks, calls }: TaskMethodParts)
         const { activeRunIds } = await taskOf(exchange, params)
         for (const runId of activeRunIds) {
           const input = { runId, cascade: true }
-          const { stopRun } = await operations.run<{ stopRun: MutationResult<object> }>(exchange.caller, STOP_RUN, { input })
+          const { stopRun } = await operations.run<{ stopRun: MutationResult<object> }>(exchange.caller, STOP_RUN, {
+            input,
+          })
           try {
             payloadOf(stopRun)
           } catch (error) {

@@ -38,7 +38,10 @@ export const TOOLS = {
   list_spaces: {
     title: 'List spaces',
     description: 'Lists the spaces that you may read, newest first: id, name, members, routing and unread messages.',
-    input: z.strictObject({ limit: page(50, 20), after: z.string().optional().describe('`nextCursor` of the last page.') }),
+    input: z.strictObject({
+      limit: page(50, 20),
+      after: z.string().optional().describe('`nextCursor` of the last page.'),
+    }),
     annotations: READS,
   },
   read_messages: {
@@ -71,7 +74,11 @@ export const TOOLS = {
     input: z.strictObject({
       spaceId: id('A space of `list_spaces`.'),
       text: z.string().min(1),
-      mentionedIds: z.array(id('A member.')).max(20).optional().describe('Members of the space that the message mentions.'),
+      mentionedIds: z
+        .array(id('A member.'))
+        .max(20)
+        .optional()
+        .describe('Members of the space that the message mentions.'),
       waitSeconds,
       idempotencyKey,
     }),
@@ -131,6 +138,9 @@ export const TOOLS = {
 
 export type ToolName = keyof typeof TOOLS
 export type ToolInput<N extends ToolName> = z.output<(typeof TOOLS)[N]['input']>
+
+/** The tools whose calls may wait for agents. */
+export const WAITING_TOOLS: readonly string[] = ['send_message', 'ask_agent'] satisfies ToolName[]
 
 export const isToolName = (name: unknown): name is ToolName => typeof name === 'string' && Object.hasOwn(TOOLS, name)
 

@@ -177,7 +177,9 @@ export function describeCall({ id, message, approval, run, ...call }: PendingCal
 
 /** The answers of agents as text, for models. */
 export function textOfOutput({ outcomes, replies }: TaskOutput, isFinished: boolean): string {
-  const lines = replies.map(({ sender, text, status }) => `${sender.name}: ${text}${status === 'STREAMING' ? ' …' : ''}`)
+  const lines = replies.map(
+    ({ sender, text, status }) => `${sender.name}: ${text}${status === 'STREAMING' ? ' …' : ''}`,
+  )
   const answered = new Set(replies.flatMap(({ run }) => run?.id ?? []))
   const others = outcomes
     .filter(({ runId }) => runId === null || !answered.has(runId))

@@ -72,9 +72,14 @@ export async function followTask(
   onChange: () => void,
 ): Promise<() => void> {
   if (id.startsWith('msg_') && source !== null)
-    return operations.follow(caller, FOLLOW_ACTIVITY, { spaceId: source.spaceId }, { onEvent: onChange, onEnd: onChange })
+    return operations.follow(
+      caller,
+      FOLLOW_ACTIVITY,
+      { spaceId: source.spaceId },
+      { onEvent: onChange, onEnd: onChange },
+    )
   return operations.follow<{ runEvents: { __typename: string } }>(
-    ...[caller, FOLLOW_RUN, { runId: outcomes[0]?.runId ?? id }] as const,
+    ...([caller, FOLLOW_RUN, { runId: outcomes[0]?.runId ?? id }] as const),
     { onEvent: ({ runEvents }) => runEvents.__typename.endsWith('Delta') || onChange(), onEnd: onChange },
   )
 }

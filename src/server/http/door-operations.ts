@@ -16,8 +16,7 @@ export function createDoorOperations(graphql: Graphql, maskError: MaskError): Op
     const { code, retryAfterMs } = extensions as { code?: string; retryAfterMs?: number }
     return new OperationError(code ?? 'INTERNAL_SERVER_ERROR', maskError(first).message, retryAfterMs ?? null)
   }
-  const failure = (error: unknown) =>
-    error instanceof OperationError ? error : failureOf(errorsOf(error, maskError))
+  const failure = (error: unknown) => (error instanceof OperationError ? error : failureOf(errorsOf(error, maskError)))
 
   async function begin({ viewer, askedOrigin, signal, response }: Caller, query: string, variables: Variables) {
     const context = { viewer, askedOrigin, signal, res: response, onSlow: () => void response.destroy() }

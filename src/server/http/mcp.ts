@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Viewer } from '../../access/viewer.ts'
-import { createMcpDoor, isListen, type McpRequest } from '../../doors/mcp/door.ts'
+import { createMcpDoor, isListen, type McpRequest, mayWait } from '../../doors/mcp/door.ts'
 import type { Stream } from '../../doors/mcp/listen.ts'
 import type { Operations } from '../../doors/mcp/operations.ts'
 import type { Domain } from '../../graphql/domain.ts'
@@ -31,7 +31,7 @@ export interface McpHandlerParts {
   origins: Origins
   publicUrl: Pick<PublicUrl, 'to'>
   logger: Pick<Logger, 'error'>
-  /** The issuers whose tokens the server accepts; empty without OAuth. */
+  /** The issuers of tokens, for OAuth clients; empty without any. */
   issuers: readonly string[]
   maxResponseBytes: number
   /** The maximum number of streams, and of calls that wait, of each viewer. */
@@ -106,7 +106,7 @@ export function createMcpHandler(parts: McpHandlerParts): McpHandler {
       headers: headersOf(request),
       body,
     }
-    if (!isListen(body) && !isCall(body)) return send(response, await door.answer(exchange))
+    if (!isListen(body) && !mayWait(body)) return send(response, await door.answer(exchange))
     const leave = draining.signal.aborted && isListen(body) ? null : places.take(viewer)
     if (leave === null) {
       const message = 'Too many streams and calls are open, or the server is shutting down. Try again later.'
@@ -120,7 +120,8 @@ export function createMcpHandler(parts: McpHandlerParts): McpHandler {
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     origins.welcome(request, response)
-    if (!origins.allows(request)) return refuse(response, 403, SERVER_ERROR, 'Pages of this origin may not use the server.')
+    if (!origins.allows(request))
+      return refuse(response, 403, SERVER_ERROR, 'Pages of this origin may not use the server.')
     if (request.method === 'OPTIONS') return preflight(response)
     unanswered.add(response)
     response.once('close', () => {
@@ -131,16 +132,21 @@ export function createMcpHandler(parts: McpHandlerParts): McpHandler {
       await answer(request, response)
     } catch (error) {
       if (response.headersSent) response.destroy()
-      else if (error instanceof UnauthenticatedError) refuse(response, 401, SERVER_ERROR, error.message, challenge(request))
-      else if (error instanceof RateLimitedError) {
-        const seconds = String(Math.max(1, Math.ceil(error.retryAfterMs / 1000)))
-        refuse(response, 429, SERVER_ERROR, error.message, { 'retry-after': seconds })
-      } else if (error instanceof BodyRefusedError) refuse(response, error.status, SERVER_ERROR, error.message)
-      else if (error instanceof BadInputError) refuse(response, 400, PARSE_ERROR, error.message)
-      else if (!(request.destroyed && !request.complete)) {
-        onError(error as Error)
-        refuse(response, 500, INTERNAL_ERROR, 'Internal server error.')
-      }
+      // The client has gone before the end of its request: nobody reads a response.
+      else if (!request.destroyed || request.complete) refuseFor(error, request, response)
+    }
+  }
+
+  function refuseFor(error: unknown, request: IncomingMessage, response: ServerResponse): void {
+    if (error instanceof UnauthenticatedError) refuse(response, 401, SERVER_ERROR, error.message, challenge(request))
+    else if (error instanceof RateLimitedError) {
+      const seconds = String(Math.max(1, Math.ceil(error.retryAfterMs / 1000)))
+      refuse(response, 429, SERVER_ERROR, error.message, { 'retry-after': seconds })
+    } else if (error instanceof BodyRefusedError) refuse(response, error.status, SERVER_ERROR, error.message)
+    else if (error instanceof BadInputError) refuse(response, 400, PARSE_ERROR, error.message)
+    else {
+      onError(error as Error)
+      refuse(response, 500, INTERNAL_ERROR, 'Internal server error.')
     }
   }
 
@@ -181,12 +187,6 @@ function createPlaces(mostPerViewer: number) {
       }
     },
   }
-}
-
-/** Whether a request may wait for agents. */
-function isCall(body: unknown): boolean {
-  const messages = Array.isArray(body) ? body : [body]
-  return messages.some((message) => (message as { method?: unknown } | null)?.method === 'tools/call')
 }
 
 /** @throws BadInputError for a body that is not JSON */
