@@ -1,6 +1,6 @@
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { HumanViewer } from '../../src/access/viewer.ts'
+import type { HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 import { answerOf, rawClient, requestOf, TASKS } from './mcp-client.ts'
@@ -35,7 +35,12 @@ describe('the MCP server, against bad input', () => {
 
   test('without a valid bearer token it answers 401 and says where to get one; cookies do not count', async () => {
     const metadata = 'https://parley.example/.well-known/oauth-protected-resource/mcp'
-    for (const headers of [{}, { cookie: 'parley_session=x', 'x-parley-csrf': '1' }, { authorization: 'Basic eDp5' }]) {
+    const others: Record<string, string>[] = [
+      {},
+      { cookie: 'parley_session=x', 'x-parley-csrf': '1' },
+      { authorization: 'Basic eDp5' },
+    ]
+    for (const headers of others) {
       const response = await client.post(requestOf('tools/list'), { token: null, headers })
       expect([response.status, response.headers.get('www-authenticate')]).toEqual([
         401,
@@ -150,7 +155,14 @@ describe('the MCP server, against bad input', () => {
     expect(await codeOf('submit_result', { toolCallId: `tcl_${'0'.repeat(32)}`, result: 1 })).toBe('NOT_FOUND')
     expect((await client.call('search_messages', { query: 'secret' })).structuredContent.hits).toEqual([])
     expect((await client.call('list_spaces')).structuredContent.spaces).toEqual([])
-    const service = { scope: 'SERVICE', id: '', name: 'shop', agentIds: [], tokenId: null, expiresAt: null } as const
+    const service: ServiceViewer = {
+      scope: 'SERVICE',
+      id: '',
+      name: 'shop',
+      agentIds: [],
+      tokenId: null,
+      expiresAt: null,
+    }
     const shop = rawClient(parley, await parley.tokenOf(service))
     expect((await shop.call('list_spaces')).structuredContent.spaces).toEqual([])
     const own = await parley.space(human, [])

@@ -1,6 +1,6 @@
 import { parse, validate } from 'graphql'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { HumanViewer } from '../../src/access/viewer.ts'
+import type { HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
 import * as documents from '../../src/doors/mcp/documents.ts'
 import { schema } from '../../src/graphql/schema.ts'
@@ -99,14 +99,14 @@ describe('the MCP server', () => {
 
   test('a service triggers an agent that it was granted', async () => {
     const agent = await parley.agent('Bot')
-    const service = {
+    const service: ServiceViewer = {
       scope: 'SERVICE',
       id: '',
       name: 'shop',
       agentIds: [agent.id],
       tokenId: null,
       expiresAt: null,
-    } as const
+    }
     parley.models.script(() => [{ text: 'Packed.' }])
     const client = rawClient(parley, await parley.tokenOf(service))
     const { structuredContent, content } = await client.call('ask_agent', { agentId: agent.id, text: 'Pack it.' })
