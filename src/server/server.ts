@@ -21,6 +21,7 @@ import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
+import { createDoorHttp } from './http/door-http.ts'
 import { createDoorOperations } from './http/door-operations.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createFileHandler, FILES_PATH, LONGEST_UPLOAD_MS } from './http/files.ts'
@@ -29,7 +30,7 @@ import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
-import { createMcpHandler, MCP_PATH, type McpHandler, PROTECTED_RESOURCE_PATH } from './http/mcp.ts'
+import { createMcpHandler, MCP_PATH, PROTECTED_RESOURCE_PATH } from './http/mcp.ts'
 import { createMcpCallback, MCP_CALLBACK_PATH } from './http/mcp-callback.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createOidcHandler, OIDC_PATH } from './http/oidc.ts'
@@ -216,7 +217,7 @@ interface Endpoint {
   /** The link of a mail. */
   mailLink: Handler
   mcpCallback: Handler
-  mcp: McpHandler
+  mcp: { handle: Handler; metadata: Handler }
   oidc: Handler
   files: Handler
   sockets: Sockets
@@ -280,17 +281,20 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
-  const mcp = createMcpHandler({
-    operations: createDoorOperations(graphql, maskError),
+  const doorHttp = createDoorHttp({
+    ...{ authentication, bodies, origins, publicUrl, logger },
     rates: domain.rates,
-    ...{ authentication, bodies, origins, publicUrl, logger, maxResponseBytes },
-    issuers: issuersOf(config),
     maxStreamsPerViewer: maxSocketsPerViewer,
+  })
+  const operations = createDoorOperations(graphql, maskError)
+  const mcp = createMcpHandler({
+    ...{ operations, http: doorHttp, publicUrl, maxResponseBytes },
+    issuers: issuersOf(config),
   })
   return {
     origins,
     drainEventStreams: async (timeoutMs) =>
-      void (await Promise.all([eventStreams.drain(timeoutMs), mcp.drain(timeoutMs)])),
+      void (await Promise.all([eventStreams.drain(timeoutMs), doorHttp.drain(timeoutMs)])),
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
       // Requests from other origins are answered, but browsers hide the response (see corsOf) without saying

@@ -1,13 +1,13 @@
 import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { OperationError, type Operations } from '../tasks/operations.ts'
+import type { Task, Tasks } from '../tasks/tasks.ts'
+import { waitForTask } from '../tasks/waiting.ts'
 import { type Exchange, isObject, type Result } from './exchange.ts'
 import { answerCalls, type InputResponses, inputRequestsOf } from './input-requests.ts'
-import { OperationError, type Operations } from './operations.ts'
 import { taskFields } from './task-fields.ts'
-import type { Task, Tasks } from './tasks.ts'
 import { isToolName, LONGEST_WAIT_SECONDS, TOOLS } from './tool-inputs.ts'
 import { createTools, describeCall, textOfOutput } from './tools.ts'
-import { waitForTask } from './waiting.ts'
 
 export interface CallParts {
   operations: Operations

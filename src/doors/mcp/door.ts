@@ -9,6 +9,9 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { type Caller, OperationError, type Operations } from '../tasks/operations.ts'
+import type { Stream } from '../tasks/stream.ts'
+import { createTasks } from '../tasks/tasks.ts'
 import { type Calls, createCalls } from './calls.ts'
 import {
   type ClientMessage,
@@ -18,12 +21,10 @@ import {
   type Result,
   TASKS_EXTENSION,
 } from './exchange.ts'
-import { Listening, type Stream, wantedBy } from './listen.ts'
-import { type Caller, OperationError, type Operations } from './operations.ts'
+import { Listening, wantedBy } from './listen.ts'
 import { createPrompts, type Prompts } from './prompts.ts'
 import { createResources, type Resources } from './resources.ts'
 import { checkTakesTasks, createTaskMethods, protocolErrorOf, type TaskMethods } from './task-methods.ts'
-import { createTasks } from './tasks.ts'
 import { TOOL_LIST, WAITING_TOOLS } from './tool-inputs.ts'
 
 export interface McpDoorParts {

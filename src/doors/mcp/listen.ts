@@ -1,11 +1,12 @@
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/server'
-import { FOLLOW_SPACE, FOLLOW_SPACES } from './documents.ts'
+import { FOLLOW_SPACE, FOLLOW_SPACES } from '../tasks/documents.ts'
+import { OperationError, type Operations } from '../tasks/operations.ts'
+import type { Stream } from '../tasks/stream.ts'
+import type { Task, Tasks } from '../tasks/tasks.ts'
+import { followTask } from '../tasks/waiting.ts'
 import { type Exchange, isObject, type Result } from './exchange.ts'
-import { OperationError, type Operations } from './operations.ts'
 import { spaceOf } from './resources.ts'
 import type { TaskMethods } from './task-methods.ts'
-import type { Task, Tasks } from './tasks.ts'
-import { followTask } from './waiting.ts'
 
 /** The key under which a notification names its position: the server's cursor. */
 const CURSOR_META_KEY = 'io.parley/cursor'
@@ -17,18 +18,6 @@ interface Wanted {
   uris: string[]
   taskIds: string[]
   isList: boolean
-}
-
-/** The output of one stream. */
-export interface Stream {
-  /** Sends the first message, which opens the stream. */
-  open(message: object): void
-  send(message: object): void
-  keepAlive(): void
-  /** Whether the client must read before more is sent. */
-  isBusy(): boolean
-  onReady(listener: () => void): void
-  end(): void
 }
 
 export interface ListenParts {

@@ -1,7 +1,7 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import { AGENT, LIST_AGENTS, type Page } from './documents.ts'
+import { AGENT, LIST_AGENTS, type Page } from '../tasks/documents.ts'
+import type { Operations } from '../tasks/operations.ts'
 import { type Exchange, isObject, type Result } from './exchange.ts'
-import type { Operations } from './operations.ts'
 import { asProtocolError } from './task-methods.ts'
 
 const PAGE = 50

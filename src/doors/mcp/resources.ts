@@ -1,7 +1,7 @@
 import { ResourceNotFoundError } from '@modelcontextprotocol/server'
-import { LIST_RESOURCES, type Message, type Page, READ_MESSAGES, type Space } from './documents.ts'
+import { LIST_RESOURCES, type Message, type Page, READ_MESSAGES, type Space } from '../tasks/documents.ts'
+import { OperationError, type Operations } from '../tasks/operations.ts'
 import { type Exchange, isObject, type Result } from './exchange.ts'
-import { OperationError, type Operations } from './operations.ts'
 import { asProtocolError } from './task-methods.ts'
 
 const PAGE = 50

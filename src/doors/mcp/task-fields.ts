@@ -1,5 +1,5 @@
+import type { Task } from '../tasks/tasks.ts'
 import type { Exchange, Result } from './exchange.ts'
-import type { Task } from './tasks.ts'
 
 const POLL_INTERVAL_MS = 2000
 

@@ -1,11 +1,11 @@
 import { MissingRequiredClientCapabilityError, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import { STOP_RUN } from '../tasks/documents.ts'
+import { type MutationResult, OperationError, type Operations, payloadOf } from '../tasks/operations.ts'
+import type { Task, Tasks } from '../tasks/tasks.ts'
 import type { Calls } from './calls.ts'
-import { STOP_RUN } from './documents.ts'
 import { type Exchange, isObject, type Result, TASKS_EXTENSION } from './exchange.ts'
 import { answerCalls, inputRequestsOf } from './input-requests.ts'
-import { type MutationResult, OperationError, type Operations, payloadOf } from './operations.ts'
 import { taskFields } from './task-fields.ts'
-import type { Task, Tasks } from './tasks.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel`, which the protocol's package lacks. */
 export interface TaskMethods {

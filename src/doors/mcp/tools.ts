@@ -1,25 +1,21 @@
-import { createLines } from '../../lib/async.ts'
 import {
-  AGENT,
-  CREATE_SPACE,
   DECIDE,
   LIST_PENDING,
   LIST_SPACES,
   type Message,
-  type Named,
   type Page,
   type PendingCall,
   READ_MESSAGES,
   SEARCH,
   SEND_MESSAGE,
-  type Sender,
   type Space,
   STOP_RUN,
   SUBMIT_RESULT,
   TRIGGER_AGENT,
-} from './documents.ts'
-import { type Caller, type MutationResult, OperationError, type Operations, payloadOf } from './operations.ts'
-import type { TaskOutput } from './tasks.ts'
+} from '../tasks/documents.ts'
+import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
+import { createOwnSpaces } from '../tasks/own-space.ts'
+import type { TaskOutput } from '../tasks/tasks.ts'
 import type { ToolInput, ToolName } from './tool-inputs.ts'
 
 /** What a tool did. */
@@ -32,50 +28,19 @@ export type Tools = { [N in ToolName]: (caller: Caller, input: ToolInput<N>) => 
 
 const PAGE = 20
 const MESSAGES = 50
-/** How many of a viewer's spaces are searched for the one with an agent. */
-const SPACES_A_PAGE = 50
-const MOST_PAGES = 10
 
 const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'complete', data })
 const noSuch = (what: string) => new OperationError('NOT_FOUND', `There is no such ${what}, or you may not see it.`)
 
 /** The tools of the door. Each runs the operations that any other client would. */
 export function createTools({ run }: Pick<Operations, 'run'>): Tools {
-  const inLine = createLines()
-
-  async function mutate<T extends object>(caller: Caller, document: string, input: object): Promise<T> {
-    const results = await run<Record<string, MutationResult<T>>>(caller, document, { input })
-    return payloadOf(Object.values(results)[0] as MutationResult<T>)
-  }
+  const mutate = mutateBy(run)
+  const { spaceWith } = createOwnSpaces(run)
 
   async function send(caller: Caller, input: Record<string, unknown>): Promise<string> {
     const { sentMessage } = await mutate<{ sentMessage: { id: string } }>(caller, SEND_MESSAGE, input)
     return sentMessage.id
   }
-
-  /** Returns the space of a human and an agent alone. */
-  async function findSpaceWith(caller: Caller, agentId: string): Promise<string | null> {
-    let after: string | null = null
-    for (let pages = 0; pages < MOST_PAGES; pages += 1) {
-      const { spaces }: { spaces: Page<Space> } = await run(caller, LIST_SPACES, { first: SPACES_A_PAGE, after })
-      const found = spaces.edges.find(({ node }) => isOfBoth(node.members, caller.viewer.id, agentId))
-      if (found !== undefined) return found.node.id
-      if (!spaces.pageInfo.hasNextPage) return null
-      after = spaces.pageInfo.endCursor
-    }
-    return null
-  }
-
-  const spaceWith = (caller: Caller, agentId: string): Promise<string> =>
-    inLine(`${caller.viewer.id} ${agentId}`, async () => {
-      const known = await findSpaceWith(caller, agentId)
-      if (known !== null) return known
-      const { agent } = await run<{ agent: Named | null }>(caller, AGENT, { id: agentId })
-      if (agent === null) throw noSuch('agent')
-      const input = { name: agent.name, memberIds: [agentId] }
-      const { space } = await mutate<{ space: { id: string } }>(caller, CREATE_SPACE, input)
-      return space.id
-    })
 
   return {
     async list_spaces(caller, { limit = PAGE, after }) {
@@ -142,11 +107,6 @@ export function createTools({ run }: Pick<Operations, 'run'>): Tools {
       return complete(await mutate(caller, STOP_RUN, { runId, cascade }).then(withoutType))
     },
   }
-}
-
-function isOfBoth(members: readonly Sender[], humanId: string, agentId: string): boolean {
-  const ids = members.map(({ id }) => id)
-  return ids.length === 2 && ids.includes(humanId) && ids.includes(agentId)
 }
 
 const nextOf = ({ pageInfo: { hasNextPage, endCursor } }: Page<unknown>) =>

@@ -1,5 +1,5 @@
 import type { ExecutionResult, GraphQLError } from 'graphql'
-import { type Caller, OperationError, type Operations, type Variables } from '../../doors/mcp/operations.ts'
+import { type Caller, OperationError, type Operations, type Variables } from '../../doors/tasks/operations.ts'
 import { formatError, type MaskError } from '../../graphql/masking.ts'
 import type { Graphql } from './graphql.ts'
 import { errorsOf, prepareOperation } from './operation.ts'

@@ -55,3 +55,11 @@ export function payloadOf<T extends object>(result: MutationResult<T>): T {
   const { code, message, retryAfterMs = null } = result as { code: string; message: string; retryAfterMs?: number }
   throw new OperationError(code, message, retryAfterMs)
 }
+
+/** Returns a function that runs a mutation with one input, and returns its payload. */
+export const mutateBy =
+  (run: Operations['run']) =>
+  async <T extends object>(caller: Caller, document: string, input: object): Promise<T> => {
+    const results = await run<Record<string, MutationResult<T>>>(caller, document, { input })
+    return payloadOf(Object.values(results)[0] as MutationResult<T>)
+  }
