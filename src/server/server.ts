@@ -17,6 +17,7 @@ import { schema } from '../graphql/schema.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import { A2A_PATH, createA2aHandler } from './http/a2a.ts'
 import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
@@ -218,6 +219,7 @@ interface Endpoint {
   mailLink: Handler
   mcpCallback: Handler
   mcp: { handle: Handler; metadata: Handler }
+  a2a: Handler
   oidc: Handler
   files: Handler
   sockets: Sockets
@@ -291,6 +293,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     ...{ operations, http: doorHttp, publicUrl, maxResponseBytes },
     issuers: issuersOf(config),
   })
+  const a2a = createA2aHandler({ operations, http: doorHttp, publicUrl })
   return {
     origins,
     drainEventStreams: async (timeoutMs) =>
@@ -320,6 +323,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     mailLink: mailLinks.link,
     mcpCallback: createMcpCallback(domain),
     mcp,
+    a2a,
     oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl }),
     files: createFileHandler({
       files: domain.files,
@@ -374,6 +378,7 @@ function createRoutes(
     if (OIDC_PATH.test(path)) return served.oidc
     if (FILES_PATH.test(path)) return served.files
     if (path === MCP_PATH) return served.mcp.handle
+    if (A2A_PATH.test(path)) return served.a2a
     if (PROTECTED_RESOURCE_PATH.test(path)) return served.mcp.metadata
     return served.auth[path] ?? null
   }

@@ -111,7 +111,7 @@ export async function answerOf(response: Response): Promise<Answer> {
   return { status, headers, message: last }
 }
 
-async function readEvents(response: Response, onMessage: (message: unknown) => void): Promise<void> {
+export async function readEvents(response: Response, onMessage: (message: unknown) => void): Promise<void> {
   let rest = ''
   const decoder = new TextDecoder()
   try {

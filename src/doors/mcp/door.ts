@@ -9,18 +9,12 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { isObject } from '../tasks/is-object.ts'
 import { type Caller, OperationError, type Operations } from '../tasks/operations.ts'
 import type { Stream } from '../tasks/stream.ts'
 import { createTasks } from '../tasks/tasks.ts'
 import { type Calls, createCalls } from './calls.ts'
-import {
-  type ClientMessage,
-  capabilitiesOf,
-  type Exchange,
-  isObject,
-  type Result,
-  TASKS_EXTENSION,
-} from './exchange.ts'
+import { type ClientMessage, capabilitiesOf, type Exchange, type Result, TASKS_EXTENSION } from './exchange.ts'
 import { Listening, wantedBy } from './listen.ts'
 import { createPrompts, type Prompts } from './prompts.ts'
 import { createResources, type Resources } from './resources.ts'

@@ -1,4 +1,5 @@
 import { CLIENT_CAPABILITIES_META_KEY } from '@modelcontextprotocol/server'
+import { isObject } from '../tasks/is-object.ts'
 import type { Caller } from '../tasks/operations.ts'
 
 /** The extension for long-running calls: https://github.com/modelcontextprotocol/ext-tasks */
@@ -21,9 +22,6 @@ export interface ClientMessage {
   method?: unknown
   params?: { _meta?: Record<string, unknown>; [name: string]: unknown }
 }
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Reads the capabilities that a client of 2026-07-28 sends with each request. Earlier clients have none. */
 export function capabilitiesOf({ params }: ClientMessage): Pick<Exchange, 'takesTasks' | 'takesForms'> {

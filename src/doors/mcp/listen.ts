@@ -1,10 +1,11 @@
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/server'
 import { FOLLOW_SPACE, FOLLOW_SPACES } from '../tasks/documents.ts'
+import { isObject } from '../tasks/is-object.ts'
 import { OperationError, type Operations } from '../tasks/operations.ts'
 import type { Stream } from '../tasks/stream.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { followTask } from '../tasks/waiting.ts'
-import { type Exchange, isObject, type Result } from './exchange.ts'
+import type { Exchange, Result } from './exchange.ts'
 import { spaceOf } from './resources.ts'
 import type { TaskMethods } from './task-methods.ts'
 

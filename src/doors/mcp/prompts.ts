@@ -1,7 +1,8 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { AGENT, LIST_AGENTS, type Page } from '../tasks/documents.ts'
+import { isObject } from '../tasks/is-object.ts'
 import type { Operations } from '../tasks/operations.ts'
-import { type Exchange, isObject, type Result } from './exchange.ts'
+import type { Exchange, Result } from './exchange.ts'
 import { asProtocolError } from './task-methods.ts'
 
 const PAGE = 50

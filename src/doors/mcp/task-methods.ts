@@ -1,10 +1,11 @@
 import { MissingRequiredClientCapabilityError, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { STOP_RUN } from '../tasks/documents.ts'
+import { answerCalls, inputRequestsOf } from '../tasks/input-requests.ts'
+import { isObject } from '../tasks/is-object.ts'
 import { type MutationResult, OperationError, type Operations, payloadOf } from '../tasks/operations.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import type { Calls } from './calls.ts'
-import { type Exchange, isObject, type Result, TASKS_EXTENSION } from './exchange.ts'
-import { answerCalls, inputRequestsOf } from './input-requests.ts'
+import { type Exchange, type Result, TASKS_EXTENSION } from './exchange.ts'
 import { taskFields } from './task-fields.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel`, which the protocol's package lacks. */

@@ -72,7 +72,7 @@ export interface RunState {
 
 const PAGE_INFO = 'pageInfo { hasNextPage hasPreviousPage startCursor endCursor }'
 const MESSAGE = 'id seq createdAt editedAt deletedAt status text sender { id kind name } run { id }'
-const SPACE = 'id name description routing confidential unreadCount streamCursor members { id kind name }'
+const SPACE_FIELDS = 'id name description routing confidential unreadCount streamCursor members { id kind name }'
 const ERRORS = '__typename ... on Error { code message }'
 /** Of mutations that have a rate of their own. */
 const ERRORS_AND_RATE = `${ERRORS} ... on RateLimitedError { retryAfterMs }`
@@ -81,7 +81,7 @@ const CALL = `id toolName waitsFor input resultSchema expiresAt createdAt agent 
   approval { inputDigest mayDecide quorum decisions { counts } }`
 
 export const LIST_SPACES = `query ListSpaces($first: Int!, $after: String) {
-  spaces(first: $first, after: $after) { edges { node { ${SPACE} } } ${PAGE_INFO} }
+  spaces(first: $first, after: $after) { edges { node { ${SPACE_FIELDS} } } ${PAGE_INFO} }
 }`
 export const LIST_RESOURCES = `query ListResources($first: Int!, $after: String) {
   spaces(first: $first, after: $after) { edges { node { id name description } } ${PAGE_INFO} }
@@ -90,16 +90,16 @@ export const LIST_AGENTS = `query ListAgents($first: Int!, $after: String) {
   agents(first: $first, after: $after) { edges { node { id name description } } ${PAGE_INFO} }
 }`
 export const AGENT = 'query Agent($id: ID!) { agent(id: $id) { id name description } }'
-export const VIEWER = 'query Viewer { viewer { scope isAdmin human { id name } } }'
+export const SPACE = 'query Space($id: ID!) { space(id: $id) { id name description } }'
 
 export const READ_MESSAGES = `query ReadMessages($spaceId: ID!, $first: Int, $last: Int, $after: String, $before: String) {
   space(id: $spaceId) {
-    ${SPACE}
+    ${SPACE_FIELDS}
     messages(first: $first, last: $last, after: $after, before: $before) { edges { node { ${MESSAGE} } } ${PAGE_INFO} }
   }
 }`
 export const REPLIES = `query Replies($spaceId: ID!, $after: String!, $first: Int!) {
-  space(id: $spaceId) { messages(first: $first, after: $after) { edges { node { ${MESSAGE} } } } }
+  space(id: $spaceId) { streamCursor messages(first: $first, after: $after) { edges { node { ${MESSAGE} } } } }
 }`
 export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!, $after: String) {
   search(query: $query, spaceId: $spaceId, first: $first, after: $after) {
@@ -119,6 +119,9 @@ export const MESSAGE_TASK = `query MessageTask($id: ID!) {
 /** The state of one run. */
 export const RUN_TASK = `query RunTask($id: ID!) {
   run(id: $id) { ${RUN} triggerMessage { id } triggerSpace { id } }
+}`
+export const LIST_RUNS = `query ListRuns($first: Int!, $after: String, $filter: RunFilter) {
+  runs(first: $first, after: $after, filter: $filter) { edges { node { id } } ${PAGE_INFO} }
 }`
 
 export const SEND_MESSAGE = `mutation SendMessage($input: SendMessageInput!) {

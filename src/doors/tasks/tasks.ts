@@ -47,6 +47,8 @@ export interface Task {
 export interface TaskOutput {
   outcomes: TaskOutcome[]
   replies: Message[]
+  /** The position in the space up to which the replies are contained. */
+  cursor: string | null
 }
 
 interface ReadOutcome {
@@ -127,13 +129,18 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>): Tasks {
 
     async output(caller, { outcomes, source }) {
       const runIds = new Set(outcomes.flatMap(({ runId }) => runId ?? []))
-      if (source === null || runIds.size === 0) return { outcomes, replies: [] }
+      if (source === null || runIds.size === 0) return { outcomes, replies: [], cursor: null }
       const { spaceId, messageId } = source
-      const { space } = await query<{ space: { messages: Page<Message> } | null }>(caller, REPLIES, {
-        ...{ spaceId, after: messageId, first: MOST_REPLIES },
-      })
+      const { space } = await query<{ space: { streamCursor: string; messages: Page<Message> } | null }>(
+        caller,
+        REPLIES,
+        {
+          ...{ spaceId, after: messageId, first: MOST_REPLIES },
+        },
+      )
       const messages = space?.messages.edges.map(({ node }) => node) ?? []
-      return { outcomes, replies: messages.filter(({ run }) => run !== null && runIds.has(run.id)) }
+      const replies = messages.filter(({ run }) => run !== null && runIds.has(run.id))
+      return { outcomes, replies, cursor: space?.streamCursor ?? null }
     },
   }
 }

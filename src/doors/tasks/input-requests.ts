@@ -1,7 +1,7 @@
-import { DECIDE, type PendingCall, SUBMIT_RESULT } from '../tasks/documents.ts'
-import { type Caller, type MutationResult, OperationError, type Operations, payloadOf } from '../tasks/operations.ts'
-import { isAnswerable } from '../tasks/tasks.ts'
-import { isObject } from './exchange.ts'
+import { DECIDE, type PendingCall, SUBMIT_RESULT } from './documents.ts'
+import { isObject } from './is-object.ts'
+import { type Caller, type MutationResult, OperationError, type Operations, payloadOf } from './operations.ts'
+import { isAnswerable } from './tasks.ts'
 
 /** A request for the user's answer, as MCP embeds it in results. */
 export interface InputRequest {
