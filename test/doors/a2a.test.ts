@@ -108,9 +108,8 @@ describe('the A2A server', () => {
   test('a stream brings the task, its text, and its end; a second client joins in the middle', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
-    const chunks = ['{"text":"One, ', 'two.', '"}']
     parley.models.script(
-      steps([{ toolCall: 'send_message', input: '{"text":"One, two."}', chunks, gate } as never], [{ text: 'Done.' }]),
+      steps([{ gate }, { toolCall: 'send_message', input: { text: 'One, two.' } }], [{ text: 'Done.' }]),
     )
     const client = await clientOf(human)
     const path = `/a2a/spaces/${space.id}`
