@@ -46,8 +46,10 @@ const ARROWS = {
     ],
   },
   delivery: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql'], types: ['config', 'app'] },
+  // Other protocols than GraphQL. They run its operations, through a port that the server implements.
+  doors: { values: ['lib'], types: ['access'] },
   server: {
-    values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery'],
+    values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery', 'doors'],
     types: ['config', 'app', 'files'],
   },
   app: {

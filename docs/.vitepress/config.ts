@@ -130,6 +130,8 @@ export default defineConfig({
           { text: 'Build a front end', link: '/front-ends' },
           { text: 'Files', link: '/files' },
           { text: 'Search', link: '/search' },
+          { text: 'MCP clients', link: '/guide/mcp' },
+          { text: 'A2A clients', link: '/guide/a2a' },
         ],
       },
       {

@@ -18,10 +18,13 @@ import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { isOverload } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import { A2A_PATH, createA2aHandler } from './http/a2a.ts'
 import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
+import { createDoorHttp } from './http/door-http.ts'
+import { createDoorOperations } from './http/door-operations.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createFileHandler, FILES_PATH, LONGEST_UPLOAD_MS } from './http/files.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
@@ -29,6 +32,7 @@ import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
+import { createMcpHandler, MCP_PATH, PROTECTED_RESOURCE_PATH } from './http/mcp.ts'
 import { createMcpCallback, MCP_CALLBACK_PATH } from './http/mcp-callback.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createOidcHandler, OIDC_PATH } from './http/oidc.ts'
@@ -215,6 +219,8 @@ interface Endpoint {
   /** The link of a mail. */
   mailLink: Handler
   mcpCallback: Handler
+  mcp: { handle: Handler; metadata: Handler }
+  a2a: Handler
   oidc: Handler
   files: Handler
   sockets: Sockets
@@ -278,9 +284,21 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
+  const doorHttp = createDoorHttp({
+    ...{ authentication, bodies, origins, publicUrl, logger },
+    rates: domain.rates,
+    maxStreamsPerViewer: maxSocketsPerViewer,
+  })
+  const operations = createDoorOperations(graphql, maskError)
+  const mcp = createMcpHandler({
+    ...{ operations, http: doorHttp, publicUrl, maxResponseBytes },
+    issuers: issuersOf(config),
+  })
+  const a2a = createA2aHandler({ operations, http: doorHttp, publicUrl })
   return {
     origins,
-    drainEventStreams: eventStreams.drain,
+    drainEventStreams: async (timeoutMs) =>
+      void (await Promise.all([eventStreams.drain(timeoutMs), doorHttp.drain(timeoutMs)])),
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
       // Requests from other origins are answered, but browsers hide the response (see corsOf) without saying
@@ -305,6 +323,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     },
     mailLink: mailLinks.link,
     mcpCallback: createMcpCallback(domain),
+    mcp,
+    a2a,
     oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl }),
     files: createFileHandler({
       files: domain.files,
@@ -321,6 +341,12 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       await streams.close()
     },
   }
+}
+
+/** The issuers of tokens, for OAuth clients: that of JWTs, and the identity providers. */
+function issuersOf({ jwt, oidc }: Config): string[] {
+  const issuers = [jwt.issuer, ...oidc.providers.map(({ issuer }) => issuer)]
+  return [...new Set(issuers.filter((issuer) => issuer !== null && URL.canParse(issuer)))] as string[]
 }
 
 /** Maps paths to handlers. */
@@ -352,6 +378,9 @@ function createRoutes(
     if (MAIL_LINK_PATH.test(path)) return served.mailLink
     if (OIDC_PATH.test(path)) return served.oidc
     if (FILES_PATH.test(path)) return served.files
+    if (path === MCP_PATH) return served.mcp.handle
+    if (A2A_PATH.test(path)) return served.a2a
+    if (PROTECTED_RESOURCE_PATH.test(path)) return served.mcp.metadata
     return served.auth[path] ?? null
   }
   const route = (request: IncomingMessage): Handler => {

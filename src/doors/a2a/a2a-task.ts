@@ -1,0 +1,76 @@
+import type { Message } from '../tasks/documents.ts'
+import { inputRequestsOf } from '../tasks/input-requests.ts'
+import type { Task, TaskOutput } from '../tasks/tasks.ts'
+import { CURSOR_EXTENSION } from './card.ts'
+
+export type State =
+  | 'TASK_STATE_WORKING'
+  | 'TASK_STATE_INPUT_REQUIRED'
+  | 'TASK_STATE_COMPLETED'
+  | 'TASK_STATE_FAILED'
+  | 'TASK_STATE_CANCELED'
+  | 'TASK_STATE_REJECTED'
+
+const NEVER_STARTED: ReadonlySet<string> = new Set(['LOOP_LIMIT', 'OVER_BUDGET', 'PAUSED'])
+
+/** The state of a task in the words of A2A. */
+export function stateOf({ status, outcomes }: Task): State {
+  if (status === 'working') return 'TASK_STATE_WORKING'
+  if (status === 'input_required') return 'TASK_STATE_INPUT_REQUIRED'
+  if (status === 'cancelled') return 'TASK_STATE_CANCELED'
+  const every = (what: (outcome: Task['outcomes'][number]) => boolean) => outcomes.length > 0 && outcomes.every(what)
+  if (every(({ runStatus, kind }) => runStatus === 'FAILED' || kind === 'FAILED')) return 'TASK_STATE_FAILED'
+  return every(({ kind }) => NEVER_STARTED.has(kind)) ? 'TASK_STATE_REJECTED' : 'TASK_STATE_COMPLETED'
+}
+
+export const isOver = (state: State): boolean => state !== 'TASK_STATE_WORKING' && state !== 'TASK_STATE_INPUT_REQUIRED'
+
+export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
+
+/** The status of a task, with questions to the user, or what went wrong. */
+export function statusOf(task: Task): object {
+  const state = stateOf(task)
+  const parts = partsOf(task, state)
+  const message = {
+    messageId: `${task.id}:${state}`,
+    ...{ contextId: contextOf(task), taskId: task.id, role: 'ROLE_AGENT', parts },
+  }
+  return { state, timestamp: task.lastUpdatedAt, ...(parts.length === 0 ? {} : { message }) }
+}
+
+function partsOf({ outcomes, pending }: Task, state: State): object[] {
+  if (state === 'TASK_STATE_INPUT_REQUIRED') {
+    const inputRequests = inputRequestsOf(pending)
+    const questions = Object.values(inputRequests).map(({ params }) => params.message)
+    const how =
+      'Answer with a message of this task that has a data part { "inputResponses": { "<key>": { "action": "accept", "content": { … } } } }, with a key of inputRequests.'
+    return [{ text: [...questions, how].join('\n\n') }, { data: { inputRequests } }]
+  }
+  if (state === 'TASK_STATE_WORKING' || state === 'TASK_STATE_CANCELED') return []
+  const lines = outcomes
+    .filter(({ runStatus, kind }) => runStatus !== 'COMPLETED' || kind === 'SKIPPED')
+    .map(({ agent, kind, runStatus, error }) => `${agent.name}: ${error ?? runStatus ?? kind}`)
+  const summaries = outcomes.flatMap(({ summary }) => summary ?? [])
+  if (outcomes.length === 0) lines.push('The message woke no agent.')
+  return [...summaries, ...lines].map((text) => ({ text }))
+}
+
+/** A reply of an agent. `text`: the part of it that is new. */
+export const artifactOf = ({ id, sender }: Message, text: string): object => ({
+  artifactId: id,
+  name: sender.name,
+  parts: [{ text }],
+})
+
+export const isShown = ({ text }: Message): boolean => text !== ''
+
+/** A whole task. `historyLength`: 0 leaves the artifacts alone, which are no history. */
+export function taskOf(task: Task, { replies }: Pick<TaskOutput, 'replies'>, cursor: string | null): object {
+  return {
+    id: task.id,
+    contextId: contextOf(task),
+    status: statusOf(task),
+    artifacts: replies.filter(isShown).map((reply) => artifactOf(reply, reply.text)),
+    ...(cursor === null ? {} : { metadata: { [CURSOR_EXTENSION]: { cursor } } }),
+  }
+}

@@ -1,0 +1,36 @@
+/** The extension by which tasks name the position up to which they contain everything: the server's cursor. */
+export const CURSOR_EXTENSION = 'urn:parley:a2a:cursor'
+
+export interface Described {
+  id: string
+  name: string
+  description: string | null
+}
+
+/** Returns the agent card of something that answers messages. `url`: where it answers. */
+export function cardOf({ id, name, description }: Described, url: string): object {
+  const about = description || `${name}, an agent on a Parley server.`
+  return {
+    name,
+    description: about,
+    version: '1',
+    supportedInterfaces: [{ url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
+    capabilities: {
+      streaming: true,
+      pushNotifications: false,
+      extendedAgentCard: false,
+      extensions: [
+        {
+          uri: CURSOR_EXTENSION,
+          description: 'Tasks name in their metadata the position up to which they contain everything.',
+          required: false,
+        },
+      ],
+    },
+    securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
+    securityRequirements: [{ schemes: { bearer: { list: [] } } }],
+    defaultInputModes: ['text/plain', 'application/json'],
+    defaultOutputModes: ['text/plain'],
+    skills: [{ id, name, description: about, tags: ['chat'] }],
+  }
+}

@@ -1,0 +1,313 @@
+import { AGENT, LIST_RUNS, type Page, SEND_MESSAGE, SPACE, STOP_RUN, TRIGGER_AGENT } from '../tasks/documents.ts'
+import { answerCalls } from '../tasks/input-requests.ts'
+import { isObject } from '../tasks/is-object.ts'
+import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
+import { createOwnSpaces } from '../tasks/own-space.ts'
+import type { Stream } from '../tasks/stream.ts'
+import { createTasks, type Task } from '../tasks/tasks.ts'
+import { waitForTask } from '../tasks/waiting.ts'
+import { isOver, stateOf, taskOf } from './a2a-task.ts'
+import { cardOf, type Described } from './card.ts'
+import { Following } from './following.ts'
+
+/** What a URL stands for: an agent, a space, or the server. */
+export type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
+
+export interface A2aRequest {
+  caller: Caller
+  /** Aborts when the client has gone, or when the server drains. */
+  waiting: AbortSignal
+  headers: Headers
+  body: unknown
+}
+
+export interface A2aDoor {
+  /** Returns the JSON-RPC response. Null if it was streamed instead. */
+  answer(target: Target, request: A2aRequest, stream: Stream): Promise<object | null>
+  /** Returns the agent card; null if the viewer may not see what it describes. @throws OperationError */
+  card(target: Target, caller: Caller, url: string): Promise<object | null>
+}
+
+const VERSION = '1.0'
+const LONGEST_WAIT_MS = 300_000
+const PAGE = 20
+const MOST_ON_PAGE = 100
+const LONGEST_MESSAGE_ID = 200
+
+const CODES = {
+  PARSE: -32700,
+  INVALID_REQUEST: -32600,
+  METHOD_NOT_FOUND: -32601,
+  INVALID_PARAMS: -32602,
+  INTERNAL: -32603,
+  TASK_NOT_FOUND: -32001,
+  TASK_NOT_CANCELABLE: -32002,
+  PUSH_NOT_SUPPORTED: -32003,
+  UNSUPPORTED_OPERATION: -32004,
+  CONTENT_TYPE_NOT_SUPPORTED: -32005,
+  EXTENDED_CARD_NOT_CONFIGURED: -32007,
+  VERSION_NOT_SUPPORTED: -32009,
+} as const
+
+/** An error of the protocol. */
+class A2aError extends Error {
+  readonly code: number
+  constructor(code: keyof typeof CODES, message: string) {
+    super(message)
+    this.code = CODES[code]
+  }
+}
+
+const STREAMING: ReadonlySet<string> = new Set(['SendStreamingMessage', 'SubscribeToTask'])
+
+/** Whether a request waits for agents, or opens a stream. */
+export function staysOpen(body: unknown): 'no' | 'wait' | 'stream' {
+  const method = isObject(body) ? body['method'] : null
+  if (STREAMING.has(String(method))) return 'stream'
+  return method === 'SendMessage' ? 'wait' : 'no'
+}
+
+type Params = Record<string, unknown>
+interface Sent {
+  text: string
+  idempotencyKey: string
+}
+
+/** Agents and spaces as A2A 1.0 agents, by JSON-RPC. https://a2a-protocol.org */
+export function createA2aDoor({
+  operations,
+  onError,
+}: {
+  operations: Operations
+  onError(error: Error): void
+}): A2aDoor {
+  const { run } = operations
+  const tasks = createTasks(operations)
+  const mutate = mutateBy(run)
+  const { spaceWith } = createOwnSpaces(run)
+
+  async function describe(target: Target, caller: Caller): Promise<Described | null> {
+    if (target.type === 'server')
+      return { id: 'spaces', name: 'Parley', description: 'Spaces of people and agents. Name a space as contextId.' }
+    const { agent = null, space = null } = await run<{ agent?: Described | null; space?: Described | null }>(
+      ...([caller, target.type === 'agent' ? AGENT : SPACE, { id: target.id }] as const),
+    )
+    return agent ?? space
+  }
+
+  /** Returns a task that belongs to what the URL stands for. @throws A2aError */
+  async function existing(target: Target, caller: Caller, id: unknown): Promise<Task> {
+    const task = typeof id === 'string' ? await tasks.read(caller, id) : null
+    const isHere =
+      task !== null &&
+      (target.type === 'server' ||
+        (target.type === 'agent'
+          ? task.outcomes.some(({ agent }) => agent.id === target.id)
+          : task.source?.spaceId === target.id))
+    if (!isHere) throw new A2aError('TASK_NOT_FOUND', 'There is no such task, or you may not see it.')
+    return task
+  }
+
+  /** Returns the task with what the agents have said. The cursor is taken before their words are read. */
+  async function whole(caller: Caller, task: Task): Promise<object> {
+    const output = await tasks.output(caller, task)
+    return taskOf(task, output, output.cursor)
+  }
+
+  /** Posts the message, or answers the calls of a task that waits. Returns the id of the task. */
+  async function send(target: Target, caller: Caller, params: Params): Promise<string> {
+    const { taskId, contextId, messageId, parts } = isObject(params['message']) ? params['message'] : {}
+    if (!Array.isArray(parts)) throw new A2aError('INVALID_PARAMS', '`message` with `parts` is required.')
+    if (typeof taskId === 'string' && taskId !== '') return answerTask(target, caller, taskId, parts)
+    if (typeof messageId !== 'string' || messageId === '' || messageId.length > LONGEST_MESSAGE_ID)
+      throw new A2aError('INVALID_PARAMS', `\`messageId\` is required, with at most ${LONGEST_MESSAGE_ID} characters.`)
+    // A message that is sent again, because its response was lost, is not posted again.
+    const sent = { text: textOf(parts), idempotencyKey: `a2a:${messageId}` }
+    if (target.type === 'agent' && caller.viewer.scope !== 'HUMAN') return trigger(target.id, caller, sent)
+    const spaceId = await spaceOf(target, caller, typeof contextId === 'string' ? contextId : '')
+    const mentionedIds = target.type === 'agent' ? { mentionedIds: [target.id] } : {}
+    const input = { spaceId, ...sent, ...mentionedIds }
+    const { sentMessage } = await mutate<{ sentMessage: { id: string } }>(caller, SEND_MESSAGE, input)
+    return sentMessage.id
+  }
+
+  async function trigger(agentId: string, caller: Caller, { text, idempotencyKey }: Sent): Promise<string> {
+    const serviceName = caller.viewer.scope === 'ADMIN' ? { serviceName: 'A2A' } : {}
+    const input = { agentId, payload: { text }, idempotencyKey, ...serviceName }
+    const { run: started } = await mutate<{ run: { id: string } | null }>(caller, TRIGGER_AGENT, input)
+    if (started !== null) return started.id
+    throw new A2aError('UNSUPPORTED_OPERATION', 'The agent got the message into its inbox; there is no task.')
+  }
+
+  async function spaceOf(target: Target, caller: Caller, contextId: string): Promise<string> {
+    if (target.type === 'space') {
+      if (contextId !== '' && contextId !== target.id)
+        throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of this space.')
+      return target.id
+    }
+    if (contextId !== '') return contextId
+    if (target.type === 'agent') return spaceWith(caller, target.id)
+    throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of a space.')
+  }
+
+  async function answerTask(
+    target: Target,
+    caller: Caller,
+    taskId: string,
+    parts: readonly unknown[],
+  ): Promise<string> {
+    const task = await existing(target, caller, taskId)
+    if (isOver(stateOf(task)))
+      throw new A2aError(
+        'UNSUPPORTED_OPERATION',
+        'The task has ended: send a message of the same context without taskId.',
+      )
+    const responses = parts.flatMap((part) => {
+      const data = isObject(part) ? part['data'] : null
+      return isObject(data) && isObject(data['inputResponses']) ? [data['inputResponses']] : []
+    })
+    if (responses.length === 0)
+      throw new A2aError('INVALID_PARAMS', 'Answer a task with a data part { "inputResponses": { … } }.')
+    await answerCalls(operations, caller, task.pending, Object.assign({}, ...responses))
+    return taskId
+  }
+
+  async function sendAndWait(target: Target, { caller, waiting }: A2aRequest, params: Params): Promise<object> {
+    const id = await send(target, caller, params)
+    const { configuration } = params
+    const returnsAtOnce = isObject(configuration) && configuration['returnImmediately'] === true
+    const timeoutMs = returnsAtOnce ? 0 : LONGEST_WAIT_MS
+    const task = await waitForTask(operations, tasks, caller, id, { timeoutMs, signal: waiting })
+    if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
+    return { task: await whole(caller, task) }
+  }
+
+  async function list(target: Target, caller: Caller, params: Params): Promise<object> {
+    const { contextId, pageSize, pageToken, includeArtifacts } = params
+    const first = typeof pageSize === 'number' && pageSize >= 1 ? Math.min(Math.floor(pageSize), MOST_ON_PAGE) : PAGE
+    const filter = {
+      spaceId: target.type === 'space' ? target.id : contextId || null,
+      ...(target.type === 'agent' ? { agentId: target.id } : {}),
+    }
+    const { runs } = await run<{ runs: Page<{ id: string }> }>(caller, LIST_RUNS, {
+      first,
+      after: pageToken || null,
+      filter,
+    })
+    const listed: object[] = []
+    for (const { node } of runs.edges) {
+      const task = await tasks.read(caller, node.id)
+      if (task === null) continue
+      listed.push(includeArtifacts === true ? await whole(caller, task) : taskOf(task, { replies: [] }, null))
+    }
+    const { hasNextPage, endCursor } = runs.pageInfo
+    return { tasks: listed, nextPageToken: hasNextPage ? endCursor : '', pageSize: first, totalSize: listed.length }
+  }
+
+  async function cancel(target: Target, caller: Caller, params: Params): Promise<object> {
+    const task = await existing(target, caller, params['id'])
+    if (isOver(stateOf(task))) throw new A2aError('TASK_NOT_CANCELABLE', 'The task has ended.')
+    for (const runId of task.activeRunIds)
+      await mutate(caller, STOP_RUN, { runId, cascade: true }).catch((error) => {
+        if (!(error instanceof OperationError && error.code === 'CONFLICT')) throw error
+      })
+    const after = await tasks.read(caller, task.id)
+    return whole(caller, after ?? task)
+  }
+
+  async function follow(
+    { caller, waiting }: A2aRequest,
+    id: unknown,
+    first: Task,
+    to: { stream: Stream; endsAtInput: boolean },
+  ) {
+    const event = (result: object) => ({ jsonrpc: '2.0', id, result })
+    await new Following({ operations, tasks, caller, waiting, event, ...to }).follow(first)
+  }
+
+  async function dispatch(target: Target, request: A2aRequest, stream: Stream): Promise<object | null> {
+    const { caller, body } = request
+    const { id, method, params = {} } = body as Params
+    if (!isObject(params)) throw new A2aError('INVALID_PARAMS', '`params` must be an object.')
+    switch (method) {
+      case 'SendMessage':
+        return sendAndWait(target, request, params)
+      case 'SendStreamingMessage': {
+        const task = await tasks.read(caller, await send(target, caller, params))
+        if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
+        await follow(request, id, task, { stream, endsAtInput: true })
+        return null
+      }
+      case 'SubscribeToTask': {
+        const task = await existing(target, caller, params['id'])
+        if (isOver(stateOf(task))) throw new A2aError('UNSUPPORTED_OPERATION', 'The task has ended: use GetTask.')
+        await follow(request, id, task, { stream, endsAtInput: false })
+        return null
+      }
+      case 'GetTask':
+        return whole(caller, await existing(target, caller, params['id']))
+      case 'ListTasks':
+        return list(target, caller, params)
+      case 'CancelTask':
+        return cancel(target, caller, params)
+      case 'CreateTaskPushNotificationConfig':
+      case 'GetTaskPushNotificationConfig':
+      case 'ListTaskPushNotificationConfigs':
+      case 'DeleteTaskPushNotificationConfig':
+        throw new A2aError('PUSH_NOT_SUPPORTED', 'This server sends no push notifications.')
+      case 'GetExtendedAgentCard':
+        throw new A2aError('EXTENDED_CARD_NOT_CONFIGURED', 'There is no extended card.')
+      default:
+        throw new A2aError('METHOD_NOT_FOUND', 'Method not found.')
+    }
+  }
+
+  return {
+    async card(target, caller, url) {
+      const described = await describe(target, caller)
+      return described === null ? null : cardOf(described, url)
+    },
+
+    async answer(target, request, stream) {
+      const { body, headers } = request
+      const { id } = isObject(body) ? body : {}
+      const known = typeof id === 'string' || typeof id === 'number' ? id : null
+      try {
+        if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof body['method'] !== 'string' || known === null)
+          throw new A2aError('INVALID_REQUEST', 'Send one JSON-RPC 2.0 request, with an id.')
+        const version = headers.get('a2a-version') ?? '0.3'
+        if (version.split('.').slice(0, 2).join('.') !== VERSION)
+          throw new A2aError('VERSION_NOT_SUPPORTED', `Send the header A2A-Version: ${VERSION}.`)
+        const result = await dispatch(target, request, stream)
+        return result === null ? null : { jsonrpc: '2.0', id: known, result }
+      } catch (error) {
+        return { jsonrpc: '2.0', id: known, error: errorOf(error, onError) }
+      }
+    },
+  }
+}
+
+function errorOf(error: unknown, onError: (error: Error) => void): object {
+  if (error instanceof A2aError) return { code: error.code, message: error.message }
+  if (error instanceof OperationError) {
+    const { code, message, retryAfterMs } = error
+    const isInternal = code === 'INTERNAL_SERVER_ERROR' || retryAfterMs !== null
+    const data = { code, ...(retryAfterMs === null ? {} : { retryAfterMs }) }
+    return { code: isInternal ? CODES.INTERNAL : CODES.INVALID_PARAMS, message, data }
+  }
+  onError(error as Error)
+  return { code: CODES.INTERNAL, message: 'Internal error.' }
+}
+
+/** Joins the texts of a message. @throws A2aError if it has a part of another kind, or no text */
+function textOf(parts: readonly unknown[]): string {
+  const texts = parts.map((part) => {
+    const { text, data } = isObject(part) ? part : {}
+    if (typeof text === 'string') return text
+    if (data !== undefined) return JSON.stringify(data)
+    throw new A2aError('CONTENT_TYPE_NOT_SUPPORTED', 'Send parts with text or data; files are not supported.')
+  })
+  const text = texts.join('\n\n')
+  if (text === '') throw new A2aError('INVALID_PARAMS', 'The message has no text.')
+  return text
+}

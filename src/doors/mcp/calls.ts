@@ -1,0 +1,138 @@
+import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { answerCalls, type InputResponses, inputRequestsOf } from '../tasks/input-requests.ts'
+import { isObject } from '../tasks/is-object.ts'
+import { OperationError, type Operations } from '../tasks/operations.ts'
+import type { Task, Tasks } from '../tasks/tasks.ts'
+import { waitForTask } from '../tasks/waiting.ts'
+import type { Exchange, Result } from './exchange.ts'
+import { taskFields } from './task-fields.ts'
+import { isToolName, LONGEST_WAIT_SECONDS, TOOLS } from './tool-inputs.ts'
+import { createTools, describeCall, textOfOutput } from './tools.ts'
+
+export interface CallParts {
+  operations: Operations
+  tasks: Tasks
+  /** The maximum size of a result. */
+  maxResponseBytes: number
+}
+
+export interface Calls {
+  /** Answers `tools/call`. @throws ProtocolError for a call that is not understood */
+  call(exchange: Exchange, params: unknown, context: ServerContext): Promise<Result>
+  /** Returns what the call that started a task returns once the task has ended. */
+  resultOf(exchange: Exchange, task: Task): Promise<Result>
+}
+
+const DEFAULT_WAIT_SECONDS = 45
+
+const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message)
+
+export function createCalls({ operations, tasks, maxResponseBytes }: CallParts): Calls {
+  const tools = createTools(operations)
+
+  /** Puts the data into a result, as text too, within the limit of bytes. @throws OperationError if it is too large */
+  function resultWith(data: Record<string, unknown>, text = JSON.stringify(data), isError = false): Result {
+    const content = [{ type: 'text', text }]
+    const whole = { content, structuredContent: data, ...(isError ? { isError } : {}) }
+    if (bytesOf(whole) <= maxResponseBytes) return whole
+    const short = { content, ...(isError ? { isError } : {}) }
+    if (bytesOf(short) <= maxResponseBytes) return short
+    throw new OperationError('BAD_INPUT', `The result has more than ${maxResponseBytes} bytes: ask for less at a time.`)
+  }
+
+  async function resultOf({ caller }: Exchange, task: Task): Promise<Result> {
+    const output = await tasks.output(caller, task)
+    const { id, status, outcomes, source, pending } = task
+    const isFinished = status === 'completed' || status === 'cancelled'
+    const data = {
+      taskId: id,
+      status,
+      ...(source === null ? {} : source),
+      outcomes,
+      replies: output.replies,
+      ...(pending.length === 0 ? {} : { pendingCalls: pending.map(describeCall) }),
+    }
+    const hasFailed = outcomes.length > 0 && outcomes.every(({ runStatus, kind }) => isFailure(runStatus, kind))
+    return resultWith(data, textOfOutput(output, isFinished), isFinished && hasFailed)
+  }
+
+  /** Waits for a task, and answers with its result, with questions to the user, or with the task. */
+  async function settle(
+    exchange: Exchange,
+    { taskId, waitSeconds, dismissed }: { taskId: string; waitSeconds: number | undefined; dismissed: boolean },
+    context: ServerContext,
+  ): Promise<Result> {
+    const { caller, takesTasks, takesForms, waiting } = exchange
+    const seconds = Math.min(waitSeconds ?? (takesTasks ? 0 : DEFAULT_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
+    const task = await waitForTask(operations, tasks, caller, taskId, {
+      timeoutMs: seconds * 1000,
+      signal: waiting,
+      onChange: (state) => reportProgress(context, state),
+    })
+    if (task === null) throw new OperationError('NOT_FOUND', 'What was started exists no more.')
+    if (task.status === 'completed' || task.status === 'cancelled') return resultOf(exchange, task)
+    if (takesTasks) return { resultType: 'task', ...taskFields(exchange, task) }
+    if (task.status === 'input_required' && takesForms && !dismissed)
+      return { resultType: 'input_required', inputRequests: inputRequestsOf(task.pending), requestState: task.id }
+    return resultOf(exchange, task)
+  }
+
+  /** Continues a call whose questions the client has answered. Posts nothing. */
+  async function resume(exchange: Exchange, taskId: string, responses: InputResponses): Promise<boolean> {
+    const task = await tasks.read(exchange.caller, taskId)
+    if (task === null) throw invalid('`requestState` names nothing that you may see.')
+    const dismissed = await answerCalls(operations, exchange.caller, task.pending, responses)
+    return dismissed.size > 0
+  }
+
+  async function answer(exchange: Exchange, name: keyof typeof TOOLS, given: unknown, context: ServerContext) {
+    const parsed = TOOLS[name].input.safeParse(given ?? {})
+    if (!parsed.success) throw new OperationError('BAD_INPUT', `Invalid input: ${z.prettifyError(parsed.error)}`)
+    const state = context.mcpReq.requestState<unknown>()
+    if (state !== undefined) {
+      if (typeof state !== 'string') throw invalid('`requestState` must be what the server sent.')
+      const responses = isObject(context.mcpReq.inputResponses) ? context.mcpReq.inputResponses : {}
+      const dismissed = await resume(exchange, state, responses)
+      const { waitSeconds } = parsed.data as { waitSeconds?: number }
+      return settle(exchange, { taskId: state, waitSeconds, dismissed }, context)
+    }
+    const outcome = await tools[name](exchange.caller, parsed.data as never)
+    if (outcome.type === 'complete') return resultWith(outcome.data)
+    return settle(exchange, { ...outcome, dismissed: false }, context)
+  }
+
+  return {
+    resultOf,
+    async call(exchange, params, context) {
+      const { name, arguments: given } = isObject(params) ? params : {}
+      if (!isToolName(name)) throw invalid(`Unknown tool: ${String(name).slice(0, 100)}. See tools/list.`)
+      try {
+        return await answer(exchange, name, given, context)
+      } catch (error) {
+        if (!(error instanceof OperationError)) throw error
+        // Models read what went wrong, and can do something else.
+        const { code, message, retryAfterMs } = error
+        const data = { error: { code, message, ...(retryAfterMs === null ? {} : { retryAfterMs }) } }
+        return { content: [{ type: 'text', text: message }], structuredContent: data, isError: true }
+      }
+    },
+  }
+}
+
+const bytesOf = (value: object) => Buffer.byteLength(JSON.stringify(value))
+
+const isFailure = (runStatus: Task['outcomes'][number]['runStatus'], kind: string) =>
+  runStatus === 'FAILED' || kind === 'FAILED'
+
+/** Tells a client that asked for progress what the agents are doing. */
+function reportProgress({ mcpReq }: ServerContext, { outcomes, waiting }: Task): void {
+  const token = (mcpReq._meta as { progressToken?: string | number } | undefined)?.progressToken
+  if (token === undefined) return
+  const isOver = (status: string | null) => status === 'COMPLETED' || status === 'FAILED' || status === 'CANCELED'
+  const progress = outcomes.filter(({ runStatus }) => isOver(runStatus)).length
+  const states = outcomes.map(({ agent, runStatus, kind }) => `${agent.name}: ${runStatus ?? kind}`).join(', ')
+  const message = waiting === 0 ? states : `${states} (${waiting} calls wait for an answer)`
+  const params = { progressToken: token, progress, total: outcomes.length, message }
+  void mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {})
+}

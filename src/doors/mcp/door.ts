@@ -1,0 +1,217 @@
+import {
+  type AuthInfo,
+  classifyInboundRequest,
+  createMcpHandler,
+  type McpRequestContext,
+  ProtocolError,
+  ProtocolErrorCode,
+  Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { isObject } from '../tasks/is-object.ts'
+import { type Caller, OperationError, type Operations } from '../tasks/operations.ts'
+import type { Stream } from '../tasks/stream.ts'
+import { createTasks } from '../tasks/tasks.ts'
+import { type Calls, createCalls } from './calls.ts'
+import { type ClientMessage, capabilitiesOf, type Exchange, type Result, TASKS_EXTENSION } from './exchange.ts'
+import { Listening, wantedBy } from './listen.ts'
+import { createPrompts, type Prompts } from './prompts.ts'
+import { createResources, type Resources } from './resources.ts'
+import { checkTakesTasks, createTaskMethods, protocolErrorOf, type TaskMethods } from './task-methods.ts'
+import { TOOL_LIST, WAITING_TOOLS } from './tool-inputs.ts'
+
+export interface McpDoorParts {
+  operations: Operations
+  /** The maximum size of a result. */
+  maxResponseBytes: number
+  /** Receives errors that no client caused. */
+  onError(error: Error): void
+}
+
+/** A request of a client, with its parsed body. */
+export interface McpRequest {
+  caller: Caller
+  /** Aborts when the client has gone, or when the server drains. */
+  waiting: AbortSignal
+  url: string
+  headers: Headers
+  body: unknown
+}
+
+/** The Model Context Protocol, 2026-07-28, and stateless answers to clients of 2025-11-25. */
+export interface McpDoor {
+  /** Answers a request that is not for a stream. */
+  answer(request: McpRequest): Promise<Response>
+  /**
+   * Serves a request for a stream of notifications. Returns the response to a request that is refused; null once the
+   * stream is open. The caller of this function knows such requests by `isListen`.
+   */
+  listen(request: McpRequest, stream: Stream): Promise<Response | null>
+}
+
+const SERVER_INFO = { name: 'parley', title: 'Parley', version: '1' }
+const MODERN = '2026-07-28'
+/** The lists that are the same for everybody may be kept for five minutes. */
+const CACHED = { ttlMs: 300_000, cacheScope: 'public' }
+const HEADER_MISMATCH = -32020
+
+const INSTRUCTIONS =
+  'Parley is a server in which people and AI agents share spaces. Use list_spaces and read_messages to see what happens, send_message or ask_agent to work with agents, and list_pending with decide for calls of agents that wait for a person. Decide only as your user says.'
+
+/** Whether a request asks for a stream of notifications. */
+export const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'
+
+/** Whether a request may wait for agents. */
+export function mayWait(body: unknown): boolean {
+  const messages = Array.isArray(body) ? body : [body]
+  return messages.some(
+    (message) =>
+      isObject(message) && isObject(message['params']) && WAITING_TOOLS.includes(String(message['params']['name'])),
+  )
+}
+
+export function createMcpDoor({ operations, maxResponseBytes, onError }: McpDoorParts): McpDoor {
+  const tasks = createTasks(operations)
+  const calls = createCalls({ operations, tasks, maxResponseBytes })
+  const methods = createTaskMethods({ operations, tasks, calls })
+  const resources = createResources(operations, maxResponseBytes)
+  const prompts = createPrompts(operations)
+  const handlers = { calls, methods, resources, prompts }
+  const handler = createMcpHandler((context) => serverFor(context, handlers), { onerror: report, keepAliveMs: 12_000 })
+
+  /** The package also reports requests that it refuses, which are answered. */
+  function report(error: Error): void {
+    if (!(error instanceof ProtocolError) && !/^(Rejected|Unsupported Media Type)/.test(error.message)) onError(error)
+  }
+
+  const exchangeOf = ({ caller, waiting, body }: McpRequest): Exchange => ({
+    caller,
+    waiting,
+    ...capabilitiesOf(isObject(body) ? (body as ClientMessage) : {}),
+  })
+
+  return {
+    answer(request) {
+      const { url, headers, body, caller } = request
+      const extra: Extra = { exchange: exchangeOf(request), method: isObject(body) ? body['method'] : null }
+      const authInfo: AuthInfo = { token: '', clientId: caller.viewer.id, scopes: [], extra }
+      const sent = new Request(url, { method: 'POST', headers, signal: caller.signal })
+      return handler.fetch(sent, { parsedBody: body, authInfo })
+    },
+
+    async listen(request, stream) {
+      const { headers, body } = request
+      const { id, params } = body as ClientMessage
+      const refusal = refusalOf(headers, body)
+      if (refusal !== null) return refusal
+      if (typeof id !== 'string' && typeof id !== 'number')
+        return failed(400, ProtocolErrorCode.InvalidRequest, '`id` must be a string or a number.')
+      const wanted = wantedBy(params)
+      if (typeof wanted === 'string') return failed(400, ProtocolErrorCode.InvalidParams, wanted, id)
+      const exchange = exchangeOf(request)
+      try {
+        if (wanted.taskIds.length > 0) checkTakesTasks(exchange)
+        const parts = { operations, tasks, methods, serverInfo: SERVER_INFO }
+        await new Listening(parts, exchange, id, stream).begin(wanted)
+        return null
+      } catch (error) {
+        return failureOf(error, id)
+      }
+    },
+  }
+}
+
+/** @throws errors that the client did not cause */
+function failureOf(error: unknown, id: unknown): Response {
+  const isOfOperation = error instanceof OperationError
+  const told = isOfOperation ? protocolErrorOf(error) : error
+  if (!(told instanceof ProtocolError)) throw error
+  const status = isOfOperation && error.retryAfterMs !== null ? 429 : 400
+  return failed(status, told.code, told.message, id, told.data)
+}
+
+/** Returns the refusal of a request whose headers do not fit its body; null if they do. */
+function refusalOf(headers: Headers, body: unknown): Response | null {
+  const header = (name: string) => headers.get(name) ?? undefined
+  const outcome = classifyInboundRequest({
+    httpMethod: 'POST',
+    body,
+    protocolVersionHeader: header('mcp-protocol-version'),
+    mcpMethodHeader: header('mcp-method'),
+    mcpNameHeader: header('mcp-name'),
+  } as Parameters<typeof classifyInboundRequest>[0])
+  const { id } = body as ClientMessage
+  if (outcome.kind === 'reject') return failed(outcome.httpStatus, outcome.code, outcome.message, id, outcome.data)
+  if (outcome.kind === 'legacy')
+    return failed(404, ProtocolErrorCode.MethodNotFound, 'Method not found: streams need protocol 2026-07-28.', id)
+  const { revision } = outcome.classification
+  if (revision !== MODERN) {
+    const data = { supported: [MODERN], requested: revision ?? 'unknown' }
+    return failed(400, ProtocolErrorCode.UnsupportedProtocolVersion, 'Unsupported protocol version', id, data)
+  }
+  for (const name of ['mcp-protocol-version', 'mcp-method'])
+    if (!headers.has(name)) return failed(400, HEADER_MISMATCH, `The header ${name} is required.`, id)
+  return null
+}
+
+/** A JSON-RPC error as an HTTP response. */
+export function failed(status: number, code: number, message: string, id: unknown = null, data?: unknown): Response {
+  const known = typeof id === 'string' || typeof id === 'number' ? id : null
+  const error = { code, message, ...(data === undefined ? {} : { data }) }
+  return Response.json({ jsonrpc: '2.0', error, id: known }, { status })
+}
+
+interface Extra extends Record<string, unknown> {
+  exchange: Exchange
+  /** Of a single request. */
+  method: unknown
+}
+
+interface Handlers {
+  calls: Calls
+  methods: TaskMethods
+  resources: Resources
+  prompts: Prompts
+}
+
+/** The protocol's server for one request. */
+function serverFor({ era, authInfo }: McpRequestContext, { calls, methods, resources, prompts }: Handlers): Server {
+  const { exchange, method: asked } = (authInfo as AuthInfo).extra as Extra
+  const isModern = era === 'modern'
+  const server = new Server(SERVER_INFO, {
+    instructions: INSTRUCTIONS,
+    capabilities: {
+      tools: {},
+      prompts: {},
+      resources: isModern ? { subscribe: true, listChanged: true } : {},
+      ...(isModern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
+    },
+  })
+  // The package takes the responses out of the parameters.
+  const update = (params: unknown, { mcpReq }: ServerContext) => methods.update(exchange, params, mcpReq.inputResponses)
+  const byMethod: Record<string, (params: unknown, context: ServerContext) => Result | Promise<Result>> = {
+    'tools/list': () => ({ tools: TOOL_LIST, ...(isModern ? CACHED : {}) }),
+    'tools/call': (params, context) => calls.call(exchange, params, context),
+    'resources/list': (params) => resources.list(exchange, params),
+    'resources/templates/list': () => ({ ...resources.templates(), ...(isModern ? CACHED : {}) }),
+    'resources/read': (params) => resources.read(exchange, params),
+    'prompts/list': (params) => prompts.list(exchange, params),
+    'prompts/get': (params) => prompts.get(exchange, params),
+    ...(isModern ? { 'tasks/update': update } : {}),
+  }
+  // The package's own handlers refuse the results of tools that are tasks. A method without any handler is answered by 404.
+  if (!isModern || (typeof asked === 'string' && Object.hasOwn(byMethod, asked)))
+    server.fallbackRequestHandler = async ({ method, params }, context) => {
+      const handle = Object.hasOwn(byMethod, method) ? byMethod[method] : undefined
+      if (handle === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
+      return handle(params, context)
+    }
+  if (isModern) {
+    // Also methods of 2025-11-25, which the package answers only for handlers with a schema of their own.
+    const ANY = { params: z.looseObject({}) }
+    server.setRequestHandler('tasks/get', ANY, (params) => methods.get(exchange, params))
+    server.setRequestHandler('tasks/cancel', ANY, (params) => methods.cancel(exchange, params))
+  }
+  return server
+}

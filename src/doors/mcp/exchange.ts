@@ -1,0 +1,39 @@
+import { CLIENT_CAPABILITIES_META_KEY } from '@modelcontextprotocol/server'
+import { isObject } from '../tasks/is-object.ts'
+import type { Caller } from '../tasks/operations.ts'
+
+/** The extension for long-running calls: https://github.com/modelcontextprotocol/ext-tasks */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
+
+/** One request of a client: who sent it, and what its client can do. */
+export interface Exchange {
+  caller: Caller
+  /** Aborts when the client has gone, or when the server drains. */
+  waiting: AbortSignal
+  /** Whether the client speaks Tasks. */
+  takesTasks: boolean
+  /** Whether the client can show forms to its user. */
+  takesForms: boolean
+}
+
+/** The request, as far as the door reads it before the protocol's package does. */
+export interface ClientMessage {
+  id?: unknown
+  method?: unknown
+  params?: { _meta?: Record<string, unknown>; [name: string]: unknown }
+}
+
+/** Reads the capabilities that a client of 2026-07-28 sends with each request. Earlier clients have none. */
+export function capabilitiesOf({ params }: ClientMessage): Pick<Exchange, 'takesTasks' | 'takesForms'> {
+  const meta = isObject(params) && isObject(params['_meta']) ? params['_meta'] : {}
+  const declared = meta[CLIENT_CAPABILITIES_META_KEY]
+  const { extensions, elicitation } = isObject(declared) ? declared : {}
+  return {
+    takesTasks: isObject(extensions) && isObject(extensions[TASKS_EXTENSION]),
+    // An empty object means forms.
+    takesForms: isObject(elicitation) && (Object.keys(elicitation).length === 0 || 'form' in elicitation),
+  }
+}
+
+/** The result of a request, as the protocol's package sends it. */
+export type Result = Record<string, unknown>

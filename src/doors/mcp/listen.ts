@@ -1,0 +1,234 @@
+import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/server'
+import { FOLLOW_SPACE, FOLLOW_SPACES } from '../tasks/documents.ts'
+import { isObject } from '../tasks/is-object.ts'
+import { OperationError, type Operations } from '../tasks/operations.ts'
+import type { Stream } from '../tasks/stream.ts'
+import type { Task, Tasks } from '../tasks/tasks.ts'
+import { followTask } from '../tasks/waiting.ts'
+import type { Exchange, Result } from './exchange.ts'
+import { spaceOf } from './resources.ts'
+import type { TaskMethods } from './task-methods.ts'
+
+/** The key under which a notification names its position: the server's cursor. */
+const CURSOR_META_KEY = 'io.parley/cursor'
+const MOST_FOLLOWED = 100
+const KEEP_ALIVE_MS = 12_000
+
+/** What a client wants to be notified of, as it sends it. */
+interface Wanted {
+  uris: string[]
+  taskIds: string[]
+  isList: boolean
+}
+
+export interface ListenParts {
+  operations: Operations
+  tasks: Tasks
+  methods: TaskMethods
+  serverInfo: object
+}
+
+/**
+ * Serves one `subscriptions/listen`. Notifications say that something changed, so that those that a slow client has not
+ * read yet are joined: what waits for it is bounded by what it follows.
+ */
+export class Listening {
+  readonly #parts: ListenParts
+  readonly #exchange: Exchange
+  readonly #subscriptionId: string | number
+  readonly #stream: Stream
+  /** Notifications to send, by what they are about. */
+  readonly #waiting = new Map<string, { method: string; params: Result }>()
+  readonly #ends = new Map<string, () => void>()
+  #isOpen = false
+  #isOver = false
+  #keepAlive: NodeJS.Timeout | undefined
+
+  constructor(parts: ListenParts, exchange: Exchange, subscriptionId: string | number, stream: Stream) {
+    this.#parts = parts
+    this.#exchange = exchange
+    this.#subscriptionId = subscriptionId
+    this.#stream = stream
+  }
+
+  /** Begins everything that the viewer may follow, and acknowledges it. @throws OperationError for a refusal of all */
+  async begin(wanted: Wanted): Promise<void> {
+    const { signal } = this.#exchange.caller
+    signal.addEventListener('abort', () => this.#stop(), { once: true })
+    const uris = await this.#honored(wanted.uris, (uri) => this.#followSpace(uri))
+    const taskIds = await this.#honored(wanted.taskIds, (id) => this.#followTask(id))
+    const isList = wanted.isList && (await this.#honored([LIST], () => this.#followSpaces())).length > 0
+    const notifications = {
+      ...(isList ? { resourcesListChanged: true } : {}),
+      ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
+      ...(taskIds.length > 0 ? { taskIds } : {}),
+    }
+    if (this.#isOver) return
+    this.#stream.open(this.#notification('notifications/subscriptions/acknowledged', { notifications }))
+    this.#isOpen = true
+    this.#stream.onReady(() => this.#flush())
+    this.#keepAlive = setInterval(() => this.#stream.isBusy() || this.#stream.keepAlive(), KEEP_ALIVE_MS)
+    this.#exchange.waiting.addEventListener('abort', () => this.#finish(), { once: true })
+    this.#flush()
+    if (this.#exchange.waiting.aborted || this.#ends.size === 0) this.#finish()
+  }
+
+  /** Returns those of the ids that could be followed. What the viewer may not see does not exist. @throws OperationError */
+  async #honored(ids: readonly string[], follow: (id: string) => Promise<boolean>): Promise<string[]> {
+    const followed: string[] = []
+    for (const id of ids) {
+      const isFollowed = await follow(id).catch((error) => {
+        if (error instanceof OperationError && HIDDEN.has(error.code)) return false
+        this.#stop()
+        throw error
+      })
+      if (isFollowed) followed.push(id)
+    }
+    return followed
+  }
+
+  async #followSpace(uri: string): Promise<boolean> {
+    const named = spaceOf(uri)
+    if (named === null) return false
+    const { spaceId, after } = named
+    let isFirst = after === null
+    const onEvent = ({
+      spaceMessages: { __typename, cursor },
+    }: {
+      spaceMessages: { __typename: string; cursor: string }
+    }) => {
+      // Without a position, the first event is the snapshot from which the client begins.
+      if (!isFirst && !UNTOLD.has(__typename))
+        this.#notify(uri, 'notifications/resources/updated', { uri, _meta: { [CURSOR_META_KEY]: cursor } })
+      isFirst = false
+    }
+    await this.#follow(uri, (onEnd) =>
+      this.#parts.operations.follow(this.#exchange.caller, FOLLOW_SPACE, { spaceId, after }, { onEvent, onEnd }),
+    )
+    return true
+  }
+
+  async #followTask(id: string): Promise<boolean> {
+    const { tasks, operations } = this.#parts
+    const { caller } = this.#exchange
+    const task = await tasks.read(caller, id)
+    if (task === null) return false
+    let last = ''
+    const tell = async (known?: Task) => {
+      const read = known ?? (await tasks.read(caller, id))
+      if (read === null) this.#leave(id)
+      if (read === null || this.#isOver) return
+      const params = await this.#parts.methods.describe(this.#exchange, read)
+      const state = JSON.stringify(params)
+      if (state !== last) this.#notify(id, 'notifications/tasks', params)
+      last = state
+      if (read.status === 'completed' || read.status === 'cancelled') this.#leave(id)
+    }
+    const tellInTurn = joined(() => tell().catch(() => {}))
+    await this.#follow(id, () => followTask(operations, caller, task, tellInTurn))
+    // The state at the beginning, in case that it has changed since the client knew it.
+    await tell(task)
+    return true
+  }
+
+  async #followSpaces(): Promise<boolean> {
+    const onEvent = ({ viewerEvents: { __typename } }: { viewerEvents: { __typename: string } }) => {
+      if (LIST_CHANGES.has(__typename)) this.#notify(LIST, 'notifications/resources/list_changed', {})
+    }
+    await this.#follow(LIST, (onEnd) =>
+      this.#parts.operations.follow(this.#exchange.caller, FOLLOW_SPACES, {}, { onEvent, onEnd }),
+    )
+    return true
+  }
+
+  async #follow(key: string, begin: (onEnd: () => void) => Promise<() => void>): Promise<void> {
+    const end = await begin(() => this.#leave(key))
+    if (this.#isOver) end()
+    else this.#ends.set(key, end)
+  }
+
+  /** Follows one thing no more; the stream ends with the last one. */
+  #leave(key: string): void {
+    this.#ends.get(key)?.()
+    this.#ends.delete(key)
+    if (this.#isOpen && this.#ends.size === 0) this.#finish()
+  }
+
+  #notify(key: string, method: string, params: Result): void {
+    if (this.#isOver) return
+    this.#waiting.set(key, { method, params })
+    this.#flush()
+  }
+
+  #flush(): void {
+    if (!this.#isOpen || this.#isOver) return
+    for (const [key, { method, params }] of this.#waiting) {
+      if (this.#stream.isBusy()) return
+      this.#waiting.delete(key)
+      this.#stream.send(this.#notification(method, params))
+    }
+  }
+
+  #notification(method: string, { _meta, ...params }: Result): object {
+    const meta = { ...(isObject(_meta) ? _meta : {}), [SUBSCRIPTION_ID_META_KEY]: this.#subscriptionId }
+    return { jsonrpc: '2.0', method, params: { ...params, _meta: meta } }
+  }
+
+  /** Ends the stream with its result: nothing is left to follow, or the server drains. */
+  #finish(): void {
+    if (this.#isOver) return
+    const { serverInfo } = this.#parts
+    for (const { method, params } of this.#waiting.values()) this.#stream.send(this.#notification(method, params))
+    const _meta = { [SUBSCRIPTION_ID_META_KEY]: this.#subscriptionId, [SERVER_INFO_META_KEY]: serverInfo }
+    this.#stream.send({ jsonrpc: '2.0', id: this.#subscriptionId, result: { resultType: 'complete', _meta } })
+    this.#stop()
+    this.#stream.end()
+  }
+
+  #stop(): void {
+    this.#isOver = true
+    clearInterval(this.#keepAlive)
+    for (const end of this.#ends.values()) end()
+    this.#ends.clear()
+    this.#waiting.clear()
+  }
+}
+
+const LIST = 'list'
+const HIDDEN: ReadonlySet<string> = new Set(['NOT_FOUND', 'FORBIDDEN'])
+/** Events that change nothing that a reader of the resource sees, or come with each word of a message. */
+const UNTOLD: ReadonlySet<string> = new Set(['MessageTextDelta', 'MessageTextReplaced', 'MemberPresenceChanged'])
+const LIST_CHANGES: ReadonlySet<string> = new Set(['ViewerSpaceAdded', 'ViewerSpaceRemoved'])
+
+/** Reads the filter of a request. @returns the fault of an invalid one */
+export function wantedBy(params: unknown): Wanted | string {
+  const { notifications } = isObject(params) ? params : {}
+  if (!isObject(notifications)) return '`notifications` is required.'
+  const { resourceSubscriptions: uris = [], taskIds = [], resourcesListChanged = false } = notifications
+  if (!isTexts(uris)) return '`resourceSubscriptions` must be a list of URIs.'
+  if (!isTexts(taskIds)) return '`taskIds` must be a list of ids.'
+  if (uris.length + taskIds.length > MOST_FOLLOWED)
+    return `Follow at most ${MOST_FOLLOWED} resources and tasks in one stream.`
+  return { uris: [...new Set(uris)], taskIds: [...new Set(taskIds)], isList: resourcesListChanged === true }
+}
+
+const isTexts = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string')
+
+/** Runs the work once more after it, however often it was asked for meanwhile. */
+function joined(work: () => Promise<void>): () => void {
+  let running = false
+  let isAsked = false
+  const run = async () => {
+    running = true
+    while (isAsked) {
+      isAsked = false
+      await work()
+    }
+    running = false
+  }
+  return () => {
+    isAsked = true
+    if (!running) void run()
+  }
+}

@@ -1,0 +1,25 @@
+import type { Task } from '../tasks/tasks.ts'
+import type { Exchange, Result } from './exchange.ts'
+
+const POLL_INTERVAL_MS = 2000
+
+/** The fields of every description of a task. */
+export function taskFields({ takesForms }: Exchange, { id, status, createdAt, lastUpdatedAt, ...task }: Task): Result {
+  return {
+    taskId: id,
+    // Questions can only be put to a client that shows forms.
+    status: status === 'input_required' && !takesForms ? 'working' : status,
+    statusMessage: messageOf({ status, ...task }),
+    createdAt,
+    lastUpdatedAt,
+    ttlMs: null,
+    pollIntervalMs: POLL_INTERVAL_MS,
+  }
+}
+
+function messageOf({ status, outcomes, waiting }: Pick<Task, 'status' | 'outcomes' | 'waiting'>): string {
+  const states = outcomes.map(({ agent, runStatus, kind }) => `${agent.name}: ${runStatus ?? kind}`)
+  const who = states.length === 0 ? 'The message woke no agent' : states.join(', ')
+  if (waiting === 0 || status === 'completed' || status === 'cancelled') return `${who}.`
+  return `${who}. ${waiting} calls wait for an answer: see the tool list_pending.`
+}

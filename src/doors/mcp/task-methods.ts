@@ -1,0 +1,93 @@
+import { MissingRequiredClientCapabilityError, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import { STOP_RUN } from '../tasks/documents.ts'
+import { answerCalls, inputRequestsOf } from '../tasks/input-requests.ts'
+import { isObject } from '../tasks/is-object.ts'
+import { type MutationResult, OperationError, type Operations, payloadOf } from '../tasks/operations.ts'
+import type { Task, Tasks } from '../tasks/tasks.ts'
+import type { Calls } from './calls.ts'
+import { type Exchange, type Result, TASKS_EXTENSION } from './exchange.ts'
+import { taskFields } from './task-fields.ts'
+
+/** `tasks/get`, `tasks/update` and `tasks/cancel`, which the protocol's package lacks. */
+export interface TaskMethods {
+  get(exchange: Exchange, params: unknown): Promise<Result>
+  update(exchange: Exchange, params: unknown, inputResponses: unknown): Promise<Result>
+  cancel(exchange: Exchange, params: unknown): Promise<Result>
+  /** The state of a task with its questions or its result. */
+  describe(exchange: Exchange, task: Task): Promise<Result>
+}
+
+export interface TaskMethodParts {
+  operations: Operations
+  tasks: Tasks
+  calls: Calls
+}
+
+/** @throws MissingRequiredClientCapabilityError unless the client speaks Tasks */
+export function checkTakesTasks({ takesTasks }: Exchange): void {
+  if (takesTasks) return
+  throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } })
+}
+
+export function createTaskMethods({ operations, tasks, calls }: TaskMethodParts): TaskMethods {
+  async function taskOf(exchange: Exchange, params: unknown): Promise<Task> {
+    checkTakesTasks(exchange)
+    const { taskId } = isObject(params) ? params : {}
+    const task = typeof taskId === 'string' ? await tasks.read(exchange.caller, taskId) : null
+    if (task === null)
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'There is no such task, or you may not see it.')
+    return task
+  }
+
+  async function describe(exchange: Exchange, task: Task): Promise<Result> {
+    const fields = taskFields(exchange, task)
+    if (fields['status'] === 'input_required') return { ...fields, inputRequests: inputRequestsOf(task.pending) }
+    return task.status === 'completed' ? { ...fields, result: await calls.resultOf(exchange, task) } : fields
+  }
+
+  return {
+    describe,
+    get: (exchange, params) => asProtocolError(async () => describe(exchange, await taskOf(exchange, params))),
+    update: (exchange, params, inputResponses) =>
+      asProtocolError(async () => {
+        const task = await taskOf(exchange, params)
+        if (!isObject(inputResponses))
+          throw new ProtocolError(ProtocolErrorCode.InvalidParams, '`inputResponses` must be an object.')
+        await answerCalls(operations, exchange.caller, task.pending, inputResponses)
+        return {}
+      }),
+    cancel: (exchange, params) =>
+      asProtocolError(async () => {
+        const { activeRunIds } = await taskOf(exchange, params)
+        for (const runId of activeRunIds) {
+          const input = { runId, cascade: true }
+          const { stopRun } = await operations.run<{ stopRun: MutationResult<object> }>(exchange.caller, STOP_RUN, {
+            input,
+          })
+          try {
+            payloadOf(stopRun)
+          } catch (error) {
+            // The run has ended meanwhile.
+            if (!(error instanceof OperationError && error.code === 'CONFLICT')) throw error
+          }
+        }
+        return {}
+      }),
+  }
+}
+
+/** Runs the work of a request whose result has no place for errors. @throws ProtocolError */
+export async function asProtocolError<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof OperationError ? protocolErrorOf(error) : error
+  }
+}
+
+/** Errors of the client's input are invalid parameters; what it may not see does not exist. */
+export function protocolErrorOf({ code, message, retryAfterMs }: OperationError): ProtocolError {
+  const isInternal = code === 'INTERNAL_SERVER_ERROR' || code === 'RATE_LIMITED'
+  const of = isInternal ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams
+  return new ProtocolError(of, message, { code, ...(retryAfterMs === null ? {} : { retryAfterMs }) })
+}

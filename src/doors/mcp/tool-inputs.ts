@@ -1,0 +1,151 @@
+import { z } from 'zod'
+
+/** The longest time for which a call waits for agents. */
+export const LONGEST_WAIT_SECONDS = 300
+
+const id = (what: string) => z.string().min(1).max(100).describe(what)
+const page = (most: number, otherwise: number) =>
+  z.int().min(1).max(most).optional().describe(`At most this many; ${otherwise} if absent.`)
+const waitSeconds = z
+  .number()
+  .min(0)
+  .max(LONGEST_WAIT_SECONDS)
+  .optional()
+  .describe(
+    'How long to wait for the agents, in seconds. Absent: 45, or 0 for a client with Tasks, which gets a task for what is not finished.',
+  )
+const idempotencyKey = z
+  .string()
+  .min(1)
+  .max(200)
+  .optional()
+  .describe('If you send the same content again with the same key, nothing is posted a second time.')
+
+interface ToolDefinition<S extends z.ZodType = z.ZodType> {
+  title: string
+  description: string
+  input: S
+  /** Hints of MCP about what the tool does. */
+  annotations: { readOnlyHint: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint: false }
+}
+
+const READS = { readOnlyHint: true, openWorldHint: false } as const
+const ADDS = { readOnlyHint: false, destructiveHint: false, openWorldHint: false } as const
+const DECIDES = { readOnlyHint: false, destructiveHint: true, openWorldHint: false } as const
+
+/** The tools of the door, by name. */
+export const TOOLS = {
+  list_spaces: {
+    title: 'List spaces',
+    description: 'Lists the spaces that you may read, newest first: id, name, members, routing and unread messages.',
+    input: z.strictObject({
+      limit: page(50, 20),
+      after: z.string().optional().describe('`nextCursor` of the last page.'),
+    }),
+    annotations: READS,
+  },
+  read_messages: {
+    title: 'Read messages',
+    description:
+      'Reads messages of a space, oldest first: the newest ones, or those before or after a message. `streamCursor` is the position up to which the answer contains everything; every other interface of the server continues from it.',
+    input: z.strictObject({
+      spaceId: id('A space of `list_spaces`.'),
+      limit: page(100, 50),
+      before: id('A message id: older messages.').optional(),
+      after: id('A message id: newer messages.').optional(),
+    }),
+    annotations: READS,
+  },
+  search_messages: {
+    title: 'Search messages',
+    description: 'Finds messages that you may read. All words must match; "quoted words" must follow each other.',
+    input: z.strictObject({
+      query: z.string().min(1).max(500),
+      spaceId: id('Only in this space.').optional(),
+      limit: page(50, 20),
+      after: z.string().optional().describe('`nextCursor` of the last page.'),
+    }),
+    annotations: READS,
+  },
+  send_message: {
+    title: 'Send a message',
+    description:
+      'Posts a message in a space as you, and waits for the agents that it wakes. Returns their answers, or a task or the state so far if they need longer.',
+    input: z.strictObject({
+      spaceId: id('A space of `list_spaces`.'),
+      text: z.string().min(1),
+      mentionedIds: z
+        .array(id('A member.'))
+        .max(20)
+        .optional()
+        .describe('Members of the space that the message mentions.'),
+      waitSeconds,
+      idempotencyKey,
+    }),
+    annotations: ADDS,
+  },
+  ask_agent: {
+    title: 'Ask an agent',
+    description:
+      'Asks one agent, in a space that you name, or else in your own space with that agent, and waits for its answer. With a token of a service: triggers the agent.',
+    input: z.strictObject({
+      agentId: id('An agent.'),
+      text: z.string().min(1),
+      spaceId: id('A space to which you and the agent belong.').optional(),
+      waitSeconds,
+      idempotencyKey,
+    }),
+    annotations: ADDS,
+  },
+  list_pending: {
+    title: 'List pending calls',
+    description: 'Lists the tool calls of agents that wait for your decision or for a result that you may submit.',
+    input: z.strictObject({}),
+    annotations: READS,
+  },
+  decide: {
+    title: 'Decide on a call',
+    description:
+      'Approves or denies a tool call that waits for a decision. Ask the user first: an approved call is executed.',
+    input: z.strictObject({
+      toolCallId: id('A call of `list_pending`.'),
+      approve: z.boolean(),
+      reason: z.string().optional(),
+      input: z.unknown().optional().describe('Replaces the input of the call. Earlier approvals lapse.'),
+      inputDigest: z
+        .string()
+        .optional()
+        .describe('`inputDigest` of `list_pending`, so that no other input is approved than the one that you saw.'),
+    }),
+    annotations: DECIDES,
+  },
+  submit_result: {
+    title: 'Submit a result',
+    description: 'Submits the result of a tool call that waits for one. It must match the schema of `list_pending`.',
+    input: z.strictObject({ toolCallId: id('A call of `list_pending`.'), result: z.unknown() }),
+    annotations: ADDS,
+  },
+  stop_run: {
+    title: 'Stop a run',
+    description: 'Stops a run of an agent.',
+    input: z.strictObject({
+      runId: id('A run.'),
+      cascade: z.boolean().optional().describe('Also the runs that it started.'),
+    }),
+    annotations: { ...DECIDES, idempotentHint: true },
+  },
+} satisfies Record<string, ToolDefinition>
+
+export type ToolName = keyof typeof TOOLS
+export type ToolInput<N extends ToolName> = z.output<(typeof TOOLS)[N]['input']>
+
+/** The tools whose calls may wait for agents. */
+export const WAITING_TOOLS: readonly string[] = ['send_message', 'ask_agent'] satisfies ToolName[]
+
+export const isToolName = (name: unknown): name is ToolName => typeof name === 'string' && Object.hasOwn(TOOLS, name)
+
+/** What `tools/list` returns, which is the same for everybody. */
+export const TOOL_LIST = Object.entries(TOOLS).map(([name, { title, description, input, annotations }]) => {
+  const { $schema: _, ...inputSchema } = z.toJSONSchema(input)
+  return { name, title, description, inputSchema: inputSchema as { type: 'object' }, annotations }
+})

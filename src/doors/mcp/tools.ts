@@ -1,0 +1,153 @@
+import {
+  DECIDE,
+  LIST_PENDING,
+  LIST_SPACES,
+  type Message,
+  type Page,
+  type PendingCall,
+  READ_MESSAGES,
+  SEARCH,
+  SEND_MESSAGE,
+  type Space,
+  STOP_RUN,
+  SUBMIT_RESULT,
+  TRIGGER_AGENT,
+} from '../tasks/documents.ts'
+import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
+import { createOwnSpaces } from '../tasks/own-space.ts'
+import type { TaskOutput } from '../tasks/tasks.ts'
+import type { ToolInput, ToolName } from './tool-inputs.ts'
+
+/** What a tool did. */
+export type ToolOutcome =
+  | { type: 'complete'; data: Record<string, unknown> }
+  /** It started runs: the answer is that of the task, and of the time that the client gives. */
+  | { type: 'started'; taskId: string; waitSeconds: number | undefined }
+
+export type Tools = { [N in ToolName]: (caller: Caller, input: ToolInput<N>) => Promise<ToolOutcome> }
+
+const PAGE = 20
+const MESSAGES = 50
+
+const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'complete', data })
+const noSuch = (what: string) => new OperationError('NOT_FOUND', `There is no such ${what}, or you may not see it.`)
+
+/** The tools of the door. Each runs the operations that any other client would. */
+export function createTools({ run }: Pick<Operations, 'run'>): Tools {
+  const mutate = mutateBy(run)
+  const { spaceWith } = createOwnSpaces(run)
+
+  async function send(caller: Caller, input: Record<string, unknown>): Promise<string> {
+    const { sentMessage } = await mutate<{ sentMessage: { id: string } }>(caller, SEND_MESSAGE, input)
+    return sentMessage.id
+  }
+
+  return {
+    async list_spaces(caller, { limit = PAGE, after }) {
+      const { spaces } = await run<{ spaces: Page<Space> }>(caller, LIST_SPACES, { first: limit, after })
+      return complete({ spaces: spaces.edges.map(({ node }) => node), ...nextOf(spaces) })
+    },
+
+    async read_messages(caller, { spaceId, limit = MESSAGES, before, after }) {
+      const range = after === undefined ? { last: limit, before } : { first: limit, after, before }
+      const { space } = await run<{ space: (Space & { messages: Page<Message> }) | null }>(caller, READ_MESSAGES, {
+        spaceId,
+        ...range,
+      })
+      if (space === null) throw noSuch('space')
+      const { messages, ...about } = space
+      const { hasNextPage, hasPreviousPage } = messages.pageInfo
+      return complete({
+        space: about,
+        messages: messages.edges.map(({ node }) => node),
+        hasOlder: hasPreviousPage,
+        hasNewer: hasNextPage,
+      })
+    },
+
+    async search_messages(caller, { query, spaceId, limit = PAGE, after }) {
+      const { search } = await run<{ search: Page<{ snippet: string; message: object }> }>(caller, SEARCH, {
+        ...{ query, spaceId, first: limit, after },
+      })
+      const hits = search.edges.map(({ node: { snippet, message } }) => ({ ...message, snippet }))
+      return complete({ hits, ...nextOf(search) })
+    },
+
+    async send_message(caller, { waitSeconds, ...message }) {
+      return { type: 'started', taskId: await send(caller, message), waitSeconds }
+    },
+
+    async ask_agent(caller, { agentId, text, spaceId, waitSeconds, idempotencyKey }) {
+      if (caller.viewer.scope === 'HUMAN') {
+        const to = spaceId ?? (await spaceWith(caller, agentId))
+        const message = { spaceId: to, text, mentionedIds: [agentId], idempotencyKey }
+        return { type: 'started', taskId: await send(caller, message), waitSeconds }
+      }
+      const serviceName = caller.viewer.scope === 'ADMIN' ? { serviceName: 'MCP' } : {}
+      const input = { agentId, payload: { text }, idempotencyKey, ...serviceName }
+      const { run: started } = await mutate<{ run: { id: string } | null }>(caller, TRIGGER_AGENT, input)
+      if (started === null) return complete({ status: 'in_inbox', agentId })
+      return { type: 'started', taskId: started.id, waitSeconds }
+    },
+
+    async list_pending(caller) {
+      const { viewer } = await run<{ viewer: { pendingToolCalls: PendingCall[] } }>(caller, LIST_PENDING, {})
+      return complete({ calls: viewer.pendingToolCalls.map(describeCall) })
+    },
+
+    async decide(caller, input) {
+      return complete(await mutate(caller, DECIDE, input).then(withoutType))
+    },
+
+    async submit_result(caller, { toolCallId, result = null }) {
+      return complete(await mutate(caller, SUBMIT_RESULT, { toolCallId, result }).then(withoutType))
+    },
+
+    async stop_run(caller, { runId, cascade = false }) {
+      return complete(await mutate(caller, STOP_RUN, { runId, cascade }).then(withoutType))
+    },
+  }
+}
+
+const nextOf = ({ pageInfo: { hasNextPage, endCursor } }: Page<unknown>) =>
+  hasNextPage ? { nextCursor: endCursor } : {}
+
+function withoutType(payload: object): Record<string, unknown> {
+  const { __typename: _, ...rest } = payload as Record<string, unknown>
+  return rest
+}
+
+/** A waiting call, as results show it. */
+export function describeCall({ id, message, approval, run, ...call }: PendingCall): Record<string, unknown> {
+  return {
+    toolCallId: id,
+    ...call,
+    runId: run?.id ?? null,
+    space: message?.space ?? null,
+    ...(approval === null
+      ? {}
+      : {
+          inputDigest: approval.inputDigest,
+          quorum: approval.quorum,
+          decisions: approval.decisions.filter(({ counts }) => counts).length,
+          mayDecide: approval.mayDecide,
+        }),
+  }
+}
+
+/** The answers of agents as text, for models. */
+export function textOfOutput({ outcomes, replies }: TaskOutput, isFinished: boolean): string {
+  const lines = replies.map(
+    ({ sender, text, status }) => `${sender.name}: ${text}${status === 'STREAMING' ? ' …' : ''}`,
+  )
+  const answered = new Set(replies.flatMap(({ run }) => run?.id ?? []))
+  const others = outcomes
+    .filter(({ runId }) => runId === null || !answered.has(runId))
+    .map(({ agent, kind, runStatus, error, summary }) => {
+      const state = runStatus === null ? kind : `${runStatus}${kind === 'RUN' ? '' : `, ${kind}`}`
+      return `[${agent.name}: ${state}${error === null ? '' : `: ${error}`}]${summary === null ? '' : ` ${summary}`}`
+    })
+  if (outcomes.length === 0) others.push('[The message woke no agent.]')
+  if (!isFinished) others.push('[Not finished yet: read on with `read_messages`, or see `list_pending`.]')
+  return [...lines, ...others].join('\n\n')
+}

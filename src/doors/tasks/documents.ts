@@ -1,0 +1,153 @@
+// The GraphQL operations behind the door, and what they return.
+
+export type RunStatus = 'QUEUED' | 'RUNNING' | 'WAITING_TOOL' | 'COMPLETED' | 'FAILED' | 'CANCELED'
+
+export interface Named {
+  id: string
+  name: string
+}
+
+export interface Sender extends Named {
+  kind: 'HUMAN' | 'AGENT'
+}
+
+export interface Message {
+  id: string
+  seq: number
+  createdAt: string
+  editedAt: string | null
+  deletedAt: string | null
+  status: 'COMPLETE' | 'INTERRUPTED' | 'REQUIRES_ACTION' | 'STREAMING'
+  text: string
+  sender: Sender
+  run: { id: string } | null
+}
+
+export interface Space extends Named {
+  description: string | null
+  routing: 'ADMIN' | 'BROADCAST' | 'MENTION_CHAIN'
+  confidential: boolean
+  unreadCount: number
+  streamCursor: string
+  members: Sender[]
+}
+
+interface PageInfo {
+  hasNextPage: boolean
+  hasPreviousPage: boolean
+  startCursor: string | null
+  endCursor: string | null
+}
+
+export interface Page<T> {
+  edges: { node: T }[]
+  pageInfo: PageInfo
+}
+
+export interface PendingCall {
+  id: string
+  toolName: string
+  waitsFor: 'DECISION' | 'RESULT' | 'MESSAGE' | null
+  input: unknown
+  resultSchema: unknown
+  expiresAt: string | null
+  createdAt: string
+  agent: Named
+  run: { id: string } | null
+  message: { id: string; space: Named } | null
+  approval: { inputDigest: string; mayDecide: boolean; quorum: number; decisions: { counts: boolean }[] } | null
+}
+
+export interface RunState {
+  id: string
+  status: RunStatus
+  error: string | null
+  summary: string | null
+  queuedAt: string
+  startedAt: string | null
+  finishedAt: string | null
+  agent: Named
+  toolCalls: { id: string; waitsFor: PendingCall['waitsFor'] }[]
+}
+
+const PAGE_INFO = 'pageInfo { hasNextPage hasPreviousPage startCursor endCursor }'
+const MESSAGE = 'id seq createdAt editedAt deletedAt status text sender { id kind name } run { id }'
+const SPACE_FIELDS = 'id name description routing confidential unreadCount streamCursor members { id kind name }'
+const ERRORS = '__typename ... on Error { code message }'
+/** Of mutations that have a rate of their own. */
+const ERRORS_AND_RATE = `${ERRORS} ... on RateLimitedError { retryAfterMs }`
+const RUN = `id status error summary queuedAt startedAt finishedAt agent { id name } toolCalls { id waitsFor }`
+const CALL = `id toolName waitsFor input resultSchema expiresAt createdAt agent { id name } run { id } message { id space { id name } }
+  approval { inputDigest mayDecide quorum decisions { counts } }`
+
+export const LIST_SPACES = `query ListSpaces($first: Int!, $after: String) {
+  spaces(first: $first, after: $after) { edges { node { ${SPACE_FIELDS} } } ${PAGE_INFO} }
+}`
+export const LIST_RESOURCES = `query ListResources($first: Int!, $after: String) {
+  spaces(first: $first, after: $after) { edges { node { id name description } } ${PAGE_INFO} }
+}`
+export const LIST_AGENTS = `query ListAgents($first: Int!, $after: String) {
+  agents(first: $first, after: $after) { edges { node { id name description } } ${PAGE_INFO} }
+}`
+export const AGENT = 'query Agent($id: ID!) { agent(id: $id) { id name description } }'
+export const SPACE = 'query Space($id: ID!) { space(id: $id) { id name description } }'
+
+export const READ_MESSAGES = `query ReadMessages($spaceId: ID!, $first: Int, $last: Int, $after: String, $before: String) {
+  space(id: $spaceId) {
+    ${SPACE_FIELDS}
+    messages(first: $first, last: $last, after: $after, before: $before) { edges { node { ${MESSAGE} } } ${PAGE_INFO} }
+  }
+}`
+export const REPLIES = `query Replies($spaceId: ID!, $after: String!, $first: Int!) {
+  space(id: $spaceId) { streamCursor messages(first: $first, after: $after) { edges { node { ${MESSAGE} } } } }
+}`
+export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!, $after: String) {
+  search(query: $query, spaceId: $spaceId, first: $first, after: $after) {
+    edges { node { snippet message { id seq createdAt sender { id kind name } space { id name } } } }
+    ${PAGE_INFO}
+  }
+}`
+export const LIST_PENDING = `query ListPending { viewer { pendingToolCalls { ${CALL} } } }`
+
+/** The state of what a message started. */
+export const MESSAGE_TASK = `query MessageTask($id: ID!) {
+  message(id: $id) {
+    id createdAt space { id }
+    outcomes { kind error readAt agent { id name } run { ${RUN} } }
+  }
+}`
+/** The state of one run. */
+export const RUN_TASK = `query RunTask($id: ID!) {
+  run(id: $id) { ${RUN} triggerMessage { id } triggerSpace { id } }
+}`
+export const LIST_RUNS = `query ListRuns($first: Int!, $after: String, $filter: RunFilter) {
+  runs(first: $first, after: $after, filter: $filter) { edges { node { id } } ${PAGE_INFO} }
+}`
+
+export const SEND_MESSAGE = `mutation SendMessage($input: SendMessageInput!) {
+  sendMessage(input: $input) { ${ERRORS_AND_RATE} ... on SendMessagePayload { sentMessage { id seq space { id } } runs { id } } }
+}`
+export const TRIGGER_AGENT = `mutation TriggerAgent($input: TriggerAgentInput!) {
+  triggerAgent(input: $input) { ${ERRORS_AND_RATE} ... on TriggerAgentPayload { run { id } } }
+}`
+export const CREATE_SPACE = `mutation CreateSpace($input: CreateSpaceInput!) {
+  createSpace(input: $input) { ${ERRORS} ... on CreateSpacePayload { space { id } } }
+}`
+export const DECIDE = `mutation Decide($input: DecideToolCallInput!) {
+  decideToolCall(input: $input) { ${ERRORS_AND_RATE} ... on DecideToolCallPayload { toolCall { id status approval { state inputDigest quorum decisions { counts } } } } }
+}`
+export const SUBMIT_RESULT = `mutation SubmitResult($input: SubmitToolResultInput!) {
+  submitToolResult(input: $input) { ${ERRORS_AND_RATE} ... on SubmitToolResultPayload { toolCall { id status } } }
+}`
+export const STOP_RUN = `mutation StopRun($input: StopRunInput!) {
+  stopRun(input: $input) { ${ERRORS} ... on StopRunPayload { run { id status } stoppedRuns { id } } }
+}`
+
+/** Signals only: the state is read again. */
+export const FOLLOW_ACTIVITY =
+  'subscription FollowActivity($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } } }'
+export const FOLLOW_RUN = 'subscription FollowRun($runId: ID!) { runEvents(runId: $runId) { __typename } }'
+export const FOLLOW_SPACE = `subscription FollowSpace($spaceId: ID!, $after: StreamCursor) {
+  spaceMessages(spaceId: $spaceId, after: $after) { __typename cursor }
+}`
+export const FOLLOW_SPACES = 'subscription FollowSpaces { viewerEvents { __typename } }'

@@ -1,0 +1,163 @@
+import { DECIDE, type PendingCall, SUBMIT_RESULT } from './documents.ts'
+import { isObject } from './is-object.ts'
+import { type Caller, type MutationResult, OperationError, type Operations, payloadOf } from './operations.ts'
+import { isAnswerable } from './tasks.ts'
+
+/** A request for the user's answer, as MCP embeds it in results. */
+export interface InputRequest {
+  method: 'elicitation/create'
+  params: { mode: 'form'; message: string; requestedSchema: FormSchema }
+}
+
+interface FormSchema {
+  type: 'object'
+  properties: Record<string, Record<string, unknown>>
+  required?: string[]
+}
+
+export type InputRequests = Record<string, InputRequest>
+
+/** The client's answers by key, not validated. */
+export type InputResponses = Readonly<Record<string, unknown>>
+
+/** The number of characters of an input or a schema that a request shows. */
+const LONGEST_SHOWN = 4000
+/** The types of fields that forms can have. */
+const FIELD_TYPES = ['string', 'number', 'integer', 'boolean']
+const OF_RESULT = 'result'
+
+/**
+ * Identifies one question: the call, and the revision of its input, so that an answer cannot be taken for one about an
+ * input that was edited meanwhile.
+ */
+const keyOf = ({ id, waitsFor, approval }: PendingCall): string =>
+  `${id}:${waitsFor === 'DECISION' ? (approval?.inputDigest ?? '') : OF_RESULT}`
+
+/** Returns a request for each call that the viewer may answer. */
+export function inputRequestsOf(calls: readonly PendingCall[]): InputRequests {
+  return Object.fromEntries(calls.filter(isAnswerable).map((call) => [keyOf(call), requestOf(call)]))
+}
+
+function requestOf(call: PendingCall): InputRequest {
+  const isDecision = call.waitsFor === 'DECISION'
+  const { agent, toolName, id, input, resultSchema } = call
+  const what = isDecision ? 'needs approval for the call' : 'waits for the result of the call'
+  const message = `The agent ${JSON.stringify(agent.name)} ${what} ${toolName} (${id}). Its input:\n${shown(input)}`
+  if (isDecision) return { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema: DECISION } }
+  const form = formOf(resultSchema)
+  const requestedSchema = form ?? textForm(resultSchema)
+  return { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } }
+}
+
+const DECISION: FormSchema = {
+  type: 'object',
+  properties: {
+    approve: { type: 'boolean', title: 'Approve', description: 'True executes the call, false denies it.' },
+    reason: { type: 'string', title: 'Reason', description: 'Shown to the agent and to other approvers.' },
+  },
+  required: ['approve'],
+}
+
+const textForm = (schema: unknown): FormSchema => ({
+  type: 'object',
+  properties: {
+    [OF_RESULT]: { type: 'string', title: 'Result', description: `JSON that matches this schema: ${shown(schema)}` },
+  },
+  required: [OF_RESULT],
+})
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value ?? null)
+  return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text
+}
+
+/** Returns the schema as a form, which can have fields of simple types only; null if the schema is no such form. */
+function formOf(schema: unknown): FormSchema | null {
+  const { type, properties, required } = (schema ?? {}) as Partial<FormSchema>
+  if (type !== 'object' || typeof properties !== 'object' || properties === null) return null
+  const fields = Object.entries(properties)
+  const isSimple = ([, field]: [string, Record<string, unknown>]) => FIELD_TYPES.includes(String(field?.['type']))
+  if (fields.length === 0 || !fields.every(isSimple)) return null
+  return { type, properties: Object.fromEntries(fields.map(formField)), ...(required ? { required } : {}) }
+}
+
+const KEPT = ['type', 'title', 'description', 'enum', 'default', 'minimum', 'maximum', 'minLength', 'maxLength']
+
+function formField([name, field]: [string, Record<string, unknown>]): [string, Record<string, unknown>] {
+  return [name, Object.fromEntries(KEPT.flatMap((key) => (key in field ? [[key, field[key]]] : [])))]
+}
+
+/**
+ * Gives the client's answers to the calls that wait. Answers to anything else are ignored: to unknown calls, to calls that
+ * are settled, and to inputs that were edited since. Returns the keys of requests that the user dismissed.
+ * @throws OperationError if an answer is refused; the others are given all the same
+ */
+export async function answerCalls(
+  { run }: Pick<Operations, 'run'>,
+  caller: Caller,
+  calls: readonly PendingCall[],
+  responses: InputResponses,
+): Promise<ReadonlySet<string>> {
+  const dismissed = new Set<string>()
+  let refusal: OperationError | null = null
+  for (const call of calls.filter(isAnswerable)) {
+    const answer = answerOf(call, responses[keyOf(call)])
+    if (answer === 'dismissed') dismissed.add(keyOf(call))
+    if (answer === null || answer === 'dismissed') continue
+    try {
+      const result = await run<Record<string, MutationResult<object>>>(caller, answer.document, { input: answer.input })
+      payloadOf(Object.values(result)[0] ?? {})
+    } catch (error) {
+      if (!(error instanceof OperationError)) throw error
+      if (!TOO_LATE.has(error.code)) refusal ??= error
+    }
+  }
+  if (refusal !== null) throw refusal
+  return dismissed
+}
+
+/** The call was answered or edited by somebody else, or has ended. */
+const TOO_LATE: ReadonlySet<string> = new Set(['CONFLICT', 'NOT_FOUND'])
+
+type Answer = { document: string; input: Record<string, unknown> }
+
+/** Returns null for no answer. @throws OperationError for one that is not as the form says */
+function answerOf(call: PendingCall, response: unknown): Answer | 'dismissed' | null {
+  if (!isObject(response)) return null
+  const { action, content } = response
+  if (action === 'cancel') return 'dismissed'
+  if (action !== 'decline' && action !== 'accept') return null
+  const given = action === 'accept' && isObject(content) ? content : {}
+  if (call.waitsFor === 'DECISION') return decisionOf(call, action, given)
+  if (action === 'decline') return 'dismissed'
+  return { document: SUBMIT_RESULT, input: { toolCallId: call.id, result: resultOf(call, given) } }
+}
+
+/** A declined decision is a denial: the user was asked for approval. */
+function decisionOf(
+  { id, approval }: PendingCall,
+  action: 'accept' | 'decline',
+  { approve: given, reason }: Record<string, unknown>,
+): Answer {
+  if (action === 'accept' && typeof given !== 'boolean')
+    throw new OperationError('BAD_INPUT', 'The answer needs `approve`: true or false.')
+  const input = {
+    toolCallId: id,
+    approve: action === 'accept' && given === true,
+    reason: typeof reason === 'string' && reason !== '' ? reason : null,
+    inputDigest: approval?.inputDigest ?? null,
+  }
+  return { document: DECIDE, input }
+}
+
+function resultOf({ resultSchema }: PendingCall, given: Record<string, unknown>): unknown {
+  if (formOf(resultSchema) !== null) return given
+  const text = given[OF_RESULT]
+  if (typeof text !== 'string') throw new OperationError('BAD_INPUT', 'The answer needs `result`: JSON in a string.')
+  try {
+    return JSON.parse(text)
+  } catch {
+    // A person may write plain text for a tool whose result is a string.
+    return text
+  }
+}

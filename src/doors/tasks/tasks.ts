@@ -1,0 +1,182 @@
+import {
+  LIST_PENDING,
+  MESSAGE_TASK,
+  type Message,
+  type Named,
+  type Page,
+  type PendingCall,
+  REPLIES,
+  RUN_TASK,
+  type RunState,
+  type RunStatus,
+} from './documents.ts'
+import type { Caller, Operations } from './operations.ts'
+
+export type TaskStatus = 'working' | 'input_required' | 'completed' | 'cancelled'
+
+/** What one agent did, or is doing, for a task. */
+export interface TaskOutcome {
+  agent: Named
+  /** The outcome of the message for the agent; RUN for a task that is a run. */
+  kind: string
+  runId: string | null
+  runStatus: RunStatus | null
+  error: string | null
+  /** The closing text of the run, for those who may read it. */
+  summary: string | null
+}
+
+/** The state of a task for one viewer, read from the runs that it stands for. */
+export interface Task {
+  id: string
+  status: TaskStatus
+  createdAt: string
+  lastUpdatedAt: string
+  outcomes: TaskOutcome[]
+  /** Calls of its runs that the viewer may decide on, or whose result the viewer may submit. */
+  pending: PendingCall[]
+  /** The number of calls of its runs that wait for anybody. */
+  waiting: number
+  /** The runs that have not ended. */
+  activeRunIds: string[]
+  /** The message that the agents read, for finding their replies; null if the viewer sees none. */
+  source: { messageId: string; spaceId: string } | null
+}
+
+/** What a finished task returns. */
+export interface TaskOutput {
+  outcomes: TaskOutcome[]
+  replies: Message[]
+  /** The position in the space up to which the replies are contained. */
+  cursor: string | null
+}
+
+interface ReadOutcome {
+  kind: string
+  error: string | null
+  readAt: string | null
+  agent: Named
+  run: RunState | null
+}
+
+/** What a task was read from. */
+interface Read {
+  createdAt: string
+  outcomes: ReadOutcome[]
+  source: Task['source']
+}
+
+export interface Tasks {
+  /** Returns null if there is no such task for the viewer. @throws OperationError */
+  read(caller: Caller, id: string): Promise<Task | null>
+  /** Returns what the agents posted so far. @throws OperationError */
+  output(caller: Caller, task: Task): Promise<TaskOutput>
+}
+
+/** A task is a run, or a message and the runs that it started. */
+const TASK_ID = /^(msg|run)_[0-9a-f]{32}$/
+const MOST_REPLIES = 50
+const ACTIVE: ReadonlySet<RunStatus> = new Set<RunStatus>(['QUEUED', 'RUNNING', 'WAITING_TOOL'])
+/** The outcomes of messages that an agent may still read. */
+const UNREAD = 'INBOX'
+
+/** Reads tasks. They have no rows of their own: their ids are those of runs and messages. */
+export function createTasks({ run: query }: Pick<Operations, 'run'>): Tasks {
+  async function readMessage(caller: Caller, id: string): Promise<Read | null> {
+    const { message } = await query<{
+      message: { id: string; createdAt: string; space: { id: string }; outcomes: ReadOutcome[] } | null
+    }>(caller, MESSAGE_TASK, { id })
+    if (message === null) return null
+    const { createdAt, space, outcomes } = message
+    return { createdAt, outcomes, source: { messageId: id, spaceId: space.id } }
+  }
+
+  async function readRun(caller: Caller, id: string): Promise<Read | null> {
+    const { run } = await query<{
+      run: (RunState & { triggerMessage: { id: string } | null; triggerSpace: { id: string } | null }) | null
+    }>(caller, RUN_TASK, { id })
+    if (run === null) return null
+    const { triggerMessage, triggerSpace, queuedAt, agent, error } = run
+    const source = triggerMessage && triggerSpace && { messageId: triggerMessage.id, spaceId: triggerSpace.id }
+    return { createdAt: queuedAt, outcomes: [{ kind: 'RUN', error, readAt: null, agent, run }], source }
+  }
+
+  async function pendingOf(caller: Caller, runIds: ReadonlySet<string>): Promise<PendingCall[]> {
+    const { viewer } = await query<{ viewer: { pendingToolCalls: PendingCall[] } }>(caller, LIST_PENDING, {})
+    return viewer.pendingToolCalls.filter((call) => call.run !== null && runIds.has(call.run.id) && isAnswerable(call))
+  }
+
+  return {
+    async read(caller, id) {
+      if (!TASK_ID.test(id)) return null
+      const read = await (id.startsWith('msg_') ? readMessage(caller, id) : readRun(caller, id))
+      if (read === null) return null
+      const runs = read.outcomes.flatMap(({ run }) => run ?? [])
+      const waiting = runs.flatMap(({ toolCalls }) => toolCalls).filter(({ waitsFor }) => waitsFor !== null).length
+      const pending = waiting === 0 ? [] : await pendingOf(caller, new Set(runs.map((run) => run.id)))
+      return {
+        id,
+        status: statusOf(read.outcomes, pending),
+        createdAt: read.createdAt,
+        lastUpdatedAt: lastChangeOf(read, runs),
+        outcomes: read.outcomes.map(outcomeOf),
+        pending,
+        waiting,
+        activeRunIds: runs.filter(({ status }) => ACTIVE.has(status)).map((run) => run.id),
+        source: read.source,
+      }
+    },
+
+    async output(caller, { outcomes, source }) {
+      const runIds = new Set(outcomes.flatMap(({ runId }) => runId ?? []))
+      if (source === null || runIds.size === 0) return { outcomes, replies: [], cursor: null }
+      const { spaceId, messageId } = source
+      const { space } = await query<{ space: { streamCursor: string; messages: Page<Message> } | null }>(
+        caller,
+        REPLIES,
+        {
+          ...{ spaceId, after: messageId, first: MOST_REPLIES },
+        },
+      )
+      const messages = space?.messages.edges.map(({ node }) => node) ?? []
+      const replies = messages.filter(({ run }) => run !== null && runIds.has(run.id))
+      return { outcomes, replies, cursor: space?.streamCursor ?? null }
+    },
+  }
+}
+
+/** Whether the viewer can answer the call through the door: a reply in the space is a message. */
+export function isAnswerable({ waitsFor, approval }: PendingCall): boolean {
+  return waitsFor === 'RESULT' || (waitsFor === 'DECISION' && approval?.mayDecide === true)
+}
+
+function statusOf(outcomes: readonly ReadOutcome[], pending: readonly PendingCall[]): TaskStatus {
+  if (pending.length > 0) return 'input_required'
+  if (outcomes.some(isUnfinished)) return 'working'
+  const runs = outcomes.flatMap(({ run }) => run ?? [])
+  return runs.length > 0 && runs.every(({ status }) => status === 'CANCELED') ? 'cancelled' : 'completed'
+}
+
+function isUnfinished({ kind, readAt, run }: ReadOutcome): boolean {
+  return run === null ? kind === UNREAD && readAt === null : ACTIVE.has(run.status)
+}
+
+function lastChangeOf({ createdAt, outcomes }: Read, runs: readonly RunState[]): string {
+  const times = [
+    createdAt,
+    ...outcomes.map(({ readAt }) => readAt),
+    ...runs.flatMap(({ queuedAt, startedAt, finishedAt }) => [queuedAt, startedAt, finishedAt]),
+  ]
+  return times.reduce<string>((last, time) => (time !== null && time > last ? time : last), createdAt)
+}
+
+function outcomeOf({ agent, kind, error, run }: ReadOutcome): TaskOutcome {
+  return {
+    agent,
+    kind,
+    runId: run?.id ?? null,
+    runStatus: run?.status ?? null,
+    error: run?.error ?? error,
+    summary: run?.summary ?? null,
+  }
+}

@@ -1,0 +1,85 @@
+import { createBell, sleep } from '../../lib/async.ts'
+import { FOLLOW_ACTIVITY, FOLLOW_RUN } from './documents.ts'
+import { type Caller, OperationError, type Operations } from './operations.ts'
+import type { Task, Tasks } from './tasks.ts'
+
+export interface WaitOptions {
+  /** How long to wait; 0: read the task once. */
+  timeoutMs: number
+  /** Ends the wait early: the client has gone, or the server drains. */
+  signal: AbortSignal
+  /** Called with each state that differs from the last one. */
+  onChange?(task: Task): void
+}
+
+/** Signals may be lost, and some changes have none: a decision by somebody else, a read inbox event. */
+const RECHECK_MS = 5000
+/** Changes within this time are read together. */
+const GATHER_MS = 100
+
+/**
+ * Waits until a task has ended, or needs an answer that the viewer may give. Returns its last state; null if the task
+ * exists no more. @throws OperationError
+ */
+export async function waitForTask(
+  operations: Operations,
+  tasks: Tasks,
+  caller: Caller,
+  id: string,
+  { timeoutMs, signal, onChange }: WaitOptions,
+): Promise<Task | null> {
+  const deadline = performance.now() + timeoutMs
+  let task = await tasks.read(caller, id)
+  if (timeoutMs <= 0 || task === null || task.status !== 'working') return task
+  const bell = createBell()
+  const stop = await followTask(operations, caller, task, () => bell.ring())
+  try {
+    // What happened before the subscription began.
+    bell.ring()
+    for (let last = ''; ; ) {
+      const leftMs = deadline - performance.now()
+      if (leftMs <= 0 || signal.aborted) return task
+      await bell.wait(Math.min(leftMs, RECHECK_MS), signal)
+      if (signal.aborted) return task
+      const read = await readInTurn(tasks, caller, id, task)
+      if (read === null || read.status !== 'working') return read
+      task = read
+      const state = JSON.stringify(task)
+      if (state !== last) onChange?.(task)
+      last = state
+      await sleep(GATHER_MS, signal).catch(() => {})
+    }
+  } finally {
+    stop()
+  }
+}
+
+/** A wait does not end because the viewer has sent too many requests. */
+async function readInTurn(tasks: Tasks, caller: Caller, id: string, known: Task): Promise<Task | null> {
+  try {
+    return await tasks.read(caller, id)
+  } catch (error) {
+    if (error instanceof OperationError && error.retryAfterMs !== null) return known
+    throw error
+  }
+}
+
+/** Calls back when the runs of a task may have changed. Returns a function that ends it. @throws OperationError */
+export async function followTask(
+  operations: Pick<Operations, 'follow'>,
+  caller: Caller,
+  { id, source, outcomes }: Task,
+  onChange: () => void,
+): Promise<() => void> {
+  if (id.startsWith('msg_') && source !== null)
+    return operations.follow(
+      caller,
+      FOLLOW_ACTIVITY,
+      { spaceId: source.spaceId },
+      { onEvent: onChange, onEnd: onChange },
+    )
+  return operations.follow<{ runEvents: { __typename: string } }>(
+    ...([caller, FOLLOW_RUN, { runId: outcomes[0]?.runId ?? id }] as const),
+    { onEvent: ({ runEvents }) => runEvents.__typename.endsWith('Delta') || onChange(), onEnd: onChange },
+  )
+}

@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import type { ToolInput } from '../../src/agents/custom-tools.ts'
+import { steps } from '../support/model-server-script.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+import { readEvents } from './mcp-client.ts'
+
+const DEPLOY: ToolInput = {
+  name: 'deploy',
+  description: 'Deploys.',
+  inputSchema: { type: 'object', properties: { to: { type: 'string' } }, required: ['to'] },
+  execution: 'INTERNAL',
+  approval: { quorum: 1 },
+}
+const CARD = '/.well-known/agent-card.json'
+
+describe('the A2A server', () => {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer()
+  })
+  afterAll(() => parley?.close())
+  beforeEach(() => parley.models.reset())
+
+  let n = 0
+  const message = (text: string, more: object = {}) => ({
+    message: { messageId: `m-${++n}`, role: 'ROLE_USER', parts: [{ text }], ...more },
+  })
+
+  async function clientOf(human: HumanViewer) {
+    const authorization = `Bearer ${await parley.tokenOf(human)}`
+    const post = (path: string, body: unknown, headers: Record<string, string> = { 'a2a-version': '1.0' }) =>
+      fetch(`${parley.origin}${path}`, {
+        method: 'POST',
+        headers: {
+          authorization,
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...headers,
+        },
+        body: JSON.stringify(body),
+      })
+    return {
+      post,
+      get: (path: string) => fetch(`${parley.origin}${path}`, { headers: { authorization } }),
+      // biome-ignore lint/suspicious/noExplicitAny: what a server answers, of any shape.
+      async ask(path: string, method: string, params: object = {}): Promise<any> {
+        const response = await post(path, { jsonrpc: '2.0', id: 1, method, params })
+        return response.json()
+      },
+      async stream(path: string, method: string, params: object) {
+        const response = await post(path, { jsonrpc: '2.0', id: 1, method, params })
+        // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+        const seen: any[] = []
+        const ended = readEvents(response, (event) => seen.push((event as { result: unknown }).result))
+        return { seen, ended }
+      },
+    }
+  }
+
+  test('agents, spaces and the server have cards, which nobody else sees', async () => {
+    const { human, agent, space } = await parley.room()
+    const client = await clientOf(human)
+    for (const [path, name] of [
+      [`/a2a/agents/${agent.id}`, agent.name],
+      [`/a2a/spaces/${space.id}`, space.name],
+    ])
+      expect(await (await client.get(`${path}${CARD}`)).json()).toMatchObject({
+        name,
+        supportedInterfaces: [{ url: `${parley.origin}${path}`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
+        capabilities: { streaming: true, pushNotifications: false },
+      })
+    expect((await (await fetch(`${parley.origin}${CARD}`)).json()).name).toBe('Parley')
+    const stranger = await clientOf(await parley.human('Eve'))
+    expect((await stranger.get(`/a2a/spaces/${space.id}${CARD}`)).status).toBe(404)
+    expect((await fetch(`${parley.origin}/a2a/spaces/${space.id}${CARD}`)).status).toBe(401)
+  })
+
+  test('a message is answered, and is not posted again if it is sent again', async () => {
+    const human = await parley.human('Ada')
+    const agent = await parley.agent('Bot')
+    parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'At noon.' } }]))
+    const client = await clientOf(human)
+    const path = `/a2a/agents/${agent.id}`
+    const sent = message('When?')
+    const { result } = await client.ask(path, 'SendMessage', sent)
+    expect(result.task).toMatchObject({
+      status: { state: 'TASK_STATE_COMPLETED' },
+      artifacts: [{ name: 'Bot', parts: [{ text: 'At noon.' }] }],
+      metadata: { 'urn:parley:a2a:cursor': { cursor: expect.any(String) } },
+    })
+    const { id, contextId } = result.task
+    expect((await client.ask(path, 'SendMessage', { message: { ...sent.message, contextId } })).result.task.id).toBe(id)
+    expect((await client.ask(path, 'GetTask', { id })).result).toMatchObject({ id, contextId })
+    expect((await client.ask(path, 'ListTasks', { contextId })).result.tasks).toMatchObject([{ contextId }])
+    expect((await client.ask(path, 'CancelTask', { id })).error.code).toBe(-32002)
+    expect((await client.ask(path, 'SubscribeToTask', { id })).error.code).toBe(-32004)
+    expect((await client.ask(path, 'SendMessage', message('More', { taskId: id }))).error.code).toBe(-32004)
+    const other = await parley.agent('Other')
+    expect((await client.ask(`/a2a/agents/${other.id}`, 'GetTask', { id })).error.code).toBe(-32001)
+    const stranger = await clientOf(await parley.human('Eve'))
+    for (const method of ['GetTask', 'CancelTask', 'SubscribeToTask'])
+      expect((await stranger.ask(path, method, { id })).error.code).toBe(-32001)
+    expect((await stranger.ask(`/a2a/spaces/${contextId}`, 'SendMessage', message('Hi'))).error.code).toBe(-32602)
+  })
+
+  test('a stream brings the task, its text, and its end; a second client joins in the middle', async () => {
+    const { human, space } = await parley.room()
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+    parley.models.script(
+      steps([{ gate }, { toolCall: 'send_message', input: { text: 'One, two.' } }], [{ text: 'Done.' }]),
+    )
+    const client = await clientOf(human)
+    const path = `/a2a/spaces/${space.id}`
+    const first = await client.stream(path, 'SendStreamingMessage', message('Count'))
+    const task = await until('the task is sent', () => first.seen[0]?.task)
+    const second = await client.stream(path, 'SubscribeToTask', { id: task.id })
+    await until('the task is sent to the second client', () => second.seen[0]?.task)
+    open()
+    await Promise.all([first.ended, second.ended])
+    for (const { seen } of [first, second]) {
+      const texts = new Map<string, string>(
+        seen[0].task.artifacts.map(({ artifactId, parts }: { artifactId: string; parts: { text: string }[] }) => [
+          artifactId,
+          parts[0]?.text ?? '',
+        ]),
+      )
+      for (const { artifactUpdate } of seen)
+        if (artifactUpdate !== undefined) {
+          const { artifactId, parts } = artifactUpdate.artifact
+          texts.set(artifactId, (artifactUpdate.append ? (texts.get(artifactId) ?? '') : '') + parts[0].text)
+        }
+      expect([...texts.values()]).toEqual(['One, two.'])
+      expect(seen.at(-1).statusUpdate.status.state).toBe('TASK_STATE_COMPLETED')
+    }
+  })
+
+  test('a call that waits for a decision is INPUT_REQUIRED, and is answered by a message of the task', async () => {
+    const { human, agent, space } = await parley.room('Ada', { tools: [DEPLOY] })
+    parley.models.script(steps([{ toolCall: 'deploy', input: { to: 'test' } }], [{ text: 'Deployed.' }]))
+    const client = await clientOf(human)
+    const path = `/a2a/agents/${agent.id}`
+    const { result } = await client.ask(path, 'SendMessage', message('Deploy', { contextId: space.id }))
+    const { id, status } = result.task
+    expect(status.state).toBe('TASK_STATE_INPUT_REQUIRED')
+    const [key = ''] = Object.keys(status.message.parts[1].data.inputRequests)
+    expect((await client.ask(path, 'SendMessage', message('yes', { taskId: id }))).error.code).toBe(-32602)
+    const data = { inputResponses: { [key]: { action: 'accept', content: { approve: true } } } }
+    const answer = message('', { taskId: id, parts: [{ data }] })
+    expect((await client.ask(path, 'SendMessage', answer)).result.task.status.state).toBe('TASK_STATE_COMPLETED')
+  })
+
+  test('a run is canceled', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(() => [{ hang: true }])
+    const client = await clientOf(human)
+    const path = `/a2a/spaces/${space.id}`
+    const params = { ...message('Go'), configuration: { returnImmediately: true } }
+    const { result } = await client.ask(path, 'SendMessage', params)
+    expect(result.task.status.state).toBe('TASK_STATE_WORKING')
+    await client.ask(path, 'CancelTask', { id: result.task.id })
+    await until('the task is canceled', async () => {
+      const { result: task } = await client.ask(path, 'GetTask', { id: result.task.id })
+      return task.status.state === 'TASK_STATE_CANCELED'
+    })
+  })
+
+  test('unknown versions, methods and parts are refused as the protocol says', async () => {
+    const { human, space } = await parley.room()
+    const client = await clientOf(human)
+    const path = `/a2a/spaces/${space.id}`
+    const codeOf = async (body: unknown, headers?: Record<string, string>) =>
+      (await (await client.post(path, body, headers)).json()).error.code
+    const get = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 'x' } }
+    expect(await codeOf(get, {})).toBe(-32009)
+    expect(await codeOf(get, { 'a2a-version': '2.0' })).toBe(-32009)
+    expect(await codeOf(get)).toBe(-32001)
+    expect(await codeOf({ ...get, method: 'nothing' })).toBe(-32601)
+    expect(await codeOf({ ...get, method: 'CreateTaskPushNotificationConfig' })).toBe(-32003)
+    expect(await codeOf({ ...get, method: 'GetExtendedAgentCard' })).toBe(-32007)
+    expect(await codeOf([get])).toBe(-32600)
+    expect(await codeOf(null)).toBe(-32600)
+    expect(await codeOf({ ...get, params: 7 })).toBe(-32602)
+    const send = (parts: unknown, more: object = {}) => ({
+      ...get,
+      method: 'SendMessage',
+      params: { message: { messageId: 'x', role: 'ROLE_USER', parts, ...more } },
+    })
+    expect(await codeOf(send([{ url: 'http://127.0.0.1/' }]))).toBe(-32005)
+    expect(await codeOf(send('Hi'))).toBe(-32602)
+    expect(await codeOf(send([{ text: 'Hi' }], { contextId: `spc_${'0'.repeat(32)}` }))).toBe(-32602)
+    expect(await codeOf(send([{ text: 'Hi' }], { messageId: '' }))).toBe(-32602)
+    expect(await parley.messages(space.id)).toEqual([])
+  })
+})
