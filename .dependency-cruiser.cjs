@@ -46,8 +46,10 @@ const ARROWS = {
     ],
   },
   delivery: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql'], types: ['config', 'app'] },
+  // Other protocols, in terms of GraphQL's operations.
+  doors: { values: ['lib', 'broker'], types: ['access', 'graphql'] },
   server: {
-    values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery'],
+    values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery', 'doors'],
     types: ['config', 'app', 'files'],
   },
   app: {

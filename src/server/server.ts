@@ -11,6 +11,8 @@ import { createHub } from '../delivery/hub.ts'
 import { createStreams, type OwnStreams } from '../delivery/streams.ts'
 import { createSubscribe } from '../delivery/subscribe.ts'
 import { mostSubscriptions } from '../delivery/subscription-limits.ts'
+import { createAgUiDoor } from '../doors/ag-ui/door.ts'
+import { createConversing } from '../doors/conversing.ts'
 import type { Domain } from '../graphql/domain.ts'
 import { createMasking } from '../graphql/masking.ts'
 import { schema } from '../graphql/schema.ts'
@@ -21,6 +23,7 @@ import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
+import { createDoors, type Doors } from './http/doors.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createFileHandler, FILES_PATH, LONGEST_UPLOAD_MS } from './http/files.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
@@ -137,7 +140,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       }
       await Promise.all([
         drain ? Promise.race([closed, sleep(IDLE_MS)]).then(closeIdle) : null,
-        endpoint?.drainEventStreams(drain ? DRAIN_MS : 0).then(() => destroyAll(streaming)),
+        endpoint?.drainEventStreams(drain ? DRAIN_MS : 0).then(() => {
+          endpoint.doors.endStreams()
+          destroyAll(streaming)
+        }),
         endpoint?.sockets.close(drain ? DRAIN_MS : 0),
         drain ? Promise.race([closed, sleep(DRAIN_MS)]) : null,
       ])
@@ -216,6 +222,7 @@ interface Endpoint {
   mcpCallback: Handler
   oidc: Handler
   files: Handler
+  doors: Doors
   sockets: Sockets
   /** Ends the operations on event streams: see EventStreams. */
   drainEventStreams(timeoutMs: number): Promise<void>
@@ -276,6 +283,11 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     ...domain,
     ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
   })
+  const doors = createDoors({
+    ...{ graphql, maskError, signIns, origins, publicUrl, bodies, maxResponseBytes },
+    maxStreamsPerViewer: maxSocketsPerViewer,
+    doors: { '/ag-ui': createAgUiDoor(createConversing(domain)) },
+  })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
   return {
     origins,
@@ -314,6 +326,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       logger,
       mostBytes: limits.maxFileBytes,
     }),
+    doors,
     sockets,
     async close() {
       await leavePresence()
@@ -351,7 +364,7 @@ function createRoutes(
     if (MAIL_LINK_PATH.test(path)) return served.mailLink
     if (OIDC_PATH.test(path)) return served.oidc
     if (FILES_PATH.test(path)) return served.files
-    return served.auth[path] ?? null
+    return served.auth[path] ?? served.doors.handlerOf(path)
   }
   const route = (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost
