@@ -34,3 +34,12 @@ export function createConversing({ conversations, rates, record }: Parts): Conve
     continued: (caller, input) => admitted(caller, () => conversations.continued(caller.viewer, input)),
   }
 }
+
+const LONGEST_NAME = 60
+
+/** A new conversation has the beginning of its first message as its name. */
+export function nameOf(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069\s]+/gu, ' ').trim()
+  if (line === '') return 'Conversation'
+  return line.length <= LONGEST_NAME ? line : `${line.slice(0, LONGEST_NAME - 1).toWellFormed()}…`
+}

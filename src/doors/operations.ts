@@ -1,5 +1,5 @@
 // The GraphQL operations of the doors, and the types of what they select.
-import { type Caller, DoorError, type DoorErrorCode } from './exchange.ts'
+import { type Caller, DoorError, type DoorErrorCode, notFound } from './exchange.ts'
 
 export interface Named {
   id: string
@@ -146,3 +146,15 @@ ${MESSAGE}`
 
 /** Reports that the status of a run has changed. */
 export const ACTIVITY = `subscription DoorActivity($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } runs { id status } } }`
+
+const PLACE = `query DoorPlace($id: ID!) { space(id: $id) { streamCursor lastMessage { seq } } }`
+
+/** Returns the position of a space before anything new, and the number of its last message. @throws DoorError */
+export async function readPlace(caller: Caller, id: string): Promise<{ cursor: string; lastSeq: number }> {
+  const { space } = await caller.ask<{ space: { streamCursor: string; lastMessage: { seq: number } | null } | null }>(
+    PLACE,
+    { id },
+  )
+  if (space === null) throw notFound('There is no such space, or you are not a member of it.')
+  return { cursor: space.streamCursor, lastSeq: space.lastMessage?.seq ?? 0 }
+}

@@ -31,7 +31,7 @@ export interface Outcome {
   kind: string
   error: string | null
   agent: { id: string; name: string }
-  run: { id: string; status: string } | null
+  run: { id: string; status: string; finishedAt: string | null } | null
 }
 
 /** How a turn stands. */
@@ -45,6 +45,32 @@ export interface TurnState {
   usage: Usage | null
   /** Events up to here contain everything that was so when the state was read. */
   cursor: string
+}
+
+/** Whether people have stopped everything that the message had started. */
+export function isCanceled({ outcomes }: TurnState): boolean {
+  const statuses = outcomes.flatMap(({ run }) => run?.status ?? [])
+  return statuses.length > 0 && statuses.every((status) => status === 'CANCELED')
+}
+
+/** Why agents do not work on a message. */
+const REASONS: Readonly<Record<string, string>> = {
+  FAILED: 'failed.',
+  OVER_BUDGET: 'is over its budget.',
+  PAUSED: 'is paused.',
+  LOOP_LIMIT: 'was not woken: the limit of runs is reached.',
+}
+
+/** Returns why nothing has come of a message; null if anything has. */
+export function failureOf({ outcomes }: TurnState): { message: string; code: string } | null {
+  const failed = outcomes.filter(({ kind }) => REASONS[kind] !== undefined)
+  const others = outcomes.filter(({ kind }) => REASONS[kind] === undefined && kind !== 'NOT_ROUTED')
+  const [first] = failed
+  if (first === undefined || others.length > 0) return null
+  const words = failed.map(
+    ({ agent, kind, error }) => `${agent.name} ${REASONS[kind]}${error === null ? '' : ` ${error}`}`,
+  )
+  return { message: words.join(' '), code: first.kind === 'FAILED' ? 'RUN_FAILED' : first.kind }
 }
 
 interface ActiveRun {
@@ -74,7 +100,7 @@ const STATE = `query DoorTurn($spaceId: ID!, $messageId: ID!, $hasMessage: Boole
     }
   }
   message(id: $messageId) @include(if: $hasMessage) {
-    outcomes { kind error readAt agent { id name } run { id status } }
+    outcomes { kind error readAt agent { id name } run { id status finishedAt } }
     rootUsage { inputTokens cachedInputTokens outputTokens totalTokens }
   }
   runs(filter: $filter, first: 50) { edges { node { id status toolCalls { ...DoorCall } } } }

@@ -13,6 +13,7 @@ import { createSubscribe } from '../delivery/subscribe.ts'
 import { mostSubscriptions } from '../delivery/subscription-limits.ts'
 import { createAgUiDoor } from '../doors/ag-ui/door.ts'
 import { createConversing } from '../doors/conversing.ts'
+import { createResponsesDoor } from '../doors/responses/door.ts'
 import type { Domain } from '../graphql/domain.ts'
 import { createMasking } from '../graphql/masking.ts'
 import { schema } from '../graphql/schema.ts'
@@ -283,10 +284,11 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     ...domain,
     ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
   })
+  const conversing = createConversing(domain)
   const doors = createDoors({
     ...{ graphql, maskError, signIns, origins, publicUrl, bodies, maxResponseBytes },
     maxStreamsPerViewer: maxSocketsPerViewer,
-    doors: { '/ag-ui': createAgUiDoor(createConversing(domain)) },
+    doors: { '/ag-ui': createAgUiDoor(conversing), '/v1': createResponsesDoor(conversing) },
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
   return {

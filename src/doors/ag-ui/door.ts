@@ -1,8 +1,8 @@
 import { EventType, PROTOCOL_VERSION, type RunFinishedOutcome } from '@ag-ui/core'
-import type { Conversing } from '../conversing.ts'
+import { type Conversing, nameOf } from '../conversing.ts'
 import { type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
-import { sendMessage } from '../operations.ts'
-import { followTurn, type TurnState } from '../turn.ts'
+import { readPlace, sendMessage } from '../operations.ts'
+import { failureOf, followTurn, isCanceled } from '../turn.ts'
 import { answerCall, readCall } from '../waiting-calls.ts'
 import { EventWriter } from './event-writer.ts'
 import { type RunInput, readRejoin, readRunInput } from './input.ts'
@@ -79,35 +79,21 @@ const UNEXPECTED = {
   code: 'INTERNAL_SERVER_ERROR',
 }
 
-const LONGEST_NAME = 60
-
-/** A new conversation has the beginning of its first message as its name. */
-export function nameOf(text: string): string {
-  const line = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069\s]+/gu, ' ').trim()
-  if (line === '') return 'Conversation'
-  return line.length <= LONGEST_NAME ? line : `${line.slice(0, LONGEST_NAME - 1).toWellFormed()}…`
-}
-
-const PLACE_QUERY = `query DoorPlace($id: ID!) { space(id: $id) { id streamCursor lastMessage { seq } } }`
 const OWN_QUERY = `query DoorOwn($id: ID!) { message(id: $id) { id space { id } } }`
 
 /** Posts and answers what is new. @throws DoorError */
 async function begin(caller: Caller, spaceId: string, input: RunInput): Promise<Start> {
-  const { space } = await caller.ask<{ space: { streamCursor: string; lastMessage: { seq: number } | null } | null }>(
-    PLACE_QUERY,
-    { id: spaceId },
-  )
-  if (space === null) throw notFound('There is no such space, or you are not a member of it.')
+  const { cursor, lastSeq } = await readPlace(caller, spaceId)
   const resumedRoot = await resume(caller, input.resume)
   const answeredRoot = await submitResults(caller, input.results)
   const hasAnswered = input.resume.length + input.results.length > 0
   const posted = input.message === null ? null : await post(caller, spaceId, input.message)
-  const isNew = posted?.seq != null && posted.seq > (space.lastMessage?.seq ?? 0)
+  const isNew = posted?.seq != null && posted.seq > lastSeq
   return {
     spaceId,
     // Also where the client has sent its history again: there, an answer is newer than the last message.
     rootId: (isNew ? null : (resumedRoot ?? answeredRoot)) ?? posted?.id ?? null,
-    after: input.after ?? space.streamCursor,
+    after: input.after ?? cursor,
     hydrates: input.after === null && !isNew && !hasAnswered,
   }
 }
@@ -189,36 +175,10 @@ async function run(exchange: Exchange, { caller, stream, input, start }: Running
     const outcome: RunFinishedOutcome =
       waiting.length > 0
         ? { type: 'interrupt', interrupts: waiting.map((call) => interruptOf(call, { spaceId, exchange })) }
-        : { type: isCancelled(next.state) ? 'cancelled' : 'success' }
+        : { type: isCanceled(next.state) ? 'cancelled' : 'success' }
     const hasUsage = usage !== null && usage.totalTokens > 0 && rootId !== null
     return writer.write({ ...finished, outcome, ...(hasUsage ? { usage: [usage] } : {}) })
   }
   await writer.closeTexts()
   throw notFound('The space was deleted.')
-}
-
-/** Whether people have stopped everything that the message had started. */
-function isCancelled({ outcomes }: TurnState): boolean {
-  const statuses = outcomes.flatMap(({ run }) => run?.status ?? [])
-  return statuses.length > 0 && statuses.every((status) => status === 'CANCELED')
-}
-
-/** Why agents do not work on a message. */
-const REASONS: Readonly<Record<string, string>> = {
-  FAILED: 'failed.',
-  OVER_BUDGET: 'is over its budget.',
-  PAUSED: 'is paused.',
-  LOOP_LIMIT: 'was not woken: the limit of runs is reached.',
-}
-
-/** Returns why nothing has come of a message; null if anything has. */
-function failureOf({ outcomes }: TurnState): { message: string; code: string } | null {
-  const failed = outcomes.filter(({ kind }) => REASONS[kind] !== undefined)
-  const others = outcomes.filter(({ kind }) => REASONS[kind] === undefined && kind !== 'NOT_ROUTED')
-  const [first] = failed
-  if (first === undefined || others.length > 0) return null
-  const words = failed.map(
-    ({ agent, kind, error }) => `${agent.name} ${REASONS[kind]}${error === null ? '' : ` ${error}`}`,
-  )
-  return { message: words.join(' '), code: first.kind === 'FAILED' ? 'RUN_FAILED' : first.kind }
 }

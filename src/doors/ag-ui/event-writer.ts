@@ -131,7 +131,7 @@ export class EventWriter {
   }
 
   async #showPosted(message: ShownMessage, at: string): Promise<void> {
-    const { id, sender, status, parts } = message
+    const { id, sender, parts } = message
     this.#senders.set(id, sender)
     if (this.#whole.has(id)) return
     const clientId = clientIdOf(message)
@@ -145,10 +145,8 @@ export class EventWriter {
       await this.#sendText(messageId, textOf(parts), at)
       return this.#endText(messageId)
     }
-    const isOfClient = parts.some(({ index }) => this.#texts.has(partId(id, index)))
-    if (isOfClient) return
-    this.#whole.add(id)
-    if (status !== 'STREAMING') await this.#showParts(message, at)
+    // Its parts follow as events, even if the message is complete by now: only then each has its own position.
+    if (!parts.some(({ index }) => this.#texts.has(partId(id, index)))) this.#whole.add(id)
   }
 
   async #showDelta(event: Extract<SpaceEvent, { __typename: 'MessageTextDelta' }>, at: string): Promise<void> {
