@@ -1,5 +1,5 @@
 import { EventType, HttpAgent, type Message } from '@ag-ui/client'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { STACKS } from '../../test/support/application.ts'
 import { runsOf } from '../../test/support/effort.ts'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
@@ -74,6 +74,8 @@ describe.each(STACKS)('@ag-ui/client on the %s stack', (stack) => {
   afterAll(() => parley?.close())
 
   test(`a client that is cut ${CUTS} times has the same messages as one that is not`, async () => {
+    // The client prints that its streams were cut.
+    vi.spyOn(console, 'error').mockImplementation(() => {})
     const ana = await parley.human('Ana')
     const bot = await parley.agent('Bot', {
       tools: [
