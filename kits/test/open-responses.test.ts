@@ -36,6 +36,27 @@ describe.each(STACKS)('clients of OpenAI on the %s stack', (stack) => {
     if (event.type === 'response.output_text.done') expect(texts[event.output_index]).toBe(event.text)
   }
 
+  interface Heard {
+    texts: string[]
+    last: number
+    id: string
+    isOver: boolean
+  }
+
+  /** Receives some events of a response, and then breaks the connection. */
+  async function receive(heard: Heard, events: AsyncIterable<ResponseStreamEvent>): Promise<void> {
+    let left = Math.ceil(Math.random() * 12)
+    for await (const event of events) {
+      expect(event.sequence_number).toBeGreaterThan(heard.last)
+      heard.last = event.sequence_number
+      if (event.type === 'response.created') heard.id = event.response.id
+      if (event.type === 'response.completed') heard.isOver = true
+      take(heard.texts, event)
+      left -= 1
+      if (left <= 0) return
+    }
+  }
+
   test('openai lists the agents as models, and gets responses, streamed and not', async () => {
     const models = await client.models.list()
     expect(models.data.map(({ id }) => id)).toContain(model)
@@ -84,7 +105,11 @@ describe.each(STACKS)('clients of OpenAI on the %s stack', (stack) => {
   })
 
   test('@ai-sdk/open-responses generates and streams', async () => {
-    const provider = createOpenResponses({ name: 'parley', url: `${parley.origin}/v1/responses`, apiKey: client.apiKey })
+    const provider = createOpenResponses({
+      name: 'parley',
+      url: `${parley.origin}/v1/responses`,
+      apiKey: client.apiKey,
+    })
     const generated = await generateText({ model: provider(model), prompt: 'Generate' })
     expect(generated.text).toBe(TEXTS.join(''))
     const streamed = streamText({ model: provider(model), prompt: 'Stream' })
@@ -96,26 +121,14 @@ describe.each(STACKS)('clients of OpenAI on the %s stack', (stack) => {
 
   test(`a background response that is cut ${CUTS} times has the same text as one that is not`, async () => {
     for (let cuts = 0; cuts < CUTS; ) {
-      const texts: string[] = []
-      let [last, isOver] = [-1, false]
-      const begun = await client.responses.create({ model, input: 'Cut', background: true, stream: true })
-      let [events, id]: [AsyncIterable<ResponseStreamEvent>, string] = [begun, '']
-      while (!isOver) {
-        let left = Math.ceil(Math.random() * 12)
-        for await (const event of events) {
-          expect(event.sequence_number).toBeGreaterThan(last)
-          last = event.sequence_number
-          if (event.type === 'response.created') id = event.response.id
-          if (event.type === 'response.completed') isOver = true
-          take(texts, event)
-          left -= 1
-          if (left <= 0) break
-        }
-        if (isOver) break
+      const heard: Heard = { texts: [], last: -1, id: '', isOver: false }
+      await receive(heard, await client.responses.create({ model, input: 'Cut', background: true, stream: true }))
+      while (!heard.isOver) {
         cuts += 1
-        events = await client.responses.retrieve(id, { stream: true, starting_after: last })
+        const { id, last } = heard
+        await receive(heard, await client.responses.retrieve(id, { stream: true, starting_after: last }))
       }
-      expect(texts).toEqual(TEXTS)
+      expect(heard.texts).toEqual(TEXTS)
     }
   })
 })

@@ -73,40 +73,66 @@ export function failureOf({ outcomes }: TurnState): { message: string; code: str
   return { message: words.join(' '), code: first.kind === 'FAILED' ? 'RUN_FAILED' : first.kind }
 }
 
-interface ActiveRun {
-  id: string
-  status: string
-  toolCalls: PendingCall[]
-}
-
 interface StateData {
-  viewer: { pendingToolCalls: { id: string }[] }
   space: {
     streamCursor: string
-    messages: Connection<{ id: string; run: { rootId: string } | null; parts: { toolCall?: PendingCall }[] }>
+    messages: Connection<{
+      status: string
+      run: { rootId: string } | null
+      waitingCall: { id: string } | null
+    }>
   } | null
   message?: { outcomes: (Outcome & { readAt: string | null })[]; rootUsage: Usage | null } | null
-  runs: Connection<ActiveRun>
+  runs: Connection<{ id: string; status: string }>
 }
 
-/** How many of the newest messages are read for calls that wait although their run has ended: those of persistent agents. */
-const MESSAGES_WITH_CALLS = 20
+/** How many of the newest messages are read for calls that wait. */
+const MESSAGES_WITH_CALLS = 10
 
+/** Read often, so it selects little. */
 const STATE = `query DoorTurn($spaceId: ID!, $messageId: ID!, $hasMessage: Boolean!, $filter: RunFilter!) {
   space(id: $spaceId) {
     streamCursor
-    messages(last: ${MESSAGES_WITH_CALLS}) {
-      edges { node { id run { id rootId } parts { ... on ToolCallPart { toolCall { ...DoorCall } } } } }
-    }
+    messages(last: ${MESSAGES_WITH_CALLS}) { edges { node { status run { rootId } waitingCall { id } } } }
   }
   message(id: $messageId) @include(if: $hasMessage) {
     outcomes { kind error readAt agent { id name } run { id status finishedAt } }
     rootUsage { inputTokens cachedInputTokens outputTokens totalTokens }
   }
-  runs(filter: $filter, first: 50) { edges { node { id status toolCalls { ...DoorCall } } } }
-  viewer { pendingToolCalls { id } }
+  runs(filter: $filter, first: 10) { edges { node { id status } } }
+}`
+
+interface ShownWait {
+  id: string
+  waitsFor: PendingCall['waitsFor']
 }
+
+interface WaitingData {
+  runs: Connection<{ toolCalls: ShownWait[] }>
+  space: {
+    messages: Connection<{
+      run: { rootId: string } | null
+      waitingCall: ShownWait | null
+      parts: { toolCall?: ShownWait }[]
+    }>
+  } | null
+  viewer: { pendingToolCalls: { id: string }[] }
+}
+
+const WAITING = `query DoorWaiting($spaceId: ID!, $filter: RunFilter!) {
+  runs(filter: $filter, first: 20) { edges { node { toolCalls { id waitsFor } } } }
+  space(id: $spaceId) {
+    messages(last: ${MESSAGES_WITH_CALLS}) {
+      edges { node { run { rootId } waitingCall { id waitsFor } parts { ... on ToolCallPart { toolCall { id waitsFor } } } } }
+    }
+  }
+  viewer { pendingToolCalls { id } }
+}`
+
+const CALLS = `query DoorCalls($ids: [ID!]!) { nodes(ids: $ids) { ... on ToolCall { ...DoorCall } } }
 ${CALL}`
+
+const MOST_WAITING = 50
 
 const ACTIVE = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
@@ -115,30 +141,47 @@ export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): 
   const hasMessage = rootId?.startsWith('msg_') === true
   const filter = rootId === null ? { spaceId, status: ACTIVE } : { rootId, status: ACTIVE }
   const variables = { spaceId, hasMessage, messageId: hasMessage ? rootId : spaceId, filter }
-  const { space, message, runs, viewer } = await caller.ask<StateData>(STATE, variables)
+  const { space, message, runs } = await caller.ask<StateData>(STATE, variables)
   if (space === null) return null
-  const answerable = new Set(viewer.pendingToolCalls.map(({ id }) => id))
-  // A service answers other calls that wait for a result, without anybody's help.
-  const isForPeople = ({ status, waitsFor, id }: PendingCall) =>
-    status !== 'DONE' && waitsFor !== null && (waitsFor !== 'RESULT' || answerable.has(id))
-  const active = nodesOf(runs).map(({ status, toolCalls }) => ({ status, calls: toolCalls.filter(isForPeople) }))
-  const isWorking = ({ status, calls }: (typeof active)[number]) =>
-    calls.length === 0 || (status !== 'WAITING_TOOL' && calls.every(({ waitsFor }) => waitsFor !== 'MESSAGE'))
-  const shown = nodesOf(space.messages)
-    .filter(({ run }) => run !== null && (rootId === null || run.rootId === rootId))
-    .flatMap(({ parts }) =>
-      parts.flatMap(({ toolCall }) => (toolCall !== undefined && isForPeople(toolCall) ? [toolCall] : [])),
-    )
-  const waiting = new Map([...active.flatMap(({ calls }) => calls), ...shown].map((call) => [call.id, call]))
+  const active = nodesOf(runs)
+  const shown = nodesOf(space.messages).filter(({ run }) => run !== null && (rootId === null || run.rootId === rootId))
+  const mayWait =
+    active.some(({ status }) => status === 'WAITING_TOOL') ||
+    shown.some(({ status, waitingCall }) => status === 'REQUIRES_ACTION' || waitingCall !== null)
+  const waiting = mayWait ? await readWaiting(caller, { spaceId, rootId, filter }) : []
+  const waitingRuns = new Set(waiting.flatMap(({ run }) => run?.id ?? []))
   const outcomes = message?.outcomes ?? []
   const isUnread = outcomes.some(({ kind, readAt }) => kind === 'INBOX' && readAt === null)
+  const waitsForReply = new Set(waiting.flatMap(({ waitsFor, run }) => (waitsFor === 'MESSAGE' ? (run?.id ?? []) : [])))
   return {
-    isBusy: isUnread || active.some(isWorking),
-    waiting: [...waiting.values()],
+    isBusy:
+      isUnread || active.some(({ id, status }) => !(status === 'WAITING_TOOL' ? waitingRuns : waitsForReply).has(id)),
+    waiting,
     outcomes,
     usage: message?.rootUsage ?? null,
     cursor: space.streamCursor,
   }
+}
+
+/** Reads the calls that wait for people: those of active runs, and those that messages show, of persistent agents too. */
+async function readWaiting(
+  caller: Caller,
+  { spaceId, rootId, filter }: TurnScope & { filter: object },
+): Promise<PendingCall[]> {
+  const { runs, space, viewer } = await caller.ask<WaitingData>(WAITING, { spaceId, filter })
+  const answerable = new Set(viewer.pendingToolCalls.map(({ id }) => id))
+  const shown = (space === null ? [] : nodesOf(space.messages))
+    .filter(({ run }) => run !== null && (rootId === null || run.rootId === rootId))
+    .flatMap(({ parts, waitingCall }) => [waitingCall, ...parts.map(({ toolCall }) => toolCall)])
+  const calls = [...nodesOf(runs).flatMap(({ toolCalls }) => toolCalls), ...shown].filter((call) => call != null)
+  // A service answers other calls that wait for a result, without anybody's help.
+  const forPeople = calls.filter(
+    ({ waitsFor, id }) => waitsFor !== null && (waitsFor !== 'RESULT' || answerable.has(id)),
+  )
+  const ids = [...new Set(forPeople.map(({ id }) => id))].slice(0, MOST_WAITING)
+  if (ids.length === 0) return []
+  const { nodes } = await caller.ask<{ nodes: (PendingCall | null)[] }>(CALLS, { ids })
+  return nodes.filter((call) => call !== null && call.waitsFor !== null) as PendingCall[]
 }
 
 export interface FollowOptions extends TurnScope {
@@ -157,7 +200,7 @@ const RECHECKS_MS = [1000, 2000, 5000, 10_000, 30_000]
 
 /** Events that may end a turn, or let it wait. */
 const MAY_CHANGE_STATE: ReadonlySet<SpaceEvent['__typename']> = new Set([
-  ...(['SpaceSnapshot', 'MessageFinished', 'MessageUpdated', 'MessagePartChanged', 'MemberLeft'] as const),
+  ...(['SpaceSnapshot', 'MessageUpdated', 'MemberLeft'] as const),
 ])
 
 type Followed = { type: 'event'; event: SpaceEvent } | { type: 'end'; state: TurnState }
@@ -195,8 +238,8 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
       if (reception.hasChanged()) checks.noteChange()
       if (checks.isDue()) {
         checks.noteCheck()
+        // Null: the space is gone for the caller, and the subscription ends with the reason.
         state = await readTurn(caller, options)
-        if (state === null) return
         continue
       }
       if (isOver(state)) return yield { type: 'end', state }

@@ -23,16 +23,39 @@ export interface TurnView {
 }
 
 const ANSWERS = `query DoorAnswers($spaceId: ID!, $after: String!) {
-  space(id: $spaceId) { streamCursor messages(first: 100, after: $after) { edges { node { ...DoorMessage } } } }
+  space(id: $spaceId) {
+    streamCursor
+    messages(first: 20, after: $after) { pageInfo { hasNextPage endCursor } edges { node { ...DoorMessage } } }
+  }
 }
 ${MESSAGE}`
 
+interface Answers {
+  space: {
+    streamCursor: string
+    messages: Connection<ShownMessage> & { pageInfo: { hasNextPage: boolean; endCursor: string | null } }
+  } | null
+}
+
+/** A turn can have more messages only if others post in the space meanwhile. */
+const MOST_PAGES = 10
+
+/** Reads the messages after that of the turn. `cursor` is null if the space is gone. */
 async function readAnswers(caller: Caller, { spaceId, messageId }: Turn) {
-  const { space } = await caller.ask<{ space: { streamCursor: string; messages: Connection<ShownMessage> } | null }>(
-    ANSWERS,
-    { spaceId, after: messageId },
-  )
-  return { messages: space === null ? [] : nodesOf(space.messages), cursor: space?.streamCursor ?? null }
+  const messages: ShownMessage[] = []
+  let cursor: string | null = null
+  let after = messageId
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const { space }: Answers = await caller.ask<Answers>(ANSWERS, { spaceId, after })
+    if (space === null) break
+    // Everything up to the first cursor is in the first page or in a later one.
+    cursor ??= space.streamCursor
+    messages.push(...nodesOf(space.messages))
+    const { hasNextPage, endCursor } = space.messages.pageInfo
+    if (!hasNextPage || endCursor === null) break
+    after = endCursor
+  }
+  return { messages, cursor }
 }
 
 /** Returns how a turn stands now. @throws DoorError */
