@@ -129,6 +129,8 @@ export default defineConfig({
           { text: 'How the API behaves', link: '/guide/api' },
           { text: 'Build a front end', link: '/front-ends' },
           { text: 'Files', link: '/files' },
+          { text: 'AG-UI', link: '/ag-ui' },
+          { text: 'Open Responses (OpenAI)', link: '/open-responses' },
         ],
       },
       {

@@ -14,12 +14,14 @@ describe.each(STACKS)('clients of OpenAI on the %s stack', (stack) => {
   let parley: TestServer
   let client: OpenAI
   let model: string
+  let token: string
   beforeAll(async () => {
     const rates = { PARLEY_RATE_MESSAGES: '0', PARLEY_RATE_REQUESTS: '0', PARLEY_MAX_NEW_SPACES_PER_DAY: '0' }
     parley = await startTestServer({ stack, settings: { PARLEY_DELTA_MS: '0', ...rates } })
     const ana = await parley.human('Ana')
     model = (await parley.agent('Bot')).id
-    client = new OpenAI({ baseURL: `${parley.origin}/v1`, apiKey: await parley.tokenOf(ana), maxRetries: 0 })
+    token = await parley.tokenOf(ana)
+    client = new OpenAI({ baseURL: `${parley.origin}/v1`, apiKey: token, maxRetries: 0 })
     parley.models.script(({ step }) =>
       step < TEXTS.length
         ? [{ toolCall: 'send_message', input: { text: TEXTS[step] }, chunks: 3, delayMs: 1 }]
@@ -108,7 +110,7 @@ describe.each(STACKS)('clients of OpenAI on the %s stack', (stack) => {
     const provider = createOpenResponses({
       name: 'parley',
       url: `${parley.origin}/v1/responses`,
-      apiKey: client.apiKey,
+      apiKey: token,
     })
     const generated = await generateText({ model: provider(model), prompt: 'Generate' })
     expect(generated.text).toBe(TEXTS.join(''))

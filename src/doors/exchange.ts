@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 
 /**
- * What a viewer does through a door: GraphQL operations, in the pipeline of every other transport. So a door can neither show
+ * A viewer at a door, who runs GraphQL operations in the pipeline of every other transport. So a door can neither show
  * nor do anything that GraphQL refuses, and its operations count towards the same limits.
  */
 export interface Caller {

@@ -13,7 +13,7 @@ import {
   type SpaceEvent,
 } from './operations.ts'
 
-/** What is followed. */
+/** The runs that are followed. */
 export interface TurnScope {
   spaceId: string
   /** The root of the runs: the message of a human, or what else has started them. Null: everything in the space. */
@@ -40,7 +40,7 @@ export interface TurnState {
   isBusy: boolean
   /** The calls that wait for people. */
   waiting: PendingCall[]
-  /** What its message did for each agent. Empty if the turn has no message. */
+  /** The effect of its message on each agent. Empty if the turn has no message. */
   outcomes: Outcome[]
   usage: Usage | null
   /** Events up to here contain everything that was so when the state was read. */

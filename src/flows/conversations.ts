@@ -15,13 +15,13 @@ import type { SpaceCreation } from './create-space.ts'
 
 export interface ConversationInput {
   agentId: string
-  /** What identifies the conversation for its client. Null: a new one. */
+  /** The client's id of the conversation. Null: a new one. */
   thread: string | null
   /** The name of a new space. */
   name: string
 }
 
-/** What a client that keeps the history itself sends of it: the last message of its human before the new one, and the answer. */
+/** The end of a history that a client keeps itself: the last message of its human before the new one, and the answer. */
 export interface KnownTurn {
   asked: string
   answered: string
@@ -129,5 +129,5 @@ const textOf = (answer: readonly { text: string }[]) =>
     .join('\n\n')
     .trim()
 
-/** A client that has left early knows the beginning of an answer; one that was told of a waiting decision knows more. */
+/** A client that has left early knows the beginning of an answer; one that was sent words about a waiting decision knows more. */
 const isSameAnswer = (answer: string, known: string) => answer.startsWith(known) || known.startsWith(answer)

@@ -349,7 +349,7 @@ describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect(waiting.status).toBe(404)
   })
 
-  test('whoever is removed from the space loses the stream', async () => {
+  test('a member who is removed from the space loses the stream', async () => {
     const ben = await parley.human('Ben')
     const bot = await parley.agent('Bot')
     const space = await parley.space(ana, [ben.id, bot.id])

@@ -44,7 +44,7 @@ export interface EventWriterOptions {
   caller: Caller
   stream: EventStream
   spaceId: string
-  /** What the client has already, at `cursor`. Null: not known. */
+  /** The messages that the client has already, at `cursor`. Null: not known. */
   known: Known | null
   /** Events up to here are delivered. */
   cursor: string

@@ -4,7 +4,7 @@ import { decodeCursor } from '../../broker/cursor.ts'
 import { badInput } from '../exchange.ts'
 import { resultId } from './messages.ts'
 
-/** What a client asks for, with the parts of its history that say what is new and what it has already. */
+/** A request of a client, with the parts of its history that tell what is new and what it has already. */
 export interface RunInput {
   threadId: string
   runId: string

@@ -26,7 +26,7 @@ export const isSettled = (status: CallStatus): boolean =>
 
 export const inputOf = ({ input }: ShownCall): string => JSON.stringify(input ?? {})
 
-/** What the call has returned, as text. */
+/** Returns the result of a call as text. */
 export function resultOf({ status, output, error }: ShownCall): string {
   if (status === 'DONE') return typeof output === 'string' ? output : JSON.stringify(output ?? null)
   return JSON.stringify({ error: { code: status, message: error ?? 'The call has no result.' } })

@@ -1,7 +1,7 @@
 import type { Item } from './transcript.ts'
 import type { TurnView } from './turn-stream.ts'
 
-/** What a client has asked for, as a response repeats it. */
+/** The parts of a request that its response repeats. */
 export interface Asked {
   id: string
   createdAt: number

@@ -84,7 +84,7 @@ export class ResponseEvents {
     const place = { output_index: index, content_index: 0, item_id: id }
     add(base + added, { type: 'response.output_item.added', output_index: index, item: itemOf(item, 'in_progress') })
     add(base + partAdded, { type: 'response.content_part.added', ...place, part: partOf('') })
-    // What a client has already, when it goes on in the middle of the text.
+    // A client that goes on in the middle of the text has its beginning already.
     const from = Math.max(sent.length, this.#last - base - start)
     if (text.length > from) {
       const delta = text.slice(Math.max(0, from))

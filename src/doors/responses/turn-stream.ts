@@ -14,7 +14,7 @@ export interface Turn {
 export interface TurnView {
   status: 'in_progress' | 'completed' | 'failed' | 'cancelled'
   items: Item[]
-  /** What people must do before it goes on. */
+  /** Texts about calls that wait for people. */
   words: Item[]
   error: { message: string; code: string } | null
   usage: Usage | null
