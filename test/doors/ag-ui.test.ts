@@ -266,6 +266,22 @@ describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect(end.at(-1)).toMatchObject({ role: 'assistant', content: 'All done.' })
   })
 
+  test('a persistent agent answers at a door, and the run ends with its cycle', async () => {
+    const mia = await parley.agent('Mia', { mind: 'PERSISTENT', toolset: 'SPACE_TOOLS' })
+    parley.models.script(({ step, messages }) => {
+      const [, spaceId] = /\(id: (spc_[0-9a-f]+)\)/.exec(messages.map(({ text }) => text).join('\n')) ?? []
+      return step === 0
+        ? [{ toolCall: 'sendSpaceMessage', input: { spaceId, text: 'I remember.' } }]
+        : [{ text: 'Done.' }]
+    })
+    const response = await askAgUi(`${parley.origin}/ag-ui/agents/${mia.id}`, token, {
+      messages: [userMessage('Well?')],
+    })
+    const found = await allEventsOf(response)
+    expect(Object.values(textsOf(found))).toEqual(['I remember.'])
+    expect(found.at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'success' } })
+  })
+
   test('a client that disappears stops nothing', async () => {
     const bot = await parley.agent('Bot')
     const { promise: goOn, resolve } = Promise.withResolvers<void>()

@@ -55,8 +55,10 @@ export class Transcript {
           texts[event.part.index] = text
         return true
       }
-      case 'MessageUpdated':
-        return event.message.deletedAt === null || !this.#messages.has(event.message.id)
+      case 'MessageUpdated': {
+        const { id, deletedAt } = event.message
+        return deletedAt === null || !this.#messages.has(id)
+      }
       default:
         return true
     }
