@@ -85,7 +85,7 @@ describe('docs/speed.md', () => {
 describe('the documentation', () => {
   const files = [
     'docs/.vitepress/config.ts',
-    ...globSync('{src,client,web,examples,test,scripts,bench,prisma}/**/*.{ts,tsx,prisma}', { cwd: ROOT }),
+    ...globSync('{src,client,web,examples,test,kits/test,scripts,bench,prisma}/**/*.{ts,tsx,prisma}', { cwd: ROOT }),
   ]
   const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> }
 

@@ -132,6 +132,8 @@ export default defineConfig({
           { text: 'Search', link: '/search' },
           { text: 'MCP clients', link: '/guide/mcp' },
           { text: 'A2A clients', link: '/guide/a2a' },
+          { text: 'AG-UI', link: '/ag-ui' },
+          { text: 'Open Responses (OpenAI)', link: '/open-responses' },
         ],
       },
       {

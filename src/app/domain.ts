@@ -19,6 +19,7 @@ import { createMindControl } from '../agents/mind-control.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
 import { createStepRecords } from '../context/step-records.ts'
 import { createFileReading } from '../files/file-reading.ts'
+import { createConversations } from '../flows/conversations.ts'
 import { createSpaceCreation } from '../flows/create-space.ts'
 import { createForgetting } from '../flows/forget.ts'
 import { createInviting } from '../flows/invite.ts'
@@ -77,6 +78,7 @@ export function createDomain(
   const triggers = createTriggers(platform, { visibility })
   const tokens = createTokens(platform, adminToken)
   const mailLinks = createMailLinks(platform, core)
+  const spaceCreation = createSpaceCreation(platform, core)
   return {
     tokens,
     sessions,
@@ -108,9 +110,10 @@ export function createDomain(
     forgetting: createForgetting(platform),
     spaces: {
       ...createSpaces(platform),
-      ...createSpaceCreation(platform, core),
+      ...spaceCreation,
       ...createSpaceUpdates(platform, core),
     },
+    conversations: createConversations(platform, { visibility, spaces: spaceCreation }),
     members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
     presence: createPresence(platform, { visibility }),
     joinLinks: createJoinLinks(platform, core),

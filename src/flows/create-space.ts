@@ -36,8 +36,9 @@ export interface SpaceCreation {
    * ADMIN routing lacks an admin agent, or it is not an agent member; ForbiddenError by an agent's
    * `addableBy`; LimitExceededError over 500 members, over 1,000 spaces of an agent, or over the
    * allowed number of new spaces of a human within a day
+   * @param also is called in the same transaction, which it can end by throwing
    */
-  create(viewer: Viewer, input: CreateSpaceInput): Promise<Space>
+  create(viewer: Viewer, input: CreateSpaceInput, also?: (tx: Tx, space: Space) => Promise<void>): Promise<Space>
 }
 
 interface CreationParts {
@@ -49,7 +50,7 @@ export function createSpaceCreation(platform: Platform, { visibility, publisher 
   const { db, clock, config } = platform
 
   return {
-    async create(viewer, input) {
+    async create(viewer, input, also = async () => {}) {
       if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot create spaces.')
       checkMayBudget(viewer, input)
       const data = {
@@ -69,7 +70,9 @@ export function createSpaceCreation(platform: Platform, { visibility, publisher 
         await countNewSpace(tx, viewer, clock.now(), config.limits.maxNewSpacesPerDay)
         await checkAgentsMayJoin(tx, viewer, memberIds)
         const asked = { asked: input.confidential, isDefault: config.confidentialSpaces }
-        return createSpace(tx, { ...data, creatorId }, memberIds, { now: clock.now(), ...asked })
+        const created = await createSpace(tx, { ...data, creatorId }, memberIds, { now: clock.now(), ...asked })
+        await also(tx, created)
+        return created
       })
       await publisher.created(space.id, memberIds)
       return space

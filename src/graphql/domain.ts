@@ -19,6 +19,7 @@ import type { MindControl } from '../agents/mind-control.ts'
 import type { Webhooks } from '../agents/webhooks.ts'
 import type { StepRecords } from '../context/step-records.ts'
 import type { FileReading } from '../files/file-reading.ts'
+import type { Conversations } from '../flows/conversations.ts'
 import type { SpaceCreation } from '../flows/create-space.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
 import type { AgentDeletion } from '../flows/delete-agent.ts'
@@ -98,6 +99,8 @@ export interface Domain {
   forgetting: Forgetting
   minds: MindControl
   spaces: Spaces & SpaceCreation & SpaceUpdates
+  /** For the doors: src/doors. */
+  conversations: Conversations
   members: Members & Joining & Pick<Leaving, 'remove'>
   joinLinks: JoinLinks
   notifications: Notifications

@@ -351,6 +351,7 @@ export const TABLES_THAT_STAY = [
   'Identity',
   'UsedLogoutToken',
   'JoinLink',
+  'Conversation',
   'Mail',
   'NotificationSettings',
   'PushSubscription',

@@ -11,6 +11,9 @@ import { createHub } from '../delivery/hub.ts'
 import { createStreams, type OwnStreams } from '../delivery/streams.ts'
 import { createSubscribe } from '../delivery/subscribe.ts'
 import { mostSubscriptions } from '../delivery/subscription-limits.ts'
+import { createAgUiDoor } from '../doors/ag-ui/door.ts'
+import { createConversing } from '../doors/conversing.ts'
+import { createResponsesDoor } from '../doors/responses/door.ts'
 import type { Domain } from '../graphql/domain.ts'
 import { createMasking } from '../graphql/masking.ts'
 import { schema } from '../graphql/schema.ts'
@@ -25,6 +28,7 @@ import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
 import { createDoorHttp } from './http/door-http.ts'
 import { createDoorOperations } from './http/door-operations.ts'
+import { createDoors, type Doors } from './http/doors.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createFileHandler, FILES_PATH, LONGEST_UPLOAD_MS } from './http/files.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
@@ -142,7 +146,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       }
       await Promise.all([
         drain ? Promise.race([closed, sleep(IDLE_MS)]).then(closeIdle) : null,
-        endpoint?.drainEventStreams(drain ? DRAIN_MS : 0).then(() => destroyAll(streaming)),
+        endpoint?.drainEventStreams(drain ? DRAIN_MS : 0).then(() => {
+          endpoint.doors.endStreams()
+          destroyAll(streaming)
+        }),
         endpoint?.sockets.close(drain ? DRAIN_MS : 0),
         drain ? Promise.race([closed, sleep(DRAIN_MS)]) : null,
       ])
@@ -223,6 +230,7 @@ interface Endpoint {
   a2a: Handler
   oidc: Handler
   files: Handler
+  doors: Doors
   sockets: Sockets
   /** Ends the operations on event streams: see EventStreams. */
   drainEventStreams(timeoutMs: number): Promise<void>
@@ -283,6 +291,12 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     ...domain,
     ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
   })
+  const conversing = createConversing(domain)
+  const doors = createDoors({
+    ...{ graphql, maskError, signIns, origins, publicUrl, bodies, maxResponseBytes },
+    maxStreamsPerViewer: maxSocketsPerViewer,
+    doors: { '/ag-ui': createAgUiDoor(conversing), '/v1': createResponsesDoor(conversing) },
+  })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
   const doorHttp = createDoorHttp({
     ...{ authentication, bodies, origins, publicUrl, logger },
@@ -335,6 +349,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       logger,
       mostBytes: limits.maxFileBytes,
     }),
+    doors,
     sockets,
     async close() {
       await leavePresence()
@@ -381,7 +396,7 @@ function createRoutes(
     if (path === MCP_PATH) return served.mcp.handle
     if (A2A_PATH.test(path)) return served.a2a
     if (PROTECTED_RESOURCE_PATH.test(path)) return served.mcp.metadata
-    return served.auth[path] ?? null
+    return served.auth[path] ?? served.doors.handlerOf(path)
   }
   const route = (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost

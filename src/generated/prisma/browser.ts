@@ -88,8 +88,14 @@ export type Membership = Prisma.MembershipModel
  */
 export type FormerMember = Prisma.FormerMemberModel
 /**
- * Model Message
+ * Model Conversation
  * A message. An agent's exists from its first streamed character; `parts` is whole once it is no longer STREAMING.
+ * The space in which a client of another protocol converses with an agent: src/doors.
+ */
+export type Conversation = Prisma.ConversationModel
+/**
+ * Model Message
+ * 
  */
 export type Message = Prisma.MessageModel
 /**

@@ -65,6 +65,7 @@ export const ModelName = {
   SpaceCreator: 'SpaceCreator',
   Membership: 'Membership',
   FormerMember: 'FormerMember',
+  Conversation: 'Conversation',
   Message: 'Message',
   SearchText: 'SearchText',
   MessageVersion: 'MessageVersion',
@@ -357,6 +358,14 @@ export const FormerMemberScalarFieldEnum = {
 } as const
 
 export type FormerMemberScalarFieldEnum = (typeof FormerMemberScalarFieldEnum)[keyof typeof FormerMemberScalarFieldEnum]
+
+
+export const ConversationScalarFieldEnum = {
+  key: 'key',
+  spaceId: 'spaceId'
+} as const
+
+export type ConversationScalarFieldEnum = (typeof ConversationScalarFieldEnum)[keyof typeof ConversationScalarFieldEnum]
 
 
 export const MessageScalarFieldEnum = {

@@ -311,6 +311,7 @@ export type SpaceWhereInput = {
   memberships?: Prisma.MembershipListRelationFilter
   formerMembers?: Prisma.FormerMemberListRelationFilter
   messages?: Prisma.MessageListRelationFilter
+  conversations?: Prisma.ConversationListRelationFilter
 }
 
 export type SpaceOrderByWithRelationInput = {
@@ -333,6 +334,7 @@ export type SpaceOrderByWithRelationInput = {
   memberships?: Prisma.MembershipOrderByRelationAggregateInput
   formerMembers?: Prisma.FormerMemberOrderByRelationAggregateInput
   messages?: Prisma.MessageOrderByRelationAggregateInput
+  conversations?: Prisma.ConversationOrderByRelationAggregateInput
 }
 
 export type SpaceWhereUniqueInput = Prisma.AtLeast<{
@@ -358,6 +360,7 @@ export type SpaceWhereUniqueInput = Prisma.AtLeast<{
   memberships?: Prisma.MembershipListRelationFilter
   formerMembers?: Prisma.FormerMemberListRelationFilter
   messages?: Prisma.MessageListRelationFilter
+  conversations?: Prisma.ConversationListRelationFilter
 }, "id">
 
 export type SpaceOrderByWithAggregationInput = {
@@ -426,6 +429,7 @@ export type SpaceCreateInput = {
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
+  conversations?: Prisma.ConversationCreateNestedManyWithoutSpaceInput
 }
 
 export type SpaceUncheckedCreateInput = {
@@ -448,6 +452,7 @@ export type SpaceUncheckedCreateInput = {
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
+  conversations?: Prisma.ConversationUncheckedCreateNestedManyWithoutSpaceInput
 }
 
 export type SpaceUpdateInput = {
@@ -470,6 +475,7 @@ export type SpaceUpdateInput = {
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
+  conversations?: Prisma.ConversationUpdateManyWithoutSpaceNestedInput
 }
 
 export type SpaceUncheckedUpdateInput = {
@@ -492,6 +498,7 @@ export type SpaceUncheckedUpdateInput = {
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
+  conversations?: Prisma.ConversationUncheckedUpdateManyWithoutSpaceNestedInput
 }
 
 export type SpaceCreateManyInput = {
@@ -655,6 +662,20 @@ export type SpaceUpdateOneRequiredWithoutFormerMembersNestedInput = {
   update?: Prisma.XOR<Prisma.XOR<Prisma.SpaceUpdateToOneWithWhereWithoutFormerMembersInput, Prisma.SpaceUpdateWithoutFormerMembersInput>, Prisma.SpaceUncheckedUpdateWithoutFormerMembersInput>
 }
 
+export type SpaceCreateNestedOneWithoutConversationsInput = {
+  create?: Prisma.XOR<Prisma.SpaceCreateWithoutConversationsInput, Prisma.SpaceUncheckedCreateWithoutConversationsInput>
+  connectOrCreate?: Prisma.SpaceCreateOrConnectWithoutConversationsInput
+  connect?: Prisma.SpaceWhereUniqueInput
+}
+
+export type SpaceUpdateOneRequiredWithoutConversationsNestedInput = {
+  create?: Prisma.XOR<Prisma.SpaceCreateWithoutConversationsInput, Prisma.SpaceUncheckedCreateWithoutConversationsInput>
+  connectOrCreate?: Prisma.SpaceCreateOrConnectWithoutConversationsInput
+  upsert?: Prisma.SpaceUpsertWithoutConversationsInput
+  connect?: Prisma.SpaceWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.SpaceUpdateToOneWithWhereWithoutConversationsInput, Prisma.SpaceUpdateWithoutConversationsInput>, Prisma.SpaceUncheckedUpdateWithoutConversationsInput>
+}
+
 export type SpaceCreateNestedOneWithoutMessagesInput = {
   create?: Prisma.XOR<Prisma.SpaceCreateWithoutMessagesInput, Prisma.SpaceUncheckedCreateWithoutMessagesInput>
   connectOrCreate?: Prisma.SpaceCreateOrConnectWithoutMessagesInput
@@ -688,6 +709,7 @@ export type SpaceCreateWithoutMembershipsInput = {
   deletedAt?: Date | string | null
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
+  conversations?: Prisma.ConversationCreateNestedManyWithoutSpaceInput
 }
 
 export type SpaceUncheckedCreateWithoutMembershipsInput = {
@@ -709,6 +731,7 @@ export type SpaceUncheckedCreateWithoutMembershipsInput = {
   deletedAt?: Date | string | null
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
+  conversations?: Prisma.ConversationUncheckedCreateNestedManyWithoutSpaceInput
 }
 
 export type SpaceCreateOrConnectWithoutMembershipsInput = {
@@ -746,6 +769,7 @@ export type SpaceUpdateWithoutMembershipsInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
+  conversations?: Prisma.ConversationUpdateManyWithoutSpaceNestedInput
 }
 
 export type SpaceUncheckedUpdateWithoutMembershipsInput = {
@@ -767,6 +791,7 @@ export type SpaceUncheckedUpdateWithoutMembershipsInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
+  conversations?: Prisma.ConversationUncheckedUpdateManyWithoutSpaceNestedInput
 }
 
 export type SpaceCreateWithoutFormerMembersInput = {
@@ -788,6 +813,7 @@ export type SpaceCreateWithoutFormerMembersInput = {
   deletedAt?: Date | string | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
+  conversations?: Prisma.ConversationCreateNestedManyWithoutSpaceInput
 }
 
 export type SpaceUncheckedCreateWithoutFormerMembersInput = {
@@ -809,6 +835,7 @@ export type SpaceUncheckedCreateWithoutFormerMembersInput = {
   deletedAt?: Date | string | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
+  conversations?: Prisma.ConversationUncheckedCreateNestedManyWithoutSpaceInput
 }
 
 export type SpaceCreateOrConnectWithoutFormerMembersInput = {
@@ -846,6 +873,7 @@ export type SpaceUpdateWithoutFormerMembersInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
+  conversations?: Prisma.ConversationUpdateManyWithoutSpaceNestedInput
 }
 
 export type SpaceUncheckedUpdateWithoutFormerMembersInput = {
@@ -866,6 +894,111 @@ export type SpaceUncheckedUpdateWithoutFormerMembersInput = {
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
+  messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
+  conversations?: Prisma.ConversationUncheckedUpdateManyWithoutSpaceNestedInput
+}
+
+export type SpaceCreateWithoutConversationsInput = {
+  id: string
+  name: string
+  description?: string | null
+  routing: $Enums.Routing
+  adminAgentId?: string | null
+  lastSeq?: number
+  lastPickedId?: string | null
+  lastPickedJoinedAt?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  firstSeq?: number
+  version?: number
+  confidential?: boolean
+  mentionNarrows?: boolean
+  createdAt?: Date | string
+  creatorId?: string | null
+  deletedAt?: Date | string | null
+  memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
+  formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
+  messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
+}
+
+export type SpaceUncheckedCreateWithoutConversationsInput = {
+  id: string
+  name: string
+  description?: string | null
+  routing: $Enums.Routing
+  adminAgentId?: string | null
+  lastSeq?: number
+  lastPickedId?: string | null
+  lastPickedJoinedAt?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  firstSeq?: number
+  version?: number
+  confidential?: boolean
+  mentionNarrows?: boolean
+  createdAt?: Date | string
+  creatorId?: string | null
+  deletedAt?: Date | string | null
+  memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
+  formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
+  messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
+}
+
+export type SpaceCreateOrConnectWithoutConversationsInput = {
+  where: Prisma.SpaceWhereUniqueInput
+  create: Prisma.XOR<Prisma.SpaceCreateWithoutConversationsInput, Prisma.SpaceUncheckedCreateWithoutConversationsInput>
+}
+
+export type SpaceUpsertWithoutConversationsInput = {
+  update: Prisma.XOR<Prisma.SpaceUpdateWithoutConversationsInput, Prisma.SpaceUncheckedUpdateWithoutConversationsInput>
+  create: Prisma.XOR<Prisma.SpaceCreateWithoutConversationsInput, Prisma.SpaceUncheckedCreateWithoutConversationsInput>
+  where?: Prisma.SpaceWhereInput
+}
+
+export type SpaceUpdateToOneWithWhereWithoutConversationsInput = {
+  where?: Prisma.SpaceWhereInput
+  data: Prisma.XOR<Prisma.SpaceUpdateWithoutConversationsInput, Prisma.SpaceUncheckedUpdateWithoutConversationsInput>
+}
+
+export type SpaceUpdateWithoutConversationsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  routing?: Prisma.EnumRoutingFieldUpdateOperationsInput | $Enums.Routing
+  adminAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  lastSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  lastPickedId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  lastPickedJoinedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
+  formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
+  messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
+}
+
+export type SpaceUncheckedUpdateWithoutConversationsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  routing?: Prisma.EnumRoutingFieldUpdateOperationsInput | $Enums.Routing
+  adminAgentId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  lastSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  lastPickedId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  lastPickedJoinedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  firstSeq?: Prisma.IntFieldUpdateOperationsInput | number
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  confidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  mentionNarrows?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
+  formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
 }
 
@@ -888,6 +1021,7 @@ export type SpaceCreateWithoutMessagesInput = {
   deletedAt?: Date | string | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
+  conversations?: Prisma.ConversationCreateNestedManyWithoutSpaceInput
 }
 
 export type SpaceUncheckedCreateWithoutMessagesInput = {
@@ -909,6 +1043,7 @@ export type SpaceUncheckedCreateWithoutMessagesInput = {
   deletedAt?: Date | string | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
+  conversations?: Prisma.ConversationUncheckedCreateNestedManyWithoutSpaceInput
 }
 
 export type SpaceCreateOrConnectWithoutMessagesInput = {
@@ -946,6 +1081,7 @@ export type SpaceUpdateWithoutMessagesInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
+  conversations?: Prisma.ConversationUpdateManyWithoutSpaceNestedInput
 }
 
 export type SpaceUncheckedUpdateWithoutMessagesInput = {
@@ -967,6 +1103,7 @@ export type SpaceUncheckedUpdateWithoutMessagesInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
+  conversations?: Prisma.ConversationUncheckedUpdateManyWithoutSpaceNestedInput
 }
 
 
@@ -978,12 +1115,14 @@ export type SpaceCountOutputType = {
   memberships: number
   formerMembers: number
   messages: number
+  conversations: number
 }
 
 export type SpaceCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   memberships?: boolean | SpaceCountOutputTypeCountMembershipsArgs
   formerMembers?: boolean | SpaceCountOutputTypeCountFormerMembersArgs
   messages?: boolean | SpaceCountOutputTypeCountMessagesArgs
+  conversations?: boolean | SpaceCountOutputTypeCountConversationsArgs
 }
 
 /**
@@ -1017,6 +1156,13 @@ export type SpaceCountOutputTypeCountMessagesArgs<ExtArgs extends runtime.Types.
   where?: Prisma.MessageWhereInput
 }
 
+/**
+ * SpaceCountOutputType without action
+ */
+export type SpaceCountOutputTypeCountConversationsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.ConversationWhereInput
+}
+
 
 export type SpaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
@@ -1038,6 +1184,7 @@ export type SpaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
   messages?: boolean | Prisma.Space$messagesArgs<ExtArgs>
+  conversations?: boolean | Prisma.Space$conversationsArgs<ExtArgs>
   _count?: boolean | Prisma.SpaceCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["space"]>
 
@@ -1103,6 +1250,7 @@ export type SpaceInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
   messages?: boolean | Prisma.Space$messagesArgs<ExtArgs>
+  conversations?: boolean | Prisma.Space$conversationsArgs<ExtArgs>
   _count?: boolean | Prisma.SpaceCountOutputTypeDefaultArgs<ExtArgs>
 }
 export type SpaceIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {}
@@ -1114,6 +1262,7 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     memberships: Prisma.$MembershipPayload<ExtArgs>[]
     formerMembers: Prisma.$FormerMemberPayload<ExtArgs>[]
     messages: Prisma.$MessagePayload<ExtArgs>[]
+    conversations: Prisma.$ConversationPayload<ExtArgs>[]
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
@@ -1553,6 +1702,7 @@ export interface Prisma__SpaceClient<T, Null = never, ExtArgs extends runtime.Ty
   memberships<T extends Prisma.Space$membershipsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Space$membershipsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MembershipPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   formerMembers<T extends Prisma.Space$formerMembersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Space$formerMembersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$FormerMemberPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   messages<T extends Prisma.Space$messagesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Space$messagesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MessagePayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  conversations<T extends Prisma.Space$conversationsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Space$conversationsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$ConversationPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -2060,6 +2210,30 @@ export type Space$messagesArgs<ExtArgs extends runtime.Types.Extensions.Internal
   take?: number
   skip?: number
   distinct?: Prisma.MessageScalarFieldEnum | Prisma.MessageScalarFieldEnum[]
+}
+
+/**
+ * Space.conversations
+ */
+export type Space$conversationsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the Conversation
+   */
+  select?: Prisma.ConversationSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the Conversation
+   */
+  omit?: Prisma.ConversationOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.ConversationInclude<ExtArgs> | null
+  where?: Prisma.ConversationWhereInput
+  orderBy?: Prisma.ConversationOrderByWithRelationInput | Prisma.ConversationOrderByWithRelationInput[]
+  cursor?: Prisma.ConversationWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.ConversationScalarFieldEnum | Prisma.ConversationScalarFieldEnum[]
 }
 
 /**

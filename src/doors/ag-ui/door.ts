@@ -1,0 +1,184 @@
+import { EventType, PROTOCOL_VERSION, type RunFinishedOutcome } from '@ag-ui/core'
+import { type Conversing, nameOf } from '../conversing.ts'
+import { type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
+import { readPlace, sendMessage } from '../operations.ts'
+import { failureOf, followTurn, isCanceled } from '../turn.ts'
+import { answerCall, readCall } from '../waiting-calls.ts'
+import { EventWriter } from './event-writer.ts'
+import { type RunInput, readRejoin, readRunInput } from './input.ts'
+import { interruptOf, resume } from './interrupts.ts'
+import { keyOf } from './messages.ts'
+
+const PLACE = /^\/(agents|spaces)\/([^/]+)$/
+const PING = ':\n\n'
+
+/** Where a stream begins, and when it ends. */
+interface Start {
+  spaceId: string
+  /** See TurnScope. */
+  rootId: string | null
+  after: string
+  /** Whether the client gets all messages first. */
+  hydrates: boolean
+}
+
+/**
+ * AG-UI 1.0: `POST /ag-ui/agents/:id` and `/ag-ui/spaces/:id` run agents, and GET rejoins.
+ * https://docs.ag-ui.com
+ */
+export function createAgUiDoor(conversing: Conversing): Door {
+  /** Returns the space of the request; null for a conversation that has not begun. */
+  async function findSpace(
+    caller: Caller,
+    { path }: Exchange,
+    { threadId, message }: RunInput,
+  ): Promise<string | null> {
+    const [, kind, id = ''] = PLACE.exec(path) ?? []
+    if (kind === undefined) throw notFound('There is no such path: use /ag-ui/agents/:id or /ag-ui/spaces/:id.')
+    if (kind === 'spaces') return id
+    const thread = `ag-ui:${threadId}`
+    if (message === null) return conversing.find(caller, { agentId: id, thread })
+    const name = nameOf(message.text)
+    return (await conversing.open(caller, { agentId: id, thread, name })).spaceId
+  }
+
+  async function serve(exchange: Exchange, caller: Caller, input: RunInput): Promise<void> {
+    const spaceId = await findSpace(caller, exchange, input)
+    const start = spaceId === null ? null : await begin(caller, spaceId, input)
+    const stream = exchange.openStream()
+    try {
+      await run(exchange, { caller, stream, input, start })
+    } catch (error) {
+      if (caller.signal.aborted) return
+      const { message, code } = error instanceof DoorError ? error : UNEXPECTED
+      await stream.write(`data: ${JSON.stringify({ type: EventType.RUN_ERROR, message, code })}\n\n`)
+      if (!(error instanceof DoorError)) throw error
+    } finally {
+      stream.end()
+    }
+  }
+
+  return {
+    async handle(exchange) {
+      const { method } = exchange
+      const caller = await exchange.caller()
+      if (method === 'POST') return serve(exchange, caller, readRunInput(await exchange.json()))
+      if (method === 'GET')
+        return serve(exchange, caller, readRejoin(exchange.query, exchange.path.split('/')[2] ?? ''))
+      throw new DoorError('BAD_INPUT', 'Use POST to run, GET to rejoin.', {
+        status: 405,
+        headers: { allow: 'GET, POST' },
+      })
+    },
+    failureOf: ({ message, code }) => ({ type: EventType.RUN_ERROR, message, code }),
+  }
+}
+
+const UNEXPECTED = {
+  message: 'Internal server error. Report the X-Request-Id header to the operator.',
+  code: 'INTERNAL_SERVER_ERROR',
+}
+
+const OWN_QUERY = `query DoorOwn($id: ID!) { message(id: $id) { id space { id } } }`
+
+/** Posts and answers what is new. @throws DoorError */
+async function begin(caller: Caller, spaceId: string, input: RunInput): Promise<Start> {
+  const { cursor, lastSeq } = await readPlace(caller, spaceId)
+  const resumedRoot = await resume(caller, input.resume)
+  const answeredRoot = await submitResults(caller, input.results)
+  const hasAnswered = input.resume.length + input.results.length > 0
+  const posted = input.message === null ? null : await post(caller, spaceId, input.message)
+  const isNew = posted?.seq != null && posted.seq > lastSeq
+  return {
+    spaceId,
+    // Also where the client has sent its history again: there, an answer is newer than the last message.
+    rootId: (isNew ? null : (resumedRoot ?? answeredRoot)) ?? posted?.id ?? null,
+    after: input.after ?? cursor,
+    hydrates: input.after === null && !isNew && !hasAnswered,
+  }
+}
+
+/** Posts a message once. `seq` is null for one that the client knows from this server. */
+async function post(
+  caller: Caller,
+  spaceId: string,
+  { id, text }: { id: string; text: string },
+): Promise<{ id: string; seq: number | null }> {
+  if (id.startsWith('msg_')) {
+    const { message } = await caller.ask<{ message: { id: string; space: { id: string } } | null }>(OWN_QUERY, { id })
+    if (message?.space.id === spaceId) return { id, seq: null }
+  }
+  return sendMessage(caller, { spaceId, text, idempotencyKey: await keyFor(id) })
+}
+
+const LONGEST_KEY_ID = 150
+
+/** Long ids are hashed, because idempotency keys have a limit. */
+async function keyFor(id: string): Promise<string> {
+  if (id !== '' && id.length <= LONGEST_KEY_ID) return keyOf(id)
+  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id))
+  return keyOf(`sha256:${Buffer.from(hash).toString('base64url')}`)
+}
+
+async function submitResults(caller: Caller, results: RunInput['results']): Promise<string | null> {
+  let rootId: string | null = null
+  for (const { toolCallId, content } of results) {
+    const call = await readCall(caller, toolCallId)
+    rootId = call.run?.rootId ?? rootId
+    if (call.waitsFor === 'RESULT') await answerCall(caller, call, { type: 'result', result: parsed(content) })
+  }
+  return rootId
+}
+
+function parsed(content: string): unknown {
+  try {
+    return JSON.parse(content)
+  } catch {
+    return content
+  }
+}
+
+interface Running {
+  caller: Caller
+  stream: EventStream
+  input: RunInput
+  start: Start | null
+}
+
+async function run(exchange: Exchange, { caller, stream, input, start }: Running): Promise<void> {
+  const { threadId, runId, known, follows } = input
+  const started = { type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION } as const
+  const finished = { type: EventType.RUN_FINISHED, threadId, runId } as const
+  if (start === null) {
+    for (const event of [started, { type: EventType.MESSAGES_SNAPSHOT, messages: [] }, finished])
+      await stream.write(`data: ${JSON.stringify(event)}\n\n`)
+    return
+  }
+  const { spaceId, rootId, after, hydrates } = start
+  const writer = new EventWriter({
+    ...{ caller, stream, spaceId, known },
+    cursor: after,
+    maxEventBytes: exchange.maxResponseBytes,
+  })
+  await writer.write(started)
+  if (hydrates) await writer.showAll()
+  const onIdle = () => void stream.write(PING).catch(() => {})
+  for await (const next of followTurn(caller, { spaceId, rootId, after, waitsForPeople: follows, onIdle })) {
+    if (next.type === 'event') {
+      await writer.show(next.event)
+      continue
+    }
+    await writer.closeTexts()
+    const { waiting, usage } = next.state
+    const failure = waiting.length > 0 ? null : failureOf(next.state)
+    if (failure !== null) return writer.write({ type: EventType.RUN_ERROR, ...failure })
+    const outcome: RunFinishedOutcome =
+      waiting.length > 0
+        ? { type: 'interrupt', interrupts: waiting.map((call) => interruptOf(call, { spaceId, exchange })) }
+        : { type: isCanceled(next.state) ? 'cancelled' : 'success' }
+    const hasUsage = usage !== null && usage.totalTokens > 0 && rootId !== null
+    return writer.write({ ...finished, outcome, ...(hasUsage ? { usage: [usage] } : {}) })
+  }
+  await writer.closeTexts()
+  throw notFound('The space was deleted.')
+}

@@ -1,0 +1,331 @@
+import { type AGUIEvent, EventType, type Message } from '@ag-ui/core'
+import { EventEncoder } from '@ag-ui/encoder'
+import { decodeCursor, isAfter } from '../../broker/cursor.ts'
+import type { Caller, EventStream } from '../exchange.ts'
+import {
+  type Connection,
+  MESSAGE,
+  nodesOf,
+  PART,
+  type Sender,
+  type ShownCall,
+  type ShownMessage,
+  type ShownPart,
+  type SpaceEvent,
+} from '../operations.ts'
+import type { Known } from './input.ts'
+import {
+  clientIdOf,
+  fileText,
+  inputOf,
+  isSettled,
+  messagesOf,
+  metadataOf,
+  partId,
+  resultId,
+  resultOf,
+  textOf,
+} from './messages.ts'
+
+const SNAPSHOT = `query DoorSnapshot($spaceId: ID!) {
+  space(id: $spaceId) { streamCursor messages(last: 100) { edges { node { ...DoorMessage } } } }
+}
+${MESSAGE}`
+
+const SENDER = `query DoorSender($id: ID!) {
+  message(id: $id) { id sender { id name kind } parts { ...DoorPart } }
+}
+${PART}`
+
+/** An event before its cursor is known. */
+type Draft = AGUIEvent extends infer Event ? (Event extends AGUIEvent ? Omit<Event, 'rawEvent'> : never) : never
+
+export interface EventWriterOptions {
+  caller: Caller
+  stream: EventStream
+  spaceId: string
+  /** The messages that the client has already, at `cursor`. Null: not known. */
+  known: Known | null
+  /** Events up to here are delivered. */
+  cursor: string
+  maxEventBytes: number
+}
+
+/** The text of a part as far as it was sent. */
+interface SentText {
+  length: number
+  isOpen: boolean
+}
+
+/** Writes the events of a space as events of AG-UI. Each carries the position after which its client can go on. */
+export class EventWriter {
+  readonly #options: EventWriterOptions
+  readonly #encoder = new EventEncoder({ accept: 'text/event-stream' })
+  #cursor: string
+  /** By id of the part's message. */
+  readonly #texts = new Map<string, SentText>()
+  readonly #senders = new Map<string, Sender>()
+  /** The messages whose beginning this stream has sent, so that it knows all that was sent of them. */
+  readonly #whole = new Set<string>()
+  readonly #calls: Set<string>
+  readonly #results: Set<string>
+  /** Changes of texts that a snapshot has shown. */
+  readonly #changes = new Set<string>()
+
+  constructor(options: EventWriterOptions) {
+    this.#options = options
+    this.#cursor = options.cursor
+    this.#calls = new Set(options.known?.toolCalls)
+    this.#results = new Set(options.known?.results)
+    for (const [id, length] of options.known?.messages ?? []) this.#texts.set(id, { length, isOpen: false })
+  }
+
+  /** Writes an event at the present position. */
+  async write(draft: Draft): Promise<void> {
+    const event = { ...draft, rawEvent: { cursor: this.#cursor } } as AGUIEvent
+    await this.#options.stream.write(this.#encoder.encodeSSE(event as never))
+  }
+
+  /** Ends the texts that are open, before the run ends. */
+  async closeTexts(): Promise<void> {
+    for (const [messageId, text] of this.#texts) if (text.isOpen) await this.#endText(messageId, text)
+  }
+
+  /** Writes what an event of the space has changed. */
+  async show(event: SpaceEvent): Promise<void> {
+    const at = event.cursor
+    switch (event.__typename) {
+      case 'SpaceSnapshot':
+        await this.#snapshot(at)
+        break
+      case 'MessagePosted':
+        await this.#showPosted(event.message, at)
+        break
+      case 'MessageTextDelta':
+        await this.#showDelta(event, at)
+        break
+      case 'MessageTextReplaced':
+        await this.#snapshot(at)
+        break
+      case 'MessagePartChanged':
+        await this.#showPart(event.messageId, event.part, at)
+        break
+      case 'MessageFinished':
+        await this.#showFinished(event.message, at)
+        break
+      case 'MessageUpdated':
+        await this.#showUpdated(event.message, at)
+        break
+      default:
+    }
+    this.#advance(at)
+  }
+
+  /** Writes the newest messages of the space: a client replaces what it has by them. */
+  async showAll(): Promise<void> {
+    await this.#snapshot(this.#cursor)
+  }
+
+  #advance(cursor: string): void {
+    if (isAfter(decodeCursor(cursor), decodeCursor(this.#cursor))) this.#cursor = cursor
+  }
+
+  async #showPosted(message: ShownMessage, at: string): Promise<void> {
+    const { id, sender, parts } = message
+    this.#senders.set(id, sender)
+    if (this.#whole.has(id)) return
+    const clientId = clientIdOf(message)
+    if (sender.kind === 'HUMAN') {
+      const messageId = clientId ?? id
+      if (this.#texts.has(messageId)) return
+      // Whether the client has its own message already is not known.
+      if (clientId !== null && this.#options.known === null) return this.#snapshot(at)
+      this.#texts.set(messageId, { length: 0, isOpen: false })
+      await this.#startText(messageId, id, sender)
+      await this.#sendText(messageId, textOf(parts), at)
+      return this.#endText(messageId)
+    }
+    // Its parts follow as events, even if the message is complete by now: only then each has its own position.
+    if (!parts.some(({ index }) => this.#texts.has(partId(id, index)))) this.#whole.add(id)
+  }
+
+  async #showDelta(event: Extract<SpaceEvent, { __typename: 'MessageTextDelta' }>, at: string): Promise<void> {
+    const { messageId: id, partIndex, offset, delta } = event
+    const messageId = partId(id, partIndex)
+    const text = this.#texts.get(messageId) ?? { length: offset, isOpen: false }
+    const overlap = text.length - offset
+    // A part of the text is not in the log: it was lost with it, or the client's history is not that of its cursor.
+    if (overlap < 0) return this.#snapshot(at)
+    if (overlap >= delta.length) return
+    this.#texts.set(messageId, text)
+    if (!text.isOpen) {
+      const sender = await this.#senderOf(id)
+      if (sender === null) return
+      await this.#startText(messageId, id, sender)
+    }
+    await this.#sendText(messageId, delta.slice(overlap), at)
+  }
+
+  async #showPart(id: string, part: ShownPart, at: string): Promise<void> {
+    const messageId = partId(id, part.index)
+    if (part.__typename === 'ToolCallPart') return this.#showCall(id, part.index, part.toolCall, at)
+    if (part.__typename === 'FilePart') {
+      if (!this.#texts.has(messageId)) await this.#showText(id, part.index, fileText(part.file), at)
+      return
+    }
+    const text = this.#texts.get(messageId)
+    if (text?.isOpen !== true || text.length > part.text.length) return
+    // The part is complete, or a part before it has changed.
+    if (text.length === part.text.length) {
+      this.#advance(at)
+      await this.#endText(messageId)
+    }
+  }
+
+  async #showFinished(message: ShownMessage, at: string): Promise<void> {
+    this.#senders.set(message.id, message.sender)
+    await this.#showParts(message, at)
+  }
+
+  /** Writes what is missing of a complete message. */
+  async #showParts(message: ShownMessage, at: string): Promise<void> {
+    for (const part of message.parts) {
+      if (part.__typename === 'TextPart') await this.#showText(message.id, part.index, part.text, at)
+      else await this.#showPart(message.id, part, at)
+    }
+  }
+
+  /** Writes the rest of a complete text. */
+  async #showText(id: string, index: number, whole: string, at: string): Promise<void> {
+    const messageId = partId(id, index)
+    const text = this.#texts.get(messageId)
+    // Sent before this stream began.
+    if (text === undefined && !this.#whole.has(id)) return
+    const { length } = text ?? { length: 0 }
+    if (length > whole.length) return this.#snapshot(at)
+    if (length < whole.length) {
+      if (text?.isOpen !== true) {
+        const sender = await this.#senderOf(id)
+        if (sender === null) return
+        this.#texts.set(messageId, { length, isOpen: false })
+        await this.#startText(messageId, id, sender)
+      }
+      await this.#sendText(messageId, whole.slice(length), at)
+    }
+    this.#advance(at)
+    await this.#endText(messageId)
+  }
+
+  async #showCall(id: string, index: number, call: ShownCall, at: string): Promise<void> {
+    if (call.status === 'STREAMING') return
+    const isSent = this.#calls.has(call.id)
+    const needsResult = isSettled(call.status) && !this.#results.has(call.id)
+    if (isSent && !needsResult) return
+    // Whether the client has the beginning of the call is not known.
+    if (!isSent && this.#options.known === null && !this.#whole.has(id)) return this.#snapshot(at)
+    const { id: toolCallId, toolName: toolCallName } = call
+    const sender = await this.#senderOf(id)
+    if (sender === null) return
+    const metadata = metadataOf(id, sender)
+    if (!isSent) {
+      this.#calls.add(toolCallId)
+      const parentMessageId = partId(id, index)
+      await this.write({ type: EventType.TOOL_CALL_START, toolCallId, toolCallName, parentMessageId, metadata })
+      if (!needsResult) this.#advance(at)
+      await this.write({ type: EventType.TOOL_CALL_ARGS, toolCallId, delta: inputOf(call) })
+      await this.write({ type: EventType.TOOL_CALL_END, toolCallId })
+    }
+    this.#advance(at)
+    if (!needsResult) return
+    this.#results.add(toolCallId)
+    const messageId = resultId(toolCallId)
+    const content = resultOf(call)
+    await this.write({ type: EventType.TOOL_CALL_RESULT, messageId, toolCallId, role: 'tool', content, metadata })
+  }
+
+  async #showUpdated(
+    { id, editedAt, deletedAt }: { id: string; editedAt: string | null; deletedAt: string | null },
+    at: string,
+  ): Promise<void> {
+    if (editedAt === null && deletedAt === null) return
+    const change = `${id} ${editedAt} ${deletedAt}`
+    if (this.#changes.has(change)) return
+    this.#changes.add(change)
+    await this.#snapshot(at)
+  }
+
+  async #senderOf(id: string): Promise<Sender | null> {
+    const found = this.#senders.get(id)
+    if (found !== undefined) return found
+    const { message } = await this.#options.caller.ask<{ message: { sender: Sender } | null }>(SENDER, { id })
+    if (message !== null) this.#senders.set(id, message.sender)
+    return message?.sender ?? null
+  }
+
+  async #startText(messageId: string, id: string, sender: Sender): Promise<void> {
+    const text = this.#texts.get(messageId)
+    if (text !== undefined) text.isOpen = true
+    const role = sender.kind === 'HUMAN' ? 'user' : 'assistant'
+    const metadata = metadataOf(id, sender)
+    await this.write({ type: EventType.TEXT_MESSAGE_START, messageId, role, name: sender.name, metadata })
+  }
+
+  async #sendText(messageId: string, delta: string, at: string): Promise<void> {
+    const text = this.#texts.get(messageId)
+    if (text !== undefined) text.length += delta.length
+    this.#advance(at)
+    if (delta !== '') await this.write({ type: EventType.TEXT_MESSAGE_CONTENT, messageId, delta })
+  }
+
+  async #endText(messageId: string, text = this.#texts.get(messageId)): Promise<void> {
+    if (text?.isOpen !== true) return
+    text.isOpen = false
+    await this.write({ type: EventType.TEXT_MESSAGE_END, messageId })
+  }
+
+  async #snapshot(at: string): Promise<void> {
+    const { caller, spaceId, maxEventBytes } = this.#options
+    const { space } = await caller.ask<{ space: { streamCursor: string; messages: Connection<ShownMessage> } | null }>(
+      SNAPSHOT,
+      { spaceId },
+    )
+    if (space === null) return
+    const shown = nodesOf(space.messages)
+    await this.closeTexts()
+    const messages = newestWithin(shown, maxEventBytes)
+    this.#texts.clear()
+    for (const { id, sender, parts } of shown) {
+      this.#senders.set(id, sender)
+      this.#whole.add(id)
+      for (const part of parts) {
+        if (part.__typename !== 'ToolCallPart') continue
+        if (part.toolCall.status !== 'STREAMING') this.#calls.add(part.toolCall.id)
+        if (isSettled(part.toolCall.status)) this.#results.add(part.toolCall.id)
+      }
+    }
+    for (const { id, role, ...message } of messages) {
+      const content = 'content' in message && typeof message.content === 'string' ? message.content : ''
+      if (role === 'assistant' || role === 'user') this.#texts.set(id, { length: content.length, isOpen: false })
+    }
+    this.#advance(at)
+    this.#advance(space.streamCursor)
+    await this.write({ type: EventType.MESSAGES_SNAPSHOT, messages })
+  }
+}
+
+/** Bytes of an event around its messages. */
+const FRAME_BYTES = 256
+
+/** The newest messages that fit into one event. */
+function newestWithin(shown: readonly ShownMessage[], maxBytes: number): Message[] {
+  let left = maxBytes - FRAME_BYTES
+  const newest: Message[][] = []
+  for (const message of shown.toReversed()) {
+    const converted = messagesOf(message)
+    left -= Buffer.byteLength(JSON.stringify(converted))
+    if (left < 0 && newest.length > 0) break
+    newest.unshift(converted)
+    if (left < 0) break
+  }
+  return newest.flat()
+}

@@ -1,0 +1,132 @@
+import type { Message, ResumeEntry, RunAgentInput } from '@ag-ui/core'
+import { RunAgentInputSchema } from '@ag-ui/core/schemas'
+import { decodeCursor } from '../../broker/cursor.ts'
+import { badInput } from '../exchange.ts'
+import { resultId } from './messages.ts'
+
+/** A request of a client, with the parts of its history that tell what is new and what it has already. */
+export interface RunInput {
+  threadId: string
+  runId: string
+  /** The last message, if a human wrote it. It was posted already if the client sends its history again. */
+  message: { id: string; text: string } | null
+  /** Results of tool calls that the client has added after the last answer. */
+  results: { toolCallId: string; content: string }[]
+  resume: ResumeEntry[]
+  /** Where to go on. Null: not given. */
+  after: string | null
+  /** Whether the stream goes on while calls wait for people. */
+  follows: boolean
+  /** The ids of the client's messages, with the lengths of their texts, and of its tool calls. Null: not known. */
+  known: Known | null
+}
+
+export interface Known {
+  messages: ReadonlyMap<string, number>
+  toolCalls: ReadonlySet<string>
+  results: ReadonlySet<string>
+}
+
+const LONGEST_ID = 500
+
+/** @throws DoorError, BadInputError */
+export function readRunInput(body: unknown): RunInput {
+  const parsed = RunAgentInputSchema.safeParse(body)
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues
+    throw badInput(`The body is no RunAgentInput: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
+  }
+  const input = parsed.data as RunAgentInput
+  checkVersion(input.protocolVersion)
+  checkIds(input)
+  const { threadId, runId, messages, resume = [] } = input
+  const parley = propsOf(input.forwardedProps)
+  return {
+    threadId,
+    runId,
+    message: newMessage(messages),
+    results: newResults(messages),
+    resume,
+    after: cursorIn(parley['after']),
+    follows: parley['follow'] === true,
+    known: knownOf(messages),
+  }
+}
+
+/** Reads the parameters of a GET, which starts nothing. @throws DoorError, BadInputError */
+export function readRejoin(query: URLSearchParams, defaultThread: string): RunInput {
+  const threadId = query.get('threadId') ?? defaultThread
+  const input = { threadId, runId: query.get('runId') ?? crypto.randomUUID() }
+  checkIds(input)
+  const after = cursorIn(query.get('after') ?? undefined)
+  return {
+    ...input,
+    ...{ message: null, results: [], resume: [], after, known: null },
+    follows: query.get('follow') === 'true',
+  }
+}
+
+function checkVersion(version: string | undefined): void {
+  if (version !== undefined && !/^[01](\.|$)/.test(version))
+    throw badInput(`Unsupported protocolVersion ${JSON.stringify(version.slice(0, 40))}: this server speaks 1.0.`)
+}
+
+function checkIds({ threadId, runId }: { threadId: string; runId: string }): void {
+  for (const [name, value] of Object.entries({ threadId, runId }))
+    if (value === '' || value.length > LONGEST_ID)
+      throw badInput(`${name} must have 1 to ${LONGEST_ID} characters.`, name)
+}
+
+function propsOf(forwardedProps: unknown): Readonly<Record<string, unknown>> {
+  const { parley } = (typeof forwardedProps === 'object' ? (forwardedProps ?? {}) : {}) as { parley?: unknown }
+  return typeof parley === 'object' && parley !== null ? (parley as Record<string, unknown>) : {}
+}
+
+function cursorIn(value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  if (typeof value !== 'string') throw badInput('parley.after must be a cursor: rawEvent.cursor of an event.', 'after')
+  decodeCursor(value)
+  return value
+}
+
+function newMessage(messages: readonly Message[]): RunInput['message'] {
+  const last = messages.at(-1)
+  if (last?.role !== 'user') return null
+  return { id: last.id, text: contentText(last.content) }
+}
+
+/** @throws DoorError for content that is no text */
+function contentText(content: Extract<Message, { role: 'user' }>['content']): string {
+  if (typeof content === 'string') return content
+  const texts = content.map((part) => {
+    if (part.type === 'text') return part.text
+    throw badInput(
+      `A message through this door has text only, not ${part.type}. Upload files with POST /files, and send them with GraphQL.`,
+    )
+  })
+  return texts.join('\n\n')
+}
+
+/** Those after the last message of another role, except results that this server has sent. */
+function newResults(messages: readonly Message[]): RunInput['results'] {
+  const tail = messages.slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1)
+  return tail.flatMap((message) =>
+    message.role === 'tool' && message.id !== resultId(message.toolCallId) && message.toolCallId.startsWith('tcl_')
+      ? [{ toolCallId: message.toolCallId, content: contentText(message.content) }]
+      : [],
+  )
+}
+
+function knownOf(messages: readonly Message[]): Known {
+  const lengthOf = (message: Message) =>
+    'content' in message && typeof message.content === 'string' ? message.content.length : 0
+  return {
+    messages: new Map(messages.map((message) => [message.id, lengthOf(message)])),
+    toolCalls: new Set(
+      messages.flatMap((message) =>
+        (message.role === 'assistant' ? (message.toolCalls ?? []) : []).map(({ id }) => id),
+      ),
+    ),
+    results: new Set(messages.flatMap((message) => (message.role === 'tool' ? [message.toolCallId] : []))),
+  }
+}

@@ -1,0 +1,78 @@
+import type { AssistantMessage, Message, Metadata, ToolMessage, UserMessage } from '@ag-ui/core'
+import type { CallStatus, Sender, ShownCall, ShownMessage, ShownPart } from '../operations.ts'
+
+/** The beginning of the idempotency keys of messages that came through this door; the rest is the id that the client gave. */
+const KEY_PREFIX = 'ag-ui:'
+
+export const keyOf = (clientId: string): string => KEY_PREFIX + clientId
+
+/** Returns the id that a client gave to a message of its human; null for any other message. */
+export function clientIdOf({ idempotencyKey }: Pick<ShownMessage, 'idempotencyKey'>): string | null {
+  return idempotencyKey?.startsWith(KEY_PREFIX) === true ? idempotencyKey.slice(KEY_PREFIX.length) : null
+}
+
+/** Returns the id of the message that shows a part: that of Parley's message for its first part. */
+export const partId = (messageId: string, index: number): string => (index === 0 ? messageId : `${messageId}:${index}`)
+
+export const resultId = (callId: string): string => `${callId}:result`
+
+/** AG-UI has no member model: the sender of a message is in its metadata, and its name in `name`. */
+export function metadataOf(messageId: string, { id, name, kind }: Sender): Metadata {
+  return { parley: { messageId, sender: { id, name, kind } } }
+}
+
+export const isSettled = (status: CallStatus): boolean =>
+  status === 'DONE' || status === 'FAILED' || status === 'TIMED_OUT' || status === 'CANCELED'
+
+export const inputOf = ({ input }: ShownCall): string => JSON.stringify(input ?? {})
+
+/** Returns the result of a call as text. */
+export function resultOf({ status, output, error }: ShownCall): string {
+  if (status === 'DONE') return typeof output === 'string' ? output : JSON.stringify(output ?? null)
+  return JSON.stringify({ error: { code: status, message: error ?? 'The call has no result.' } })
+}
+
+/** The text of a part that is not streamed. */
+export const fileText = ({ id, name, mediaType }: { id: string; name: string; mediaType: string }): string =>
+  `[file ${name} (${mediaType}, ${id})]`
+
+/** The text of a human's message, with its files. */
+export function textOf(parts: readonly ShownPart[]): string {
+  const texts = parts.flatMap((part) =>
+    part.__typename === 'TextPart' ? [part.text] : part.__typename === 'FilePart' ? [fileText(part.file)] : [],
+  )
+  return texts.join('\n\n')
+}
+
+/** Converts a message of a space: that of a human into one message, that of an agent into one for each part and result. */
+export function messagesOf(message: ShownMessage): Message[] {
+  const { id, sender, parts } = message
+  const metadata = metadataOf(id, sender)
+  if (sender.kind === 'HUMAN') {
+    const user: UserMessage = {
+      id: clientIdOf(message) ?? id,
+      role: 'user',
+      name: sender.name,
+      content: textOf(parts),
+      metadata,
+    }
+    return [user]
+  }
+  return parts.flatMap((part): Message[] => {
+    const own: AssistantMessage = { id: partId(id, part.index), role: 'assistant', name: sender.name, metadata }
+    if (part.__typename === 'TextPart') return [{ ...own, content: part.text }]
+    if (part.__typename === 'FilePart') return [{ ...own, content: fileText(part.file) }]
+    const { toolCall } = part
+    if (toolCall.status === 'STREAMING') return []
+    const fn = { name: toolCall.toolName, arguments: inputOf(toolCall) }
+    const calling: AssistantMessage = { ...own, toolCalls: [{ id: toolCall.id, type: 'function', function: fn }] }
+    const result: ToolMessage = {
+      id: resultId(toolCall.id),
+      role: 'tool',
+      toolCallId: toolCall.id,
+      content: resultOf(toolCall),
+      metadata,
+    }
+    return isSettled(toolCall.status) ? [calling, result] : [calling]
+  })
+}

@@ -1,0 +1,45 @@
+import type { Domain } from '../graphql/domain.ts'
+import { forRequester } from '../lib/requester-context.ts'
+import type { Caller } from './exchange.ts'
+
+type Parts = Pick<Domain, 'conversations' | 'rates' | 'record'>
+type Conversations = Domain['conversations']
+
+/** Conversations as the doors use them: they count towards the rate of requests, and a new space is audited. */
+export interface Conversing {
+  open(caller: Caller, input: Parameters<Conversations['open']>[1]): ReturnType<Conversations['open']>
+  find(caller: Caller, input: Parameters<Conversations['find']>[1]): ReturnType<Conversations['find']>
+  continued(caller: Caller, input: Parameters<Conversations['continued']>[1]): ReturnType<Conversations['continued']>
+}
+
+export function createConversing({ conversations, rates, record }: Parts): Conversing {
+  const admitted = async <T>({ viewer }: Caller, work: () => Promise<T>): Promise<T> => {
+    await rates.take('requests', viewer)
+    return forRequester(viewer.id, work)
+  }
+  return {
+    open(caller, input) {
+      const { viewer } = caller
+      const deedOf = () => ({
+        actorId: viewer.scope === 'HUMAN' ? viewer.id : null,
+        serviceName: viewer.scope === 'SERVICE' ? viewer.name : null,
+        action: 'createSpace',
+        targetId: null,
+        detail: { memberIds: [input.agentId], fields: ['name', 'memberIds'] },
+      })
+      const openRecorded = () => record.during(deedOf, () => conversations.open(viewer, input), { onlyRefusals: false })
+      return admitted(caller, openRecorded)
+    },
+    find: (caller, input) => admitted(caller, () => conversations.find(caller.viewer, input)),
+    continued: (caller, input) => admitted(caller, () => conversations.continued(caller.viewer, input)),
+  }
+}
+
+const LONGEST_NAME = 60
+
+/** A new conversation has the beginning of its first message as its name. */
+export function nameOf(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069\s]+/gu, ' ').trim()
+  if (line === '') return 'Conversation'
+  return line.length <= LONGEST_NAME ? line : `${line.slice(0, LONGEST_NAME - 1).toWellFormed()}…`
+}

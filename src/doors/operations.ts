@@ -1,0 +1,160 @@
+// The GraphQL operations of the doors, and the types of what they select.
+import { type Caller, DoorError, type DoorErrorCode, notFound } from './exchange.ts'
+
+export interface Named {
+  id: string
+  name: string
+}
+
+export interface Sender extends Named {
+  kind: 'HUMAN' | 'AGENT'
+}
+
+export type CallStatus = 'STREAMING' | 'RUNNING' | 'WAITING' | 'DONE' | 'FAILED' | 'TIMED_OUT' | 'CANCELED'
+
+/** A tool call that a message shows. */
+export interface ShownCall {
+  id: string
+  toolName: string
+  status: CallStatus
+  input: unknown
+  output: unknown
+  error: string | null
+}
+
+export type ShownPart =
+  | { __typename: 'TextPart'; index: number; text: string }
+  | { __typename: 'ToolCallPart'; index: number; toolCall: ShownCall }
+  | { __typename: 'FilePart'; index: number; file: Named & { mediaType: string } }
+
+export type MessageStatus = 'STREAMING' | 'REQUIRES_ACTION' | 'COMPLETE' | 'INTERRUPTED'
+
+export interface ShownMessage {
+  id: string
+  seq: number
+  status: MessageStatus
+  createdAt: string
+  idempotencyKey: string | null
+  sender: Sender
+  run: { id: string; rootId: string } | null
+  parts: ShownPart[]
+}
+
+export const PART = `fragment DoorPart on MessagePart {
+  __typename index
+  ... on TextPart { text }
+  ... on ToolCallPart { toolCall { id toolName status input output error } }
+  ... on FilePart { file { id name mediaType } }
+}`
+
+export const MESSAGE = `${PART}
+fragment DoorMessage on Message {
+  id seq status createdAt idempotencyKey sender { id name kind } run { id rootId } parts { ...DoorPart }
+}`
+
+/** A call that may wait for somebody. */
+export interface PendingCall {
+  id: string
+  toolName: string
+  status: CallStatus
+  waitsFor: 'RESULT' | 'DECISION' | 'MESSAGE' | null
+  expiresAt: string | null
+  agent: Named
+  run: { id: string; rootId: string } | null
+  message: { id: string; space: { id: string } } | null
+  approval: { inputDigest: string; mayDecide: boolean; expiresAt: string; approvers: Named[] } | null
+}
+
+export const CALL = `fragment DoorCall on ToolCall {
+  id toolName status waitsFor expiresAt agent { id name } run { id rootId } message { id space { id } }
+  approval { inputDigest mayDecide expiresAt approvers { id name } }
+}`
+
+const SEND = `mutation DoorSend($input: SendMessageInput!) {
+  sendMessage(input: $input) {
+    __typename
+    ... on SendMessagePayload { sentMessage { id seq space { id } } }
+    ... on Error { code message }
+    ... on BadInputError { field }
+    ... on RateLimitedError { retryAfterMs }
+  }
+}`
+
+export interface SentMessage {
+  id: string
+  seq: number
+  space: { id: string }
+}
+
+/** Posts as the caller. @throws DoorError */
+export async function sendMessage(
+  caller: Caller,
+  input: { spaceId: string; text: string; idempotencyKey: string | null },
+): Promise<SentMessage> {
+  const { sendMessage } = await caller.ask<{ sendMessage: Result<{ sentMessage: SentMessage }> }>(SEND, { input })
+  return resultOf(sendMessage).sentMessage
+}
+
+/** The result of a mutation: its payload, or an expected failure. */
+export type Result<Payload> = Payload | Failure
+
+interface Failure {
+  code: DoorErrorCode
+  message: string
+  field?: string | null
+  retryAfterMs?: number
+}
+
+/** @throws DoorError for an expected failure */
+export function resultOf<Payload extends object>(result: Result<Payload>): Payload {
+  if (!('code' in result)) return result
+  const { code, message, field, retryAfterMs } = result
+  throw new DoorError(code, message, { field: field ?? null, retryAfterMs: retryAfterMs ?? null })
+}
+
+/** Returns the nodes of a connection. */
+export const nodesOf = <Node>({ edges }: Connection<Node>): Node[] => edges.map(({ node }) => node)
+
+export interface Connection<Node> {
+  edges: { node: Node }[]
+}
+
+/** An event of a space, with the fields that the doors select. */
+export type SpaceEvent = { cursor: string } & (
+  | { __typename: 'SpaceSnapshot' }
+  | { __typename: 'MessagePosted'; message: ShownMessage }
+  | { __typename: 'MessageTextDelta'; messageId: string; partIndex: number; offset: number; delta: string }
+  | { __typename: 'MessageTextReplaced'; messageId: string; partIndex: number; offset: number; text: string }
+  | { __typename: 'MessagePartChanged'; messageId: string; part: ShownPart }
+  | { __typename: 'MessageFinished'; message: ShownMessage }
+  | { __typename: 'MessageUpdated'; message: { id: string; editedAt: string | null; deletedAt: string | null } }
+  | { __typename: 'SpaceUpdated' | 'MemberJoined' | 'MemberLeft' }
+)
+
+export const SPACE_EVENTS = `subscription DoorEvents($spaceId: ID!, $after: StreamCursor) {
+  spaceMessages(spaceId: $spaceId, after: $after) {
+    __typename cursor
+    ... on MessagePosted { message { ...DoorMessage } }
+    ... on MessageTextDelta { messageId partIndex offset delta }
+    ... on MessageTextReplaced { messageId partIndex offset text }
+    ... on MessagePartChanged { messageId part { ...DoorPart } }
+    ... on MessageFinished { message { ...DoorMessage } }
+    ... on MessageUpdated { message { id editedAt deletedAt } }
+  }
+}
+${MESSAGE}`
+
+/** Reports that the status of a run has changed. */
+export const ACTIVITY = `subscription DoorActivity($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } runs { id status } } }`
+
+const PLACE = `query DoorPlace($id: ID!) { space(id: $id) { streamCursor lastMessage { seq } } }`
+
+/** Returns the position of a space before anything new, and the number of its last message. @throws DoorError */
+export async function readPlace(caller: Caller, id: string): Promise<{ cursor: string; lastSeq: number }> {
+  const { space } = await caller.ask<{ space: { streamCursor: string; lastMessage: { seq: number } | null } | null }>(
+    PLACE,
+    { id },
+  )
+  if (space === null) throw notFound('There is no such space, or you are not a member of it.')
+  return { cursor: space.streamCursor, lastSeq: space.lastMessage?.seq ?? 0 }
+}

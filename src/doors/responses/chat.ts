@@ -1,0 +1,65 @@
+import type { Asked } from './resource.ts'
+import type { TurnView } from './turn-stream.ts'
+
+const idOf = ({ id }: Asked) => id.replace(/^resp_/, 'chatcmpl-')
+
+const textsOf = ({ items, words }: TurnView) => [...items, ...words].map(({ text }) => text)
+
+function usageOf({ usage }: TurnView) {
+  if (usage === null) return null
+  return {
+    prompt_tokens: usage.inputTokens,
+    completion_tokens: usage.outputTokens,
+    total_tokens: usage.totalTokens,
+    prompt_tokens_details: { cached_tokens: usage.cachedInputTokens },
+  }
+}
+
+const headOf = (asked: Asked, object: string) => ({
+  id: idOf(asked),
+  object,
+  created: asked.createdAt,
+  model: asked.model,
+})
+
+/** The answer of a chat completion: all texts of the turn. */
+export function chatCompletionOf(asked: Asked, view: TurnView) {
+  const message = { role: 'assistant', content: textsOf(view).join('\n\n'), refusal: null }
+  return {
+    ...headOf(asked, 'chat.completion'),
+    choices: [{ index: 0, message, finish_reason: 'stop', logprobs: null }],
+    usage: usageOf(view),
+  }
+}
+
+/** Converts views of a turn into the chunks of a chat completion. */
+export function chatChunks(asked: Asked, includesUsage: boolean) {
+  let sent = 0
+  let isBegun = false
+  const chunk = (delta: object, finish: 'stop' | null = null) => ({
+    ...headOf(asked, 'chat.completion.chunk'),
+    choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
+  })
+  return {
+    /** Returns what the view has in addition to earlier ones. */
+    next(view: TurnView): object[] {
+      const chunks: object[] = []
+      if (!isBegun) chunks.push(chunk({ role: 'assistant', content: '' }))
+      isBegun = true
+      const open = view.items.findIndex(({ isComplete }) => !isComplete)
+      const shown =
+        view.status !== 'in_progress' || open === -1 ? view : { ...view, items: view.items.slice(0, open + 1) }
+      const text = textsOf(shown).join('\n\n')
+      if (text.length > sent) chunks.push(chunk({ content: text.slice(sent) }))
+      sent = Math.max(sent, text.length)
+      if (view.status === 'in_progress') return chunks
+      if (view.error !== null) {
+        const { message } = view.error
+        return [...chunks, { error: { message, type: 'server_error', param: null, code: 'run_failed' } }]
+      }
+      chunks.push(chunk({}, 'stop'))
+      if (includesUsage) chunks.push({ ...headOf(asked, 'chat.completion.chunk'), choices: [], usage: usageOf(view) })
+      return chunks
+    },
+  }
+}

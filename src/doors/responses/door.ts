@@ -1,0 +1,263 @@
+import { type Conversing, nameOf } from '../conversing.ts'
+import { badInput, type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
+import { type Result, resultOf, sendMessage } from '../operations.ts'
+import { chatChunks, chatCompletionOf } from './chat.ts'
+import { listModels } from './models.ts'
+import { type ResponseRequest, readChatRequest, readResponseRequest } from './request.ts'
+import { type Asked, messageIdOf, type Resource, resourceOf, responseId } from './resource.ts'
+import { ResponseEvents } from './response-events.ts'
+import { type Turn, type TurnView, viewTurn, watchTurn } from './turn-stream.ts'
+
+const PING = ':\n\n'
+const DONE = 'data: [DONE]\n\n'
+
+/** A response, and what a client has asked for. */
+interface Begun extends Turn {
+  asked: Asked
+}
+
+/**
+ * Open Responses, with agents as models: `/v1/models`, `/v1/responses`, and `/v1/chat/completions` for clients that know nothing
+ * else.
+ * https://www.openresponses.org
+ */
+export function createResponsesDoor(conversing: Conversing): Door {
+  /** Posts the new message, in the conversation that it continues or in a new one. */
+  async function begin(exchange: Exchange, caller: Caller, request: ResponseRequest): Promise<Begun> {
+    const key = keyOf(exchange.header('idempotency-key'))
+    const { spaceId, repeats } = await placeOf(caller, request, key)
+    const messageId = repeats ?? (await sendMessage(caller, { spaceId, text: request.text, idempotencyKey: key })).id
+    return { spaceId, messageId, asked: askedOf(messageId, request) }
+  }
+
+  async function placeOf(
+    caller: Caller,
+    { agentId, previousId, known, text }: ResponseRequest,
+    thread: string | null,
+  ): Promise<{ spaceId: string; repeats: string | null }> {
+    if (previousId !== null) return { spaceId: (await findTurn(caller, previousId)).spaceId, repeats: null }
+    if (agentId === null) throw badInput('model is required: use an id of GET /v1/models.', 'model')
+    const found = known === null ? null : await conversing.continued(caller, { agentId, ...known, next: text })
+    if (found !== null) return found
+    const { spaceId } = await conversing.open(caller, { agentId, thread, name: nameOf(text) })
+    return { spaceId, repeats: null }
+  }
+
+  async function createResponse(exchange: Exchange): Promise<void> {
+    const caller = await exchange.caller()
+    const request = readResponseRequest(await exchange.json())
+    const begun = await begin(exchange, caller, request)
+    if (request.isStream) return streamResponse(exchange, caller, begun, NOTHING_YET)
+    const view = request.background ? await viewTurn(exchange, caller, begun) : await lastView(exchange, caller, begun)
+    exchange.send(200, bounded(resourceOf(begun.asked, view), exchange))
+  }
+
+  async function createCompletion(exchange: Exchange): Promise<void> {
+    const caller = await exchange.caller()
+    const request = readChatRequest(await exchange.json())
+    const begun = await begin(exchange, caller, request)
+    if (request.isStream) {
+      const stream = exchange.openStream()
+      return written(
+        caller,
+        stream,
+        async () => {
+          const chunks = chatChunks(begun.asked, request.includesUsage)
+          for await (const view of watchTurn(exchange, caller, begun, pinging(stream)))
+            for (const chunk of chunks.next(view)) await stream.write(`data: ${JSON.stringify(chunk)}\n\n`)
+        },
+        (failure) => `data: ${JSON.stringify(failureOf(failure))}\n\n`,
+      )
+    }
+    const view = await lastView(exchange, caller, begun)
+    if (view.error !== null) throw new DoorError('INTERNAL_SERVER_ERROR', view.error.message)
+    exchange.send(200, chatCompletionOf(begun.asked, view))
+  }
+
+  async function getResponse(exchange: Exchange, id: string): Promise<void> {
+    const caller = await exchange.caller()
+    const begun = await findTurn(caller, id)
+    if (exchange.query.get('stream') === 'true')
+      return streamResponse(exchange, caller, begun, startingAfter(exchange.query))
+    exchange.send(200, bounded(resourceOf(begun.asked, await viewTurn(exchange, caller, begun)), exchange))
+  }
+
+  async function cancelResponse(exchange: Exchange, id: string): Promise<void> {
+    const caller = await exchange.caller()
+    const begun = await findTurn(caller, id)
+    await stopRuns(caller, begun)
+    exchange.send(200, bounded(resourceOf(begun.asked, await viewTurn(exchange, caller, begun)), exchange))
+  }
+
+  async function getModels(exchange: Exchange, id: string | null): Promise<void> {
+    const models = await listModels(await exchange.caller())
+    if (id === null) return exchange.send(200, { object: 'list', data: models })
+    const model = models.find((one) => one.id === id)
+    if (model === undefined) throw notFound('There is no such model.')
+    exchange.send(200, model)
+  }
+
+  const routes: readonly [method: string, path: RegExp, handle: (exchange: Exchange, id: string) => Promise<void>][] = [
+    ['GET', /^\/models$/, (exchange) => getModels(exchange, null)],
+    ['GET', /^\/models\/([^/]+)$/, getModels],
+    ['POST', /^\/responses$/, createResponse],
+    ['GET', /^\/responses\/([^/]+)$/, getResponse],
+    ['POST', /^\/responses\/([^/]+)\/cancel$/, cancelResponse],
+    ['POST', /^\/chat\/completions$/, createCompletion],
+  ]
+
+  return {
+    async handle(exchange) {
+      const found = routes.filter(([, path]) => path.test(exchange.path))
+      const route = found.find(([method]) => method === exchange.method)
+      if (route === undefined) {
+        await exchange.caller()
+        if (found.length === 0) throw notFound('There is no such path.')
+        const allow = found.map(([method]) => method).join(', ')
+        throw new DoorError('BAD_INPUT', `Use ${allow}.`, { status: 405, headers: { allow } })
+      }
+      const [, path, handle] = route
+      await handle(exchange, decodeURIComponent(path.exec(exchange.path)?.[1] ?? ''))
+    },
+    failureOf,
+  }
+}
+
+/** Before every number of an event. */
+const NOTHING_YET = -1
+
+const TYPES: Readonly<Record<string, string>> = {
+  UNAUTHENTICATED: 'authentication_error',
+  FORBIDDEN: 'permission_error',
+  NOT_FOUND: 'not_found',
+  RATE_LIMITED: 'too_many_requests',
+  UNAVAILABLE: 'server_error',
+  INTERNAL_SERVER_ERROR: 'server_error',
+}
+
+const failureOf = ({ message, code, field }: DoorError) => ({
+  error: { message, type: TYPES[code] ?? 'invalid_request_error', param: field, code: code.toLowerCase() },
+})
+
+const LONGEST_KEY = 190
+
+function keyOf(header: string | undefined): string | null {
+  if (header === undefined || header === '') return null
+  if (header.length > LONGEST_KEY) throw badInput(`Idempotency-Key has at most ${LONGEST_KEY} characters.`)
+  return `v1:${header}`
+}
+
+function askedOf(messageId: string, request: ResponseRequest): Asked {
+  const { model, previousId, background, instructions, metadata, tools, store } = request
+  const createdAt = Math.floor(Date.now() / 1000)
+  return { id: responseId(messageId), createdAt, model, previousId, background, instructions, metadata, tools, store }
+}
+
+const TURN = `query DoorResponse($id: ID!) { message(id: $id) { id createdAt sender { kind } space { id } } }`
+
+/** Finds the message of a response. @throws DoorError */
+async function findTurn(caller: Caller, id: string): Promise<Begun> {
+  const messageId = messageIdOf(id)
+  const { message } =
+    messageId === null
+      ? { message: null }
+      : await caller.ask<{
+          message: { id: string; createdAt: string; sender: { kind: string }; space: { id: string } } | null
+        }>(TURN, { id: messageId })
+  if (message?.sender.kind !== 'HUMAN') throw notFound('There is no such response.')
+  const asked: Asked = {
+    id: responseId(message.id),
+    createdAt: Math.floor(Date.parse(message.createdAt) / 1000),
+    ...{ model: null, previousId: null, background: false, instructions: null, metadata: {}, tools: [], store: true },
+  }
+  return { spaceId: message.space.id, messageId: message.id, asked }
+}
+
+function startingAfter(query: URLSearchParams): number {
+  const given = query.get('starting_after')
+  if (given === null) return NOTHING_YET
+  if (!/^\d{1,15}$/.test(given))
+    throw badInput('starting_after must be the sequence_number of an event.', 'starting_after')
+  return Number(given)
+}
+
+/** Waits until the turn ends. @throws DoorError */
+async function lastView(exchange: Exchange, caller: Caller, turn: Turn): Promise<TurnView> {
+  let last: TurnView | null = null
+  for await (const view of watchTurn(exchange, caller, turn, () => {})) last = view
+  if (last === null) throw notFound('The conversation was deleted.')
+  return last
+}
+
+async function streamResponse(exchange: Exchange, caller: Caller, begun: Begun, after: number): Promise<void> {
+  const stream = exchange.openStream()
+  const events = new ResponseEvents(begun.asked, after)
+  const write = (event: { type: string }) => stream.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+  let last: TurnView | null = null
+  await written(
+    caller,
+    stream,
+    async () => {
+      for await (const view of watchTurn(exchange, caller, begun, pinging(stream))) {
+        last = view
+        for (const event of events.next(view)) await write(event)
+      }
+    },
+    (failure) => {
+      const event = events.failure(failure.message, last)
+      return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+    },
+  )
+}
+
+const pinging = (stream: EventStream) => () => void stream.write(PING).catch(() => {})
+
+/** Writes a stream to its end, which is a failure if the work fails. @throws what the client did not cause */
+async function written(
+  caller: Caller,
+  stream: EventStream,
+  work: () => Promise<void>,
+  endOf: (failure: DoorError) => string,
+): Promise<void> {
+  try {
+    await work()
+    await stream.write(DONE)
+  } catch (error) {
+    if (caller.signal.aborted) return
+    const known = error instanceof DoorError ? error : new DoorError('INTERNAL_SERVER_ERROR', UNEXPECTED)
+    await stream.write(endOf(known) + DONE)
+    if (known !== error) throw error
+  } finally {
+    stream.end()
+  }
+}
+
+const UNEXPECTED = 'Internal server error. Report the X-Request-Id header to the operator.'
+
+const RUNS = `query DoorRuns($rootId: ID!) {
+  runs(filter: { rootId: $rootId, status: [QUEUED, RUNNING, WAITING_TOOL] }, first: 50) { edges { node { id } } }
+}`
+const STOP = `mutation DoorStop($input: StopRunInput!) { stopRun(input: $input) { __typename ... on Error { code message } } }`
+
+/** Stops all runs of a turn. Runs that have ended meanwhile stay as they are. @throws DoorError */
+async function stopRuns(caller: Caller, { messageId }: Turn): Promise<void> {
+  const { runs } = await caller.ask<{ runs: { edges: { node: { id: string } }[] } }>(RUNS, { rootId: messageId })
+  for (const { node } of runs.edges) {
+    const { stopRun } = await caller.ask<{ stopRun: Result<object> }>(STOP, {
+      input: { runId: node.id, cascade: true },
+    })
+    try {
+      resultOf(stopRun)
+    } catch (error) {
+      if (!(error instanceof DoorError && error.code === 'CONFLICT')) throw error
+    }
+  }
+}
+
+/** Leaves out the oldest output beyond the limit of bytes. */
+function bounded(resource: Resource, { maxResponseBytes }: Exchange): Resource {
+  let { output } = resource
+  while (output.length > 1 && Buffer.byteLength(JSON.stringify({ ...resource, output })) > maxResponseBytes)
+    output = output.slice(Math.ceil(output.length / 4))
+  return { ...resource, output }
+}

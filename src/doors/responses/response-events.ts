@@ -1,0 +1,126 @@
+import type { Asked } from './resource.ts'
+import { itemOf, partOf, resourceOf } from './resource.ts'
+import type { Item } from './transcript.ts'
+import type { TurnView } from './turn-stream.ts'
+
+/** An event of a response, with its number. */
+export interface NumberedEvent {
+  type: string
+  sequence_number: number
+  [field: string]: unknown
+}
+
+/**
+ * The numbers of events are positions in the content: each output item has a window of numbers, and a delta the number of its last
+ * character there. So they rise, and a client can go on after any of them without state on the server, however the text was cut
+ * into deltas.
+ */
+const WINDOW = 65_536
+const [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE] = [0, 1, 2, 40_000, 40_001, 40_002]
+/** Within the window of the last item, so that an item that comes later has higher numbers. */
+const WORDS = { first: 41_000, each: 4000, slots: [0, 1, 2, 3800, 3801, 3802] as const }
+const [PAUSED, ENDED] = [60_000, 60_001]
+
+type Slots = readonly [number, number, number, number, number, number]
+const ITEM_SLOTS: Slots = [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE]
+
+/** Converts views of a turn into the events that follow `startingAfter`. */
+export class ResponseEvents {
+  readonly #asked: Asked
+  #last: number
+  #isBegun = false
+  /** How much of each item has been sent, and whether it is done. */
+  readonly #sent: { length: number; isDone: boolean }[] = []
+
+  constructor(asked: Asked, startingAfter: number) {
+    this.#asked = asked
+    this.#last = startingAfter
+  }
+
+  /** Returns what the view has in addition to earlier ones. */
+  next(view: TurnView): NumberedEvent[] {
+    const events: NumberedEvent[] = []
+    const add = (number: number, event: { type: string; [field: string]: unknown }) => {
+      if (number <= this.#last) return
+      this.#last = number
+      events.push({ ...event, sequence_number: number })
+    }
+    if (!this.#isBegun) {
+      this.#isBegun = true
+      const response = resourceOf(this.#asked, { ...view, status: 'in_progress', items: [], words: [], error: null })
+      add(0, { type: 'response.created', response })
+      add(1, { type: 'response.in_progress', response })
+    }
+    const isOver = view.status !== 'in_progress'
+    for (const [index, item] of view.items.entries()) {
+      this.#item(item, { index, isOver, base: (index + 1) * WINDOW, slots: ITEM_SLOTS, add })
+      // Items are sent one after the other.
+      if (this.#sent[index]?.isDone !== true) break
+    }
+    if (!isOver) return events
+    const end = view.items.length * WINDOW
+    for (const [place, item] of view.words.entries()) {
+      const base = end + WORDS.first + place * WORDS.each
+      this.#item(item, { index: view.items.length + place, isOver, base, slots: WORDS.slots, add })
+    }
+    const type = END_OF[view.status]
+    add(end + (view.words.length > 0 ? PAUSED : ENDED), { type, response: resourceOf(this.#asked, view) })
+    return events
+  }
+
+  /** Returns the event of a failure of the server itself. */
+  failure(message: string, view: TurnView | null): NumberedEvent {
+    this.#last += 1
+    const failed: TurnView = { ...(view ?? EMPTY), status: 'failed', error: { message, code: 'INTERNAL_SERVER_ERROR' } }
+    return { type: 'response.failed', sequence_number: this.#last, response: resourceOf(this.#asked, failed) }
+  }
+
+  #item(item: Item, { index, isOver, base, slots, add }: Place): void {
+    const sent = this.#sent[index] ?? { length: 0, isDone: false }
+    this.#sent[index] = sent
+    if (sent.isDone) return
+    const { id, text } = item
+    const [added, partAdded, start, textDone, partDone, done] = slots
+    const place = { output_index: index, content_index: 0, item_id: id }
+    add(base + added, { type: 'response.output_item.added', output_index: index, item: itemOf(item, 'in_progress') })
+    add(base + partAdded, { type: 'response.content_part.added', ...place, part: partOf('') })
+    // A client that goes on in the middle of the text has its beginning already.
+    const from = Math.max(sent.length, this.#last - base - start)
+    if (text.length > from) {
+      const delta = text.slice(Math.max(0, from))
+      add(base + start + text.length, { type: 'response.output_text.delta', ...place, delta, logprobs: [] })
+    }
+    sent.length = Math.max(sent.length, text.length)
+    if (!item.isComplete && !isOver) return
+    sent.isDone = true
+    add(base + textDone, { type: 'response.output_text.done', ...place, text, logprobs: [] })
+    add(base + partDone, { type: 'response.content_part.done', ...place, part: partOf(text) })
+    const status = item.isComplete ? 'completed' : 'incomplete'
+    add(base + done, { type: 'response.output_item.done', output_index: index, item: itemOf(item, status) })
+  }
+}
+
+interface Place {
+  index: number
+  isOver: boolean
+  base: number
+  slots: Slots
+  add(number: number, event: { type: string; [field: string]: unknown }): void
+}
+
+const END_OF = {
+  in_progress: 'response.in_progress',
+  completed: 'response.completed',
+  failed: 'response.failed',
+  cancelled: 'response.incomplete',
+} as const
+
+const EMPTY: TurnView = {
+  status: 'failed',
+  items: [],
+  words: [],
+  error: null,
+  usage: null,
+  agentId: null,
+  completedAt: null,
+}

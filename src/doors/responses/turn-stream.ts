@@ -1,0 +1,135 @@
+import type { Caller, Exchange } from '../exchange.ts'
+import { type Connection, MESSAGE, nodesOf, type PendingCall, type ShownMessage } from '../operations.ts'
+import { failureOf, followTurn, isCanceled, readTurn, type TurnState, type Usage } from '../turn.ts'
+import { pathOfCall, wordsOf } from '../waiting-calls.ts'
+import { type Item, Transcript } from './transcript.ts'
+
+/** A turn of a conversation: a message of a human, and what agents write because of it. */
+export interface Turn {
+  spaceId: string
+  messageId: string
+}
+
+/** How a turn stands, as clients see it. */
+export interface TurnView {
+  status: 'in_progress' | 'completed' | 'failed' | 'cancelled'
+  items: Item[]
+  /** Texts about calls that wait for people. */
+  words: Item[]
+  error: { message: string; code: string } | null
+  usage: Usage | null
+  agentId: string | null
+  completedAt: number | null
+}
+
+const ANSWERS = `query DoorAnswers($spaceId: ID!, $after: String!) {
+  space(id: $spaceId) {
+    streamCursor
+    messages(first: 20, after: $after) { pageInfo { hasNextPage endCursor } edges { node { ...DoorMessage } } }
+  }
+}
+${MESSAGE}`
+
+interface Answers {
+  space: {
+    streamCursor: string
+    messages: Connection<ShownMessage> & { pageInfo: { hasNextPage: boolean; endCursor: string | null } }
+  } | null
+}
+
+/** A turn can have more messages only if others post in the space meanwhile. */
+const MOST_PAGES = 10
+
+/** Reads the messages after that of the turn. `cursor` is null if the space is gone. */
+async function readAnswers(caller: Caller, { spaceId, messageId }: Turn) {
+  const messages: ShownMessage[] = []
+  let cursor: string | null = null
+  let after = messageId
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const { space }: Answers = await caller.ask<Answers>(ANSWERS, { spaceId, after })
+    if (space === null) break
+    // Everything up to the first cursor is in the first page or in a later one.
+    cursor ??= space.streamCursor
+    messages.push(...nodesOf(space.messages))
+    const { hasNextPage, endCursor } = space.messages.pageInfo
+    if (!hasNextPage || endCursor === null) break
+    after = endCursor
+  }
+  return { messages, cursor }
+}
+
+/** Returns how a turn stands now. @throws DoorError */
+export async function viewTurn(exchange: Exchange, caller: Caller, turn: Turn): Promise<TurnView> {
+  const state = await readTurn(caller, { spaceId: turn.spaceId, rootId: turn.messageId })
+  const transcript = new Transcript(turn.messageId)
+  transcript.load((await readAnswers(caller, turn)).messages)
+  return viewOf(exchange, transcript.items(), state)
+}
+
+/** Yields how a turn stands, each time that something has changed; last, how it ends. @throws DoorError */
+export async function* watchTurn(
+  exchange: Exchange,
+  caller: Caller,
+  turn: Turn,
+  onIdle: () => void,
+): AsyncGenerator<TurnView, void> {
+  const { spaceId, messageId } = turn
+  const transcript = new Transcript(messageId)
+  const { messages, cursor } = await readAnswers(caller, turn)
+  if (cursor === null) return
+  transcript.load(messages)
+  yield viewOf(exchange, transcript.items(), null)
+  const scope = { spaceId, rootId: messageId, after: cursor, waitsForPeople: false, onIdle }
+  for await (const next of followTurn(caller, scope)) {
+    if (next.type === 'end') {
+      yield viewOf(exchange, transcript.items(), next.state)
+      return
+    }
+    if (!transcript.apply(next.event)) {
+      const now = await readAnswers(caller, turn)
+      transcript.clear()
+      transcript.load(now.messages)
+    }
+    yield viewOf(exchange, transcript.items(), null)
+  }
+}
+
+/** `state` null: agents work. */
+function viewOf(exchange: Exchange, items: Item[], state: TurnState | null): TurnView {
+  const error = state === null || state.isBusy || state.waiting.length > 0 ? null : failureOf(state)
+  const ended = (state?.outcomes ?? []).flatMap(({ run }) =>
+    run?.finishedAt == null ? [] : Date.parse(run.finishedAt),
+  )
+  return {
+    status: statusOf(state, error !== null),
+    items,
+    words: state === null || state.isBusy ? [] : wordsAbout(exchange, state.waiting),
+    error,
+    usage: state?.usage ?? null,
+    agentId: state?.outcomes.find(({ kind }) => kind !== 'NOT_ROUTED')?.agent.id ?? null,
+    completedAt: ended.length === 0 ? null : Math.max(...ended),
+  }
+}
+
+function statusOf(state: TurnState | null, hasFailed: boolean): TurnView['status'] {
+  if (state === null || state.isBusy) return 'in_progress'
+  if (hasFailed) return 'failed'
+  return state.waiting.length === 0 && isCanceled(state) ? 'cancelled' : 'completed'
+}
+
+/** More waiting calls are counted only. */
+const MOST_WORDS = 3
+const LONGEST_WORDS = 2500
+
+function wordsAbout(exchange: Exchange, waiting: readonly PendingCall[]): Item[] {
+  const words = waiting.slice(0, MOST_WORDS).map((call) => {
+    const text = `${wordsOf(call).slice(0, LONGEST_WORDS).toWellFormed()} ${exchange.linkTo(pathOfCall(call))}`
+    return { id: `msg_${call.id}`, text, isComplete: true }
+  })
+  const others = waiting.length - words.length
+  if (others === 0) return words
+  return [
+    ...words,
+    { id: 'msg_more', text: `${others} more calls wait. ${exchange.linkTo('/waiting')}`, isComplete: true },
+  ]
+}

@@ -1,0 +1,332 @@
+// A turn: what agents do because of one message, or all that they do in a space now. Follows the events of its space until no
+// agent works any more, or all that work wait for people.
+import { decodeCursor, isAfter } from '../broker/cursor.ts'
+import { type Bell, createBell } from '../lib/async.ts'
+import type { Caller } from './exchange.ts'
+import {
+  ACTIVITY,
+  CALL,
+  type Connection,
+  nodesOf,
+  type PendingCall,
+  SPACE_EVENTS,
+  type SpaceEvent,
+} from './operations.ts'
+
+/** The runs that are followed. */
+export interface TurnScope {
+  spaceId: string
+  /** The root of the runs: the message of a human, or what else has started them. Null: everything in the space. */
+  rootId: string | null
+}
+
+export interface Usage {
+  inputTokens: number
+  cachedInputTokens: number
+  outputTokens: number
+  totalTokens: number
+}
+
+export interface Outcome {
+  kind: string
+  error: string | null
+  agent: { id: string; name: string }
+  run: { id: string; status: string; finishedAt: string | null } | null
+}
+
+/** How a turn stands. */
+export interface TurnState {
+  /** Agents work, and do not only wait for people. */
+  isBusy: boolean
+  /** The calls that wait for people. */
+  waiting: PendingCall[]
+  /** The effect of its message on each agent. Empty if the turn has no message. */
+  outcomes: Outcome[]
+  usage: Usage | null
+  /** Events up to here contain everything that was so when the state was read. */
+  cursor: string
+}
+
+/** Whether people have stopped everything that the message had started. */
+export function isCanceled({ outcomes }: TurnState): boolean {
+  const statuses = outcomes.flatMap(({ run }) => run?.status ?? [])
+  return statuses.length > 0 && statuses.every((status) => status === 'CANCELED')
+}
+
+/** Why agents do not work on a message. */
+const REASONS: Readonly<Record<string, string>> = {
+  FAILED: 'failed.',
+  OVER_BUDGET: 'is over its budget.',
+  PAUSED: 'is paused.',
+  LOOP_LIMIT: 'was not woken: the limit of runs is reached.',
+}
+
+/** Returns why nothing has come of a message; null if anything has. */
+export function failureOf({ outcomes }: TurnState): { message: string; code: string } | null {
+  const failed = outcomes.filter(({ kind }) => REASONS[kind] !== undefined)
+  const others = outcomes.filter(({ kind }) => REASONS[kind] === undefined && kind !== 'NOT_ROUTED')
+  const [first] = failed
+  if (first === undefined || others.length > 0) return null
+  const words = failed.map(
+    ({ agent, kind, error }) => `${agent.name} ${REASONS[kind]}${error === null ? '' : ` ${error}`}`,
+  )
+  return { message: words.join(' '), code: first.kind === 'FAILED' ? 'RUN_FAILED' : first.kind }
+}
+
+interface StateData {
+  space: {
+    streamCursor: string
+    messages: Connection<{
+      status: string
+      run: { rootId: string } | null
+      waitingCall: { id: string } | null
+    }>
+  } | null
+  message?: { outcomes: (Outcome & { readAt: string | null })[]; rootUsage: Usage | null } | null
+  runs: Connection<{ id: string; status: string }>
+}
+
+/** How many of the newest messages are read for calls that wait. */
+const MESSAGES_WITH_CALLS = 10
+
+/** Read often, so it selects little. */
+const STATE = `query DoorTurn($spaceId: ID!, $messageId: ID!, $hasMessage: Boolean!, $filter: RunFilter!) {
+  space(id: $spaceId) {
+    streamCursor
+    messages(last: ${MESSAGES_WITH_CALLS}) { edges { node { status run { rootId } waitingCall { id } } } }
+  }
+  message(id: $messageId) @include(if: $hasMessage) {
+    outcomes { kind error readAt agent { id name } run { id status finishedAt } }
+    rootUsage { inputTokens cachedInputTokens outputTokens totalTokens }
+  }
+  runs(filter: $filter, first: 10) { edges { node { id status } } }
+}`
+
+interface ShownWait {
+  id: string
+  waitsFor: PendingCall['waitsFor']
+}
+
+interface WaitingData {
+  runs: Connection<{ toolCalls: ShownWait[] }>
+  space: {
+    messages: Connection<{
+      run: { rootId: string } | null
+      waitingCall: ShownWait | null
+      parts: { toolCall?: ShownWait }[]
+    }>
+  } | null
+  viewer: { pendingToolCalls: { id: string }[] }
+}
+
+const WAITING = `query DoorWaiting($spaceId: ID!, $filter: RunFilter!) {
+  runs(filter: $filter, first: 20) { edges { node { toolCalls { id waitsFor } } } }
+  space(id: $spaceId) {
+    messages(last: ${MESSAGES_WITH_CALLS}) {
+      edges { node { run { rootId } waitingCall { id waitsFor } parts { ... on ToolCallPart { toolCall { id waitsFor } } } } }
+    }
+  }
+  viewer { pendingToolCalls { id } }
+}`
+
+const CALLS = `query DoorCalls($ids: [ID!]!) { nodes(ids: $ids) { ... on ToolCall { ...DoorCall } } }
+${CALL}`
+
+const MOST_WAITING = 50
+
+const ACTIVE = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
+
+/** Reads how a turn stands. Null: the space is gone. @throws DoorError */
+export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): Promise<TurnState | null> {
+  const hasMessage = rootId?.startsWith('msg_') === true
+  const filter = rootId === null ? { spaceId, status: ACTIVE } : { rootId, status: ACTIVE }
+  const variables = { spaceId, hasMessage, messageId: hasMessage ? rootId : spaceId, filter }
+  const { space, message, runs } = await caller.ask<StateData>(STATE, variables)
+  if (space === null) return null
+  const active = nodesOf(runs)
+  const shown = nodesOf(space.messages).filter(({ run }) => run !== null && (rootId === null || run.rootId === rootId))
+  const mayWait =
+    active.some(({ status }) => status === 'WAITING_TOOL') ||
+    shown.some(({ status, waitingCall }) => status === 'REQUIRES_ACTION' || waitingCall !== null)
+  const waiting = mayWait ? await readWaiting(caller, { spaceId, rootId, filter }) : []
+  const waitingRuns = new Set(waiting.flatMap(({ run }) => run?.id ?? []))
+  const outcomes = message?.outcomes ?? []
+  const isUnread = outcomes.some(({ kind, readAt }) => kind === 'INBOX' && readAt === null)
+  const waitsForReply = new Set(waiting.flatMap(({ waitsFor, run }) => (waitsFor === 'MESSAGE' ? (run?.id ?? []) : [])))
+  return {
+    isBusy:
+      isUnread || active.some(({ id, status }) => !(status === 'WAITING_TOOL' ? waitingRuns : waitsForReply).has(id)),
+    waiting,
+    outcomes,
+    usage: message?.rootUsage ?? null,
+    cursor: space.streamCursor,
+  }
+}
+
+/** Reads the calls that wait for people: those of active runs, and those that messages show, of persistent agents too. */
+async function readWaiting(
+  caller: Caller,
+  { spaceId, rootId, filter }: TurnScope & { filter: object },
+): Promise<PendingCall[]> {
+  const { runs, space, viewer } = await caller.ask<WaitingData>(WAITING, { spaceId, filter })
+  const answerable = new Set(viewer.pendingToolCalls.map(({ id }) => id))
+  const shown = (space === null ? [] : nodesOf(space.messages))
+    .filter(({ run }) => run !== null && (rootId === null || run.rootId === rootId))
+    .flatMap(({ parts, waitingCall }) => [waitingCall, ...parts.map(({ toolCall }) => toolCall)])
+  const calls = [...nodesOf(runs).flatMap(({ toolCalls }) => toolCalls), ...shown].filter((call) => call != null)
+  // A service answers other calls that wait for a result, without anybody's help.
+  const forPeople = calls.filter(
+    ({ waitsFor, id }) => waitsFor !== null && (waitsFor !== 'RESULT' || answerable.has(id)),
+  )
+  const ids = [...new Set(forPeople.map(({ id }) => id))].slice(0, MOST_WAITING)
+  if (ids.length === 0) return []
+  const { nodes } = await caller.ask<{ nodes: (PendingCall | null)[] }>(CALLS, { ids })
+  return nodes.filter((call) => call !== null && call.waitsFor !== null) as PendingCall[]
+}
+
+export interface FollowOptions extends TurnScope {
+  /** Events after this cursor are delivered. */
+  after: string
+  /** Goes on while calls wait for people. */
+  waitsForPeople: boolean
+  /** Called when nothing happens, at intervals. */
+  onIdle(): void
+}
+
+const IDLE_MS = 12_000
+/** Reads the state again at most this often, and when no event has reported a change, after these times. */
+const LEAST_BETWEEN_MS = 20
+const RECHECKS_MS = [1000, 2000, 5000, 10_000, 30_000]
+
+/** Events that may end a turn, or let it wait. */
+const MAY_CHANGE_STATE: ReadonlySet<SpaceEvent['__typename']> = new Set([
+  ...(['SpaceSnapshot', 'MessageUpdated', 'MemberLeft'] as const),
+])
+
+type Followed = { type: 'event'; event: SpaceEvent } | { type: 'end'; state: TurnState }
+
+/**
+ * Yields the events of the space, and last the state in which the turn ends.
+ * @throws DoorError, also when the caller loses access
+ */
+export async function* followTurn(caller: Caller, options: FollowOptions): AsyncGenerator<Followed, void> {
+  const { spaceId, after, waitsForPeople, onIdle } = options
+  const bell = createBell()
+  const reception = createReception(caller, { spaceId, after }, bell)
+  const checks = createChecks()
+  let position = after
+  let state: TurnState | null = null
+  let idleSince = performance.now()
+
+  /** Whether the turn has ended, and everything that was so at its end was delivered. */
+  function isOver(now: TurnState | null): now is TurnState {
+    if (now === null || now.isBusy || (waitsForPeople && now.waiting.length > 0)) return false
+    return !checks.isStale() && !isAfter(decodeCursor(now.cursor), decodeCursor(position))
+  }
+
+  try {
+    for (;;) {
+      caller.signal.throwIfAborted()
+      const event = reception.take()
+      if (event !== null) {
+        yield { type: 'event', event }
+        position = event.cursor
+        if (MAY_CHANGE_STATE.has(event.__typename)) checks.noteChange()
+        idleSince = performance.now()
+        continue
+      }
+      if (reception.hasChanged()) checks.noteChange()
+      if (checks.isDue()) {
+        checks.noteCheck()
+        // Null: the space is gone for the caller, and the subscription ends with the reason.
+        state = await readTurn(caller, options)
+        continue
+      }
+      if (isOver(state)) return yield { type: 'end', state }
+      if (reception.hasEnded()) return
+      if (performance.now() - idleSince >= IDLE_MS) {
+        onIdle()
+        idleSince = performance.now()
+      }
+      await bell.wait(Math.min(checks.untilDueMs(), IDLE_MS), caller.signal)
+    }
+  } finally {
+    await reception.close()
+  }
+}
+
+/** When to read the state of a turn again. */
+function createChecks() {
+  let isStale = true
+  let count = 0
+  let checkedAt = Number.NEGATIVE_INFINITY
+  const intervalMs = () => (isStale ? LEAST_BETWEEN_MS : (RECHECKS_MS[count] ?? RECHECKS_MS.at(-1)!))
+  const untilDueMs = () => Math.max(0, checkedAt + intervalMs() - performance.now())
+  return {
+    isStale: () => isStale,
+    noteChange() {
+      isStale = true
+      count = 0
+    },
+    noteCheck() {
+      if (!isStale) count += 1
+      isStale = false
+      checkedAt = performance.now()
+    },
+    isDue: () => untilDueMs() === 0,
+    untilDueMs,
+  }
+}
+
+/** Receives the events of a space one at a time, and notices when the status of a run there changes. */
+function createReception(caller: Caller, { spaceId, after }: { spaceId: string; after: string }, bell: Bell) {
+  const events = caller.subscribe<{ spaceMessages: SpaceEvent }>(SPACE_EVENTS, { spaceId, after })
+  const activity = caller.subscribe(ACTIVITY, { spaceId })
+  const waiting: SpaceEvent[] = []
+  let onTaken = () => {}
+  let hasChanged = false
+  let hasEnded = false
+  let failure: unknown = null
+
+  async function receive(): Promise<void> {
+    for await (const { spaceMessages } of events) {
+      waiting.push(spaceMessages)
+      const taken = new Promise<void>((resolve) => (onTaken = resolve))
+      bell.ring()
+      await taken
+    }
+    hasEnded = true
+  }
+  async function watch(): Promise<void> {
+    for await (const _ of activity) {
+      hasChanged = true
+      bell.ring()
+    }
+  }
+  const ring = () => bell.ring()
+  const fail = (error: unknown) => {
+    failure ??= error
+  }
+  void receive().catch(fail).then(ring)
+  void watch().catch(fail).then(ring)
+
+  return {
+    /** Returns the next event; null if there is none now. @throws the error that has ended the subscription */
+    take(): SpaceEvent | null {
+      const event = waiting.shift() ?? null
+      if (event !== null) onTaken()
+      else if (failure !== null) throw failure
+      return event
+    },
+    hasChanged(): boolean {
+      const changed = hasChanged
+      hasChanged = false
+      return changed
+    },
+    hasEnded: () => hasEnded && waiting.length === 0,
+    async close() {
+      onTaken()
+      await Promise.allSettled([events.return?.(), activity.return?.()])
+    },
+  }
+}

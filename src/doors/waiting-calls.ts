@@ -1,0 +1,67 @@
+import { type Caller, DoorError } from './exchange.ts'
+import type { PendingCall } from './operations.ts'
+import { CALL, type Result, resultOf, sendMessage } from './operations.ts'
+
+/** Says for whom an agent waits, and for what. */
+export function wordsOf({ waitsFor, agent, toolName, approval }: PendingCall): string {
+  if (waitsFor === 'MESSAGE') return `${agent.name} waits for a reply.`
+  if (waitsFor === 'RESULT') return `${agent.name} waits for the result of ${toolName}.`
+  const approvers = approval?.approvers.map(({ name }) => name) ?? []
+  const who = approvers.length === 0 ? 'Somebody' : listOf(approvers)
+  return `${who} must decide whether ${agent.name} may call ${toolName}.`
+}
+
+const MOST_NAMES = 5
+
+function listOf(names: readonly string[]): string {
+  const shown = names.length > MOST_NAMES ? [...names.slice(0, MOST_NAMES), 'others'] : [...names]
+  const last = shown.pop() ?? ''
+  return shown.length === 0 ? last : `${shown.join(', ')} or ${last}`
+}
+
+/** Returns the path of the console's page where people answer a call. */
+export const pathOfCall = ({ message }: Pick<PendingCall, 'message'>): string =>
+  message === null ? '/waiting' : `/spaces/${message.space.id}#${message.id}`
+
+/** An answer to a waiting call. */
+export type CallAnswer =
+  | { type: 'decision'; approve: boolean; reason: string | null; input: unknown; inputDigest: string | null }
+  | { type: 'result'; result: unknown }
+  | { type: 'message'; text: string; idempotencyKey: string }
+
+const READ = `query DoorCall($id: ID!) { node(id: $id) { ... on ToolCall { ...DoorCall } } }
+${CALL}`
+
+/** Reads a call. @throws DoorError if there is none */
+export async function readCall(caller: Caller, id: string): Promise<PendingCall> {
+  const { node } = await caller.ask<{ node: PendingCall | null }>(READ, { id })
+  if (node?.id === undefined) throw new DoorError('NOT_FOUND', 'There is no such tool call.')
+  return node
+}
+
+const FAILURES = `... on Error { code message } ... on BadInputError { field } ... on RateLimitedError { retryAfterMs }`
+const DECIDE = `mutation DoorDecide($input: DecideToolCallInput!) {
+  decideToolCall(input: $input) { __typename ${FAILURES} }
+}`
+const SUBMIT = `mutation DoorSubmit($input: SubmitToolResultInput!) {
+  submitToolResult(input: $input) { __typename ${FAILURES} }
+}`
+
+/** Answers a call. Does nothing if it is too late: the call is answered or decided, or its input was changed. @throws DoorError */
+export async function answerCall(caller: Caller, { id, message }: PendingCall, answer: CallAnswer): Promise<void> {
+  try {
+    if (answer.type === 'message') {
+      const { text, idempotencyKey } = answer
+      if (message !== null) await sendMessage(caller, { spaceId: message.space.id, text, idempotencyKey })
+    } else if (answer.type === 'result') {
+      const input = { toolCallId: id, result: answer.result }
+      resultOf((await caller.ask<{ submitToolResult: Result<object> }>(SUBMIT, { input })).submitToolResult)
+    } else {
+      const { type: _, input: edited, ...decision } = answer
+      const input = { toolCallId: id, ...decision, ...(edited === undefined ? {} : { input: edited }) }
+      resultOf((await caller.ask<{ decideToolCall: Result<object> }>(DECIDE, { input })).decideToolCall)
+    }
+  } catch (error) {
+    if (!(error instanceof DoorError && error.code === 'CONFLICT')) throw error
+  }
+}

@@ -1,0 +1,133 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { NO_SUCH_AGENT } from '../agents/existing-agent.ts'
+import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import type { Platform } from '../platform/platform.ts'
+import {
+  conversationKey,
+  conversationsAfter,
+  findConversation,
+  lockConversation,
+  putConversation,
+} from '../stores/conversation-store.ts'
+import type { SpaceCreation } from './create-space.ts'
+
+export interface ConversationInput {
+  agentId: string
+  /** The client's id of the conversation. Null: a new one. */
+  thread: string | null
+  /** The name of a new space. */
+  name: string
+}
+
+/** The end of a history that a client keeps itself: the last message of its human before the new one, and the answer. */
+export interface KnownTurn {
+  asked: string
+  answered: string
+  /** The new message: a request that is sent again has been posted already. */
+  next: string
+}
+
+/** The spaces in which clients that name no space converse with an agent. */
+export interface Conversations {
+  /**
+   * Returns the space of the viewer, the agent and the thread. Creates it if there is none: with the two as members.
+   * @throws as SpaceCreation.create; ForbiddenError unless the viewer is a human; NotFoundError
+   */
+  open(viewer: Viewer, input: ConversationInput): Promise<{ spaceId: string; isNew: boolean }>
+  /** As `open`, but returns null instead of creating a space. */
+  find(viewer: Viewer, input: { agentId: string; thread: string }): Promise<string | null>
+  /**
+   * Returns the newest conversation that ends with the turn, and the message that the new one repeats, if it was posted
+   * there before. Null if there is none.
+   */
+  continued(
+    viewer: Viewer,
+    input: KnownTurn & { agentId: string },
+  ): Promise<{ spaceId: string; repeats: string | null } | null>
+}
+
+/** Ends the transaction that creates a space: another one was created meanwhile. */
+class AlreadyOpen extends Error {
+  readonly spaceId: string
+  constructor(spaceId: string) {
+    super('the conversation has a space already')
+    this.spaceId = spaceId
+  }
+}
+
+interface ConversationParts {
+  visibility: Pick<Visibility, 'agents'>
+  spaces: Pick<SpaceCreation, 'create'>
+}
+
+export function createConversations({ db }: Pick<Platform, 'db'>, parts: ConversationParts): Conversations {
+  const { visibility, spaces } = parts
+
+  /** @throws ForbiddenError, NotFoundError */
+  function partiesOf(viewer: Viewer, agentId: string) {
+    if (viewer.scope === 'ADMIN')
+      throw new ForbiddenError('An admin token cannot converse with agents: use the token of a human.')
+    if (viewer.scope === 'SERVICE')
+      throw new ForbiddenError(
+        'A service has no conversations: trigger the agent with the mutation triggerAgent, or use the token of a human.',
+      )
+    const isVisible = prefixOf(agentId) === 'agt' && visibility.agents(viewer, [agentId]).has(agentId)
+    if (!isVisible) throw new NotFoundError(NO_SUCH_AGENT)
+    return { humanId: viewer.id, agentId }
+  }
+
+  return {
+    async open(viewer, { agentId, thread, name }) {
+      const parties = partiesOf(viewer, agentId)
+      const key = conversationKey(parties, thread ?? newId('trg'))
+      const found = await findConversation(db.prisma, key, parties)
+      if (found !== null) return { spaceId: found, isNew: false }
+      try {
+        const space = await spaces.create(
+          viewer,
+          { name, routing: 'BROADCAST', memberIds: [agentId] },
+          async (tx, { id }) => {
+            await lockConversation(tx, key)
+            const other = await findConversation(tx, key, parties)
+            if (other !== null) throw new AlreadyOpen(other)
+            await putConversation(tx, key, id)
+          },
+        )
+        return { spaceId: space.id, isNew: true }
+      } catch (error) {
+        if (error instanceof AlreadyOpen) return { spaceId: error.spaceId, isNew: false }
+        throw error
+      }
+    },
+    async find(viewer, { agentId, thread }) {
+      const parties = partiesOf(viewer, agentId)
+      return findConversation(db.prisma, conversationKey(parties, thread), parties)
+    },
+    async continued(viewer, { agentId, asked, answered, next }) {
+      const parties = partiesOf(viewer, agentId)
+      for (const [, ...later] of await conversationsAfter(db.prisma, parties, asked)) {
+        const end = later.findIndex(({ senderId }) => senderId === viewer.id)
+        const answer = textOf(end === -1 ? later : later.slice(0, end))
+        const [repeated, more] = end === -1 ? [] : [later[end], later.slice(end + 1)]
+        const isLast =
+          repeated === undefined || (repeated.text === next && !more?.some((one) => one.senderId === viewer.id))
+        const [first] = later
+        if (isLast && first !== undefined && isSameAnswer(answer, answered.trim()))
+          return { spaceId: first.spaceId, repeats: repeated?.messageId ?? null }
+      }
+      return null
+    },
+  }
+}
+
+const textOf = (answer: readonly { text: string }[]) =>
+  answer
+    .map(({ text }) => text)
+    .filter((text) => text !== '')
+    .join('\n\n')
+    .trim()
+
+/** A client that has left early knows the beginning of an answer; one that was sent words about a waiting decision knows more. */
+const isSameAnswer = (answer: string, known: string) => answer.startsWith(known) || known.startsWith(answer)
