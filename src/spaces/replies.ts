@@ -5,7 +5,7 @@ import type { Platform } from '../platform/platform.ts'
 import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from './reply-search.ts'
 
 /** A wait for the first message in a space that matches one of the conditions. */
-export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
+export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions' | 'asking'> {
   /** Absent: none. */
   underWay?: UnderWay
   /** The maximum duration from now. */

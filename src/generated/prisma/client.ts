@@ -128,8 +128,20 @@ export type SearchText = Prisma.SearchTextModel
  */
 export type MessageVersion = Prisma.MessageVersionModel
 /**
- * Model MessageReaction
+ * Model ThreadReader
  * An emoji that a human or an agent put on a message.
+ * What a human has read of a thread, and whether its messages count as unread: apart from the read marker of the space.
+ * Written when the human takes part in the thread (has sent its first message or a reply), is mentioned in it, or reads it.
+ */
+export type ThreadReader = Prisma.ThreadReaderModel
+/**
+ * Model ThreadTurn
+ * Which agent MENTION_CHAIN routing picked last in a thread: as Space.lastPickedId and Space.lastPickedJoinedAt.
+ */
+export type ThreadTurn = Prisma.ThreadTurnModel
+/**
+ * Model MessageReaction
+ * 
  */
 export type MessageReaction = Prisma.MessageReactionModel
 /**

@@ -68,6 +68,8 @@ export const ModelName = {
   Message: 'Message',
   SearchText: 'SearchText',
   MessageVersion: 'MessageVersion',
+  ThreadReader: 'ThreadReader',
+  ThreadTurn: 'ThreadTurn',
   MessageReaction: 'MessageReaction',
   MessageDeletion: 'MessageDeletion',
   Outcome: 'Outcome',
@@ -374,6 +376,8 @@ export const MessageScalarFieldEnum = {
   fromPlainText: 'fromPlainText',
   actingAdminId: 'actingAdminId',
   idempotencyKey: 'idempotencyKey',
+  replyToId: 'replyToId',
+  threadRootId: 'threadRootId',
   rootId: 'rootId',
   depth: 'depth',
   origin: 'origin',
@@ -410,6 +414,27 @@ export const MessageVersionScalarFieldEnum = {
 } as const
 
 export type MessageVersionScalarFieldEnum = (typeof MessageVersionScalarFieldEnum)[keyof typeof MessageVersionScalarFieldEnum]
+
+
+export const ThreadReaderScalarFieldEnum = {
+  threadRootId: 'threadRootId',
+  humanId: 'humanId',
+  spaceId: 'spaceId',
+  lastReadSeq: 'lastReadSeq',
+  takesPart: 'takesPart'
+} as const
+
+export type ThreadReaderScalarFieldEnum = (typeof ThreadReaderScalarFieldEnum)[keyof typeof ThreadReaderScalarFieldEnum]
+
+
+export const ThreadTurnScalarFieldEnum = {
+  threadRootId: 'threadRootId',
+  spaceId: 'spaceId',
+  lastPickedId: 'lastPickedId',
+  lastPickedJoinedAt: 'lastPickedJoinedAt'
+} as const
+
+export type ThreadTurnScalarFieldEnum = (typeof ThreadTurnScalarFieldEnum)[keyof typeof ThreadTurnScalarFieldEnum]
 
 
 export const MessageReactionScalarFieldEnum = {
@@ -464,6 +489,7 @@ export const RunScalarFieldEnum = {
   triggerSpaceId: 'triggerSpaceId',
   deepestSpaceId: 'deepestSpaceId',
   triggerMessageId: 'triggerMessageId',
+  threadRootId: 'threadRootId',
   triggerSenderId: 'triggerSenderId',
   triggerServiceId: 'triggerServiceId',
   triggerSummary: 'triggerSummary',
