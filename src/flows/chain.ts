@@ -182,7 +182,10 @@ async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<Ended
   const { spaceId } = handingOn
   const word = await lastWordOf(tx, run.id, spaceId)
   const threadRootId = word?.threadRootId ?? null
-  return { ...handingOn, threadRootId: word === null && run.triggerSpaceId === spaceId ? run.threadRootId : threadRootId }
+  return {
+    ...handingOn,
+    threadRootId: word === null && run.triggerSpaceId === spaceId ? run.threadRootId : threadRootId,
+  }
 }
 
 /** Gives the turn to the first agent that can take it; an agent that cannot counts as skipped. */

@@ -57,7 +57,9 @@ builder.queryField('wakes', (t) =>
     args: {
       spaceId: t.arg.id({ required: true }),
       mentionedIds: t.arg.idList({ description: 'Ids that are no agent members do not count.' }),
-      replyToId: t.arg.id({ description: 'The message that the new one would reply to: turns and waits are those of its thread.' }),
+      replyToId: t.arg.id({
+        description: 'The message that the new one would reply to: turns and waits are those of its thread.',
+      }),
     },
     async resolve(_, { spaceId, mentionedIds, replyToId }, { domain, viewer, loaders }) {
       const asked = { spaceId, mentionedIds: mentionedIds ?? [], replyToId: replyToId ?? null }

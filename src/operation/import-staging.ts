@@ -78,6 +78,8 @@ const BY_DEPENDENCY: MovedTable[] = [
   'Step',
   'ToolCall',
   'Decision',
+  'ThreadReader',
+  'ThreadTurn',
   'Outcome',
   'RootUsage',
   'Membership',

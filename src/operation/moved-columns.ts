@@ -20,6 +20,8 @@ export type MovedTable =
   | 'Message'
   | 'MessageVersion'
   | 'MessageReaction'
+  | 'ThreadReader'
+  | 'ThreadTurn'
   | 'Outcome'
   | 'RootUsage'
   | 'Membership'

@@ -379,7 +379,9 @@ function pageOfRows({ size, fromEnd, after, before }: PageRequest, rows: Filtere
   if (window === undefined) return { items: [], hasNextPage: false, hasPreviousPage: false }
   if (after !== null && window.afterSeq === null) return foreignCursor('after')
   if (before !== null && window.beforeSeq === null) return foreignCursor('before')
-  const messages = rows.flatMap((row) => (row.id == null ? [] : [messageOfRow(row as Row & FilteredRow)])).slice(0, size)
+  const messages = rows
+    .flatMap((row) => (row.id == null ? [] : [messageOfRow(row as Row & FilteredRow)]))
+    .slice(0, size)
   const goesOn = (window.rowsFound ?? 0) > messages.length
   const items = fromEnd ? messages.reverse() : messages
   return {

@@ -140,11 +140,14 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
 }
 
 /** The first new text of an unfinished message, if it answers the wait. */
-function laterPart({ underWay, asking, conditions, waiterId }: SearchedWait, messages: Map<string, Growing>): Reply | null {
+function laterPart(
+  { underWay, asking, conditions, waiterId }: SearchedWait,
+  messages: Map<string, Growing>,
+): Reply | null {
   for (const [id, count] of underWay) {
     const message = messages.get(id)
-    const isHeard = message?.heardBy.includes(waiterId) && isWhereAsked(asking, message.threadRootId)
-    if (isHeard && conditions.some((one) => isMet(one, message))) {
+    const isHere = message?.heardBy.includes(waiterId) && isWhereAsked(asking, message.threadRootId)
+    if (message !== undefined && isHere && conditions.some((one) => isMet(one, message))) {
       const part = message.parts.slice(count).find((one) => one.type === 'text' && !isUnfinished(one))
       if (part?.type === 'text') return replyOf(message, part.text, waiterId)
     }

@@ -20,7 +20,9 @@ export const insertThreadReadersSql = Prisma.sql`
     SELECT message."senderId" AS id, true AS "takesPart"
     UNION ALL SELECT r."senderId", true FROM "Message" r WHERE r.id = message."threadRootId"
     UNION ALL SELECT unnest(message."mentionedIds"), false) p
-  WHERE p.id LIKE 'hum\\_%' GROUP BY 1, 2, 3
+  WHERE p.id LIKE 'hum\\_%'
+    AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = message."spaceId" AND o."entityId" = p.id)
+  GROUP BY 1, 2, 3
   ON CONFLICT ("threadRootId", "humanId") DO UPDATE SET "takesPart" = true
     WHERE EXCLUDED."takesPart" AND NOT "ThreadReader"."takesPart"`
 
