@@ -239,7 +239,7 @@ for (const stack of ['embedded', 'full'] as const) {
         await stage.endedRuns(bot, 2)
         const call = (text: string, more: object) =>
           bot === ada ? send(text, more) : { toolCall: 'sendSpaceMessage', input: { spaceId: room.id, text, ...more } }
-        const before = (replyTo: string, text: string) => {
+        const callFirst = (replyTo: string, text: string) => {
           const spaceId = bot === ada ? {} : { spaceId: room.id }
           return { toolCall: bot === ada ? 'send_message' : 'sendSpaceMessage', input: { ...spaceId, replyTo, text } }
         }
@@ -256,10 +256,10 @@ for (const stack of ['embedded', 'full'] as const) {
               steps(
                 [call('in the thread', {})],
                 [call('after', { replyTo: other })],
-                [before(other, 'before')],
+                [callFirst(other, 'before')],
                 [call('in the thread too', { replyTo: '' })],
                 [call('outside', { replyTo: 'none' })],
-                [before('msg_0', 'nowhere')],
+                [callFirst('msg_0', 'nowhere')],
               ),
             ),
           ),
