@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { STACKS } from '../support/application.ts'
 import { forAgent, type ModelRequest, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
@@ -22,12 +23,14 @@ const MARK = `mutation ($input: MarkReadInput!) {
   markRead(input: $input) { __typename ... on MarkReadPayload { space { unreadCount } } ... on Error { message } } }`
 const DELETE = `mutation ($input: DeleteMessageInput!) {
   deleteMessage(input: $input) { __typename ... on Error { message } } }`
+const EDIT = `mutation ($input: EditMessageInput!) {
+  editMessage(input: $input) { __typename ... on EditMessagePayload { editedMessage { staleRuns { id } } runs { id } } ... on Error { message } } }`
 const WAKES = 'query ($spaceId: ID!, $replyToId: ID) { wakes(spaceId: $spaceId, replyToId: $replyToId) { name } }'
 
 const send = (text: string, more: object = {}) => ({ toolCall: 'send_message', input: { text, ...more } })
 
-for (const stack of ['embedded', 'full'] as const) {
-  describe(`threads (${stack})`, () => {
+for (const stack of STACKS) {
+  describe(`threads, on the ${stack} stack`, () => {
     let parley: TestServer
     let stage: Stage
     playScenarios(stack, (opened) => ({ parley, stage } = opened))
@@ -276,6 +279,34 @@ for (const stack of ['embedded', 'full'] as const) {
         expect(messages.every(({ status }: Read) => status === 'COMPLETE')).toBe(true)
         expect(results[5]).toMatchObject({ error: { code: 'NOT_FOUND' } })
       }
+    })
+
+    test('an edited reply runs again in its thread, and the runs that have read the thread are named', async () => {
+      const ann = await stage.person('Ann')
+      const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
+      const room = await stage.space('Room', [ann, ada], { routing: 'BROADCAST' })
+      const root = await say(ann, room, 'root')
+      await stage.endedRuns(ada, 1)
+      const isAsked = (request: ModelRequest) => (promptOf(request).split('\n')[1] ?? '').includes('Question')
+      parley.models.script(forAgent('Ada', when(isAsked, steps([send('Answer')]))))
+      const question = await say(ann, room, 'Question', { replyToId: root })
+      const [, run] = await stage.endedRuns(ada, 2)
+      await say(ann, room, 'Aside')
+      const [, , aside] = await stage.endedRuns(ada, 3)
+      const edit = (messageId: string, text: string, retryRuns: boolean) =>
+        stage.ask(ann.client, EDIT, { input: { messageId, text, retryRuns } })
+      const edited = await edit(question, 'Question, in other words', true)
+      expect(edited.editedMessage.staleRuns).toEqual([{ id: run.id }])
+      expect(edited.runs).toHaveLength(1)
+      await stage.endedRuns(ada, 4)
+      const messages = await messagesOf(ann, room)
+      expect(threadOf(root, messages)).toEqual(['Question, in other words', 'Answer', 'Answer'])
+      const { editedMessage } = await edit(root, 'other root', false)
+      const stale = editedMessage.staleRuns.map(({ id }: Read) => id)
+      expect(stale).toContain(run.id)
+      expect(stale).toContain(edited.runs[0].id)
+      // The run outside of the thread read the root too, but not the question.
+      expect(stale).toContain(aside.id)
     })
 
     test('a persistent mind is told the thread, and answers there', async () => {
