@@ -278,7 +278,7 @@ function triggerOf(run: Claim['run'], { origin, triggerMessage }: Scene): string
 function threadOf({ threadRootId }: Claim['run']): string {
   return threadRootId === null
     ? ''
-    : `, in the thread on the message ${threadRootId}. What you say in this space goes into the same thread, unless you name another place with replyTo`
+    : `, in the thread on the message ${threadRootId}. Your messages in this space go into the same thread, unless you name another place with replyTo`
 }
 
 /** Shortens a long trigger in the history, because the prompt contains it in full above. */

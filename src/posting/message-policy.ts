@@ -19,7 +19,7 @@ import {
 /** A message of a run that may still grow. */
 export interface OpenMessage {
   spaceId: string
-  /** What its calls name as `replyTo`. */
+  /** The `replyTo` of its calls. */
   replyTo?: string
   postKey: string
   /** The finished parts. */
@@ -31,7 +31,7 @@ export interface OpenMessage {
 /** The target of a text or a call. */
 export interface Place {
   spaceId: string
-  /** What the call names as `replyTo`. */
+  /** The `replyTo` of the call. */
   replyTo?: string
   /** The agent member to wake. */
   mention: string | null

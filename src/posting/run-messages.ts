@@ -37,7 +37,7 @@ export interface Beginning {
   /** Idempotency key within the run. */
   postKey: string
   composite: boolean
-  /** What the call names as `replyTo`; absent: it goes where the run's messages go in the space. */
+  /** The `replyTo` of the call; absent: it goes where the run's messages go in the space. */
   replyTo?: string
   /** It is the run's closing text. */
   fromPlainText?: boolean

@@ -2,7 +2,7 @@ import type { Message } from './message.ts'
 
 // A thread hangs on a message of a space, its root. Replies to a reply join the thread of that reply.
 
-/** What a message replies to, and the thread that it joins; both null outside of threads. */
+/** The message that another one replies to, and the thread that it joins; both null outside of threads. */
 export type ReplyPlace = Pick<Message, 'replyToId' | 'threadRootId'>
 
 /** The place of a message that replies to nothing. */

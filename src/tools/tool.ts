@@ -199,7 +199,7 @@ export interface CompositeSpeech {
 export interface Utterance {
   spaceId: string
   text: string
-  /** What the call names as `replyTo`; absent: the text goes where the run's messages go in the space. */
+  /** The `replyTo` of the call; absent: the text goes where the run's messages go in the space. */
   replyTo?: string
   /** An agent member to wake. A mention finishes the message. */
   mention: string | null

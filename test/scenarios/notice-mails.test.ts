@@ -90,7 +90,7 @@ describe.each(STACKS)('mails with notices, on the %s stack', (stack) => {
     for (const { email } of [reader, gone, silent]) expect(addresses.has(email)).toBe(false)
   })
 
-  test('a mention in a thread is open until the thread is read, whatever else of the space was', async () => {
+  test('a mention in a thread is open until the thread is read, even if the rest of the space was', async () => {
     const [alice, outside, inside] = [await person('A'), await person('O'), await person('I')]
     const { id: spaceId } = await room([alice, outside, inside].map(({ id }) => id))
     const { sending, reading } = parley.app.domain

@@ -100,7 +100,7 @@ for (const stack of STACKS) {
       const root = await say(ann, room, 'root')
       for (const id of [elsewhere, unseen, 'msg_0', 'nonsense', room.id])
         expect(await post(ann, room, id)).toMatchObject({ __typename: 'NotFoundError' })
-      // What is not there and what may not be seen look the same.
+      // An absent message and one that may not be seen look the same.
       expect(await post(eve, room, root)).toEqual(await post(eve, room, 'msg_0'))
 
       const lone = await say(ann, room, 'lone')
@@ -159,7 +159,7 @@ for (const stack of STACKS) {
       await mark(cleo, two)
       await mark(cleo, one)
       expect(await unread(cleo)).toEqual([0, 0, 0])
-      // Whoever answers takes part from then on.
+      // Dan takes part from his answer on.
       await say(dan, room, 'three', { replyToId: two })
       await say(bob, room, 'four', { replyToId: root })
       expect(await unread(dan)).toEqual([4, 0, 3])
@@ -309,7 +309,7 @@ for (const stack of STACKS) {
       expect(stale).toContain(aside.id)
     })
 
-    test('a persistent mind is told the thread, and answers there', async () => {
+    test('the inbox of a persistent mind names the thread, and it answers there', async () => {
       const ann = await stage.person('Ann')
       const mia = await stage.bot('Mia', { toolset: 'ACTIVE_SPACE', mind: 'PERSISTENT' })
       const room = await stage.space('Room', [ann, mia], { routing: 'ADMIN', adminAgentId: mia.id })

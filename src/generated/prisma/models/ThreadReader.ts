@@ -15,7 +15,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 /**
  * Model ThreadReader
  * An emoji that a human or an agent put on a message.
- * What a human has read of a thread, and whether its messages count as unread: apart from the read marker of the space.
+ * How far a human has read a thread, and whether its replies count as unread: apart from the read marker of the space.
  * Written when the human takes part in the thread (has sent its first message or a reply), is mentioned in it, or reads it.
  */
 export type ThreadReaderModel = runtime.Types.Result.DefaultSelection<Prisma.$ThreadReaderPayload>
