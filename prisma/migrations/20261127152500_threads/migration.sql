@@ -2,6 +2,8 @@
 
 ALTER TABLE "Message" ADD COLUMN "replyToId" TEXT COLLATE "C", ADD COLUMN "threadRootId" TEXT COLLATE "C";
 CREATE INDEX "Message_thread" ON "Message"("threadRootId", "seq") WHERE "threadRootId" IS NOT NULL;
+-- A page, a prompt or an unread count outside of threads costs the same, however many replies lie in between.
+CREATE INDEX "Message_outside" ON "Message"("spaceId", "seq") WHERE "threadRootId" IS NULL;
 
 ALTER TABLE "Run" ADD COLUMN "threadRootId" TEXT COLLATE "C";
 
