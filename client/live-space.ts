@@ -37,6 +37,8 @@ export interface Outgoing {
   mentionedAgentId?: string | null
   /** Members, humans or agents, at most 20. */
   mentionedIds?: string[]
+  /** A message of the space: the new one joins its thread, or begins one. */
+  replyToId?: string
   /** Use the same key for every attempt to send the same message, so that it is posted only once. */
   idempotencyKey?: string
 }
@@ -202,8 +204,8 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
       transcript.keepNewest(count)
       observable.changed()
     },
-    async send({ text, fileIds, mentionedAgentId, mentionedIds, idempotencyKey = newIdempotencyKey() }) {
-      const input = { spaceId, text, fileIds, mentionedAgentId, mentionedIds, idempotencyKey }
+    async send({ text, fileIds, mentionedAgentId, mentionedIds, replyToId, idempotencyKey = newIdempotencyKey() }) {
+      const input = { spaceId, text, fileIds, mentionedAgentId, mentionedIds, replyToId, idempotencyKey }
       const { sendMessage } = await connection.ask(SEND_MESSAGE, { input })
       const { sentMessage, runs } = payloadOf(sendMessage, 'SendMessagePayload')
       return { message: sentMessage, runIds: runs.map(({ id }) => id) }

@@ -129,6 +129,7 @@ function runOf(all: InboxEvent[], id: string, agentId: string) {
     triggerSummary: events.length === 1 ? '1 inbox event' : `${events.length} inbox events`,
     triggerSpaceId: agreed(events, ({ spaceId }) => spaceId),
     triggerMessageId: agreed(events, ({ messageId }) => messageId),
+    threadRootId: agreed(events, ({ payload }) => textIn(payload, 'threadRootId')),
     triggerSenderId: agreed(events, ({ payload }) => textIn(payload, 'senderId')),
     triggerServiceId: agreed(events, ({ payload }) => textIn(payload, 'serviceId')),
     parentRunId: agreed(events, ({ parentRunId }) => parentRunId),

@@ -60,6 +60,9 @@ export function cycleGuidanceFor(tools: Map<string, Tool>, settings: CycleSettin
     lines.push('- At the beginning of a cycle you are in no space: call enter_space before you say or show anything.')
   if (settings.urgentInjection)
     lines.push('- [URGENT] shows events that came in while you were at work: they belong to this cycle.')
+  lines.push(
+    '- "thread on msg_…" names the message on which a thread hangs. Answer a message of a thread in that thread: send with replyTo and that id.',
+  )
   if (settings.inboxPreview) {
     lines.push(
       '- [INBOX PREVIEW] shows what waits. These will be fully processed in your next cycle. If any are urgent or change your current task, adapt accordingly.',

@@ -10,6 +10,7 @@ interface Payload {
   senderName?: string
   senderKind?: 'HUMAN' | 'AGENT'
   content?: string
+  threadRootId?: string
   mention?: Json
   /** The message was read before, and then changed. */
   change?: 'EDITED' | 'DELETED'
@@ -59,7 +60,7 @@ function sourceLineOf(event: InboxEvent): string {
   switch (event.type) {
     case 'SPACE_MESSAGE': {
       const who = `${nameIn(payload.senderName ?? 'somebody')} (${(payload.senderKind ?? 'HUMAN').toLowerCase()})`
-      const where = `[${nameIn(payload.spaceName ?? '')} (id: ${payload.spaceId})] ${who}`
+      const where = `[${nameIn(payload.spaceName ?? '')} (id: ${payload.spaceId})${threadOf(payload)}] ${who}`
       if (payload.change === 'DELETED')
         return `- [DELETED] ${where}: ${whichOf(payload)} was deleted. Do not use what it said.`
       const line = `${where}: ${JSON.stringify(payload.content ?? '')}${addressOf(payload)}`
@@ -73,6 +74,9 @@ function sourceLineOf(event: InboxEvent): string {
       return `- [TOOL_RESULT ${payload.toolName} (id: ${payload.toolCallId})] ${JSON.stringify(payload.result ?? null)}${decisionsOf(payload)}`
   }
 }
+
+/** Names the thread of a message by the message on which it hangs. */
+const threadOf = ({ threadRootId }: Payload) => (threadRootId === undefined ? '' : `, thread on ${threadRootId}`)
 
 /** Names a message that the agent has read. */
 const whichOf = ({ messageId, sentAt }: Payload) =>

@@ -95,7 +95,10 @@ interface Rows {
   keptMarks: string[]
   /** The spaces, confidential now, that the agent's think cycles come from. */
   cycleMarks: string[]
-  /** Messages of the trigger's space, newest first; empty for a think cycle, and once the run has a step. */
+  /**
+   * Messages of the trigger's space outside of threads, newest first; empty for a trigger in a thread, for a think cycle,
+   * and once the run has a step.
+   */
   lines: HistoryRow[]
   /** For a think cycle: the events that it has claimed so far. */
   sources: EventSource[]
@@ -294,7 +297,7 @@ const wholeStatement = (runIds: readonly string[], history: Prisma.Sql) => Prism
     (SELECT coalesce(jsonb_agg(t ORDER BY t.position), '[]') FROM "AgentTool" t WHERE t."agentId" = a.id) AS tools,
     (SELECT coalesce(jsonb_agg(s ORDER BY s.position), '[]') FROM "McpServer" s WHERE s."agentId" = a.id) AS "mcpServers",
     ${PINNED_DEFINITION_SQL} AS pinned, ${KNOWLEDGE}, ${RECALL}, ${marksIn(CYCLE)} AS "cycleMarks", ${BUDGET}, ${SPACES}, ${OTHER_RUNS}, ${SOURCES},
-    CASE WHEN r."triggerSpaceId" IS NULL OR r."triggerType" = 'INBOX' OR r."stepCount" > 0 THEN '[]' ELSE (${history}) END AS lines
+    CASE WHEN r."triggerSpaceId" IS NULL OR r."threadRootId" IS NOT NULL OR r."triggerType" = 'INBOX' OR r."stepCount" > 0 THEN '[]' ELSE (${history}) END AS lines
   FROM "Run" r JOIN "Agent" a ON a.id = r."agentId" JOIN "Entity" e ON e.id = a.id WHERE ${isOneOfRuns(runIds)}`
 
 const changingStatement = (runIds: readonly string[]) => Prisma.sql`

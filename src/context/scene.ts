@@ -7,7 +7,7 @@ import { type MessageOrigin, messageOfRow } from '../rules/message.ts'
 import type { Claim, ClaimedRun } from '../runs/claiming.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 import type { Withheld } from '../runs/withheld.ts'
-import { type History, type HistoryLine, labelOf } from '../spaces/history.ts'
+import { type History, type HistoryLine, type HistoryScope, labelOf } from '../spaces/history.ts'
 import { readOnFrom } from '../tools/space/read-messages.ts'
 import { type ChainScene, loadChain } from './chain-section.ts'
 import { loadTasks, taskToTell } from './chain-task.ts'
@@ -25,8 +25,9 @@ export interface Scene {
   /** The agent's other queued, running or waiting runs, oldest first. */
   otherRuns: SceneRun[]
   /**
-   * The latest messages of the trigger's space up to the trigger, oldest first. Empty without a space, after the first
-   * step (the journal then holds what was shown), and if the agent has left the space.
+   * The latest messages of the trigger's space up to the trigger, oldest first: those outside of threads, or, for a trigger
+   * in a thread, the message on which the thread hangs and the latest replies. Empty without a space, after the first step
+   * (the journal then holds what was shown), and if the agent has left the space.
    */
   history: HistoryLine[]
   /** The message that triggered the run. */
@@ -93,6 +94,7 @@ export function createSceneLoader(
     history: history.rowsOf({
       spaceId: Prisma.sql`r."triggerSpaceId"`,
       readerId: Prisma.sql`r."agentId"`,
+      scope: { type: 'outside' },
       upToSeq: Prisma.sql`r."enteredSeq"`,
       // `load` shows these in full: the trigger, and the task of a chain, of which the run may be called back.
       isWhole: Prisma.sql`m.id IS NOT DISTINCT FROM r."triggerMessageId" OR r."chainId" IS NOT NULL`,
@@ -115,9 +117,11 @@ export function createSceneLoader(
       // A cycle may have started the chain for many messages; one of them is shown in full, whatever its size.
       const whole = [run.triggerMessageId, tasks[0]?.messageId ?? null]
       const shown = { limit: historyLimit, characters: HISTORY_CHARACTERS, whole }
-      const told = belongsTo({ spaces }, run.triggerSpaceId)
-        ? history.linesOf(lines, { ...shown, readOn: readOnFrom })
-        : []
+      const told = !belongsTo({ spaces }, run.triggerSpaceId)
+        ? []
+        : showsThread(run)
+          ? await readThread(history, run, shown)
+          : history.linesOf(lines, { ...shown, readOn: readOnFrom })
       const triggerMessage = told.find(({ id }) => id === run.triggerMessageId) ?? null
       const fileIds = triggerMessage?.files?.map(({ fileId }) => fileId) ?? []
       const triggerTexts = fileIds.length === 0 ? [] : await files.textsOf(fileIds, FILE_CHARACTERS)
@@ -141,6 +145,27 @@ export function createSceneLoader(
   }
 }
 
+/** The thread of a run's trigger is shown before its first step; the events of a think cycle are in its inbox message. */
+const showsThread = ({ threadRootId, triggerType, stepCount }: ClaimedRun) =>
+  threadRootId !== null && triggerType !== 'INBOX' && stepCount === 0
+
+/** Reads the message on which a run's thread hangs, which is always shown, and the latest replies, oldest first. */
+async function readThread(
+  history: History,
+  run: ClaimedRun,
+  { limit, characters, whole }: { limit: number; characters: number; whole: (string | null)[] },
+): Promise<HistoryLine[]> {
+  const { triggerSpaceId: spaceId, threadRootId, agentId: readerId, enteredSeq: upToSeq } = run
+  if (spaceId === null || threadRootId === null) return []
+  const range = { spaceId, readerId, upToSeq, whole, readOn: readOnFrom }
+  // With a limit of 1 the text would not be truncated.
+  const root = await history.read({ ...range, scope: { type: 'root', threadRootId }, limit: 2, characters })
+  const left = Math.max(1, characters - JSON.stringify(root).length)
+  const scope = { type: 'replies' as const, threadRootId }
+  const replies = await history.read({ ...range, scope, limit: Math.max(1, limit - root.length), characters: left })
+  return [...root, ...replies]
+}
+
 async function loadMeanwhile(
   db: Prisma.TransactionClient,
   { history, historyLimit: limit }: { history: History; historyLimit: number },
@@ -152,8 +177,17 @@ async function loadMeanwhile(
     db.toolCall.findUnique({ where: { id: callId }, select: { createdAt: true } }),
   ])
   if (space === null || call === null) return null
+  const { threadRootId } = run
+  const isThread = run.triggerSpaceId === spaceId && threadRootId !== null
+  const scope: HistoryScope = isThread ? { type: 'replies', threadRootId } : { type: 'outside' }
   const lines = await history.read({
-    ...{ spaceId, readerId: run.agentId, upToSeq: space.lastSeq, since: { at: call.createdAt, butOfRun: run.id } },
+    ...{
+      spaceId,
+      scope,
+      readerId: run.agentId,
+      upToSeq: space.lastSeq,
+      since: { at: call.createdAt, butOfRun: run.id },
+    },
     ...{ limit, characters: HISTORY_CHARACTERS, readOn: readOnFrom },
   })
   return { spaceName: space.name, seq: space.lastSeq, lines }

@@ -15,6 +15,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { RunMessagesParts } from '../posting/run-messages.ts'
 import { finishAfter, openWriter } from '../posting/space-writer.ts'
 import { placeOfPlainText, postablePlainText } from '../rules/plain-text.ts'
+import { defaultPlace } from '../rules/threads.ts'
 import { readDecisionTexts } from '../runs/decision-texts.ts'
 import type { Journal, JournaledStep, KeptStep } from '../runs/journal.ts'
 import { createRunEvents } from '../runs/run-events.ts'
@@ -107,7 +108,8 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
   const observed = parts.observer.begin(run, agent)
   const { journal } = observed
   const origin = (spaceId: string) => originIn(scene, run.context, spaceId)
-  const writer = await openWriter(platform, { speech, run, fresh, scene: { agent, originIn: origin } })
+  const place = (spaceId: string) => defaultPlace({ ...run.context.run, sources: scene.sources }, spaceId)
+  const writer = await openWriter(platform, { speech, run, fresh, scene: { agent, originIn: origin, placeIn: place } })
   const tools = await parts.toolbox.toolsFor({ run: run.context.run, scene, speech: writer })
   const flows = { awaitAnswer, decideCall, useGrant, discretion }
   const runner = createToolRunner({ platform, run, journal, events, ...flows, writer })

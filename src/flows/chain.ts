@@ -125,6 +125,7 @@ interface Call {
   type: 'mention' | 'callback'
   agentId: string
   spaceId: string
+  threadRootId: string | null
   messageId: string | null
   senderId: string
   /** Takes the name of the agent that passes the turn. */
@@ -142,13 +143,13 @@ async function call(
   { chain, end: { run }, outcomes }: Giving,
   given: Call,
 ): Promise<Woke> {
-  const { agentId, spaceId, messageId, senderId } = given
+  const { agentId, spaceId, threadRootId, messageId, senderId } = given
   const agent = await agentMember(tx, { spaceId, agentId, rootId: run.rootId })
   if (agent === null || (await isOverBudget(outcomes, agent, messageId))) return { type: 'gone' }
   const lineage = { rootId: run.rootId, depth: run.depth + 1, parentRunId: run.id, chainId: chain.id }
   const allowed = await allowance(tx, lineage, platform.config.limits)
   if (allowed.count === 0) return { type: 'limit', reason: allowed.reason }
-  const trigger = await loadMessageTrigger(tx, { spaceId, messageId, senderId, seq: null })
+  const trigger = await loadMessageTrigger(tx, { spaceId, messageId, threadRootId, senderId, seq: null })
   const step = { once: `chain:${chain.id}:${chain.depth + 1}` }
   const woken = await wake(tx, agent, {
     trigger,
@@ -175,14 +176,27 @@ async function give(tx: Tx, platform: ChainPlatform, giving: Giving, turn: NextT
   )
 }
 
+/** Adds to a mention its thread: that of the run's last message in the space, else of the run. */
+async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<EndedTurn['handingOn']> {
+  if (handingOn?.type !== 'mention') return handingOn
+  const { spaceId } = handingOn
+  const word = await lastWordOf(tx, run.id, spaceId)
+  const threadRootId = word?.threadRootId ?? null
+  return {
+    ...handingOn,
+    threadRootId: word === null && run.triggerSpaceId === spaceId ? run.threadRootId : threadRootId,
+  }
+}
+
 /** Gives the turn to the first agent that can take it; an agent that cannot counts as skipped. */
 async function pass(
   tx: Tx,
   platform: ChainPlatform,
   begun: Chain,
-  end: EndedTurn,
+  ended: EndedTurn,
   outcomes: OutcomeChanges,
 ): Promise<AfterCommit> {
+  const end = { ...ended, handingOn: await inItsThread(tx, ended) }
   const { limits } = platform.config
   await noteRefusal(tx, platform, begun, end, outcomes)
   let step = afterTurn(begun, end.run.agentId, end.handingOn, limits)
@@ -220,7 +234,7 @@ async function noteRefusal(
 ): Promise<void> {
   if (handingOn?.type !== 'mention') return
   const refusal = refuseMention(chain, run.agentId, handingOn, config.limits)
-  const messageId = refusal === null ? null : await lastWordOf(tx, run.id, handingOn.spaceId)
+  const messageId = refusal === null ? null : ((await lastWordOf(tx, run.id, handingOn.spaceId))?.id ?? null)
   if (refusal === null || messageId === null || handingOn.targetId === run.agentId) return
   const kind = refusal.code === 'LOOP_LIMIT' ? 'LOOP_LIMIT' : 'NOT_ROUTED'
   await outcomes.set({ messageId, agentId: handingOn.targetId, kind, reason: refusal.message, runId: null })
@@ -228,7 +242,8 @@ async function noteRefusal(
 
 async function turnBefore(tx: Tx, { run, silent, reason }: EndedTurn, next: NextTurn): Promise<Before> {
   const spoke = next.type === 'callback' && silent === 'skipped'
-  const messageId = spoke ? await lastWordOf(tx, run.id, next.waiter.spaceId) : null
+  const word = spoke ? await lastWordOf(tx, run.id, next.waiter.spaceId, next.waiter.threadRootId ?? null) : null
+  const messageId = word?.id ?? null
   if (messageId !== null) return { agentId: run.agentId, messageId, ended: 'responded', reason: null }
   return { agentId: run.agentId, messageId, ended: silent, reason }
 }
@@ -236,18 +251,19 @@ async function turnBefore(tx: Tx, { run, silent, reason }: EndedTurn, next: Next
 async function mentionCall(
   tx: Tx,
   { run }: EndedTurn,
-  { targetId, spaceId, reason, expectReply }: Mention,
+  { targetId, spaceId, threadRootId = null, reason, expectReply }: Mention,
 ): Promise<Call> {
-  const messageId = await lastWordOf(tx, run.id, spaceId)
+  const messageId = (await lastWordOf(tx, run.id, spaceId))?.id ?? null
   const { agentId } = run
   const wokenBy = (agentName: string) => ({ type: 'mention' as const, agentId, agentName, reason, expectReply })
-  return { type: 'mention', agentId: targetId, spaceId, messageId, senderId: agentId, wokenBy }
+  return { type: 'mention', agentId: targetId, spaceId, threadRootId, messageId, senderId: agentId, wokenBy }
 }
 
-function callBackCall({ entityId, spaceId, reason: askedFor }: Waiter, before: Before): Call {
+function callBackCall(waiter: Waiter, before: Before): Call {
+  const { entityId, spaceId, threadRootId = null, reason: askedFor } = waiter
   const { agentId, messageId, ended, reason } = before
   const wokenBy = (agentName: string) => ({ type: 'callback' as const, agentId, agentName, askedFor, ended, reason })
-  return { type: 'callback', agentId: entityId, spaceId, messageId, senderId: agentId, wokenBy }
+  return { type: 'callback', agentId: entityId, spaceId, threadRootId, messageId, senderId: agentId, wokenBy }
 }
 
 /** Records with the run's last message that a limit prevented the next turn. */
@@ -258,20 +274,26 @@ async function noteLimit(
   outcomes: OutcomeChanges,
 ): Promise<void> {
   if (turn.type === 'delegation') return
-  const messageId = await lastWordOf(tx, run.id, turn.type === 'callback' ? turn.waiter.spaceId : turn.spaceId)
-  if (messageId === null) return
+  const word = await lastWordOf(tx, run.id, turn.type === 'callback' ? turn.waiter.spaceId : turn.spaceId)
+  if (word === null) return
+  const messageId = word.id
   const reason = 'The chain has reached its limit of runs, so no further agent is woken.'
   await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
 }
 
-/** Returns the text of the last finished message of a run in a space. */
-async function lastWordOf(tx: Tx, runId: string, spaceId: string): Promise<string | null> {
-  const message = await tx.message.findFirst({
-    where: { runId, spaceId, status: { in: ['COMPLETE', 'REQUIRES_ACTION'] } },
+/** Returns the last finished message of a run in a space, or only in one of its threads; null: outside of threads. */
+function lastWordOf(
+  tx: Tx,
+  runId: string,
+  spaceId: string,
+  threadRootId?: string | null,
+): Promise<{ id: string; threadRootId: string | null } | null> {
+  const ofThread = threadRootId === undefined ? {} : { threadRootId }
+  return tx.message.findFirst({
+    where: { runId, spaceId, ...ofThread, status: { in: ['COMPLETE', 'REQUIRES_ACTION'] } },
     orderBy: { seq: 'desc' },
-    select: { id: true },
+    select: { id: true, threadRootId: true },
   })
-  return message?.id ?? null
 }
 
 /**

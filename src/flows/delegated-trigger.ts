@@ -25,6 +25,7 @@ export async function triggerOf(tx: Tx, run: ClaimedRun): Promise<Trigger | null
   return messageTrigger(tx, {
     spaceId: run.triggerSpaceId,
     messageId: run.triggerMessageId,
+    threadRootId: run.threadRootId,
     senderId: run.triggerSenderId,
     seq: run.activeSpaceId === run.triggerSpaceId ? run.enteredSeq : null,
   })
@@ -46,7 +47,8 @@ async function triggerOfEvent(
     return { type, name, summary: `The service "${name}"`, serviceId, payload: told.payload ?? null, provenance }
   }
   if (type === 'TOOL_RESULT') return null
-  return messageTrigger(tx, { spaceId, messageId, senderId: String(told.senderId ?? ''), seq: null })
+  const threadRootId = typeof told.threadRootId === 'string' ? told.threadRootId : null
+  return messageTrigger(tx, { spaceId, messageId, threadRootId, senderId: String(told.senderId ?? ''), seq: null })
 }
 
 async function messageTrigger(
@@ -55,7 +57,13 @@ async function messageTrigger(
     spaceId,
     senderId,
     ...source
-  }: { spaceId: string | null; messageId: string | null; senderId: string | null; seq: number | null },
+  }: {
+    spaceId: string | null
+    messageId: string | null
+    threadRootId: string | null
+    senderId: string | null
+    seq: number | null
+  },
 ): Promise<Trigger | null> {
   if (spaceId === null) return null
   return loadMessageTrigger(tx, { ...source, spaceId, senderId: senderId ?? '' })

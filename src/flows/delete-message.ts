@@ -132,7 +132,10 @@ const textsIn = ({ parts }: Message): string[] =>
 const filesIn = ({ parts }: Message): string[] => parts.flatMap((part) => (part.type === 'file' ? [part.fileId] : []))
 
 /** The notice for minds that have read the message. */
-async function noticeOf(tx: Tx, { id: messageId, spaceId, senderId, createdAt }: Message): Promise<JsonObject> {
+async function noticeOf(
+  tx: Tx,
+  { id: messageId, spaceId, senderId, threadRootId, createdAt }: Message,
+): Promise<JsonObject> {
   const { space, sender } = await loadMessageTrigger(tx, { messageId: null, spaceId, senderId, seq: null })
   return {
     change: 'DELETED',
@@ -140,6 +143,7 @@ async function noticeOf(tx: Tx, { id: messageId, spaceId, senderId, createdAt }:
     sentAt: createdAt.toISOString(),
     spaceId,
     spaceName: space.name,
+    ...(threadRootId === null ? {} : { threadRootId }),
     senderId,
     senderName: sender.name,
     senderKind: sender.kind,

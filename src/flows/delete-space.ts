@@ -16,6 +16,7 @@ import { deleteOutcomesSql } from '../stores/outcome-store.ts'
 import { deleteRunSpaces } from '../stores/run-store.ts'
 import { hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace } from '../stores/space-store.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
+import { deleteThreadsOfSpace } from '../stores/thread-store.ts'
 import { forgetSpace } from './forget.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
@@ -122,5 +123,6 @@ async function remove({ prisma }: Database, spaceId: string, mostBatches = Numbe
     if (removed === 0) break
   }
   await deleteRunSpaces(prisma, spaceId)
+  await deleteThreadsOfSpace(prisma, spaceId)
   await removeSpace(prisma, spaceId)
 }

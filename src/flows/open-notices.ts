@@ -49,8 +49,9 @@ async function readMessages(tx: Tx, humanId: string, ids: readonly string[]): Pr
   if (ids.length === 0) return []
   const rows = await tx.$queryRaw<{ id: string; senderId: string; mentionedIds: string[]; level: NotifyLevel }[]>`
     SELECT m.id, m."senderId", m."mentionedIds", own."notifyLevel"::text AS level FROM "Message" m
-    JOIN "Membership" own ON own."spaceId" = m."spaceId" AND own."entityId" = ${humanId} AND own."lastReadSeq" < m.seq
-    WHERE m.id = ANY(${[...ids]}::text[]) AND m."deletedAt" IS NULL`
+    JOIN "Membership" own ON own."spaceId" = m."spaceId" AND own."entityId" = ${humanId}
+    LEFT JOIN "ThreadReader" t ON t."threadRootId" = m."threadRootId" AND t."humanId" = ${humanId}
+    WHERE CASE WHEN m."threadRootId" IS NULL THEN own."lastReadSeq" ELSE coalesce(t."lastReadSeq", 0) END < m.seq AND m.id = ANY(${[...ids]}::text[]) AND m."deletedAt" IS NULL`
   return rows.map(({ id, level, ...message }) => ({ id, level, cause: { type: 'message', ...message } }))
 }
 

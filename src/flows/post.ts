@@ -27,6 +27,7 @@ import { finishAnswered } from '../stores/message-store.ts'
 import { notifyOfMessageSql } from '../stores/notice-store.ts'
 import { upsertOutcomesSql } from '../stores/outcome-store.ts'
 import { takeTurn } from '../stores/space-store.ts'
+import { insertThreadReadersSql, takeTurnInThread } from '../stores/thread-store.ts'
 import { allowance } from './loop-limits.ts'
 import { answerWaits, isNoReply } from './reply-waits.ts'
 import { createRooms, type FullRoom, readRoom } from './rooms.ts'
@@ -44,6 +45,7 @@ export type RoutedMessage = Pick<
   | 'rootId'
   | 'depth'
   | 'runId'
+  | 'threadRootId'
   | keyof Provenance
 >
 
@@ -144,6 +146,8 @@ export function createPost(platform: Platform): Post {
     // Loop limits count the messages of agents one at a time, in a transaction.
     if (message.depth > 0 && decision.wakes.length > 0) return null
     const { turn } = decision
+    // The turns of a thread are not cached.
+    if (message.threadRootId !== null && turn !== null) return null
     const expected = { version: room.version, isAsCached: isAsCached(facts), turn, effects: effectsOf(facts, decision) }
     const written = await writer.write({ expected })
     if (written === null) {
@@ -159,7 +163,10 @@ export function createPost(platform: Platform): Post {
   async function route(tx: Tx, message: Message): Promise<Routed> {
     const { answered, ...facts } = await readFacts(tx, message)
     const decision = decideWakes(routableOf(message, facts.sender), facts.room, answered)
-    if (decision.turn !== null) await takeTurn(tx, message.spaceId, decision.turn)
+    const { threadRootId, spaceId } = message
+    if (decision.turn !== null && threadRootId === null) await takeTurn(tx, spaceId, decision.turn)
+    if (decision.turn !== null && threadRootId !== null)
+      await takeTurnInThread(tx, { threadRootId, spaceId }, decision.turn)
     // A human's message starts a new root, whose runs are counted from here.
     const isLimited = message.depth > 0 && decision.wakes.length > 0
     const limited = isLimited ? limitWakes(decision, await allowance(tx, message, config.limits)) : decision
@@ -270,6 +277,7 @@ function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
     space,
     seq: 0,
     messageId,
+    threadRootId: message.threadRootId,
     text,
     content,
     sender: { ...sender, id: senderId },
@@ -304,6 +312,7 @@ function effectsOf(facts: Facts, { wakes, verdicts }: Decision): Changes {
     arrived,
     ...(chainId === null || first === undefined ? {} : { chain: insertChainSql(chainId, first.id) }),
     ...(verdicts.length === 0 ? {} : { outcomes: upsertOutcomesSql(verdicts) }),
+    ...(message.threadRootId === null ? {} : { readers: insertThreadReadersSql }),
     ...(notifiesAnybody(facts) ? { notices: notifyOfMessageSql(message.id) } : {}),
     routed: Prisma.sql`SELECT message.*, ${woken} AS came FROM message`,
   }

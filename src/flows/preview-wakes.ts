@@ -1,9 +1,11 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
-import { NotFoundError } from '../lib/errors.ts'
+import { BadInputError, NotFoundError } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { decideWakes } from '../rules/routing.ts'
 import { NO_SUCH_SPACE } from '../stores/space-store.ts'
+import { findReplied } from '../stores/thread-store.ts'
+import { NO_SUCH_MESSAGE } from './message-access.ts'
 import { readAnswerable } from './reply-waits.ts'
 import { readRoom } from './rooms.ts'
 
@@ -12,9 +14,16 @@ export interface WakePreview {
   /**
    * Returns the ids of the agents that a message of the viewer would wake now, in join order. Unknown ids among
    * `mentionedIds` do not count.
-   * @throws NotFoundError
+   * @throws NotFoundError; BadInputError for a reply to a deleted message
    */
-  preview(viewer: Viewer, message: { spaceId: string; mentionedIds: readonly string[] }): Promise<string[]>
+  preview(viewer: Viewer, message: PreviewedMessage): Promise<string[]>
+}
+
+interface PreviewedMessage {
+  spaceId: string
+  mentionedIds: readonly string[]
+  /** The message that it would reply to. */
+  replyToId: string | null
 }
 
 export function createWakePreview(
@@ -22,12 +31,13 @@ export function createWakePreview(
   { visibility }: { visibility: Pick<Visibility, 'spaces'> },
 ): WakePreview {
   return {
-    async preview(viewer, { spaceId, mentionedIds }) {
+    async preview(viewer, { spaceId, mentionedIds, replyToId }) {
       if (!(await visibility.spaces(viewer, [spaceId])).has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
       const senderId = viewer.id
+      const threadRootId = replyToId === null ? null : await threadOf(db, spaceId, replyToId)
       const [room, answered] = await Promise.all([
-        readRoom(db.prisma, { spaceId, rootId: '', senderId }),
-        readAnswerable(db.prisma, { spaceId, senderId }),
+        readRoom(db.prisma, { spaceId, rootId: '', senderId, threadRootId }),
+        readAnswerable(db.prisma, { spaceId, senderId, threadRootId }),
       ])
       if (room === null) throw new NotFoundError(NO_SUCH_SPACE)
       // A mentioned agent gets the message as the answer to its wait, and is woken as well.
@@ -36,4 +46,12 @@ export function createWakePreview(
       return wakes.map(({ id }) => id)
     },
   }
+}
+
+/** The thread that a reply to a message would join. @throws NotFoundError, BadInputError */
+async function threadOf(db: Platform['db'], spaceId: string, replyToId: string): Promise<string | null> {
+  const found = await findReplied(db, { spaceId, replyToId })
+  if (found.type === 'unknown') throw new NotFoundError(NO_SUCH_MESSAGE)
+  if (found.type === 'deleted') throw new BadInputError('The message was deleted: reply to another one.', 'replyToId')
+  return found.place.threadRootId
 }

@@ -10,6 +10,8 @@ export interface WaitState {
   /** A reply comes after this message of the space, or is a later part of an unfinished message. */
   wait: {
     messageId: string
+    /** The thread of the asking message, where the reply is expected; absent or null: outside of threads, or on it. */
+    threadRootId?: string | null
     afterSeq: number
     underWay: Record<string, number>
     /** A human may answer. */
@@ -53,15 +55,16 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
   return answered
 }
 
-type InSpace = Pick<Message, 'id' | 'spaceId' | 'senderId' | 'runId'>
+type InSpace = Pick<Message, 'id' | 'spaceId' | 'senderId' | 'runId' | 'threadRootId'>
 
 /**
- * Condition on a call: it waits for a reply in the message's space, from somebody other than
+ * Condition on a call: it waits for a reply in the message's space and thread (`isWhereAsked`), from somebody other than
  * itself, and its agent is still a member.
  */
-const mayBeAnswered = ({ spaceId, senderId }: InSpace) => Prisma.sql`
+const mayBeAnswered = ({ spaceId, senderId, threadRootId }: InSpace) => Prisma.sql`
   "spaceId" = ${spaceId} AND status = 'RUNNING' AND state->'wait' IS NOT NULL AND state->'reply' IS NULL
   AND "agentId" <> ${senderId}
+  AND (state#>>'{wait,threadRootId}' IS NOT DISTINCT FROM ${threadRootId} OR state#>>'{wait,messageId}' = ${threadRootId})
   AND EXISTS (SELECT 1 FROM "Membership" b WHERE b."spaceId" = "ToolCall"."spaceId" AND b."entityId" = "ToolCall"."agentId")`
 
 /** Locks in a fixed order, so that a call is answered once. */
@@ -81,11 +84,11 @@ export function isNoReply(message: InSpace): Prisma.Sql {
 /** Returns, by agent, the waiting run that a new message of a human would answer. Locks nothing. */
 export async function readAnswerable(
   tx: Tx,
-  { spaceId, senderId }: Pick<Message, 'spaceId' | 'senderId'>,
+  { spaceId, senderId, threadRootId }: Pick<Message, 'spaceId' | 'senderId' | 'threadRootId'>,
 ): Promise<Map<string, string>> {
   const waits = await tx.$queryRaw<Omit<OpenWait, 'wait'>[]>`
     SELECT id, "agentId", "runId", input#>'{wait,for}' AS conditions FROM "ToolCall"
-    WHERE ${mayBeAnswered({ id: '', spaceId, senderId, runId: null })}`
+    WHERE ${mayBeAnswered({ id: '', spaceId, senderId, threadRootId, runId: null })}`
   const met = waits.filter(({ conditions }) => conditions.some((one) => isMet(one, { senderId, kind: 'HUMAN' })))
   return new Map(met.map(({ agentId, runId }) => [agentId, runId]))
 }

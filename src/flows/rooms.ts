@@ -6,6 +6,7 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { NotifyLevel } from '../rules/notices.ts'
 import type { AgentMember, Room } from '../rules/routing.ts'
+import { lastPickedIn } from '../stores/thread-store.ts'
 
 /** A space as routing sees it, with all of its members. */
 export interface FullRoom extends Room {
@@ -65,14 +66,19 @@ export function createRooms({ db }: Pick<Platform, 'db'>): Rooms {
   }
 }
 
-/** Reads the space in this transaction, with the budgets that apply to runs of the message. */
+/**
+ * Reads the space in this transaction, with the budgets that apply to runs of the message; for a message of a thread, with
+ * the turns of the thread.
+ */
 export async function readRoom(
   tx: Tx,
-  { spaceId, ...message }: Pick<Message, 'spaceId' | 'rootId' | 'senderId'>,
+  { spaceId, threadRootId, ...message }: Pick<Message, 'spaceId' | 'rootId' | 'senderId' | 'threadRootId'>,
 ): Promise<FullRoom | null> {
   const over = overBudget({ agentId: Prisma.sql`a.id`, spaceId: Prisma.sql`s.id`, ...rootOfMessage(message) })
   const ofAgents = Prisma.sql`CASE WHEN a.id IS NOT NULL THEN ${over} END`
-  return roomOf(await tx.$queryRaw<MemberRow[]>(membersOf(spaceId, ofAgents)))
+  const room = roomOf(await tx.$queryRaw<MemberRow[]>(membersOf(spaceId, ofAgents)))
+  if (room === null || threadRootId === null || room.routing !== 'MENTION_CHAIN') return room
+  return { ...room, lastPicked: await lastPickedIn(tx, threadRootId) }
 }
 
 /** Budget state changes with every generation, so it is not cached. */

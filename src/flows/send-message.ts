@@ -12,11 +12,14 @@ import { type Changes, statementOf } from '../platform/changes.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type FilePart, type Message, type MessagePart, mentionsOf, messageOfRow } from '../rules/message.ts'
+import { NO_REPLY, type ReplyPlace } from '../rules/threads.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { attachFiles } from '../stores/file-store.ts'
 import { isMemberSql } from '../stores/membership-store.ts'
 import { insertMessageSql, type MessageRow, type NewMessage, rowOf } from '../stores/message-store.ts'
 import { countMessageSql, NO_SUCH_SPACE } from '../stores/space-store.ts'
+import { findReplyPlace } from '../stores/thread-store.ts'
+import { NO_SUCH_MESSAGE } from './message-access.ts'
 import { type MessageWriter, type Post, startedBy, type Written } from './post.ts'
 
 export interface SendMessageInput {
@@ -28,6 +31,8 @@ export interface SendMessageInput {
   idempotencyKey?: string | null
   /** Files that the sender has uploaded, at most 20. With files, the text may be empty. */
   fileIds?: readonly string[] | null
+  /** A message of the space, in whose thread the new one is posted. */
+  replyToId?: string | null
 }
 
 /** Sends messages for a viewer. */
@@ -36,8 +41,8 @@ export interface Sending {
    * Posts as the viewer in one of the viewer's spaces. A repeat of an idempotency key returns the
    * first message and its runs.
    * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned entity that
-   * the viewer cannot see, and a file that is not theirs; BadInputError for an invalid text, a mention of an entity that is
-   * not a member, or a file that was sent before; ConflictError for a key that was used with other content
+   * the viewer cannot see, a message to reply to that is not in the space, and a file that is not theirs; BadInputError for an invalid text, a mention of an entity that is
+   * not a member, a reply to a deleted message, or a file that was sent before; ConflictError for a key that was used with other content
    */
   send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: Run[] }>
 }
@@ -72,6 +77,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         input.idempotencyKey == null ? null : checkIdempotencyKey(input.idempotencyKey, 'input.idempotencyKey')
 
       const id = newId('msg')
+      const reply = await replyIn(platform, viewer.id, { spaceId, idempotencyKey, replyToId: input.replyToId ?? null })
       const given: NewMessage = {
         id,
         spaceId,
@@ -84,9 +90,10 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         depth: 0,
         idempotencyKey,
         actingAdminId: actingAdminOf(viewer),
+        ...reply,
       }
       const { message, routed } = await post(
-        { ...given, ...UNMARKED, mentionedIds, runId: null },
+        { ...given, ...UNMARKED, ...reply, mentionedIds, runId: null },
         {
           write: (how) => insertMessage(db, given, how, fileIds),
           refused: () => new NotFoundError(NO_SUCH_SPACE),
@@ -124,6 +131,29 @@ function mentionsIn({ mentionedAgentId, mentionedIds }: Omit<SendMessageInput, '
   if (all.size > MOST_MENTIONS)
     throw new BadInputError(`A message can mention at most ${MOST_MENTIONS} members.`, 'input.mentionedIds')
   return [...all]
+}
+
+const REPLY_FIELD = 'input.replyToId'
+
+/**
+ * Returns the place of a reply. If the message of a repeated request was removed since, the key decides before the place
+ * matters. @throws NotFoundError, BadInputError
+ */
+async function replyIn(
+  { db }: Platform,
+  entityId: string,
+  input: { spaceId: string; idempotencyKey: string | null; replyToId: string | null },
+): Promise<ReplyPlace> {
+  const { spaceId, idempotencyKey, replyToId } = input
+  if (replyToId === null) return NO_REPLY
+  const found = await findReplyPlace(db, { spaceId, entityId, replyToId })
+  if (found.type === 'place') return found.place
+  const where = { spaceId, senderId: entityId, idempotencyKey, replyToId }
+  const sent = idempotencyKey === null ? null : await db.prisma.message.findFirst({ where })
+  if (sent !== null) return { replyToId, threadRootId: sent.threadRootId }
+  if (found.type === 'deleted')
+    throw new BadInputError('The message was deleted: reply to another message of the thread.', REPLY_FIELD)
+  throw new NotFoundError(NO_SUCH_MESSAGE)
 }
 
 const MOST_FILES = 20
@@ -199,7 +229,9 @@ async function repeatOf(error: unknown, { db }: Platform, input: NewMessage): Pr
   // It was deleted, edited or both since: what was sent first is not known any more, and must not be sent again.
   if (message.deletedAt !== null || message.editedAt !== null) return message
   const same =
-    isDeepStrictEqual(message.parts, input.parts) && isDeepStrictEqual(mentionsOf(message), input.mentionedIds ?? [])
+    isDeepStrictEqual(message.parts, input.parts) &&
+    isDeepStrictEqual(mentionsOf(message), input.mentionedIds ?? []) &&
+    message.replyToId === (input.replyToId ?? null)
   if (!same) throw new ConflictError('This idempotency key has already been used for a message with different content.')
   return message
 }

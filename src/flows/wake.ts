@@ -30,6 +30,8 @@ export interface MessageTrigger {
   seq: number
   /** Null if no message was posted. */
   messageId: string | null
+  /** The thread in which it happened, named by the message on which the thread hangs. */
+  threadRootId: string | null
   /** The text of the message; if it only shows tools, what those show. */
   text: string
   /** All that agents read of the message, including the tools that it shows. */
@@ -217,6 +219,7 @@ function runOf(agent: { id: string }, { trigger, key, lineage, by, place }: Wake
       ? {
           triggerSpaceId: trigger.space.id,
           triggerMessageId: trigger.messageId,
+          threadRootId: trigger.threadRootId,
           triggerSenderId: trigger.sender.id,
           triggerPayload: mentionOf(trigger, agent),
           activeSpaceId: trigger.space.id,
@@ -255,12 +258,13 @@ export function payloadOf(trigger: Trigger, agent: { id: string }): JsonObject {
   if (trigger.type === 'SERVICE') {
     return { serviceId: trigger.serviceId, name: trigger.name, payload: trigger.payload }
   }
-  const { space, sender, content, edited } = trigger
+  const { space, sender, content, edited, threadRootId, messageId } = trigger
   const mention = mentionOf(trigger, agent)
   return {
     ...(edited === undefined ? {} : { change: 'EDITED', ...edited }),
     spaceId: space.id,
     spaceName: space.name,
+    ...(threadRootId === null ? {} : { threadRootId, ...(messageId === null ? {} : { messageId }) }),
     senderId: sender.id,
     senderName: sender.name,
     senderKind: sender.kind,
@@ -299,7 +303,7 @@ function subject(text: string): string {
 /** A retry of a failed run, which sees the messages of its space up to `enteredSeq`. */
 function repeatOf(run: Run, enteredSeq: number | null): NewRun {
   const { agentId, triggerType, triggerName, triggerSpaceId, triggerMessageId, triggerSenderId, triggerServiceId } = run
-  const { triggerSummary, triggerPayload, depth, rootId, parentRunId, chainId, wokenBy, askers } = run
+  const { triggerSummary, triggerPayload, threadRootId, depth, rootId, parentRunId, chainId, wokenBy, askers } = run
   return {
     places: triggerSpaceId === null ? run.places : [triggerSpaceId],
     label: run.label,
@@ -311,6 +315,7 @@ function repeatOf(run: Run, enteredSeq: number | null): NewRun {
     triggerName,
     triggerSpaceId,
     triggerMessageId,
+    threadRootId,
     triggerSenderId,
     triggerServiceId,
     triggerSummary,
@@ -362,6 +367,8 @@ export async function isOverBudget(
 interface TriggerSource {
   spaceId: string
   messageId: string | null
+  /** The thread, if there is no message. */
+  threadRootId?: string | null
   senderId: string
   /** The last message that the agent sees when it wakes; null: the last one of the space. */
   seq: number | null
@@ -370,7 +377,7 @@ interface TriggerSource {
 /** Loads the trigger for an agent that is woken by a message, or by an agent that ended its turn without one. */
 export async function loadMessageTrigger(
   tx: Tx,
-  { spaceId, messageId, senderId, seq }: TriggerSource,
+  { spaceId, messageId, threadRootId = null, senderId, seq }: TriggerSource,
 ): Promise<MessageTrigger> {
   const [row] = await tx.$queryRaw<
     { spaceName: string; lastSeq: number; name: string | null; kind: EntityKind | null }[]
@@ -392,6 +399,7 @@ export async function loadMessageTrigger(
     space: { id: spaceId, name: row?.spaceName ?? '' },
     seq: seq ?? row?.lastSeq ?? 0,
     messageId: message?.id ?? null,
+    threadRootId: message === null ? threadRootId : message.threadRootId,
     text: textOf(parts) || content,
     content,
     sender: { id: senderId, name: row?.name ?? '', kind },

@@ -11,7 +11,18 @@ import {
   prime,
 } from './batch.ts'
 import type { Domain } from './domain.ts'
-import type { GrantStanding, Message, PlanFiring, RootUsage, Run, Space, SpentToday, ToolCall } from './shapes.ts'
+import type {
+  GrantStanding,
+  Message,
+  MessagesRequest,
+  PlanFiring,
+  RootUsage,
+  Run,
+  Space,
+  SpentToday,
+  Thread,
+  ToolCall,
+} from './shapes.ts'
 import type { Streams } from './streams.ts'
 
 export interface CommonOptions {
@@ -178,6 +189,13 @@ function createOfHumans({ domain: { visibility, reading, notifications, changeRe
       const found = await reading.unreadOfMany(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? NOTHING_UNREAD)
     }, nameOf),
+    unreadInThreads: batchedOverViewers(
+      async (asked: readonly { humanId: string; threadRootId: string }[]) => {
+        const found = await reading.unreadInThreads(asked)
+        return asked.map(({ humanId, threadRootId }) => found.get(humanId)?.get(threadRootId) ?? 0)
+      },
+      ({ humanId, threadRootId }) => `${humanId} ${threadRootId}`,
+    ),
     unreadTotals: batched((humanIds: readonly string[]) => Promise.all(humanIds.map(reading.unreadTotal))),
     notifyLevels: batchedOverViewers(async (asked: readonly InSpace[]) => {
       const found = await notifications.levelsOf(asked)
@@ -222,6 +240,11 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
     prime(messages, whole)
     return new Map(whole.map((message) => [message.id, message]))
   }
+  async function seenPages(pages: readonly (Page<Message> | Error)[]): Promise<(Page<Message> | Error)[]> {
+    const whole = await seen(pages.flatMap((page) => ('items' in page ? page.items : [])))
+    const filled = ({ items, ...ends }: Page<Message>) => ({ ...ends, items: items.map((item) => whole.get(item.id)!) })
+    return pages.map((page) => ('items' in page ? filled(page) : page))
+  }
   async function seenBySpace(found: Map<string, Message>): Promise<Map<string, Message | null>> {
     const whole = await seen([...found.values()])
     return new Map([...found].map(([spaceId, { id }]) => [spaceId, whole.get(id) ?? null]))
@@ -233,15 +256,16 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
       (spaceIds) => domain.spaces.adminAgentsOf(spaceIds) as Promise<Map<string, string | null>>,
       null,
     ),
-    messagePages: batchedByRequest(async (spaceIds, request: PageRequest) => {
-      const pages = await domain.reading.pageMany(spaceIds, request)
-      const whole = await seen(pages.flatMap((page) => ('items' in page ? page.items : [])))
-      const filled = ({ items, ...ends }: Page<Message>) => ({
-        ...ends,
-        items: items.map((item) => whole.get(item.id)!),
-      })
-      return pages.map((page) => ('items' in page ? filled(page) : page))
-    }),
+    messagePages: batchedByRequest(async (spaceIds, request: MessagesRequest) =>
+      seenPages(await domain.reading.pageMany(spaceIds, request)),
+    ),
+    replyPages: batchedByRequest(async (threadRootIds, request: PageRequest) =>
+      seenPages(await domain.reading.repliesMany(threadRootIds, request)),
+    ),
+    threads: batchedByKey<Thread | null>(
+      (messageIds) => domain.reading.threadsMany(messageIds) as Promise<Map<string, Thread | null>>,
+      null,
+    ),
     filePages: batchedByRequest((spaceIds, request: PageRequest) => domain.files.pageMany(spaceIds, request)),
     /** Each of up to 32,000 characters, twenty of a message. */
     messageVersions: batchedInChunks(

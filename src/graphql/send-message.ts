@@ -12,6 +12,10 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
     fileIds: t.idList({
       description: 'Files that the sender has uploaded and not sent yet, at most 20; see `POST /files`.',
     }),
+    replyToId: t.id({
+      description:
+        'A message of the space: the new one joins its thread, or begins one on it. NotFoundError for other messages; BadInputError for a deleted one, unless a thread hangs on it.',
+    }),
     mentionedAgentId: t.id({
       description: 'The same as one of `mentionedIds`; must be an agent that is a member of the space.',
     }),
@@ -49,14 +53,17 @@ builder.queryField('wakes', (t) =>
     type: [Agent],
     complexity: { field: 10, multiplier: 10 },
     description:
-      'The agents that a message of the viewer would wake now, in join order; at most 100. NOT_FOUND if the viewer may not see the space.',
+      'The agents that a message of the viewer would wake now, in join order; at most 100. NOT_FOUND if the viewer may not see the space, or the message to reply to is not in it.',
     args: {
       spaceId: t.arg.id({ required: true }),
       mentionedIds: t.arg.idList({ description: 'Ids that are no agent members do not count.' }),
-      replyToId: t.arg.id({ description: 'The message that the new one replies to; does not change who is woken.' }),
+      replyToId: t.arg.id({
+        description: 'The message that the new one would reply to: turns and waits are those of its thread.',
+      }),
     },
-    async resolve(_, { spaceId, mentionedIds }, { domain, viewer, loaders }) {
-      const ids = await domain.wakes.preview(viewer, { spaceId, mentionedIds: mentionedIds ?? [] })
+    async resolve(_, { spaceId, mentionedIds, replyToId }, { domain, viewer, loaders }) {
+      const asked = { spaceId, mentionedIds: mentionedIds ?? [], replyToId: replyToId ?? null }
+      const ids = await domain.wakes.preview(viewer, asked)
       const agents = await loadAll(loaders.entities, ids.slice(0, MOST_WOKEN))
       return agents.filter((agent) => agent !== null)
     },

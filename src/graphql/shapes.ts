@@ -43,10 +43,12 @@ export type Run = Row<Domain['runs']['getMany']> & {
   onlyAsked?: true
 }
 export type SearchHit = Awaited<ReturnType<Domain['search']['find']>>['items'][number]
+export type MessagesRequest = Parameters<Domain['reading']['pageMany']>[1]
 export type Space = Row<Domain['spaces']['getMany']>
 export type StandingGrant = Row<Domain['grantReading']['getMany']>
 export type GrantStanding =
   Awaited<ReturnType<Domain['grantReading']['standingOf']>> extends Map<string, infer One> ? One : never
+export type Thread = Awaited<ReturnType<Domain['reading']['threadsMany']>> extends Map<string, infer One> ? One : never
 export type StepRecord = Awaited<ReturnType<Domain['stepRecords']['pageMany']>>[number]['items'][number]
 export type Tool = Item<Domain['customTools']['listMany']>
 /** The fields of a run that signals carry, so that no lookup is needed. */

@@ -2,6 +2,7 @@ import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, DEFAULT_MESSAGES, idCursor, idPageRequest, messagesRequest, sizeOfPage } from './connections.ts'
 import { RoutingType } from './enums.ts'
+import { MessageConnection, MessageEdge } from './message-connection.ts'
 import { Agent, Entity, Message, Node, Space, StandingGrant } from './refs.ts'
 
 Space.implement({
@@ -35,13 +36,20 @@ Space.implement({
         description:
           'Ordered by `seq`. Without `first` and `last`: the last 50. `after` and `before` also take the id of a message.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
-        async resolve({ id: parentId }, page, { loaders }) {
-          const found = await loaders.messagePages.load({ parentId, request: messagesRequest(page) })
+        args: {
+          rootsOnly: t.arg.boolean({
+            defaultValue: false,
+            description: 'Leaves out the replies of threads; see `Message.thread`.',
+          }),
+        },
+        async resolve({ id: parentId }, { rootsOnly, ...page }, { loaders }) {
+          const request = { ...messagesRequest(page), ...(rootsOnly === true ? { rootsOnly } : {}) }
+          const found = await loaders.messagePages.load({ parentId, request })
           return connectionOf(found, ({ id }) => id)
         },
       },
-      { name: 'MessageConnection' },
-      { name: 'MessageEdge' },
+      MessageConnection,
+      MessageEdge,
     ),
     lastMessage: t.field({
       type: Message,
@@ -72,13 +80,14 @@ builder.objectFields(Space, (t) => ({
     nullable: true,
     complexity: { field: 5, multiplier: 1 },
     description:
-      "The first message after the viewer's read marker that somebody else sent. Null if there is none or the viewer is not human.",
+      "The first message outside of threads after the viewer's read marker that somebody else sent. Null if there is none or the viewer is not human.",
     resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
   }),
   unreadCount: t.int({
     // Counting reads messages.
     complexity: 10,
-    description: "Number of messages after the viewer's read marker that others sent. 0 if the viewer is not human.",
+    description:
+      "Number of messages after the viewer's read marker that others sent. Replies count after the viewer's mark of their thread, if the viewer takes part in the thread or is mentioned. 0 if the viewer is not human.",
     resolve: async ({ id }, _, { loaders }) => (await loaders.unread.load(id)).messages,
   }),
   unreadMentions: t.int({

@@ -27,6 +27,7 @@ import { deleteNotificationSettings } from '../stores/notification-settings-stor
 import { deletePushSubscriptions } from '../stores/push-store.ts'
 import { deleteSessions } from '../stores/session-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
+import { deleteThreadReader } from '../stores/thread-store.ts'
 import { ERASED } from './erased-human.ts'
 import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
 
@@ -176,6 +177,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         if (messages) await clearGrantReasons(tx, id)
         if (messages) await deleteReactionsOf(tx, id)
         const left = await leaving.leaveAll(tx, id)
+        await deleteThreadReader(tx, id)
         const tokenIds = await revokeAll(tx, id, new Date(clock.now()))
         await deletePushSubscriptions(tx, { humanId: id })
         await deleteNotices(tx, { humanId: id })

@@ -79,6 +79,8 @@ const BY_DEPENDENCY: MovedTable[] = [
   'ToolCall',
   'Decision',
   'File',
+  'ThreadReader',
+  'ThreadTurn',
   'Outcome',
   'RootUsage',
   'Membership',

@@ -21,6 +21,8 @@ export type MovedTable =
   | 'MessageVersion'
   | 'MessageReaction'
   | 'File'
+  | 'ThreadReader'
+  | 'ThreadTurn'
   | 'Outcome'
   | 'RootUsage'
   | 'Membership'

@@ -44,6 +44,7 @@ export const JOURNAL_TABLES = {
       triggerSpaceId: to(id('spc'), 'Space'),
       deepestSpaceId: to(nullable(id('spc')), 'Space', 'null'),
       triggerMessageId: to(nullable(id('msg')), 'Message', 'null'),
+      threadRootId: to(nullable(id('msg')), 'Message', 'null'),
       triggerSenderId: to(nullable(id('hum', 'agt')), 'Entity', 'null'),
       triggerSummary: text(),
       triggerPayload: nullable(json()),

@@ -100,6 +100,8 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
     yield* plain('MessageReaction', ofMessages, { key: 'messageId' })
     yield* plain('RootUsage', Prisma.sql`t."rootId" = ANY(${ids}::text[])`, { key: 'rootId' })
   }
+  yield* plain('ThreadReader', ofSpace, { key: 'humanId' })
+  yield* plain('ThreadTurn', ofSpace, { key: 'threadRootId' })
   yield* plain('Membership', ofSpace, { key: 'entityId' })
 
   async function* grants(): AsyncGenerator<MovedRow> {

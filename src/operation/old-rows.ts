@@ -6,6 +6,7 @@ import { deleteOutcomesSql } from '../stores/outcome-store.ts'
 import { deleteSpacesOfRunsSql } from '../stores/run-store.ts'
 import { beginAfterSql } from '../stores/space-store.ts'
 import { ENDED_RUNS_SQL, FINAL_MESSAGES_SQL } from '../stores/status-sql.ts'
+import { deleteThreadsSql } from '../stores/thread-store.ts'
 
 // Finds and deletes old rows. Ids are ordered by time, so the primary key finds them.
 
@@ -46,6 +47,7 @@ export const MESSAGES: OldRows = {
     deleteOutcomesSql(FEW),
     Prisma.sql`DELETE FROM "RootUsage" WHERE "rootId" IN (${FEW})`,
     deleteCallsOfMessagesSql(FEW),
+    ...deleteThreadsSql(FEW),
   ],
   told: (spaceId) => beginAfterSql(spaceId, FEW),
 }

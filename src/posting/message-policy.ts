@@ -1,16 +1,26 @@
 import { BadInputError } from '../lib/errors.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import { isUnfinished, type Message, type MessagePart } from '../rules/message.ts'
+import type { ReplyPlace } from '../rules/threads.ts'
 import type { ShownCall } from '../stores/call-store.ts'
 import { type Placement, placementOf, placementSoFar } from '../tools/placement.ts'
 import type { RunExecution } from '../tools/run-context.ts'
 import { noActiveSpace, notAMember } from '../tools/space/failures.ts'
 import { ToolFailure } from '../tools/tool.ts'
-import { callPart, isMessageEnded, type RunMessages, type Step } from './run-messages.ts'
+import {
+  callPart,
+  isMessageEnded,
+  OUTSIDE_OF_THREADS,
+  type PlaceIn,
+  type RunMessages,
+  type Step,
+} from './run-messages.ts'
 
 /** A message of a run that may still grow. */
 export interface OpenMessage {
   spaceId: string
+  /** The `replyTo` of its calls. */
+  replyTo?: string
   postKey: string
   /** The finished parts. */
   parts: MessagePart[]
@@ -21,6 +31,8 @@ export interface OpenMessage {
 /** The target of a text or a call. */
 export interface Place {
   spaceId: string
+  /** The `replyTo` of the call. */
+  replyTo?: string
   /** The agent member to wake. */
   mention: string | null
 }
@@ -46,7 +58,11 @@ export interface MessagePolicy {
    */
   check(place: Place): Promise<number | null>
   /** The message for the call's part: the open one, or a new one. */
-  at(callId: string, spaceId: string): OpenMessage
+  at(callId: string, place: Pick<Place, 'spaceId' | 'replyTo'>): OpenMessage
+  /** Whether an open message can go to another place of its space: it has no finished part, and none is open there. */
+  mayMove(open: OpenMessage, replyTo: string | undefined): boolean
+  /** Sets where an open message goes; its next step writes that. */
+  move(open: OpenMessage, replyTo: string | undefined): void
   /** Ends a message: the next part begins another one. */
   close(open: OpenMessage): void
   /** The messages that are open when the run pauses or ends. */
@@ -61,7 +77,10 @@ export function eachPartAMessage(run: Pick<RunExecution, 'context'>, begun: Mess
   const resumed = begun.filter(({ status, composite }) => status === 'STREAMING' && !composite)
   return {
     composite: false,
-    placeOfText: here,
+    placeOfText(before) {
+      const place = here()
+      return place === null ? null : { ...place, ...replyIn(before) }
+    },
     placeOfBegunCall: here,
     placeOfCall() {
       const place = here()
@@ -70,7 +89,15 @@ export function eachPartAMessage(run: Pick<RunExecution, 'context'>, begun: Mess
     },
     placeOfQuestion: () => here() ?? placeOfTrigger(run),
     check: async () => null,
-    at: (callId, spaceId) => ({ spaceId, postKey: callId, parts: [], message: null }),
+    at: (callId, { spaceId, replyTo }) => ({
+      spaceId,
+      ...(replyTo === undefined ? {} : { replyTo }),
+      postKey: callId,
+      parts: [],
+      message: null,
+    }),
+    mayMove: () => true,
+    move: setReply,
     close() {},
     open: () => [],
     shownBefore: () =>
@@ -104,14 +131,14 @@ const PAUSED = 'That agent is paused: nothing wakes it now. Mention another one,
 export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
 
 /**
- * The policy of SPACE_TOOLS: one message per space, with what the run posts and shows there as
- * parts, in order. A mention, a wait, a pause or the run's end finishes it; the next part begins
+ * The policy of SPACE_TOOLS: one message per space and place in it, with what the run posts and shows there as parts, in
+ * order. A mention, a wait, a pause or the run's end finishes it; the next part begins
  * another one.
  */
 export function composites(
   run: Pick<RunExecution, 'context'>,
   begun: Message[],
-  posting: Pick<RunMessages, 'mayWrite'>,
+  { mayWrite, defaultIn }: Pick<RunMessages, 'mayWrite'> & { defaultIn: PlaceIn },
 ): MessagePolicy {
   const counts = new Map<string, number>()
   const open = new Map<string, OpenMessage>()
@@ -121,8 +148,14 @@ export function composites(
     const postKey = nextKey(spaceId)
     if (message.status !== 'STREAMING') continue
     const parts = message.parts.filter((part) => !isUnfinished(part))
-    const goesOn = { spaceId, postKey, parts, message: Promise.resolve(message) }
-    open.set(spaceId, goesOn)
+    const goesOn = {
+      spaceId,
+      ...replyOf(message, defaultIn(spaceId)),
+      postKey,
+      parts,
+      message: Promise.resolve(message),
+    }
+    open.set(keyOf(goesOn), goesOn)
     const last = message.parts.at(-1)
     if (last?.type === 'tool' && isUnfinished(last)) shown.push([last.toolCallId, goesOn])
   }
@@ -135,28 +168,57 @@ export function composites(
 
   return {
     composite: true,
-    placeOfText: ({ spaceId, mention }) =>
-      isId(spaceId) ? { spaceId, mention: isId(mention) ? mention : null } : null,
+    placeOfText: ({ spaceId, mention, ...before }) =>
+      isId(spaceId) ? { spaceId, mention: isId(mention) ? mention : null, ...replyIn(before) } : null,
     placeOfCall,
     placeOfQuestion: (state) => placeOfCall(state) ?? activePlace(run) ?? placeOfTrigger(run),
     placeOfBegunCall: (written) => placeIn(placementSoFar(written)),
     async check({ spaceId, mention }) {
       if (mention === run.context.run.agentId) throw new ToolFailure('SELF_MENTION', 'An agent cannot mention itself.')
-      const may = await posting.mayWrite(spaceId, mention)
+      const may = await mayWrite(spaceId, mention)
       if (may.type === 'not-a-member') throw notAMember()
       if (may.type === 'mentions-no-agent') throw noAgentMember()
       if (may.type === 'mentions-paused') throw new ToolFailure('AGENT_PAUSED', PAUSED)
       return may.lastSeq
     },
-    at(_, spaceId) {
-      const known = open.get(spaceId) ?? { spaceId, postKey: nextKey(spaceId), parts: [], message: null }
-      open.set(spaceId, known)
+    at(_, { spaceId, replyTo }) {
+      const place = { spaceId, ...(replyTo === undefined ? {} : { replyTo }) }
+      const known = open.get(keyOf(place)) ?? { ...place, postKey: nextKey(spaceId), parts: [], message: null }
+      open.set(keyOf(place), known)
       return known
     },
-    close: ({ spaceId }) => void open.delete(spaceId),
+    mayMove: ({ spaceId, parts }, replyTo) =>
+      parts.length === 0 && !open.has(keyOf({ spaceId, ...(replyTo === undefined ? {} : { replyTo }) })),
+    move(moved, replyTo) {
+      open.delete(keyOf(moved))
+      setReply(moved, replyTo)
+      open.set(keyOf(moved), moved)
+    },
+    close(closed) {
+      if (open.get(keyOf(closed)) === closed) open.delete(keyOf(closed))
+    },
     open: () => [...open.values()].filter(({ message }) => message !== null),
     shownBefore: () => shown,
   }
+}
+
+/** A space, and a place in it: a map's key. */
+const keyOf = ({ spaceId, replyTo }: Pick<Place, 'spaceId' | 'replyTo'>) =>
+  replyTo === undefined ? spaceId : `${spaceId} ${replyTo}`
+
+function setReply(open: OpenMessage, replyTo: string | undefined): void {
+  if (replyTo === undefined) delete open.replyTo
+  else open.replyTo = replyTo
+}
+
+/** The `replyTo` among the fields of a call; some models write empty strings for omitted fields. */
+export function replyIn({ replyTo }: JsonObject): Pick<Place, 'replyTo'> {
+  return isId(replyTo) ? { replyTo } : {}
+}
+
+/** The `replyTo` that an earlier attempt of the run must have named for a message; none if it went to the default place. */
+function replyOf({ replyToId }: Message, byDefault: ReplyPlace): Pick<Place, 'replyTo'> {
+  return replyToId === byDefault.replyToId ? {} : { replyTo: replyToId ?? OUTSIDE_OF_THREADS }
 }
 
 const isId = (value: Json | undefined): value is string => typeof value === 'string' && value !== ''
@@ -182,9 +244,10 @@ export interface MessageGrowth {
 
 export function createMessageGrowth(posting: RunMessages, policy: MessagePolicy): MessageGrowth {
   /** The key makes repeated calls return the same message. */
-  async function post({ spaceId, postKey }: OpenMessage, call?: ShownCall): Promise<Message> {
+  async function post({ spaceId, postKey, replyTo }: OpenMessage, call?: ShownCall): Promise<Message> {
     const { composite } = policy
-    const message = await posting.begin({ spaceId, postKey, composite, ...(call ? { shown: call } : {}) })
+    const replying = replyTo === undefined ? {} : { replyTo }
+    const message = await posting.begin({ spaceId, postKey, composite, ...replying, ...(call ? { shown: call } : {}) })
     if (message === null) throw notAMember()
     return message
   }

@@ -10,6 +10,7 @@ import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { indexOfCall, type Message, type MessageOrigin, type MessagePart, messageOfRow } from '../rules/message.ts'
+import { NO_REPLY, type ReplyPlace } from '../rules/threads.ts'
 import { createCallPublisher } from '../runs/call-publisher.ts'
 import { HELD, type HowHeld, holdOf, writeHeld } from '../runs/hold.ts'
 import type { Announcer } from '../spaces/announcer.ts'
@@ -22,6 +23,7 @@ import { changeMessageSql, insertMessageSql, type MessageRow } from '../stores/m
 import { notifyOfDecisionsSql } from '../stores/notice-store.ts'
 import { insertRunSpaceSql } from '../stores/run-store.ts'
 import { countMessageSql, isVersionSql, RAISE_VERSION_SQL } from '../stores/space-store.ts'
+import { findReplyPlace } from '../stores/thread-store.ts'
 import type { RunExecution } from '../tools/run-context.ts'
 import { ToolFailure } from '../tools/tool.ts'
 import type { Guard } from './guard.ts'
@@ -35,6 +37,8 @@ export interface Beginning {
   /** Idempotency key within the run. */
   postKey: string
   composite: boolean
+  /** The `replyTo` of the call; absent: it goes where the run's messages go in the space. */
+  replyTo?: string
   /** It is the run's closing text. */
   fromPlainText?: boolean
   shown?: calls.ShownCall
@@ -47,6 +51,7 @@ export interface RunMessages {
   /**
    * Begins a message: assigns its `seq`, and status STREAMING, or REQUIRES_ACTION if its call
    * waits. Null: the agent is not a member.
+   * @throws ToolFailure if there is no message to reply to
    */
   begin(beginning: Beginning): Promise<Message | null>
   /**
@@ -71,6 +76,8 @@ export interface RunMessages {
   begun(): Promise<Message[]>
   /** Whether the agent may post in a space, and mention another one there; with the last message of the space. */
   mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
+  /** Where a message goes in a space: as its call names it, else as the run's messages go. @throws ToolFailure */
+  placeOf(spaceId: string, replyTo: string | undefined): Promise<ReplyPlace>
   /** Checks that the members of the space may read what the run knows. @throws ToolFailure with CONFIDENTIAL */
   checkHeard(spaceId: string): Promise<void>
 }
@@ -97,9 +104,13 @@ export interface RunMessagesParts extends Pick<Post, 'post'> {
 /** Why the run posts in a space: null if its trigger came from that space. */
 export type OriginIn = (spaceId: string) => MessageOrigin | null
 
+/** Where the run's messages go in a space, unless a call names another place. */
+export type PlaceIn = (spaceId: string) => ReplyPlace
+
 interface Author {
   run: Pick<RunExecution, 'context' | 'apply'>
   originIn: OriginIn
+  placeIn: PlaceIn
   guard: Guard
 }
 
@@ -135,6 +146,14 @@ export function createRunMessages(
     return { sets: setsOf(run.context.run) }
   }
 
+  async function placeOf(spaceId: string, replyTo: string | undefined): Promise<ReplyPlace> {
+    if (replyTo === undefined) return author.placeIn(spaceId)
+    if (replyTo === OUTSIDE_OF_THREADS) return NO_REPLY
+    const found = await findReplyPlace(db, { spaceId, entityId: agentId, replyToId: replyTo })
+    if (found.type === 'place') return found.place
+    throw found.type === 'deleted' ? repliedMessageDeleted() : noRepliedMessage()
+  }
+
   /**
    * Writes in one statement the space's counter if the agent is a member, the space as one in which
    * the run posted, the message and its call.
@@ -143,9 +162,11 @@ export function createRunMessages(
     spaceId,
     postKey,
     composite,
+    replyTo,
     fromPlainText = false,
     shown,
   }: Beginning): Promise<Message | null> {
+    const place = await placeOf(spaceId, replyTo)
     // Read when it is needed: a think cycle's root and depth change with the events that it takes.
     const { rootId, depth, places, label, askers } = run.context.run
     const isMember = isMemberSql({ spaceId, entityId: agentId })
@@ -165,6 +186,7 @@ export function createRunMessages(
         rootId,
         depth: depth + 1,
         origin: author.originIn(spaceId),
+        ...place,
         provenance: { places, label, askers },
       }),
       written: insertRunSpaceSql(runId, 'counter'),
@@ -180,12 +202,13 @@ export function createRunMessages(
    */
   async function writeStep(message: Message, parts: MessagePart[], step: Step) {
     const { id, spaceId } = message
-    const { adds, result, asks, ends } = step
+    const { adds, result, asks, ends, moves } = step
     const { marks, isHeard } = messageMarks.by(message, { isEnd: isEnd(step) })
     const shown = adds?.type === 'call' ? adds.shown : undefined
     const showsCalls = parts.some(isCall)
     const waits = shown?.waitMs ? Prisma.sql`true` : showsCalls ? calls.showsWaitingCallSql(id) : Prisma.sql`false`
     const end = ends && endOf(ends.mention, asks, waits)
+    const change = { parts, marks, ...(end && { end }), ...(moves && { place: moves }) }
     const answered = applyShown(spaceId, shown)
 
     async function write(how: { expected?: Expected; tx?: Tx } = {}): Promise<Written | null> {
@@ -194,7 +217,7 @@ export function createRunMessages(
         expected && Prisma.sql` AND ${isVersionSql(spaceId, expected.version)} AND ${expected.isAsCached}`
       const condition = Prisma.sql`${HELD}${isExpected ?? Prisma.empty} AND ${isHeard}`
       const changes: Changes = {
-        message: changeMessageSql(id, { parts, marks, ...(end && { end }) }, condition),
+        message: changeMessageSql(id, change, condition),
         ...addedWith(adds),
         ...(result === undefined ? {} : { result: calls.settleCallSql(result.toolCallId, result, 'message') }),
         ...(asks === undefined ? {} : { asks: calls.awaitReplySql(asks), room: RAISE_VERSION_SQL }),
@@ -216,7 +239,7 @@ export function createRunMessages(
       if (written === null) throw messageEnded()
       return { message: written.message, routed: null }
     }
-    const finished = { ...message, ...marks, parts, mentionedAgentId: ends.mention }
+    const finished = { ...message, ...marks, ...moves, parts, mentionedAgentId: ends.mention }
     return post(finished, { write, refused: messageEnded, needsLock: asks !== undefined || showsCalls })
   }
 
@@ -273,9 +296,21 @@ export function createRunMessages(
       return rows.map(messageOfRow)
     },
     mayWrite: (spaceId, mention) => mayWrite(db, agentId, { spaceId, mention }),
+    placeOf,
     checkHeard: guard.clearIfMarked,
   }
 }
+
+/** The `replyTo` of a message that leaves the thread of its run. */
+export const OUTSIDE_OF_THREADS = 'none'
+
+const noRepliedMessage = () =>
+  new ToolFailure(
+    'NOT_FOUND',
+    'There is no message with the id of replyTo in that space: the messages that you read have ids. Leave replyTo out to answer where you were asked.',
+  )
+const repliedMessageDeleted = () =>
+  new ToolFailure('BAD_INPUT', 'The message of replyTo was deleted: reply to another one, or leave replyTo out.')
 
 const isCall = ({ type }: MessagePart): boolean => type === 'tool'
 
@@ -288,6 +323,8 @@ export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: b
 export interface Step {
   /** The new part: a complete text, a shown call, or a file. Absent if the parts were there before. */
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall } | { type: 'file'; file: NewFile }
+  /** The message was begun in another place, before the model had written what it replies to. */
+  moves?: ReplyPlace
   /** The call that is settled in the same write, so that a crash cannot separate the two. */
   result?: ToolResult
   /** The call that then waits for a reply; with `people`, also from people. */

@@ -12,6 +12,7 @@ import {
   createRunMessages,
   isMessageEnded,
   type OriginIn,
+  type PlaceIn,
   type RunMessages,
   type RunMessagesParts,
   type ToolResult,
@@ -89,11 +90,18 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy }: 
       spoken.write(callId, delta)
       shown.write(callId, delta)
     },
-    async post(use, text) {
+    async post(use, text, replyTo) {
       const { activeSpace } = run.context
       if (activeSpace === null) throw noActiveSpace()
       const journals = ({ id }: Message) => ({ type: 'result' as const, output: { success: true, messageId: id } })
-      return spoken.say(use, { spaceId: activeSpace.id, text, mention: null, finishes: true, journals })
+      return spoken.say(use, {
+        spaceId: activeSpace.id,
+        ...replying(replyTo),
+        text,
+        mention: null,
+        finishes: true,
+        journals,
+      })
     },
     async postFile({ callId }, spaceId, file) {
       const message = await posting.begin({ spaceId, postKey: callId, composite: false })
@@ -126,6 +134,8 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy }: 
   }
 }
 
+const replying = (replyTo: string | null) => (replyTo === null ? {} : { replyTo })
+
 /** The key within the run of the message with its closing text. */
 const PLAIN_TEXT = 'plain text'
 
@@ -137,7 +147,7 @@ function unlessEnded(error: unknown): void {
 interface WriterInput {
   speech: RunMessagesParts
   run: RunExecution
-  scene: { agent: Pick<ToolScene['agent'], 'toolset'>; originIn: OriginIn }
+  scene: { agent: Pick<ToolScene['agent'], 'toolset'>; originIn: OriginIn; placeIn: PlaceIn }
   /** The run has posted nothing yet. */
   fresh: boolean
 }
@@ -148,13 +158,15 @@ export async function openWriter(platform: Platform, { speech, run, scene, fresh
   const isOpen = async (id: string) =>
     (await platform.db.prisma.message.count({ where: { id, status: 'STREAMING' } })) > 0
   const posting = withConfidentialityGuard(
-    createRunMessages(platform, speech, { run, originIn: scene.originIn, guard }),
+    createRunMessages(platform, speech, { run, originIn: scene.originIn, placeIn: scene.placeIn, guard }),
     guard,
     isOpen,
   )
   const begun = fresh ? [] : await posting.begun()
   const isEach = scene.agent.toolset === 'ACTIVE_SPACE'
-  const policy = isEach ? eachPartAMessage(run, begun) : composites(run, begun, posting)
+  const policy = isEach
+    ? eachPartAMessage(run, begun)
+    : composites(run, begun, { mayWrite: posting.mayWrite, defaultIn: scene.placeIn })
   return createSpaceWriter(platform, { run, posting, policy })
 }
 

@@ -72,7 +72,7 @@ export function createStreamingCalls(
       throw new ToolFailure('BAD_INPUT', 'Write each field of the input once.')
     if (place === null) return null
     await policy.check(place)
-    return begun ?? policy.at(callId, place.spaceId)
+    return begun ?? policy.at(callId, place)
   }
 
   async function settle(result: ToolResult): Promise<boolean> {
@@ -179,7 +179,7 @@ export function createPartDraft({ logger }: Platform, parts: PartDraftInput): Pa
   async function begin(place: Place, input: JsonObject | null) {
     try {
       await policy.check(place)
-      open = policy.at(toolCallId, place.spaceId)
+      open = policy.at(toolCallId, place)
       const index = open.parts.length
       const message = await beginIn(open, parts, input)
       return (grown: JsonObject) => posting.inputGrown(message, index, { toolCallId, input: grown })

@@ -43,6 +43,8 @@ interface Writing {
   refusal: unknown
   /** The text is generated once more, perhaps for another space. */
   isRepeated: boolean
+  /** It was begun before the model had written what it replies to. */
+  isMoved: boolean
 }
 
 interface StreamingTextsInput {
@@ -72,7 +74,7 @@ export function createStreamingTexts(
 
   /** Begins a text part: streams its text once `refuse` has not thrown and the agent may post there. */
   function start(callId: string, place: Place, refuse: () => Promise<void> = async () => {}): Writing {
-    const open = policy.at(callId, place.spaceId)
+    const open = policy.at(callId, place)
     const checked = refuse().then(() => policy.check(place))
     const message = checked.then(() => beginIn(open))
     const isFirst = open.parts.length === 0
@@ -81,7 +83,8 @@ export function createStreamingTexts(
     for (const promise of [message, afterSeq, ready]) promise.catch(() => {})
     const into = { spaceId: place.spaceId, partIndex: open.parts.length, runId, onDelta }
     const stream = createDraftStream(platform, into, ready)
-    const writing = { open, message, afterSeq, stream, saved: Promise.resolve(), refusal: null, isRepeated: false }
+    const state = { saved: Promise.resolve(), refusal: null, isRepeated: false, isMoved: false }
+    const writing: Writing = { open, message, afterSeq, stream, ...state }
     writings.set(callId, writing)
     return writing
   }
@@ -102,23 +105,53 @@ export function createStreamingTexts(
     return [...open.parts, { type: 'text', text, ...(policy.composite ? { unfinished: true } : {}) }]
   }
 
-  async function addText(callId: string, { open, afterSeq }: Writing, message: Message, utterance: Utterance) {
+  async function addText(callId: string, writing: Writing, begun: Message, utterance: Utterance) {
+    const { open, afterSeq } = writing
     const { text, mention, finishes, journals } = utterance
     const parts: MessagePart[] = [...open.parts, { type: 'text', text }]
+    const { message, moves } = await placed(writing, begun, utterance)
     const journal = journals(message, await afterSeq)
     const adds = { type: 'text' as const }
+    open.message = Promise.resolve(message)
     if (journal.type === 'asks') {
       const { state, waitMs, people } = journal
       return growth.grow(open, message, parts, {
         adds,
+        ...moves,
         asks: { toolCallId: callId, state, waitMs, people },
         ends: { mention },
       })
     }
     const result: ToolResult = { toolCallId: callId, status: 'DONE', output: journal.output, error: null }
     const ends = finishes || mention !== null ? { ends: { mention } } : {}
-    await growth.grow(open, message, parts, { adds, result, ...ends })
+    await growth.grow(open, message, parts, { adds, ...moves, result, ...ends })
     journaled.add(callId)
+  }
+
+  /** The message where its call wants it to be, with the change that brings it there. @throws ToolFailure */
+  async function placed({ isMoved }: Writing, message: Message, { spaceId, replyTo }: Utterance) {
+    if (replyTo === undefined && !isMoved) return { message, moves: {} }
+    const place = await posting.placeOf(spaceId, replyTo)
+    if (place.replyToId === message.replyToId) return { message, moves: {} }
+    return { message: { ...message, ...place }, moves: { moves: place } }
+  }
+
+  /** Brings a text to the place that its call has named after it. */
+  async function bringTo(callId: string, writing: Writing, replyTo: string | undefined): Promise<void> {
+    const { open, stream } = writing
+    const message = await writing.message
+    if (policy.mayMove(open, replyTo)) {
+      policy.move(open, replyTo)
+      writing.isMoved = true
+      return
+    }
+    // The message has other parts, which stay where they are, or the place has a message that the text continues.
+    writings.delete(callId)
+    await writing.saved
+    await stream.complete(stream.text())
+    if (open.parts.length > 0) await growth.grow(open, message, open.parts, { ends: { mention: null } })
+    else await posting.interrupt(message, open.parts, null)
+    policy.close(open)
   }
 
   async function interrupt(callId: string, writing: Writing, result: ToolResult | null): Promise<boolean> {
@@ -155,12 +188,15 @@ export function createStreamingTexts(
       saveNowAndThen(writing, writing.stream.push(text))
     },
     async say({ callId }, utterance) {
-      const { spaceId, mention } = utterance
+      const { spaceId, mention, replyTo } = utterance
       const text = postableText(utterance.text)
       await endIfElsewhere(callId, spaceId)
+      const begun = writings.get(callId)
+      if (begun !== undefined && begun.open.spaceId === spaceId && begun.open.replyTo !== replyTo)
+        await bringTo(callId, begun, replyTo)
       const before = writings.get(callId)
       if (before !== undefined) await policy.check({ spaceId, mention })
-      const writing = before ?? start(callId, { spaceId, mention })
+      const writing = before ?? start(callId, { spaceId, mention, ...(replyTo === undefined ? {} : { replyTo }) })
       if (writing.open.spaceId !== spaceId) throw new ToolFailure('BAD_INPUT', 'Write each field of the input once.')
       const message = await writing.message
       if (before !== undefined) await posting.checkHeard(spaceId)

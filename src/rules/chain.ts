@@ -9,6 +9,8 @@ export interface Waiter {
   /** Why it mentioned the other agent. */
   reason: string | null
   spaceId: string
+  /** The thread in which it waits; absent or null: outside of threads. */
+  threadRootId?: string | null
 }
 
 /** A sequence of runs that pass the turn. */
@@ -74,6 +76,8 @@ export interface Mention {
   expectReply: boolean
   /** The space of the mention: the target is woken there, and an agent that expects a reply is called back there. */
   spaceId: string
+  /** The thread of the mention. */
+  threadRootId?: string | null
 }
 
 /** A silent handoff: the target replaces the delegator, on the reply stack too. */
@@ -181,9 +185,9 @@ export function afterTurn(
     return refuseDelegation(state, limits) === null ? { state, next: handingOn } : callBack(state, limits)
   }
   if (refuseMention(state, agentId, handingOn, limits) !== null) return callBack(state, limits)
-  const { targetId, reason, spaceId, expectReply } = handingOn
+  const { targetId, reason, spaceId, threadRootId = null, expectReply } = handingOn
   const mentionedPairs = [...new Set([...state.mentionedPairs, pairOf(agentId, targetId)])]
-  const waiter = { entityId: agentId, reason, spaceId }
+  const waiter = { entityId: agentId, reason, spaceId, ...(threadRootId === null ? {} : { threadRootId }) }
   const replyStack = expectReply ? [...state.replyStack, waiter] : state.replyStack
   return { state: { ...state, mentionedPairs, replyStack }, next: handingOn }
 }

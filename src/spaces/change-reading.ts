@@ -39,6 +39,8 @@ const MOST_ENTITIES = 20
 const MOST_STALE_RUNS = 100
 /** How many of the first runs that wrote in the space after a message are searched for results that contain it. */
 const MOST_SEARCHED_RUNS = 500
+/** Greater than every `seq`: the maximum of its column. */
+const LAST_SEQ = 2 ** 31 - 1
 const READING_TOOLS = ['enter_space', 'read_messages', 'readSpaceMessages']
 
 export function createChangeReading({ db, config }: Pick<Platform, 'db' | 'config'>): ChangeReading {
@@ -49,7 +51,10 @@ export function createChangeReading({ db, config }: Pick<Platform, 'db' | 'confi
   const readersSql = Prisma.sql`
     SELECT r.id FROM "Run" r WHERE r."triggerMessageId" = m.id
     UNION SELECT r.id FROM "Message" later JOIN "Run" r ON r."triggerMessageId" = later.id AND r."triggerType" = 'SPACE_MESSAGE'
-      WHERE later."spaceId" = m."spaceId" AND later.seq > m.seq AND later.seq < m.seq + ${historyLimit} AND r."triggerSpaceId" = m."spaceId"
+      WHERE later."spaceId" = m."spaceId" AND later.seq > m.seq AND r."triggerSpaceId" = m."spaceId" AND (later."threadRootId" = m.id
+        OR (later."threadRootId" IS NOT DISTINCT FROM m."threadRootId" AND later.seq < coalesce((
+          SELECT n.seq FROM "Message" n WHERE n."spaceId" = m."spaceId" AND n.seq > m.seq AND n."threadRootId" IS NOT DISTINCT FROM m."threadRootId"
+          ORDER BY n.seq LIMIT 1 OFFSET ${historyLimit - 1}), ${LAST_SEQ}::int)))
     UNION SELECT e."runId" FROM "Outcome" o JOIN "InboxEvent" e ON e."agentId" = o."agentId" AND e."messageId" = o."messageId"
       WHERE o."messageId" = m.id
     UNION (SELECT s."runId" FROM (

@@ -23,6 +23,8 @@ export interface HistoryLine {
    * the agent reads.
    */
   label?: string[]
+  /** The message on which its thread hangs, for a reply, if messages of several threads are read. */
+  thread?: string
   /** The files of the message; not part of what the agent reads, because `text` names them. */
   files?: FilePart[]
 }
@@ -44,6 +46,8 @@ interface HistoryRange {
   readerId: Prisma.Sql
   /** Null: up to the last one. */
   upToSeq: Prisma.Sql
+  /** The thread, or what is outside of threads; absent: the whole space. */
+  scope?: HistoryScope
   /** A further condition on a message `m`. */
   condition?: Prisma.Sql
   /** Whether the whole text of a message `m` is needed; otherwise a long text may be truncated to what a line shows. */
@@ -52,6 +56,9 @@ interface HistoryRange {
   limit: number
   characters: number
 }
+
+/** `outside`: what is no reply; `replies`: those that hang on a message; `root`: that message. */
+export type HistoryScope = { type: 'outside' } | { type: 'replies' | 'root'; threadRootId: string }
 
 /** Formats rows as lines. */
 interface Telling {
@@ -80,6 +87,7 @@ export interface History {
     spaceId: string
     readerId: string
     upToSeq?: number | null
+    scope?: HistoryScope
     /** Only messages that another run began or finished after this time. */
     since?: { at: Date; butOfRun: string }
     offset?: number
@@ -110,6 +118,9 @@ export const RESULT_CHARACTERS = 48_000
 export interface HistoryRow {
   id: string
   seq: number
+  threadRootId: string | null
+  /** With a scope, for a truncated text: the number of newer messages in the whole space. */
+  back: number | null
   senderId: string
   name: string
   kind: EntityKind
@@ -140,15 +151,36 @@ const FIRST_TEXT = Prisma.sql`SELECT m.parts->0->>'text' AS text OFFSET 0`
 
 /** Messages in the range, newest first, with the characters of their JSON, as far as a line may show them. */
 const sizesOf = (
-  { spaceId, upToSeq, condition = Prisma.sql`true` }: Pick<HistoryRange, 'spaceId' | 'upToSeq' | 'condition'>,
+  {
+    spaceId,
+    upToSeq,
+    scope,
+    condition = Prisma.sql`true`,
+  }: Pick<HistoryRange, 'spaceId' | 'upToSeq' | 'scope' | 'condition'>,
   offset: number,
   limit: number,
 ) => Prisma.sql`
   SELECT m.id, m.seq, CASE WHEN octet_length(first.text) >= ${LONGEST_TEXT} AND length(first.text) >= ${LONGEST_TEXT} THEN ${LONGEST_TEXT}
     ELSE least(length(m.parts::text), ${LONGEST_TEXT}) END AS size
   FROM "Message" m CROSS JOIN LATERAL (${FIRST_TEXT}) first
-  WHERE m."spaceId" = ${spaceId} AND ${HAS_BEEN_SAID} AND m.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int) AND ${condition}
+  WHERE m."spaceId" = ${spaceId} AND ${isInScope(scope)} AND ${HAS_BEEN_SAID} AND m.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int) AND ${condition}
   ORDER BY m.seq DESC LIMIT ${limit} OFFSET ${offset}`
+
+function isInScope(scope: HistoryScope | undefined): Prisma.Sql {
+  if (scope === undefined) return Prisma.sql`true`
+  if (scope.type === 'outside') return Prisma.sql`m."threadRootId" IS NULL`
+  return scope.type === 'replies'
+    ? Prisma.sql`m."threadRootId" = ${scope.threadRootId}`
+    : Prisma.sql`m.id = ${scope.threadRootId}`
+}
+
+/** How far a truncated message `m` is from the newest one in the whole space, which `offset` of `read` counts. */
+const backOf = ({ upToSeq, scope }: Pick<HistoryRange, 'upToSeq' | 'scope'>) =>
+  scope === undefined
+    ? Prisma.sql`NULL::int`
+    : Prisma.sql`CASE WHEN cut.length IS NOT NULL THEN (
+        SELECT count(*)::int FROM (SELECT * FROM "Message" n WHERE n."spaceId" = shown."spaceId" AND n.seq > shown.seq
+          AND n.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int)) m WHERE ${HAS_BEEN_SAID}) END`
 
 export function createHistory({ db }: Platform): History {
   const select = ({ characters, offset = 0, limit, ...range }: HistoryRange) => Prisma.sql`
@@ -162,9 +194,9 @@ export function createHistory({ db }: Platform): History {
         Math.max(limit - FEW, 0),
       )})
     ), shown AS (
-      SELECT id, sum(size) OVER (ORDER BY seq DESC) - size AS before FROM asked
+      SELECT id, seq, ${range.spaceId} AS "spaceId", sum(size) OVER (ORDER BY seq DESC) - size AS before FROM asked
     )
-    SELECT m.id, m.seq, m."senderId", e.name, e.kind, m.status, m.origin, m."createdAt", m."deletedAt",
+    SELECT m.id, m.seq, m."threadRootId", ${backOf(range)} AS back, m."senderId", e.name, e.kind, m.status, m.origin, m."createdAt", m."deletedAt",
       CASE WHEN cut.length IS NULL THEN m.parts ELSE jsonb_build_array(jsonb_build_object('type', 'text', 'text', left(first.text, ${LONGEST_TEXT}))) END AS parts,
       cut.length AS "uncutLength",
       (m.origin IS NOT NULL AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."entityId" = ${range.readerId}
@@ -178,7 +210,18 @@ export function createHistory({ db }: Platform): History {
     WHERE shown.before < ${characters} ORDER BY m.seq DESC`
 
   return {
-    async read({ spaceId, readerId, upToSeq = null, since, limit, offset = 0, characters, whole = [], ...telling }) {
+    async read({
+      spaceId,
+      readerId,
+      upToSeq = null,
+      scope,
+      since,
+      limit,
+      offset = 0,
+      characters,
+      whole = [],
+      ...telling
+    }) {
       const rows = await db.query<HistoryRow>(
         select({
           spaceId: Prisma.sql`${spaceId}`,
@@ -186,6 +229,7 @@ export function createHistory({ db }: Platform): History {
           upToSeq: Prisma.sql`${upToSeq}::int`,
           isWhole:
             limit === 1 ? Prisma.sql`true` : Prisma.sql`m.id = ANY(${whole.filter((id) => id !== null)}::text[])`,
+          ...(scope === undefined ? {} : { scope }),
           ...(since === undefined ? {} : { condition: saidSince(since) }),
           ...{ limit, offset, characters },
         }),
@@ -216,7 +260,10 @@ function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = []
     const length = row.uncutLength ?? line.text.length
     const isCut = !whole.includes(line.id) && limit > 1 && length > LONGEST_TEXT
     if (!isCut) return line
-    return { ...line, text: `${cutSaying(line.text, LONGEST_TEXT, length)}${readOn?.(offset + index) ?? ''}` }
+    return {
+      ...line,
+      text: `${cutSaying(line.text, LONGEST_TEXT, length)}${readOn?.(row.back ?? offset + index) ?? ''}`,
+    }
   })
   return withinCharacters(lines, characters, whole).reverse()
 }
@@ -241,6 +288,7 @@ function lineOf(row: HistoryRow): HistoryLine {
     text: row.deletedAt === null ? readableText(parts, row.calls ?? []) : DELETED_TEXT,
     timestamp: new Date(row.createdAt).toISOString(),
   }
+  if (row.threadRootId !== null) line.thread = row.threadRootId
   if (row.label.length > 0) line.label = row.label
   const files = parts.filter((part) => part.type === 'file')
   if (files.length > 0) line.files = files

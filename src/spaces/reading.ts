@@ -12,6 +12,7 @@ import type { Platform } from '../platform/platform.ts'
 import { type Message, type MessagePart, messageOfRow } from '../rules/message.ts'
 import { moveReadMarker } from '../stores/membership-store.ts'
 import { NO_SUCH_SPACE } from '../stores/space-store.ts'
+import { moveThreadMark } from '../stores/thread-store.ts'
 import type { SpacePublisher } from './space-publisher.ts'
 
 export interface MarkReadInput {
@@ -43,6 +44,23 @@ export interface ReadOutcome {
 }
 
 /** Counts of messages after a human's read marker that others sent, out of the first 10,000. */
+/** A thread, by the message on which it hangs. */
+export interface Thread {
+  threadRootId: string
+  spaceId: string
+  replyCount: number
+  lastReplyAt: Date
+}
+
+export interface HumanInThread {
+  humanId: string
+  threadRootId: string
+}
+
+/** A page of messages; with `rootsOnly`, only those that are no replies. */
+export type MessagesRequest = PageRequest & { rootsOnly?: boolean }
+
+/** Counts for a human who takes part in a thread or is mentioned in it include the unread replies of that thread. */
 export interface Unread {
   messages: number
   /** How many of them mention the human. */
@@ -57,10 +75,16 @@ export interface Reading {
    * A page of each space's messages by `seq`, in the order of the ids. Returns a BadInputError in
    * place of a page if `after` or `before` is not a message of that space.
    */
-  pageMany(spaceIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
+  pageMany(spaceIds: readonly string[], request: MessagesRequest): Promise<(Page<Message> | BadInputError)[]>
+  /** The threads on these messages, by the message; a message without replies is left out. */
+  threadsMany(messageIds: readonly string[]): Promise<Map<string, Thread>>
+  /** A page of the replies of each thread by `seq`, in the order of the ids. As `pageMany`. */
+  repliesMany(threadRootIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
+  /** By human and thread, the replies of others after the human's mark of the thread, at most 10,000. */
+  unreadInThreads(asked: readonly HumanInThread[]): Promise<Map<string, Map<string, number>>>
   /** The last message of each space; a space without messages is left out. */
   lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
-  /** By space, the first message after the human's read marker that somebody else sent. */
+  /** By space, the first message outside of threads after the human's read marker that somebody else sent. */
   firstUnreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, Message>>
   /** By human and space; spaces without unread messages are left out. */
   firstUnreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, Message>>>
@@ -68,7 +92,8 @@ export interface Reading {
   /** The unread messages in all of the human's spaces. */
   unreadTotal(humanId: string): Promise<Unread>
   /**
-   * Moves a human's read marker forward to a message, never back. Publishes `read` if it moved.
+   * Moves a human's read marker forward to a message, never back; for a reply, only the human's mark of its thread.
+   * Publishes `read` if it moved.
    * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space
    * of others, or a message of another space
    */
@@ -89,6 +114,18 @@ const MOST_COUNTED = 10_000
 const COUNTS = Prisma.sql`count(*)::int AS messages, count(*) FILTER (WHERE mentions)::int AS mentions`
 /** Whether a message `m` mentions the human of the membership `marker`. */
 const MENTIONS_READER = Prisma.sql`m."mentionedIds" @> ARRAY[marker."entityId"] AS mentions`
+/** The unread messages outside of threads of the membership `marker`. */
+const UNREAD_OUTSIDE = Prisma.sql`
+  SELECT ${MENTIONS_READER} FROM "Message" m
+  WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId" AND m."threadRootId" IS NULL`
+/** The unread replies that count for the membership `marker`. */
+const UNREAD_REPLIES = Prisma.sql`
+  SELECT ${MENTIONS_READER} FROM "ThreadReader" t
+  JOIN "Message" m ON m."threadRootId" = t."threadRootId" AND m.seq > t."lastReadSeq"
+  WHERE t."humanId" = marker."entityId" AND t."spaceId" = marker."spaceId" AND m."spaceId" = marker."spaceId"
+    AND m."senderId" <> marker."entityId" AND m."createdAt" >= marker."joinedAt"
+    AND (t."takesPart" OR m."mentionedIds" @> ARRAY[marker."entityId"])`
+const UNREAD_OF_MARKER = Prisma.sql`(${UNREAD_OUTSIDE}) UNION ALL (${UNREAD_REPLIES})`
 
 export function createReading(platform: Platform, publisher: SpacePublisher): Reading {
   const { db, log, logger } = platform
@@ -101,6 +138,7 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
       SELECT "entityId" AS reader, first.* FROM ${markersOf(asked)}, LATERAL (
         SELECT * FROM "Message" m
         WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId"
+          AND m."threadRootId" IS NULL
         ORDER BY m.seq LIMIT 1) first`
     return byReader(rows.map(({ reader, ...row }) => ({ reader, spaceId: row.spaceId, value: messageOfRow(row) })))
   }
@@ -108,10 +146,7 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
   const unreadOfMany: Reading['unreadOfMany'] = async (asked) => {
     const rows = await db.prisma.$queryRaw<(Unread & { reader: string; spaceId: string })[]>`
       SELECT "entityId" AS reader, "spaceId", unread.* FROM ${markersOf(asked)}, LATERAL (
-        SELECT ${COUNTS} FROM (
-          SELECT ${MENTIONS_READER} FROM "Message" m
-          WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId"
-          LIMIT ${MOST_COUNTED}) counted) unread
+        SELECT ${COUNTS} FROM (${UNREAD_OF_MARKER} LIMIT ${MOST_COUNTED}) counted) unread
       WHERE unread.messages > 0`
     return byReader(rows.map(({ reader, spaceId, ...value }) => ({ reader, spaceId, value })))
   }
@@ -130,9 +165,42 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
       return inOrderOf(ids, rows.map(messageOfRow))
     },
     async pageMany(spaceIds, request) {
+      if (request.rootsOnly === true) {
+        const rows = await fetchRoots(platform, spaceIds, request)
+        const bySpace = Map.groupBy(rows, ({ windowId }) => windowId)
+        return spaceIds.map((id) => pageOfRows(request, bySpace.get(id) ?? []))
+      }
       const rows = await fetchWindows(platform, spaceIds, request)
       const bySpace = Map.groupBy(rows, ({ windowSpaceId }) => windowSpaceId)
       return spaceIds.map((id) => pageOfWindow(request, bySpace.get(id) ?? []))
+    },
+    async threadsMany(messageIds) {
+      const rows = await db.query<Thread>(Prisma.sql`
+        SELECT "threadRootId", "spaceId", count(*)::int AS "replyCount", max("createdAt") AS "lastReplyAt" FROM "Message"
+        WHERE "threadRootId" = ANY(${wellFormedIds(messageIds)}::text[]) GROUP BY 1, 2`)
+      return new Map(rows.map((row) => [row.threadRootId, row]))
+    },
+    async repliesMany(threadRootIds, request) {
+      const rows = await fetchReplies(platform, threadRootIds, request)
+      const byThread = Map.groupBy(rows, ({ windowId }) => windowId)
+      return threadRootIds.map((id) => pageOfRows(request, byThread.get(id) ?? []))
+    },
+    async unreadInThreads(asked) {
+      const rows = await db.query<{ humanId: string; threadRootId: string; count: number }>(Prisma.sql`
+        SELECT asked."humanId", asked."threadRootId", unread.count FROM unnest(
+          ${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ threadRootId }) => threadRootId)}::text[])
+          AS asked("humanId", "threadRootId")
+        LEFT JOIN "ThreadReader" t USING ("humanId", "threadRootId"), LATERAL (
+          SELECT count(*)::int AS count FROM (
+            SELECT 1 FROM "Message" m
+            JOIN "Membership" marker ON marker."spaceId" = m."spaceId" AND marker."entityId" = asked."humanId"
+            WHERE m."threadRootId" = asked."threadRootId" AND m.seq > coalesce(t."lastReadSeq", 0)
+              AND m."senderId" <> asked."humanId" AND m."createdAt" >= marker."joinedAt"
+            LIMIT ${MOST_COUNTED}) counted) unread`)
+      const readers = Map.groupBy(rows, ({ humanId }) => humanId)
+      return new Map(
+        [...readers].map(([id, own]) => [id, new Map(own.map(({ threadRootId, count }) => [threadRootId, count]))]),
+      )
     },
     async lastMany(spaceIds) {
       const rows = await db.prisma.$queryRaw<Row[]>`
@@ -149,9 +217,8 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
     async unreadTotal(humanId) {
       const [row] = await db.prisma.$queryRaw<Unread[]>`
         SELECT ${COUNTS} FROM (
-          SELECT ${MENTIONS_READER} FROM "Membership" marker
-          JOIN "Message" m ON m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq"
-          WHERE marker."entityId" = ${humanId} AND m."senderId" <> ${humanId} LIMIT ${MOST_COUNTED}) counted`
+          SELECT unread.mentions FROM "Membership" marker, LATERAL (${UNREAD_OF_MARKER}) unread
+          WHERE marker."entityId" = ${humanId} LIMIT ${MOST_COUNTED}) counted`
       return row ?? { messages: 0, mentions: 0 }
     },
     async markRead(viewer, input) {
@@ -256,6 +323,75 @@ function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: Windo
   return { items, fromEnd, hasPreviousPage: firstSeq > window.firstSeq, hasNextPage: lastSeq < window.lastSeq }
 }
 
+/** A row of a window of which the messages are not consecutive: a message, or a parent whose window is empty. */
+type FilteredRow = Partial<Row> & {
+  windowId: string
+  afterSeq: number | null
+  beforeSeq: number | null
+  hasBefore: boolean
+  hasAfter: boolean
+  /** How many messages the window has, up to one more than a page; some may be left out by their bytes. */
+  rowsFound: number | null
+}
+
+/** Reads pages of the messages outside of threads. */
+function fetchRoots(platform: Platform, spaceIds: readonly string[], request: PageRequest): Promise<FilteredRow[]> {
+  const parents = Prisma.sql`SELECT s.id AS "windowId", s.* FROM "Space" s WHERE s.id = ANY(${[...spaceIds]}::text[])`
+  const isOfWindow = Prisma.sql`m."spaceId" = s."windowId" AND m."threadRootId" IS NULL`
+  return fetchFiltered(platform, { parents, isOfWindow, count: spaceIds.length }, request)
+}
+
+/** Reads pages of the replies of threads. */
+function fetchReplies(platform: Platform, rootIds: readonly string[], request: PageRequest): Promise<FilteredRow[]> {
+  const parents = Prisma.sql`
+    SELECT root.id AS "windowId", s.* FROM "Message" root JOIN "Space" s ON s.id = root."spaceId"
+    WHERE root.id = ANY(${[...rootIds]}::text[])`
+  const isOfWindow = Prisma.sql`m."threadRootId" = s."windowId" AND m."spaceId" = s.id`
+  return fetchFiltered(platform, { parents, isOfWindow, count: rootIds.length }, request)
+}
+
+/** As `fetchWindows`, with a search for what precedes and follows the page. `parents` has the columns of a space `s`. */
+async function fetchFiltered(
+  { db }: Platform,
+  { parents, isOfWindow, count }: { parents: Prisma.Sql; isOfWindow: Prisma.Sql; count: number },
+  { after, before, size, fromEnd }: PageRequest,
+): Promise<FilteredRow[]> {
+  if (count === 0) return []
+  const direction = fromEnd ? Prisma.sql`DESC` : Prisma.sql`ASC`
+  const rowsSql = Prisma.sql`
+    SELECT m.*, count(*) OVER ()::int AS "rowsFound" FROM (
+      SELECT * FROM "Message" m
+      WHERE ${isOfWindow} AND m.seq > coalesce(a.seq, 0) AND m.seq < coalesce(b.seq, ${END})
+      ORDER BY m.seq ${direction} LIMIT ${size + 1}) m ORDER BY m.seq ${direction}`
+  return db.prisma.$queryRaw<FilteredRow[]>`
+    SELECT s."windowId", a.seq AS "afterSeq", b.seq AS "beforeSeq",
+      a.seq IS NOT NULL AND EXISTS (SELECT 1 FROM "Message" m WHERE ${isOfWindow} AND m.seq <= a.seq) AS "hasBefore",
+      b.seq IS NOT NULL AND EXISTS (SELECT 1 FROM "Message" m WHERE ${isOfWindow} AND m.seq >= b.seq) AS "hasAfter", m.*
+    FROM (${parents}) s
+    LEFT JOIN LATERAL (${placeOf(after)}) a ON true
+    LEFT JOIN LATERAL (${placeOf(before)}) b ON true
+    LEFT JOIN LATERAL (${count === 1 ? rowsSql : withinBytesSql(rowsSql, MOST_LOADED_BYTES / count)}) m ON true
+    ORDER BY m.seq ${direction}`
+}
+
+function pageOfRows({ size, fromEnd, after, before }: PageRequest, rows: FilteredRow[]): Page<Message> | BadInputError {
+  const [window] = rows
+  if (window === undefined) return { items: [], hasNextPage: false, hasPreviousPage: false }
+  if (after !== null && window.afterSeq === null) return foreignCursor('after')
+  if (before !== null && window.beforeSeq === null) return foreignCursor('before')
+  const messages = rows
+    .flatMap((row) => (row.id == null ? [] : [messageOfRow(row as Row & FilteredRow)]))
+    .slice(0, size)
+  const goesOn = (window.rowsFound ?? 0) > messages.length
+  const items = fromEnd ? messages.reverse() : messages
+  return {
+    items,
+    fromEnd,
+    hasPreviousPage: fromEnd ? goesOn || window.hasBefore : window.hasBefore,
+    hasNextPage: fromEnd ? window.hasAfter : goesOn || window.hasAfter,
+  }
+}
+
 const NO_SUCH_MESSAGE = 'There is no such message in this space.'
 
 async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId }: MarkReadInput) {
@@ -264,11 +400,16 @@ async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId
   if (prefixOf(messageId) === null) throw new NotFoundError(NO_SUCH_MESSAGE)
   const [space, message] = await Promise.all([
     db.prisma.space.findFirst({ where: { id: spaceId, memberships: { some: { entityId: viewer.id } } } }),
-    db.prisma.message.findFirst({ where: { id: messageId, spaceId }, select: { seq: true } }),
+    db.prisma.message.findFirst({ where: { id: messageId, spaceId }, select: { seq: true, threadRootId: true } }),
   ])
   if (space === null) throw new NotFoundError(NO_SUCH_SPACE)
   if (message === null) throw new NotFoundError(NO_SUCH_MESSAGE)
-  return { space, moved: await moveReadMarker(db.prisma, { spaceId, entityId: viewer.id }, message.seq) }
+  const { seq, threadRootId } = message
+  const moved =
+    threadRootId === null
+      ? await moveReadMarker(db.prisma, { spaceId, entityId: viewer.id }, seq)
+      : await moveThreadMark(db.prisma, { threadRootId, spaceId, humanId: viewer.id }, seq)
+  return { space, moved }
 }
 
 /** Inserts a streamed part at its index if the row does not have it yet. */

@@ -6,6 +6,8 @@ import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from 
 
 /** A wait for the first message in a space that matches one of the conditions. */
 export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
+  /** Absent: the question was not asked in a thread, and has none. */
+  asking?: SearchedWait['asking']
   /** Absent: none. */
   underWay?: UnderWay
   /** The maximum duration from now. */
@@ -38,6 +40,8 @@ interface Ear {
 interface PendingWait extends SearchedWait {
   resolve(reply: Reply | null): void
 }
+
+const NO_THREAD = { messageId: '', threadRootId: null }
 
 /** Polling interval for messages without a signal: their committer died, or the signal was lost. */
 const LOOK_ANYWAY_MS = 5000
@@ -106,10 +110,14 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
     looksNowAndThen = false
   }
 
-  async function waitFor(spaceId: string, ear: Ear, { forMs, signal, underWay, ...wait }: Wait): Promise<Reply | null> {
+  async function waitFor(
+    spaceId: string,
+    ear: Ear,
+    { forMs, signal, underWay, asking = NO_THREAD, ...wait }: Wait,
+  ): Promise<Reply | null> {
     const { promise, resolve } = createDeferred<Reply | null>()
     const begun = new Map(underWay)
-    const pending: PendingWait = { ...wait, spaceId, underWay: begun, from: wait.afterSeq, resolve }
+    const pending: PendingWait = { ...wait, spaceId, asking, underWay: begun, from: wait.afterSeq, resolve }
     const giveUp = () => resolve(null)
     const lastLook = () => void lookIn([spaceId]).then(giveUp)
     ear.waits.add(pending)

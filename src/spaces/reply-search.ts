@@ -2,6 +2,7 @@ import { type Marks, marksOf } from '../confidentiality/marks.ts'
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
 import { isUnfinished, type MessagePart, mentionsOf } from '../rules/message.ts'
+import { type AskingMessage, isWhereAsked } from '../rules/threads.ts'
 
 /** Which senders answer a wait. */
 export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entity'; entityId: string }
@@ -28,6 +29,8 @@ export type UnderWay = Map<string, number>
 
 export interface SearchedWait {
   spaceId: string
+  /** The asking message: a reply is expected in its thread, or in the thread on it. */
+  asking: AskingMessage
   /** Only messages after this one count: the waiting agent's own. */
   afterSeq: number
   /** The waiting agent: its own messages do not count, and none counts once it has left the space. */
@@ -52,6 +55,7 @@ interface Sent extends Marks {
   senderId: string
   name: string
   kind: EntityKind
+  threadRootId: string | null
   status: MessageStatus
   mentionedAgentId: string | null
   mentionedIds: string[]
@@ -79,11 +83,11 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   /** The messages after the given position of each space, at most 500 per space. */
   async function after(places: Map<string, number>, waits: SearchedWait[]): Promise<Candidate[]> {
     return prisma.$queryRaw<Candidate[]>`
-      SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."mentionedIds", m."firstText", "heardBy", m.places, m.label
+      SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."mentionedIds", m."firstText", "heardBy", m."threadRootId", m.places, m.label
       FROM unnest(${[...places.keys()]}::text[], ${[...places.values()]}::int[]) AS place("spaceId", seq)
       CROSS JOIN LATERAL (SELECT ${heardBy(Prisma.sql`place."spaceId"`, waits)} AS "heardBy") h
       CROSS JOIN LATERAL (
-        SELECT id, "spaceId", seq, "senderId", status, composite, "mentionedAgentId", "mentionedIds", places, label,
+        SELECT id, "spaceId", seq, "senderId", status, composite, "mentionedAgentId", "mentionedIds", "threadRootId", places, label,
           jsonb_path_query_first(parts, '$[*] ? (@.type == "text")') AS "firstText"
         FROM "Message" WHERE "spaceId" = place."spaceId" AND seq > place.seq ORDER BY seq LIMIT ${MOST_AT_ONCE}
       ) m JOIN "Entity" e ON e.id = m."senderId"
@@ -93,7 +97,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   async function growing(ids: string[], waits: SearchedWait[]): Promise<Map<string, Growing>> {
     if (ids.length === 0) return new Map()
     const rows = await prisma.$queryRaw<Growing[]>`
-      SELECT m.id, m."senderId", e.name, e.kind, m.status, m."mentionedAgentId", m."mentionedIds", m.parts, m.places, m.label, ${heardBy(Prisma.sql`m."spaceId"`, waits)} AS "heardBy"
+      SELECT m.id, m."senderId", e.name, e.kind, m.status, m."mentionedAgentId", m."mentionedIds", m."threadRootId", m.parts, m.places, m.label, ${heardBy(Prisma.sql`m."spaceId"`, waits)} AS "heardBy"
       FROM "Message" m JOIN "Entity" e ON e.id = m."senderId"
       WHERE m.id = ANY(${ids})`
     return new Map(rows.map((row) => [row.id, row]))
@@ -136,10 +140,14 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
 }
 
 /** The first new text of an unfinished message, if it answers the wait. */
-function laterPart({ underWay, conditions, waiterId }: SearchedWait, messages: Map<string, Growing>): Reply | null {
+function laterPart(
+  { underWay, asking, conditions, waiterId }: SearchedWait,
+  messages: Map<string, Growing>,
+): Reply | null {
   for (const [id, count] of underWay) {
     const message = messages.get(id)
-    if (message?.heardBy.includes(waiterId) && conditions.some((one) => isMet(one, message))) {
+    const isHere = message?.heardBy.includes(waiterId) && isWhereAsked(asking, message.threadRootId)
+    if (message !== undefined && isHere && conditions.some((one) => isMet(one, message))) {
       const part = message.parts.slice(count).find((one) => one.type === 'text' && !isUnfinished(one))
       if (part?.type === 'text') return replyOf(message, part.text, waiterId)
     }
@@ -154,7 +162,8 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
   for (const candidate of candidates) {
     if (candidate.seq <= wait.from) continue
     const isHeard = candidate.senderId !== wait.waiterId && candidate.heardBy.includes(wait.waiterId)
-    const matches = isHeard && wait.conditions.some((one) => isMet(one, candidate))
+    const isHere = isHeard && isWhereAsked(wait.asking, candidate.threadRootId)
+    const matches = isHere && wait.conditions.some((one) => isMet(one, candidate))
     if (matches && hasAnswer(candidate)) return replyOf(candidate, candidate.firstText?.text ?? '', wait.waiterId)
     if (matches && candidate.status === 'STREAMING') decided = false
     if (decided) wait.from = candidate.seq
@@ -177,7 +186,7 @@ function hasAnswer({ status, composite, firstText }: Candidate): boolean {
 }
 
 function replyOf(
-  { id, senderId, name, kind, mentionedAgentId, mentionedIds, ...marks }: Sent,
+  { id, senderId, name, kind, mentionedAgentId, mentionedIds, ...marks }: Omit<Sent, 'threadRootId'>,
   text: string,
   waiterId: string,
 ): Reply {

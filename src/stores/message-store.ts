@@ -4,6 +4,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from '../rules/message.ts'
 import { type FinalMessageStatus, OPEN_MESSAGE_STATUSES } from '../rules/statuses.ts'
+import type { ReplyPlace } from '../rules/threads.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
 
 // The statements that write "Message", "MessageVersion" and "MessageReaction". Those that end in `Sql` are parts of a WITH, so that callers can add their own
@@ -30,6 +31,9 @@ export interface NewMessage {
   fromPlainText?: boolean
   actingAdminId?: string | null
   origin?: MessageOrigin | null
+  /** Absent: it replies to nothing. */
+  replyToId?: string | null
+  threadRootId?: string | null
   /** For a message of an agent. */
   provenance?: Provenance
 }
@@ -47,6 +51,8 @@ export function rowOf({
     composite: false,
     fromPlainText: false,
     actingAdminId: null,
+    replyToId: null,
+    threadRootId: null,
     origin: null,
     editedAt: null,
     deletedAt: null,
@@ -65,9 +71,9 @@ export function insertMessageSql(given: NewMessage): Prisma.Sql {
   const { status, parts, origin, places, label, askers } = row
   return Prisma.sql`
     INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "mentionedIds", "idempotencyKey", "runId", "runPostKey",
-      composite, "fromPlainText", "actingAdminId", "rootId", depth, origin, places, label, askers, "routedAt")
+      composite, "fromPlainText", "actingAdminId", "replyToId", "threadRootId", "rootId", depth, origin, places, label, askers, "routedAt")
     SELECT ${row.id}, id, "lastSeq", ${row.senderId}, ${status}::"MessageStatus", ${jsonbText(parts)}::jsonb,
-      ${row.mentionedAgentId}, ${row.mentionedIds}::text[], ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.actingAdminId}, ${row.rootId}, ${row.depth}::int,
+      ${row.mentionedAgentId}, ${row.mentionedIds}::text[], ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.actingAdminId}, ${row.replyToId}, ${row.threadRootId}, ${row.rootId}, ${row.depth}::int,
       ${origin === null ? null : jsonbText(origin)}::jsonb, ${places}::text[], ${label}::text[], ${askers}::text[], CASE WHEN ${status === 'COMPLETE'}::boolean THEN now() END
     FROM counter RETURNING *`
 }
@@ -77,6 +83,8 @@ export interface MessageChange {
   parts: MessagePart[]
   /** The current marks of its content. */
   marks: Marks
+  /** It was begun elsewhere: its text was streamed before the model named what it replies to. */
+  place?: ReplyPlace
   /**
    * Absent: the message stays open. Each status finishes it; if `waits` is true it becomes
    * REQUIRES_ACTION instead, and is routed once it is answered, or at once if it mentions somebody
@@ -93,16 +101,20 @@ export interface MessageChange {
 /** Changes a message and returns its row, if it is STREAMING and `condition` holds. */
 export function changeMessageSql(
   id: string,
-  { parts, marks, end }: MessageChange,
+  { parts, marks, place, end }: MessageChange,
   condition = Prisma.sql`true`,
 ): Prisma.Sql {
+  const placed =
+    place === undefined
+      ? Prisma.empty
+      : Prisma.sql`, "replyToId" = ${place.replyToId}, "threadRootId" = ${place.threadRootId}`
   const open = Prisma.sql`WHERE id = ${id} AND status = 'STREAMING' AND ${condition} RETURNING *`
   if (end === undefined)
-    return Prisma.sql`UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)} ${open}`
+    return Prisma.sql`UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)}${placed} ${open}`
   const { status, waits = Prisma.sql`false`, mentionedAgentId = null, asks = false } = end
   const isRoutedLater = mentionedAgentId === null && !asks ? waits : Prisma.sql`false`
   return Prisma.sql`
-    UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)},
+    UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)}${placed},
       "mentionedAgentId" = ${mentionedAgentId},
       status = CASE WHEN ${waits} THEN 'REQUIRES_ACTION' ELSE ${status} END::"MessageStatus",
       "routedAt" = CASE WHEN ${isRoutedLater} THEN NULL ELSE now() END

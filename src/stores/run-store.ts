@@ -21,6 +21,7 @@ export interface NewRun extends Provenance {
   triggerName?: string | null
   triggerSpaceId?: string | null
   triggerMessageId?: string | null
+  threadRootId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
   /** One line: sender or source, space, topic. */

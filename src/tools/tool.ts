@@ -180,7 +180,7 @@ export interface SpeechPresence {
 /** Posts the messages of a run. Text that was already streamed is not posted again. */
 export interface Speech {
   /** Posts a text in the active space, or finishes the message that was streamed. @throws ToolFailure */
-  post(use: ToolUse, text: string): Promise<Message>
+  post(use: ToolUse, text: string, replyTo: string | null): Promise<Message>
   /**
    * Posts a file in a space, as a message of its own; again after a crash, returns what was posted before. @throws
    * ToolFailure
@@ -199,6 +199,8 @@ export interface CompositeSpeech {
 export interface Utterance {
   spaceId: string
   text: string
+  /** The `replyTo` of the call; absent: the text goes where the run's messages go in the space. */
+  replyTo?: string
   /** An agent member to wake. A mention finishes the message. */
   mention: string | null
   /**

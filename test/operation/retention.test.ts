@@ -22,9 +22,13 @@ const FOLLOW = `subscription ($id: ID!, $after: StreamCursor!) {
 }`
 const MIND = `query ($id: ID!) { agent(id: $id) { internals { consciousness { messages } } } }`
 
-/** The backends that wait for the row of a space. */
+/**
+ * The backends that wait for the row of a space. PostgreSQL keeps the first 1,024 bytes of a statement, so retention is
+ * recognized by its beginning.
+ */
 const waiting = ({ prisma }: Database) => prisma.$queryRaw<object[]>`
-  SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%"Space"%'`
+  SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+    AND (query LIKE '%"Space"%' OR query LIKE '%parley.retention%')`
 
 describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
   let parley: TestServer

@@ -90,6 +90,22 @@ describe.each(STACKS)('mails with notices, on the %s stack', (stack) => {
     for (const { email } of [reader, gone, silent]) expect(addresses.has(email)).toBe(false)
   })
 
+  test('a mention in a thread is open until the thread is read, even if the rest of the space was', async () => {
+    const [alice, outside, inside] = [await person('A'), await person('O'), await person('I')]
+    const { id: spaceId } = await room([alice, outside, inside].map(({ id }) => id))
+    const { sending, reading } = parley.app.domain
+    const { message: root } = await sending.send(alice, { spaceId, text: 'Root' })
+    const mentionedIds = [outside.id, inside.id]
+    const { message } = await sending.send(alice, { spaceId, text: 'Hi', replyToId: root.id, mentionedIds })
+    const { message: last } = await sending.send(alice, { spaceId, text: 'Last' })
+    await reading.markRead(outside, { spaceId, messageId: last.id })
+    await reading.markRead(inside, { spaceId, messageId: message.id })
+    for (const one of [outside, inside]) await later(one)
+    expect((await smtp.mailTo(outside.email)).link).toBe(`https://example.com/parley/spaces/${spaceId}#${message.id}`)
+    await settle()
+    expect(smtp.mails.some(({ to }) => to.includes(inside.email))).toBe(false)
+  })
+
   test('ten mails an hour are sent, and then the rest in one', async () => {
     const [alice, bob] = [await person('Alice'), await person('Bob')]
     const space = await room([alice.id, bob.id])

@@ -46,6 +46,9 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
         ...{ stepIndex, toolName, status, approvalState },
         ...{ input, output, error },
       })),
+      places: messages
+        .filter(({ status }) => status === 'COMPLETE')
+        .map(({ threadRootId }) => messages.find(({ id }) => id === threadRootId)?.seq ?? 'space'),
       decisions,
       goals: goals.map(({ description, status }) => ({ description, status })),
       inbox: inbox.map(({ doneAt }) => doneAt !== null),

@@ -28,6 +28,13 @@ const sayThere = (spaceId: string, text: string) => slowly(sayIn(spaceId, text))
 const goals = { goals: [{ description: 'Ship it.' }] }
 const book: ModelAction = { toolCall: 'book', input: { day: 'Monday' } }
 
+/** A reply to the message that triggered the run; what it replies to is known only after its text. */
+const answer = (request: ModelRequest, text: string) => {
+  const prompt = request.messages.find(({ role }) => role === 'user')?.text ?? ''
+  const [replyTo] = /msg_\w+/.exec(prompt) ?? ['']
+  return slowly({ toolCall: 'send_message', input: { text, replyTo } })
+}
+
 export const PLAYS: Play[] = [
   {
     name: 'messages in its active space',
@@ -47,6 +54,16 @@ export const PLAYS: Play[] = [
       [sayThere(spaceId, 'The first.')],
       [{ toolCall: 'setGoals', input: goals }, book],
       [sayThere(spaceId, 'The second.'), sayThere(spaceId, 'The third.')],
+    ],
+  },
+  {
+    name: 'replies that begin a thread',
+    mind: 'STATELESS',
+    toolset: 'ACTIVE_SPACE',
+    steps: (request) => [
+      [answer(request, 'The first.')],
+      [{ toolCall: 'set_goals', input: goals }, book],
+      [say('The second.'), answer(request, 'The third.')],
     ],
   },
   {

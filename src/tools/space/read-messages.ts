@@ -83,7 +83,13 @@ function lastOf({ spaceId, limit = DEFAULT_OF_NAMED }: JsonObject) {
   return { spaceId: String(spaceId), limit: Math.max(1, Math.min(Math.trunc(Number(limit)), MOST_OF_NAMED)) }
 }
 
-const bareLine = ({ sender, type, text, timestamp }: HistoryLine) => ({ sender, type, text, timestamp })
+const bareLine = ({ sender, type, text, timestamp, thread }: HistoryLine) => ({
+  sender,
+  type,
+  text,
+  timestamp,
+  ...(thread === undefined ? {} : { thread }),
+})
 
 const IN_ACTIVE_SPACE = {
   description:

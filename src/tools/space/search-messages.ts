@@ -72,6 +72,7 @@ const shownHit = ({ message, senderName, senderKind, spaceName, snippet, fileId 
   sender: senderName,
   type: senderKind === 'HUMAN' ? 'human' : 'agent',
   text: snippet,
+  ...(message.threadRootId === null ? {} : { thread: message.threadRootId }),
   ...(fileId === null ? {} : { fileId }),
   timestamp: message.createdAt.toISOString(),
 })

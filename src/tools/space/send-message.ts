@@ -5,7 +5,14 @@ import type { JsonObject } from '../../lib/json.ts'
 import { checkOurs, withoutOurNulls } from '../../lib/schema-checks.ts'
 import type { Reply, WaitCondition } from '../../spaces/reply-search.ts'
 import { defineTool, type ToolBody, type ToolParts } from '../define-tool.ts'
-import { type CompositeSpeech, type Speech, ToolFailure, type ToolReturn, type ToolUse } from '../tool.ts'
+import {
+  type CompositeSpeech,
+  type Speech,
+  ToolFailure,
+  type ToolReturn,
+  type ToolUse,
+  type Utterance,
+} from '../tool.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 60
 const LONGEST_TIMEOUT_SECONDS = 120
@@ -37,12 +44,12 @@ function inActiveSpace(speech: Speech): ToolBody {
       'Say something in your active space. This is the only way to be heard: your own text is seen by nobody.',
     inputSchema: {
       type: 'object',
-      properties: { text: { type: 'string', description: 'What to say.' } },
+      properties: { replyTo: REPLY_TO, text: { type: 'string', description: 'What to say.' } },
       required: ['text'],
     },
     presence: { type: 'speech', field: 'text' },
-    async execute({ text }, use) {
-      const message = await speech.post(use, String(text))
+    async execute({ text, replyTo }, use) {
+      const message = await speech.post(use, String(text), replyTo ? String(replyTo) : null)
       return { output: { success: true, messageId: message.id } }
     },
   }
@@ -54,9 +61,11 @@ function inNamedSpace(parts: SendParts): ToolBody {
       'Say something in a space that you belong to: the way to be heard, in every space, also in the one that woke you. With mention you wake an agent there, once your message stands. With wait you go on only when somebody has answered. Use either, both or none.',
     inputSchema: INPUT_SCHEMA,
     presence: { type: 'speech', field: 'text', refuse: (before) => refuseBefore(parts, before) },
-    async execute({ spaceId, text, mention, wait }, use) {
+    async execute({ spaceId, replyTo, text, mention, wait }, use) {
       // Some models write empty strings for omitted fields.
-      const utterance = { spaceId: String(spaceId), text: String(text), mention: mention ? String(mention) : null }
+      const replying = replyTo ? { replyTo: String(replyTo) } : {}
+      const said = { text: String(text), mention: mention ? String(mention) : null }
+      const utterance = { spaceId: String(spaceId), ...replying, ...said }
       if (wait !== undefined) return sayAndWait(parts, use, utterance, wait as JsonObject)
       const message = await parts.speech.say(use, {
         ...utterance,
@@ -98,7 +107,7 @@ const sent = (messageId: string) => ({ messageId, sent: true })
 async function sayAndWait(
   parts: SendParts,
   use: ToolUse,
-  utterance: { spaceId: string; text: string; mention: string | null },
+  utterance: Omit<Utterance, 'journals' | 'finishes'>,
   wait: JsonObject,
 ): Promise<ToolReturn> {
   const { speech, replies, replyWaits, inbox } = parts
@@ -116,15 +125,17 @@ async function sayAndWait(
       await speech.say(use, {
         ...utterance,
         finishes: true,
-        journals({ id }, afterSeq) {
-          pending = { messageId: id, afterSeq, underWay, asksPeople: people }
+        journals({ id, threadRootId }, afterSeq) {
+          const inThread = threadRootId === null ? {} : { threadRootId }
+          pending = { messageId: id, ...inThread, afterSeq, underWay, asksPeople: people }
           return { type: 'asks', state: { ...state, wait: pending }, waitMs, people }
         },
       })
     }
-    const { messageId, afterSeq, ...since } = pending as WaitState['wait']
+    const { messageId, threadRootId = null, afterSeq, ...since } = pending as WaitState['wait']
     const underWay = new Map(Object.entries(since.underWay))
-    const waiting = listening.reply({ afterSeq, underWay, forMs, conditions, waiterId: run.agentId, signal })
+    const asking = { messageId, threadRootId }
+    const waiting = listening.reply({ asking, afterSeq, underWay, forMs, conditions, waiterId: run.agentId, signal })
     const found = await standAside(waiting)
     signal.throwIfAborted()
     const call = { callId, runId: run.id, agentId: run.agentId, messageId, spaceId: utterance.spaceId }
@@ -168,10 +179,17 @@ function conditionsOf(given: JsonObject[]): WaitCondition[] {
   })
 }
 
+const REPLY_TO = {
+  type: 'string',
+  description:
+    'Id of the message to reply to, `msg_…`: your message goes into its thread, or begins one. Write it before the text. Left out, your message goes where you were asked; "none": into the space, outside of threads.',
+}
+
 const INPUT_SCHEMA: JsonObject = {
   type: 'object',
   properties: {
     spaceId: { type: 'string', description: 'Id of the space to write to, one of YOUR SPACES.' },
+    replyTo: REPLY_TO,
     text: { type: 'string', description: 'What to say.' },
     mention: {
       type: 'string',

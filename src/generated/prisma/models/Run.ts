@@ -77,6 +77,7 @@ export type RunMinAggregateOutputType = {
   triggerSpaceId: string | null
   deepestSpaceId: string | null
   triggerMessageId: string | null
+  threadRootId: string | null
   triggerSenderId: string | null
   triggerServiceId: string | null
   triggerSummary: string | null
@@ -130,6 +131,7 @@ export type RunMaxAggregateOutputType = {
   triggerSpaceId: string | null
   deepestSpaceId: string | null
   triggerMessageId: string | null
+  threadRootId: string | null
   triggerSenderId: string | null
   triggerServiceId: string | null
   triggerSummary: string | null
@@ -183,6 +185,7 @@ export type RunCountAggregateOutputType = {
   triggerSpaceId: number
   deepestSpaceId: number
   triggerMessageId: number
+  threadRootId: number
   triggerSenderId: number
   triggerServiceId: number
   triggerSummary: number
@@ -283,6 +286,7 @@ export type RunMinAggregateInputType = {
   triggerSpaceId?: true
   deepestSpaceId?: true
   triggerMessageId?: true
+  threadRootId?: true
   triggerSenderId?: true
   triggerServiceId?: true
   triggerSummary?: true
@@ -336,6 +340,7 @@ export type RunMaxAggregateInputType = {
   triggerSpaceId?: true
   deepestSpaceId?: true
   triggerMessageId?: true
+  threadRootId?: true
   triggerSenderId?: true
   triggerServiceId?: true
   triggerSummary?: true
@@ -389,6 +394,7 @@ export type RunCountAggregateInputType = {
   triggerSpaceId?: true
   deepestSpaceId?: true
   triggerMessageId?: true
+  threadRootId?: true
   triggerSenderId?: true
   triggerServiceId?: true
   triggerSummary?: true
@@ -536,6 +542,7 @@ export type RunGroupByOutputType = {
   triggerSpaceId: string | null
   deepestSpaceId: string | null
   triggerMessageId: string | null
+  threadRootId: string | null
   triggerSenderId: string | null
   triggerServiceId: string | null
   triggerSummary: string
@@ -619,6 +626,7 @@ export type RunWhereInput = {
   triggerSpaceId?: Prisma.StringNullableFilter<"Run"> | string | null
   deepestSpaceId?: Prisma.StringNullableFilter<"Run"> | string | null
   triggerMessageId?: Prisma.StringNullableFilter<"Run"> | string | null
+  threadRootId?: Prisma.StringNullableFilter<"Run"> | string | null
   triggerSenderId?: Prisma.StringNullableFilter<"Run"> | string | null
   triggerServiceId?: Prisma.StringNullableFilter<"Run"> | string | null
   triggerSummary?: Prisma.StringFilter<"Run"> | string
@@ -680,6 +688,7 @@ export type RunOrderByWithRelationInput = {
   triggerSpaceId?: Prisma.SortOrderInput | Prisma.SortOrder
   deepestSpaceId?: Prisma.SortOrderInput | Prisma.SortOrder
   triggerMessageId?: Prisma.SortOrderInput | Prisma.SortOrder
+  threadRootId?: Prisma.SortOrderInput | Prisma.SortOrder
   triggerSenderId?: Prisma.SortOrderInput | Prisma.SortOrder
   triggerServiceId?: Prisma.SortOrderInput | Prisma.SortOrder
   triggerSummary?: Prisma.SortOrder
@@ -745,6 +754,7 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   triggerSpaceId?: Prisma.StringNullableFilter<"Run"> | string | null
   deepestSpaceId?: Prisma.StringNullableFilter<"Run"> | string | null
   triggerMessageId?: Prisma.StringNullableFilter<"Run"> | string | null
+  threadRootId?: Prisma.StringNullableFilter<"Run"> | string | null
   triggerSenderId?: Prisma.StringNullableFilter<"Run"> | string | null
   triggerServiceId?: Prisma.StringNullableFilter<"Run"> | string | null
   triggerSummary?: Prisma.StringFilter<"Run"> | string
@@ -805,6 +815,7 @@ export type RunOrderByWithAggregationInput = {
   triggerSpaceId?: Prisma.SortOrderInput | Prisma.SortOrder
   deepestSpaceId?: Prisma.SortOrderInput | Prisma.SortOrder
   triggerMessageId?: Prisma.SortOrderInput | Prisma.SortOrder
+  threadRootId?: Prisma.SortOrderInput | Prisma.SortOrder
   triggerSenderId?: Prisma.SortOrderInput | Prisma.SortOrder
   triggerServiceId?: Prisma.SortOrderInput | Prisma.SortOrder
   triggerSummary?: Prisma.SortOrder
@@ -873,6 +884,7 @@ export type RunScalarWhereWithAggregatesInput = {
   triggerSpaceId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   deepestSpaceId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   triggerMessageId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
+  threadRootId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   triggerSenderId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   triggerServiceId?: Prisma.StringNullableWithAggregatesFilter<"Run"> | string | null
   triggerSummary?: Prisma.StringWithAggregatesFilter<"Run"> | string
@@ -933,6 +945,7 @@ export type RunCreateInput = {
   triggerSpaceId?: string | null
   deepestSpaceId?: string | null
   triggerMessageId?: string | null
+  threadRootId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
   triggerSummary: string
@@ -994,6 +1007,7 @@ export type RunUncheckedCreateInput = {
   triggerSpaceId?: string | null
   deepestSpaceId?: string | null
   triggerMessageId?: string | null
+  threadRootId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
   triggerSummary: string
@@ -1055,6 +1069,7 @@ export type RunUpdateInput = {
   triggerSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deepestSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerMessageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSenderId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerServiceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSummary?: Prisma.StringFieldUpdateOperationsInput | string
@@ -1116,6 +1131,7 @@ export type RunUncheckedUpdateInput = {
   triggerSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deepestSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerMessageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSenderId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerServiceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSummary?: Prisma.StringFieldUpdateOperationsInput | string
@@ -1177,6 +1193,7 @@ export type RunCreateManyInput = {
   triggerSpaceId?: string | null
   deepestSpaceId?: string | null
   triggerMessageId?: string | null
+  threadRootId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
   triggerSummary: string
@@ -1237,6 +1254,7 @@ export type RunUpdateManyMutationInput = {
   triggerSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deepestSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerMessageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSenderId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerServiceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSummary?: Prisma.StringFieldUpdateOperationsInput | string
@@ -1297,6 +1315,7 @@ export type RunUncheckedUpdateManyInput = {
   triggerSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deepestSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerMessageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSenderId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerServiceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSummary?: Prisma.StringFieldUpdateOperationsInput | string
@@ -1357,6 +1376,7 @@ export type RunCountOrderByAggregateInput = {
   triggerSpaceId?: Prisma.SortOrder
   deepestSpaceId?: Prisma.SortOrder
   triggerMessageId?: Prisma.SortOrder
+  threadRootId?: Prisma.SortOrder
   triggerSenderId?: Prisma.SortOrder
   triggerServiceId?: Prisma.SortOrder
   triggerSummary?: Prisma.SortOrder
@@ -1436,6 +1456,7 @@ export type RunMaxOrderByAggregateInput = {
   triggerSpaceId?: Prisma.SortOrder
   deepestSpaceId?: Prisma.SortOrder
   triggerMessageId?: Prisma.SortOrder
+  threadRootId?: Prisma.SortOrder
   triggerSenderId?: Prisma.SortOrder
   triggerServiceId?: Prisma.SortOrder
   triggerSummary?: Prisma.SortOrder
@@ -1489,6 +1510,7 @@ export type RunMinOrderByAggregateInput = {
   triggerSpaceId?: Prisma.SortOrder
   deepestSpaceId?: Prisma.SortOrder
   triggerMessageId?: Prisma.SortOrder
+  threadRootId?: Prisma.SortOrder
   triggerSenderId?: Prisma.SortOrder
   triggerServiceId?: Prisma.SortOrder
   triggerSummary?: Prisma.SortOrder
@@ -1644,6 +1666,7 @@ export type RunCreateWithoutStepsInput = {
   triggerSpaceId?: string | null
   deepestSpaceId?: string | null
   triggerMessageId?: string | null
+  threadRootId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
   triggerSummary: string
@@ -1704,6 +1727,7 @@ export type RunUncheckedCreateWithoutStepsInput = {
   triggerSpaceId?: string | null
   deepestSpaceId?: string | null
   triggerMessageId?: string | null
+  threadRootId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
   triggerSummary: string
@@ -1780,6 +1804,7 @@ export type RunUpdateWithoutStepsInput = {
   triggerSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deepestSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerMessageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSenderId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerServiceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSummary?: Prisma.StringFieldUpdateOperationsInput | string
@@ -1840,6 +1865,7 @@ export type RunUncheckedUpdateWithoutStepsInput = {
   triggerSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deepestSpaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerMessageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSenderId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerServiceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   triggerSummary?: Prisma.StringFieldUpdateOperationsInput | string
@@ -1931,6 +1957,7 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
   triggerSpaceId?: boolean
   deepestSpaceId?: boolean
   triggerMessageId?: boolean
+  threadRootId?: boolean
   triggerSenderId?: boolean
   triggerServiceId?: boolean
   triggerSummary?: boolean
@@ -1993,6 +2020,7 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
   triggerSpaceId?: boolean
   deepestSpaceId?: boolean
   triggerMessageId?: boolean
+  threadRootId?: boolean
   triggerSenderId?: boolean
   triggerServiceId?: boolean
   triggerSummary?: boolean
@@ -2053,6 +2081,7 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
   triggerSpaceId?: boolean
   deepestSpaceId?: boolean
   triggerMessageId?: boolean
+  threadRootId?: boolean
   triggerSenderId?: boolean
   triggerServiceId?: boolean
   triggerSummary?: boolean
@@ -2113,6 +2142,7 @@ export type RunSelectScalar = {
   triggerSpaceId?: boolean
   deepestSpaceId?: boolean
   triggerMessageId?: boolean
+  threadRootId?: boolean
   triggerSenderId?: boolean
   triggerServiceId?: boolean
   triggerSummary?: boolean
@@ -2160,7 +2190,7 @@ export type RunSelectScalar = {
   finishedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "agentVersion" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "redactions" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "agentVersion" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "threadRootId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "redactions" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   steps?: boolean | Prisma.Run$stepsArgs<ExtArgs>
   _count?: boolean | Prisma.RunCountOutputTypeDefaultArgs<ExtArgs>
@@ -2204,6 +2234,10 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      */
     deepestSpaceId: string | null
     triggerMessageId: string | null
+    /**
+     * The thread of its trigger, in the trigger's space: its messages there go into this thread.
+     */
+    threadRootId: string | null
     triggerSenderId: string | null
     /**
      * The service token's or webhook's id.
@@ -2760,6 +2794,7 @@ export interface RunFieldRefs {
   readonly triggerSpaceId: Prisma.FieldRef<"Run", 'String'>
   readonly deepestSpaceId: Prisma.FieldRef<"Run", 'String'>
   readonly triggerMessageId: Prisma.FieldRef<"Run", 'String'>
+  readonly threadRootId: Prisma.FieldRef<"Run", 'String'>
   readonly triggerSenderId: Prisma.FieldRef<"Run", 'String'>
   readonly triggerServiceId: Prisma.FieldRef<"Run", 'String'>
   readonly triggerSummary: Prisma.FieldRef<"Run", 'String'>

@@ -1,0 +1,58 @@
+import { loadOptional } from './batch.ts'
+import { builder } from './builder.ts'
+import { connectionOf, DEFAULT_MESSAGES, messagesRequest, sizeOfPage } from './connections.ts'
+import { MessageConnection, MessageEdge } from './message-connection.ts'
+import { Message } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
+  description: 'The replies that hang on a message, and the replies to those. They are messages of the space.',
+  fields: (t) => ({
+    replyCount: t.exposeInt('replyCount'),
+    lastReplyAt: t.expose('lastReplyAt', { type: 'DateTime', nullable: true }),
+    unreadCount: t.int({
+      complexity: 10,
+      description:
+        "Number of replies after the viewer's mark of the thread that others sent. `markRead` with a reply moves the mark. 0 if the viewer is not human.",
+      resolve: ({ threadRootId }, _, { loaders, viewer }) =>
+        viewer.scope === 'HUMAN' ? loaders.ofHumans.unreadInThreads.load({ humanId: viewer.id, threadRootId }) : 0,
+    }),
+    messages: t.connection(
+      {
+        type: Message,
+        description: 'The replies by `seq`, without the message on which they hang. Arguments as of `Space.messages`.',
+        complexity: sizeOfPage(DEFAULT_MESSAGES),
+        async resolve({ threadRootId: parentId }, page, { loaders }) {
+          const found = await loaders.replyPages.load({ parentId, request: messagesRequest(page) })
+          return connectionOf(found, ({ id }) => id)
+        },
+      },
+      MessageConnection,
+      MessageEdge,
+    ),
+  }),
+})
+
+// A viewer who sees a message also sees the others of its space. Retention may have deleted them.
+builder.objectFields(Message, (t) => ({
+  replyTo: t.field({
+    type: Message,
+    nullable: true,
+    description: 'The message that this one replies to.',
+    resolve: ({ replyToId }, _, { loaders }) => loadOptional(loaders.messages, replyToId),
+  }),
+  threadRoot: t.field({
+    type: Message,
+    nullable: true,
+    description:
+      'The first message of the thread, on which the replies hang. Null outside of threads, and for that message itself.',
+    resolve: ({ threadRootId }, _, { loaders }) => loadOptional(loaders.messages, threadRootId),
+  }),
+  thread: t.field({
+    type: Thread,
+    nullable: true,
+    description: 'The thread that hangs on this message; null if there is none.',
+    complexity: { field: 1, multiplier: 1 },
+    resolve: ({ id, threadRootId }, _, { loaders }) => (threadRootId === null ? loaders.threads.load(id) : null),
+  }),
+}))

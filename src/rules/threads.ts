@@ -1,0 +1,64 @@
+import type { Message } from './message.ts'
+
+// A thread hangs on a message of a space, its root. Replies to a reply join the thread of that reply.
+
+/** The message that another one replies to, and the thread that it joins; both null outside of threads. */
+export type ReplyPlace = Pick<Message, 'replyToId' | 'threadRootId'>
+
+/** The place of a message that replies to nothing. */
+export const NO_REPLY: ReplyPlace = { replyToId: null, threadRootId: null }
+
+/** A message that is replied to. */
+export interface RepliedMessage extends Pick<Message, 'id' | 'threadRootId' | 'deletedAt'> {
+  /** A thread hangs on it. */
+  isRoot: boolean
+}
+
+/** Returns the place of a reply to a message; null if the message was deleted. The thread of a deleted message goes on. */
+export function placeOfReply({ id, threadRootId, deletedAt, isRoot }: RepliedMessage): ReplyPlace | null {
+  if (deletedAt !== null && !isRoot) return null
+  return { replyToId: id, threadRootId: threadRootId ?? id }
+}
+
+/** A run as its default place needs it. */
+interface PlacedRun {
+  triggerType: string
+  triggerSpaceId: string | null
+  triggerMessageId: string | null
+  threadRootId: string | null
+  /** The events of a think cycle; empty for other runs. */
+  sources: readonly { type: string; spaceId: string | null; payload: unknown }[]
+}
+
+/**
+ * Returns where the messages of a run go in a space, unless the run names another place: into the thread of its trigger.
+ * Those of a think cycle go into the thread of its events of that space, if all of these come from one thread.
+ */
+export function defaultPlace(run: PlacedRun, spaceId: string): ReplyPlace {
+  if (run.triggerType !== 'INBOX') {
+    const { threadRootId, triggerMessageId } = run
+    if (run.triggerSpaceId !== spaceId || threadRootId === null) return NO_REPLY
+    return { replyToId: triggerMessageId ?? threadRootId, threadRootId }
+  }
+  const events = run.sources.filter((source) => source.type === 'SPACE_MESSAGE' && source.spaceId === spaceId)
+  const [place = NO_REPLY, ...others] = events.map(({ payload }) => placeOfEvent(payload))
+  if (others.some(({ threadRootId }) => threadRootId !== place.threadRootId)) return NO_REPLY
+  return others.length === 0 ? place : { replyToId: place.threadRootId, threadRootId: place.threadRootId }
+}
+
+function placeOfEvent(payload: unknown): ReplyPlace {
+  const { threadRootId, messageId } = (payload ?? {}) as Record<string, unknown>
+  if (typeof threadRootId !== 'string') return NO_REPLY
+  return { replyToId: typeof messageId === 'string' ? messageId : threadRootId, threadRootId }
+}
+
+/** A message that asks a question and waits for a reply. */
+export interface AskingMessage {
+  messageId: string
+  threadRootId: string | null
+}
+
+/** Whether a message is where the reply to a question is expected: in the same thread, or in the one on the question. */
+export function isWhereAsked({ messageId, threadRootId }: AskingMessage, replyThreadId: string | null): boolean {
+  return replyThreadId === threadRootId || replyThreadId === messageId
+}

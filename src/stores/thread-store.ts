@@ -1,0 +1,105 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import { prefixOf } from '../lib/ids.ts'
+import type { Database, Tx } from '../platform/db.ts'
+import type { Room } from '../rules/routing.ts'
+import { placeOfReply, type RepliedMessage, type ReplyPlace } from '../rules/threads.ts'
+import { isMemberSql } from './membership-store.ts'
+import type { Turn } from './space-store.ts'
+
+// The statements that write "ThreadReader" and "ThreadTurn", except those of imports, which write all tables by name. A
+// thread has no row of its own: it consists of the messages that name its root. These tables have no foreign keys, whose
+// locks could deadlock with deletions of messages.
+
+/**
+ * Part of a WITH: the humans for whom replies of the thread of the part `message` count as unread from now on: who wrote
+ * the reply or the thread's first message, and who is mentioned.
+ */
+export const insertThreadReadersSql = Prisma.sql`
+  INSERT INTO "ThreadReader" ("threadRootId", "humanId", "spaceId", "takesPart")
+  SELECT message."threadRootId", p.id, message."spaceId", bool_or(p."takesPart") FROM message CROSS JOIN LATERAL (
+    SELECT message."senderId" AS id, true AS "takesPart"
+    UNION ALL SELECT r."senderId", true FROM "Message" r WHERE r.id = message."threadRootId"
+    UNION ALL SELECT unnest(message."mentionedIds"), false) p
+  WHERE p.id LIKE 'hum\\_%'
+    AND EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = message."spaceId" AND o."entityId" = p.id)
+  GROUP BY 1, 2, 3
+  ON CONFLICT ("threadRootId", "humanId") DO UPDATE SET "takesPart" = true
+    WHERE EXCLUDED."takesPart" AND NOT "ThreadReader"."takesPart"`
+
+/** Moves a human's mark of a thread forward. Returns false if it was already there or further. */
+export async function moveThreadMark(
+  tx: Tx,
+  { threadRootId, spaceId, humanId }: { threadRootId: string; spaceId: string; humanId: string },
+  seq: number,
+): Promise<boolean> {
+  const count = await tx.$executeRaw`
+    INSERT INTO "ThreadReader" ("threadRootId", "humanId", "spaceId", "lastReadSeq")
+    VALUES (${threadRootId}, ${humanId}, ${spaceId}, ${seq}::int)
+    ON CONFLICT ("threadRootId", "humanId") DO UPDATE SET "lastReadSeq" = EXCLUDED."lastReadSeq"
+      WHERE "ThreadReader"."lastReadSeq" < EXCLUDED."lastReadSeq"`
+  return count > 0
+}
+
+/** The agent whose turn it was in a thread; null if none was picked yet. The caller has locked the space. */
+export async function lastPickedIn(tx: Tx, threadRootId: string): Promise<Room['lastPicked']> {
+  const row = await tx.threadTurn.findUnique({ where: { threadRootId } })
+  return row === null ? null : { id: row.lastPickedId, joinedAt: row.lastPickedJoinedAt.getTime() }
+}
+
+/** Records which agent had the turn in a thread. */
+export async function takeTurnInThread(
+  tx: Tx,
+  { threadRootId, spaceId }: { threadRootId: string; spaceId: string },
+  { id: lastPickedId, joinedAt }: Turn,
+): Promise<void> {
+  const turn = { lastPickedId, lastPickedJoinedAt: new Date(joinedAt) }
+  await tx.threadTurn.upsert({
+    where: { threadRootId },
+    create: { threadRootId, spaceId, ...turn },
+    update: turn,
+  })
+}
+
+/** Parts of a WITH: delete what belongs to the threads on the messages whose ids the subquery returns. */
+export const deleteThreadsSql = (rootIds: Prisma.Sql): Prisma.Sql[] => [
+  Prisma.sql`DELETE FROM "ThreadReader" WHERE "threadRootId" IN (${rootIds})`,
+  Prisma.sql`DELETE FROM "ThreadTurn" WHERE "threadRootId" IN (${rootIds})`,
+]
+
+/** Deletes what belongs to the threads of a deleted space. */
+export async function deleteThreadsOfSpace(prisma: Pick<Tx, 'threadReader' | 'threadTurn'>, spaceId: string) {
+  await prisma.threadReader.deleteMany({ where: { spaceId } })
+  await prisma.threadTurn.deleteMany({ where: { spaceId } })
+}
+
+/** Forgets what an erased human has read of threads. */
+export async function deleteThreadReader(tx: Tx, humanId: string): Promise<void> {
+  await tx.threadReader.deleteMany({ where: { humanId } })
+}
+
+/** The place of a reply, or why there is none. */
+export type FoundPlace = { type: 'place'; place: ReplyPlace } | { type: 'unknown' } | { type: 'deleted' }
+
+/** As `findReplied`. Nothing is known in a space of which the entity is no member. */
+export function findReplyPlace(
+  db: Pick<Database, 'query'>,
+  { entityId, ...reply }: { spaceId: string; entityId: string; replyToId: string },
+): Promise<FoundPlace> {
+  return findReplied(db, reply, isMemberSql({ spaceId: reply.spaceId, entityId }))
+}
+
+/** Returns the place of a reply to a message of a space that the sender may see. */
+export async function findReplied(
+  db: Pick<Database, 'query'>,
+  { spaceId, replyToId }: { spaceId: string; replyToId: string },
+  condition = Prisma.sql`true`,
+): Promise<FoundPlace> {
+  if (prefixOf(replyToId) !== 'msg') return { type: 'unknown' }
+  const [message] = await db.query<RepliedMessage>(Prisma.sql`
+    SELECT m.id, m."threadRootId", m."deletedAt",
+      EXISTS (SELECT 1 FROM "Message" r WHERE r."threadRootId" = m.id) AS "isRoot"
+    FROM "Message" m WHERE m.id = ${replyToId} AND m."spaceId" = ${spaceId} AND ${condition}`)
+  if (message === undefined) return { type: 'unknown' }
+  const place = placeOfReply(message)
+  return place === null ? { type: 'deleted' } : { type: 'place', place }
+}
