@@ -21,6 +21,7 @@ import { createStepRecords } from '../context/step-records.ts'
 import { createFileReading } from '../files/file-reading.ts'
 import { createSpaceCreation } from '../flows/create-space.ts'
 import { createForgetting } from '../flows/forget.ts'
+import { createForking } from '../flows/fork-space.ts'
 import { createInviting } from '../flows/invite.ts'
 import { createJoinLinks } from '../flows/join-links.ts'
 import { createJoining } from '../flows/join-space.ts'
@@ -111,6 +112,7 @@ export function createDomain(
       ...createSpaceCreation(platform, core),
       ...createSpaceUpdates(platform, core),
     },
+    forking: createForking(platform, core),
     members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
     presence: createPresence(platform, { visibility }),
     joinLinks: createJoinLinks(platform, core),

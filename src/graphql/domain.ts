@@ -26,6 +26,7 @@ import type { MessageDeletions } from '../flows/delete-message.ts'
 import type { SpaceDeletion } from '../flows/delete-space.ts'
 import type { MessageEdits } from '../flows/edit-message.ts'
 import type { Firing } from '../flows/fire-plan.ts'
+import type { Forking } from '../flows/fork-space.ts'
 import type { Forgetting } from '../flows/forget.ts'
 import type { Inviting } from '../flows/invite.ts'
 import type { JoinLinks } from '../flows/join-links.ts'
@@ -98,6 +99,7 @@ export interface Domain {
   forgetting: Forgetting
   minds: MindControl
   spaces: Spaces & SpaceCreation & SpaceUpdates
+  forking: Forking
   members: Members & Joining & Pick<Leaving, 'remove'>
   joinLinks: JoinLinks
   notifications: Notifications

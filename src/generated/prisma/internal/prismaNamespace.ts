@@ -4907,7 +4907,8 @@ export const AgentScalarFieldEnum = {
   notifySecretSealed: 'notifySecretSealed',
   addableBy: 'addableBy',
   plainText: 'plainText',
-  version: 'version'
+  version: 'version',
+  copyOfId: 'copyOfId'
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
@@ -5062,7 +5063,9 @@ export const SpaceScalarFieldEnum = {
   mentionNarrows: 'mentionNarrows',
   createdAt: 'createdAt',
   creatorId: 'creatorId',
-  deletedAt: 'deletedAt'
+  deletedAt: 'deletedAt',
+  forkOfId: 'forkOfId',
+  forkSeq: 'forkSeq'
 } as const
 
 export type SpaceScalarFieldEnum = (typeof SpaceScalarFieldEnum)[keyof typeof SpaceScalarFieldEnum]

@@ -30,12 +30,14 @@ export type SpaceAvgAggregateOutputType = {
   lastSeq: number | null
   firstSeq: number | null
   version: number | null
+  forkSeq: number | null
 }
 
 export type SpaceSumAggregateOutputType = {
   lastSeq: number | null
   firstSeq: number | null
   version: number | null
+  forkSeq: number | null
 }
 
 export type SpaceMinAggregateOutputType = {
@@ -54,6 +56,8 @@ export type SpaceMinAggregateOutputType = {
   createdAt: Date | null
   creatorId: string | null
   deletedAt: Date | null
+  forkOfId: string | null
+  forkSeq: number | null
 }
 
 export type SpaceMaxAggregateOutputType = {
@@ -72,6 +76,8 @@ export type SpaceMaxAggregateOutputType = {
   createdAt: Date | null
   creatorId: string | null
   deletedAt: Date | null
+  forkOfId: string | null
+  forkSeq: number | null
 }
 
 export type SpaceCountAggregateOutputType = {
@@ -91,6 +97,8 @@ export type SpaceCountAggregateOutputType = {
   createdAt: number
   creatorId: number
   deletedAt: number
+  forkOfId: number
+  forkSeq: number
   _all: number
 }
 
@@ -99,12 +107,14 @@ export type SpaceAvgAggregateInputType = {
   lastSeq?: true
   firstSeq?: true
   version?: true
+  forkSeq?: true
 }
 
 export type SpaceSumAggregateInputType = {
   lastSeq?: true
   firstSeq?: true
   version?: true
+  forkSeq?: true
 }
 
 export type SpaceMinAggregateInputType = {
@@ -123,6 +133,8 @@ export type SpaceMinAggregateInputType = {
   createdAt?: true
   creatorId?: true
   deletedAt?: true
+  forkOfId?: true
+  forkSeq?: true
 }
 
 export type SpaceMaxAggregateInputType = {
@@ -141,6 +153,8 @@ export type SpaceMaxAggregateInputType = {
   createdAt?: true
   creatorId?: true
   deletedAt?: true
+  forkOfId?: true
+  forkSeq?: true
 }
 
 export type SpaceCountAggregateInputType = {
@@ -160,6 +174,8 @@ export type SpaceCountAggregateInputType = {
   createdAt?: true
   creatorId?: true
   deletedAt?: true
+  forkOfId?: true
+  forkSeq?: true
   _all?: true
 }
 
@@ -266,6 +282,8 @@ export type SpaceGroupByOutputType = {
   createdAt: Date
   creatorId: string | null
   deletedAt: Date | null
+  forkOfId: string | null
+  forkSeq: number | null
   _count: SpaceCountAggregateOutputType | null
   _avg: SpaceAvgAggregateOutputType | null
   _sum: SpaceSumAggregateOutputType | null
@@ -308,6 +326,8 @@ export type SpaceWhereInput = {
   createdAt?: Prisma.DateTimeFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Space"> | Date | string | null
+  forkOfId?: Prisma.StringNullableFilter<"Space"> | string | null
+  forkSeq?: Prisma.IntNullableFilter<"Space"> | number | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMembers?: Prisma.FormerMemberListRelationFilter
   messages?: Prisma.MessageListRelationFilter
@@ -330,6 +350,8 @@ export type SpaceOrderByWithRelationInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrderInput | Prisma.SortOrder
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  forkOfId?: Prisma.SortOrderInput | Prisma.SortOrder
+  forkSeq?: Prisma.SortOrderInput | Prisma.SortOrder
   memberships?: Prisma.MembershipOrderByRelationAggregateInput
   formerMembers?: Prisma.FormerMemberOrderByRelationAggregateInput
   messages?: Prisma.MessageOrderByRelationAggregateInput
@@ -355,6 +377,8 @@ export type SpaceWhereUniqueInput = Prisma.AtLeast<{
   createdAt?: Prisma.DateTimeFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Space"> | Date | string | null
+  forkOfId?: Prisma.StringNullableFilter<"Space"> | string | null
+  forkSeq?: Prisma.IntNullableFilter<"Space"> | number | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMembers?: Prisma.FormerMemberListRelationFilter
   messages?: Prisma.MessageListRelationFilter
@@ -377,6 +401,8 @@ export type SpaceOrderByWithAggregationInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrderInput | Prisma.SortOrder
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  forkOfId?: Prisma.SortOrderInput | Prisma.SortOrder
+  forkSeq?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.SpaceCountOrderByAggregateInput
   _avg?: Prisma.SpaceAvgOrderByAggregateInput
   _max?: Prisma.SpaceMaxOrderByAggregateInput
@@ -404,6 +430,8 @@ export type SpaceScalarWhereWithAggregatesInput = {
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableWithAggregatesFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Space"> | Date | string | null
+  forkOfId?: Prisma.StringNullableWithAggregatesFilter<"Space"> | string | null
+  forkSeq?: Prisma.IntNullableWithAggregatesFilter<"Space"> | number | null
 }
 
 export type SpaceCreateInput = {
@@ -423,6 +451,8 @@ export type SpaceCreateInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
@@ -445,6 +475,8 @@ export type SpaceUncheckedCreateInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
@@ -467,6 +499,8 @@ export type SpaceUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
@@ -489,6 +523,8 @@ export type SpaceUncheckedUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
@@ -511,6 +547,8 @@ export type SpaceCreateManyInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
 }
 
 export type SpaceUpdateManyMutationInput = {
@@ -530,6 +568,8 @@ export type SpaceUpdateManyMutationInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
 }
 
 export type SpaceUncheckedUpdateManyInput = {
@@ -549,6 +589,8 @@ export type SpaceUncheckedUpdateManyInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
 }
 
 export type SpaceCountOrderByAggregateInput = {
@@ -568,12 +610,15 @@ export type SpaceCountOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  forkOfId?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
 }
 
 export type SpaceAvgOrderByAggregateInput = {
   lastSeq?: Prisma.SortOrder
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
 }
 
 export type SpaceMaxOrderByAggregateInput = {
@@ -592,6 +637,8 @@ export type SpaceMaxOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  forkOfId?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
 }
 
 export type SpaceMinOrderByAggregateInput = {
@@ -610,12 +657,15 @@ export type SpaceMinOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  forkOfId?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
 }
 
 export type SpaceSumOrderByAggregateInput = {
   lastSeq?: Prisma.SortOrder
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
 }
 
 export type SpaceScalarRelationFilter = {
@@ -686,6 +736,8 @@ export type SpaceCreateWithoutMembershipsInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
 }
@@ -707,6 +759,8 @@ export type SpaceUncheckedCreateWithoutMembershipsInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
 }
@@ -744,6 +798,8 @@ export type SpaceUpdateWithoutMembershipsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
 }
@@ -765,6 +821,8 @@ export type SpaceUncheckedUpdateWithoutMembershipsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
 }
@@ -786,6 +844,8 @@ export type SpaceCreateWithoutFormerMembersInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
 }
@@ -807,6 +867,8 @@ export type SpaceUncheckedCreateWithoutFormerMembersInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
 }
@@ -844,6 +906,8 @@ export type SpaceUpdateWithoutFormerMembersInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
 }
@@ -865,6 +929,8 @@ export type SpaceUncheckedUpdateWithoutFormerMembersInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
 }
@@ -886,6 +952,8 @@ export type SpaceCreateWithoutMessagesInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
 }
@@ -907,6 +975,8 @@ export type SpaceUncheckedCreateWithoutMessagesInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
 }
@@ -944,6 +1014,8 @@ export type SpaceUpdateWithoutMessagesInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
 }
@@ -965,6 +1037,8 @@ export type SpaceUncheckedUpdateWithoutMessagesInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
 }
@@ -1035,6 +1109,8 @@ export type SpaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
+  forkOfId?: boolean
+  forkSeq?: boolean
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
   messages?: boolean | Prisma.Space$messagesArgs<ExtArgs>
@@ -1058,6 +1134,8 @@ export type SpaceSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
+  forkOfId?: boolean
+  forkSeq?: boolean
 }, ExtArgs["result"]["space"]>
 
 export type SpaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -1077,6 +1155,8 @@ export type SpaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
+  forkOfId?: boolean
+  forkSeq?: boolean
 }, ExtArgs["result"]["space"]>
 
 export type SpaceSelectScalar = {
@@ -1096,9 +1176,11 @@ export type SpaceSelectScalar = {
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
+  forkOfId?: boolean
+  forkSeq?: boolean
 }
 
-export type SpaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "name" | "description" | "routing" | "adminAgentId" | "lastSeq" | "lastPickedId" | "lastPickedJoinedAt" | "budget" | "firstSeq" | "version" | "confidential" | "mentionNarrows" | "createdAt" | "creatorId" | "deletedAt", ExtArgs["result"]["space"]>
+export type SpaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "name" | "description" | "routing" | "adminAgentId" | "lastSeq" | "lastPickedId" | "lastPickedJoinedAt" | "budget" | "firstSeq" | "version" | "confidential" | "mentionNarrows" | "createdAt" | "creatorId" | "deletedAt" | "forkOfId" | "forkSeq", ExtArgs["result"]["space"]>
 export type SpaceInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
@@ -1156,6 +1238,11 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      * Nobody sees it any more; what belongs to it is being removed, and then it.
      */
     deletedAt: Date | null
+    /**
+     * The space of which it is a copy, and the last message that was copied. A copied message has the `seq` of its original.
+     */
+    forkOfId: string | null
+    forkSeq: number | null
   }, ExtArgs["result"]["space"]>
   composites: {}
 }
@@ -1598,6 +1685,8 @@ export interface SpaceFieldRefs {
   readonly createdAt: Prisma.FieldRef<"Space", 'DateTime'>
   readonly creatorId: Prisma.FieldRef<"Space", 'String'>
   readonly deletedAt: Prisma.FieldRef<"Space", 'DateTime'>
+  readonly forkOfId: Prisma.FieldRef<"Space", 'String'>
+  readonly forkSeq: Prisma.FieldRef<"Space", 'Int'>
 }
     
 

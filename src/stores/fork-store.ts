@@ -1,0 +1,220 @@
+import { Prisma, type Space } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import { SETTLED_CALLS_SQL } from './status-sql.ts'
+
+// The statements that copy the rows of a space and its agents into a new space: one INSERT … SELECT for each table. A column
+// without a rule is copied as it is, so a new column with an id of a copied row needs a rule here; test/stores/fork-store.test.ts
+// fails until it has one, or is listed as kept.
+
+/** A copy in the making. */
+export interface Fork {
+  /** The original. */
+  fromId: string
+  /** The copy. */
+  intoId: string
+  /** The last message to copy. */
+  atSeq: number
+  /** The agents of the original that are copied too. */
+  agentIds: readonly string[]
+}
+
+const COLUMNS = {
+  Agent: Prisma.AgentScalarFieldEnum,
+  Memory: Prisma.MemoryScalarFieldEnum,
+  Goal: Prisma.GoalScalarFieldEnum,
+  Message: Prisma.MessageScalarFieldEnum,
+  MessageVersion: Prisma.MessageVersionScalarFieldEnum,
+  MessageReaction: Prisma.MessageReactionScalarFieldEnum,
+  ToolCall: Prisma.ToolCallScalarFieldEnum,
+  Decision: Prisma.DecisionScalarFieldEnum,
+  File: Prisma.FileScalarFieldEnum,
+  FileText: Prisma.FileTextScalarFieldEnum,
+}
+export type CopiedTable = keyof typeof COLUMNS
+
+const NULL = Prisma.sql`NULL`
+const column = (name: string) => Prisma.sql`t.${Prisma.raw(`"${name}"`)}`
+
+/** The value of each column that differs in the copy of a row `t`. */
+export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable, Record<string, Prisma.Sql>> {
+  const copied = (value: Prisma.Sql) => Prisma.sql`"copiedId"(${value}, ${intoId})`
+  const copiedColumn = (name: string) => copied(column(name))
+  const entity = (value: Prisma.Sql) =>
+    Prisma.sql`CASE WHEN ${value} = ANY(${[...agentIds]}::text[]) THEN ${copied(value)} ELSE ${value} END`
+  /** Everything that was posted in the original comes from there. */
+  const marks = {
+    places: Prisma.sql`ARRAY(SELECT DISTINCT unnest(t.places || ${fromId}::text) ORDER BY 1)`,
+    label: Prisma.sql`CASE WHEN (SELECT confidential FROM "Space" WHERE id = ${fromId})
+      THEN ARRAY(SELECT DISTINCT unnest(t.label || ${fromId}::text) ORDER BY 1) ELSE t.label END`,
+  }
+  const parts = Prisma.sql`CASE WHEN t.parts @> '[{"type":"tool"}]' OR t.parts @> '[{"type":"file"}]' THEN (
+    SELECT jsonb_agg(CASE part->>'type'
+      WHEN 'tool' THEN part || jsonb_build_object('toolCallId', ${copied(Prisma.sql`part->>'toolCallId'`)})
+      WHEN 'file' THEN part || jsonb_build_object('fileId', ${copied(Prisma.sql`part->>'fileId'`)}) ELSE part END ORDER BY n)
+    FROM jsonb_array_elements(t.parts) WITH ORDINALITY AS each(part, n)) ELSE t.parts END`
+  const isSettled = Prisma.sql`t.status IN ${SETTLED_CALLS_SQL}`
+  return {
+    Agent: {
+      id: copiedColumn('id'),
+      copyOfId: column('id'),
+      version: Prisma.sql`0`,
+      notifyUrl: NULL,
+      notifySecretSealed: NULL,
+      cycleCount: Prisma.sql`0`,
+      firstCycle: Prisma.sql`0`,
+      restsUntil: NULL,
+      // Those who have the copy may copy it again, and nobody else finds it useful.
+      addableBy: Prisma.sql`CASE t."addableBy" WHEN 'EVERYONE' THEN 'SHARES_SPACE' ELSE t."addableBy" END`,
+      cycle: Prisma.sql`replace(t.cycle::text, ${fromId}, ${intoId})::jsonb`,
+    },
+    Memory: { id: copiedColumn('id'), agentId: copiedColumn('agentId') },
+    Goal: { id: copiedColumn('id'), agentId: copiedColumn('agentId') },
+    Message: {
+      id: copiedColumn('id'),
+      spaceId: Prisma.sql`${intoId}`,
+      senderId: entity(column('senderId')),
+      // Nobody goes on with what was not finished.
+      status: Prisma.sql`CASE WHEN t.status IN ('STREAMING', 'REQUIRES_ACTION') THEN 'INTERRUPTED' ELSE t.status END`,
+      parts,
+      mentionedAgentId: entity(column('mentionedAgentId')),
+      mentionedIds: Prisma.sql`CASE WHEN cardinality(t."mentionedIds") = 0 THEN t."mentionedIds" ELSE ARRAY(
+        SELECT ${entity(Prisma.sql`each.id`)} FROM unnest(t."mentionedIds") WITH ORDINALITY AS each(id, n) ORDER BY n) END`,
+      runId: NULL,
+      runPostKey: NULL,
+      idempotencyKey: NULL,
+      rootId: copiedColumn('rootId'),
+      replyToId: copiedColumn('replyToId'),
+      threadRootId: copiedColumn('threadRootId'),
+      routedAt: Prisma.sql`coalesce(t."routedAt", t."createdAt")`,
+      ...marks,
+    },
+    MessageVersion: { messageId: copiedColumn('messageId') },
+    MessageReaction: { messageId: copiedColumn('messageId'), entityId: entity(column('entityId')) },
+    ToolCall: {
+      id: copiedColumn('id'),
+      runId: copiedColumn('runId'),
+      agentId: entity(column('agentId')),
+      messageId: copiedColumn('messageId'),
+      spaceId: Prisma.sql`${intoId}`,
+      status: Prisma.sql`CASE WHEN ${isSettled} THEN t.status ELSE 'CANCELED' END`,
+      settledAt: Prisma.sql`CASE WHEN ${isSettled} THEN t."settledAt" ELSE now() END`,
+      approvalState: Prisma.sql`CASE t."approvalState" WHEN 'PENDING' THEN 'CANCELED' ELSE t."approvalState" END`,
+      escalatesAt: NULL,
+      expiresAt: NULL,
+      state: NULL,
+      carryAt: NULL,
+      grantId: NULL,
+      ...marks,
+    },
+    Decision: { toolCallId: copiedColumn('toolCallId') },
+    File: {
+      id: copiedColumn('id'),
+      ownerId: entity(column('ownerId')),
+      messageId: copiedColumn('messageId'),
+      spaceId: Prisma.sql`${intoId}`,
+    },
+    FileText: { fileId: copiedColumn('fileId') },
+  }
+}
+
+export const columnsOf = (table: CopiedTable): string[] => Object.values(COLUMNS[table])
+
+/** Copies the rows `t` of a table. */
+function copySql(fork: Fork, table: CopiedTable, rows: Prisma.Sql): Prisma.Sql {
+  const rules = rulesOf(fork)[table]
+  const columns = columnsOf(table)
+  return Prisma.sql`INSERT INTO ${Prisma.raw(`"${table}"`)} (${Prisma.raw(columns.map((name) => `"${name}"`).join(', '))})
+    SELECT ${Prisma.join(columns.map((name) => rules[name] ?? column(name)))} FROM ${rows}`
+}
+
+/**
+ * Copies the rows of agents, with those notes of theirs that a human may read. `named` are copies of their entities, which
+ * the caller has inserted; tools follow, because their headers are encrypted for one agent.
+ */
+export async function copyAgentRows(tx: Tx, fork: Fork, isReadable: Prisma.Sql, at: Date): Promise<void> {
+  const ids = Prisma.sql`ANY(${[...fork.agentIds]}::text[])`
+  await tx.$executeRaw`
+    INSERT INTO "Entity" (id, kind, name, "createdAt")
+    SELECT "copiedId"(t.id, ${fork.intoId}), t.kind, t.name, ${at} FROM "Entity" t WHERE t.id = ${ids}`
+  await tx.$executeRaw(copySql(fork, 'Agent', Prisma.sql`"Agent" t WHERE t.id = ${ids}`))
+  for (const table of ['Memory', 'Goal'] as const) {
+    const rows = Prisma.sql`${Prisma.raw(`"${table}"`)} t WHERE t."agentId" = ${ids} AND ${isReadable}`
+    await tx.$executeRaw(copySql(fork, table, rows))
+  }
+}
+
+/** Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. */
+export async function copyMessages(tx: Tx, fork: Fork): Promise<void> {
+  const { fromId, intoId, atSeq } = fork
+  const isCopied = (message: string) =>
+    Prisma.sql`${Prisma.raw(message)}."spaceId" = ${fromId} AND ${Prisma.raw(message)}.seq <= ${atSeq}`
+  const ofMessages = (table: string) =>
+    Prisma.sql`${Prisma.raw(`"${table}"`)} t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')}`
+  // The rows of the search index are copied instead of computed again.
+  await tx.$executeRaw`SELECT set_config('parley.copying', 'on', true)`
+  await tx.$executeRaw(copySql(fork, 'Message', Prisma.sql`"Message" t WHERE ${isCopied('t')} ORDER BY t.seq`))
+  await tx.$executeRaw`SELECT set_config('parley.copying', 'off', true)`
+  await tx.$executeRaw`
+    INSERT INTO "SearchText" ("messageId", "fileId", "spaceId", "senderId", at, plain, words)
+    SELECT "copiedId"(t."messageId", ${intoId}), '', ${intoId}, ${rulesOf(fork).Message['senderId']}, t.at, t.plain, t.words
+    FROM "SearchText" t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')} WHERE t."spaceId" = ${fromId} AND t."fileId" = ''`
+  await tx.$executeRaw(copySql(fork, 'MessageVersion', Prisma.sql`${ofMessages('MessageVersion')} AND m."editedAt" IS NOT NULL`))
+  await tx.$executeRaw(copySql(fork, 'MessageReaction', Prisma.sql`${ofMessages('MessageReaction')} AND m."reactionCount" > 0`))
+  await tx.$executeRaw(copySql(fork, 'ToolCall', Prisma.sql`${ofMessages('ToolCall')} WHERE t."spaceId" = ${fromId}`))
+  await tx.$executeRaw(
+    copySql(fork, 'Decision', Prisma.sql`"Decision" t JOIN "ToolCall" c ON c.id = t."toolCallId" AND c."spaceId" = ${fromId}
+      JOIN "Message" m ON m.id = c."messageId" AND ${isCopied('m')}`),
+  )
+  await tx.$executeRaw(copySql(fork, 'File', Prisma.sql`${ofMessages('File')} WHERE t."spaceId" = ${fromId}`))
+  await tx.$executeRaw(
+    copySql(fork, 'FileText', Prisma.sql`"FileText" t JOIN "File" f ON f.id = t."fileId" AND f."spaceId" = ${fromId}
+      JOIN "Message" m ON m.id = f."messageId" AND ${isCopied('m')}`),
+  )
+  // Nobody deletes the bytes for a while.
+  await tx.$executeRaw`
+    UPDATE "FileObject" SET "storedAt" = now() WHERE hash IN (
+      SELECT unnest(ARRAY[f.hash, f."thumbnailHash"]) FROM "File" f WHERE f."spaceId" = ${intoId})`
+}
+
+/**
+ * Records who is named in a copied space without being a member: they stay visible in it, and an erasure finds their
+ * messages. `memberIds` are the members of the copy.
+ */
+export async function recordFormerMembers(tx: Tx, { intoId }: Fork, memberIds: readonly string[]): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "FormerMember" ("spaceId", "entityId")
+    SELECT ${intoId}, named.id FROM (
+      SELECT "senderId" AS id FROM "Message" WHERE "spaceId" = ${intoId}
+      UNION SELECT r."entityId" FROM "MessageReaction" r JOIN "Message" m ON m.id = r."messageId" AND m."spaceId" = ${intoId} AND m."reactionCount" > 0
+    ) named JOIN "Entity" e ON e.id = named.id WHERE named.id <> ALL(${[...memberIds]}::text[])`
+}
+
+/**
+ * Holds a space while it is copied: its members stay, and none of its messages is deleted. Messages can be posted.
+ * Null: there is no such space.
+ */
+export async function holdForkedSpace(tx: Tx, id: string): Promise<Space | null> {
+  const [space] = await tx.$queryRaw<Space[]>`
+    SELECT * FROM "Space" WHERE id = ${id} AND "deletedAt" IS NULL FOR KEY SHARE`
+  return space ?? null
+}
+
+/** Holds the people of a space against erasure. Returns whether an erasure of one of them is under way. */
+export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
+  const people = await tx.$queryRaw<{ isBeingErased: boolean }[]>`
+    SELECT e.kind = 'HUMAN' AND e."goneAt" IS NOT NULL AND e.formerly IS NOT NULL AS "isBeingErased" FROM "Entity" e
+    WHERE e.id IN (SELECT "entityId" FROM "Membership" WHERE "spaceId" = ${spaceId}
+      UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}) ORDER BY e.id FOR KEY SHARE`
+  return people.some(({ isBeingErased }) => isBeingErased)
+}
+
+/** Locks the copies of a message that still have content, in copies of its space that were made after it. */
+export async function copiesOfMessage(
+  tx: Tx,
+  { spaceId, seq }: { spaceId: string; seq: number },
+): Promise<Prisma.MessageGetPayload<object>[]> {
+  return tx.$queryRaw`
+    SELECT m.* FROM "Space" s JOIN "Message" m ON m."spaceId" = s.id AND m.seq = ${seq}
+    WHERE s."forkOfId" = ${spaceId} AND s."forkSeq" >= ${seq} AND s."deletedAt" IS NULL AND m."deletedAt" IS NULL
+    ORDER BY m.id FOR UPDATE OF m`
+}
