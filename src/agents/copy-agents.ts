@@ -6,8 +6,8 @@ import { LimitExceededError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 import { copyAgentRows, type Fork } from '../stores/fork-store.ts'
-import { MOST_AGENTS } from './agents.ts'
 import { readDefinition } from './agent-definition.ts'
+import { MOST_AGENTS } from './agents.ts'
 import type { ApprovalPolicy } from './approval-policy.ts'
 import { type HeadersOwner, openHeaders, type SealedHeaders, sealHeaders } from './outgoing-request.ts'
 import type { ToolPhase } from './tool-phases.ts'
@@ -55,7 +55,11 @@ async function changeCopy(tx: Tx, id: string, { instructions, model }: CopyChang
     // No step uses another model.
     ...(model === undefined
       ? {}
-      : { model, fallbackModels: [], phases: (phases as ToolPhase[]).map((phase) => ({ ...phase, model: null })) }),
+      : {
+          model,
+          fallbackModels: [],
+          phases: (phases as unknown as ToolPhase[]).map((phase) => ({ ...phase, model: null })),
+        }),
   }
   await tx.agent.update({ where: { id }, data: data as Prisma.AgentUpdateInput })
 }
@@ -116,5 +120,10 @@ function headersOfCopy(
 ): SealedHeaders {
   if (owner.headersSealed === null) return { headersSealed: null, headerNames: owner.headerNames }
   const headers = openHeaders(kind, owner, secretBox)
-  return sealHeaders(headers, undefined, { kind, agentId: copiedId(owner.agentId, intoId), name: owner.name }, secretBox)
+  return sealHeaders(
+    headers,
+    undefined,
+    { kind, agentId: copiedId(owner.agentId, intoId), name: owner.name },
+    secretBox,
+  )
 }

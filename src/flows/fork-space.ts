@@ -2,6 +2,8 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { type CopyChange, copyAgents } from '../agents/copy-agents.ts'
 import { Prisma, type Space } from '../generated/prisma/client.ts'
+import { bindJob } from '../jobs/job.ts'
+import { INDEX_COPY } from '../jobs/queues.ts'
 import { copiedId } from '../lib/copied-id.ts'
 import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
@@ -10,7 +12,14 @@ import { checkInteger, checkName } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
-import { copyMessages, type Fork, holdForkedSpace, holdPeople, recordFormerMembers } from '../stores/fork-store.ts'
+import {
+  copyMessages,
+  type Fork,
+  holdForkedSpace,
+  holdPeople,
+  indexSome,
+  recordFormerMembers,
+} from '../stores/fork-store.ts'
 import { insertMembers } from '../stores/membership-store.ts'
 import { insertSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import { countNewSpace } from './create-space.ts'
@@ -54,6 +63,12 @@ export function createForking(platform: Platform, { visibility, publisher }: For
   }
 }
 
+/** Adds the messages of a large copy to the search index, a few at a time. */
+export const createCopyIndexing = ({ db }: Pick<Platform, 'db'>) =>
+  bindJob(INDEX_COPY, async ({ spaceId }, { signal }) => {
+    while (await db.transaction((tx) => indexSome(tx, spaceId))) signal.throwIfAborted()
+  })
+
 /** What is copied, and how. */
 export interface SpaceCopy {
   spaceId: string
@@ -65,6 +80,11 @@ export interface SpaceCopy {
 }
 
 const LONGEST_KEPT_NAME = 190
+/**
+ * The newest messages of a copy, which can be found by search at once. The index takes five times as long as the messages:
+ * a copy of 50,000 messages took 7 s on PostgreSQL with all of it, and 1.6 s without.
+ */
+const INDEXED_IN_TRANSACTION = 1000
 
 /**
  * Copies a space in a transaction. Its members and messages cannot be removed in the meantime.
@@ -72,7 +92,7 @@ const LONGEST_KEPT_NAME = 190
  */
 export async function copySpace(
   tx: Tx,
-  { clock, config, secretBox }: Platform,
+  { clock, config, secretBox, jobs }: Platform,
   viewer: Viewer,
   { spaceId, atSeq, name, change }: SpaceCopy,
 ): Promise<{ space: Space; memberIds: string[]; fork: Fork }> {
@@ -93,6 +113,7 @@ export async function copySpace(
   await countNewSpace(tx, viewer, now, config.limits.maxNewSpacesPerDay)
   const fork: Fork = { fromId: spaceId, intoId: newId('spc'), atSeq: upTo, agentIds }
   const { intoId } = fork
+  const unindexedSeq = Math.max(0, upTo - INDEXED_IN_TRANSACTION)
   const copyOf = (id: string | null) => (id === null || !agentIds.includes(id) ? null : copiedId(id, intoId))
   const { description, routing, budget, confidential, mentionNarrows, lastPickedId, lastPickedJoinedAt } = original
   const space = await insertSpace(tx, {
@@ -112,6 +133,7 @@ export async function copySpace(
     creatorId: viewer.scope === 'HUMAN' ? viewer.id : null,
     forkOfId: spaceId,
     forkSeq: upTo,
+    unindexedSeq: unindexedSeq === 0 ? null : unindexedSeq,
   })
   await copyAgents(tx, fork, { viewer, at: new Date(now), secretBox, ...(change === undefined ? {} : { change }) })
   const own = members.find(({ entityId }) => entityId === viewer.id)
@@ -123,7 +145,8 @@ export async function copySpace(
     tx,
     joining.map((member) => ({ ...member, spaceId: intoId, lastReadSeq: upTo })),
   )
-  await copyMessages(tx, fork)
+  await copyMessages(tx, fork, { unindexedSeq })
+  if (unindexedSeq > 0) await jobs.enqueue(tx, INDEX_COPY, [{ input: { spaceId: intoId }, key: intoId }])
   const memberIds = joining.map(({ entityId }) => entityId)
   await recordFormerMembers(tx, fork, memberIds)
   return { space, memberIds, fork }

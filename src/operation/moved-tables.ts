@@ -153,7 +153,7 @@ export const MOVED_TABLES = {
       forkOfId: nullable(id('spc')),
       forkSeq: nullable(integer()),
     },
-    fixed: { deletedAt: null },
+    fixed: { deletedAt: null, unindexedSeq: null },
     secret: [],
   },
   FormerMember: {

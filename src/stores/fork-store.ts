@@ -143,32 +143,48 @@ export async function copyAgentRows(tx: Tx, fork: Fork, isReadable: Prisma.Sql, 
   }
 }
 
-/** Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. */
-export async function copyMessages(tx: Tx, fork: Fork): Promise<void> {
+/**
+ * Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. Only messages after
+ * `unindexedSeq` can be found by search at once.
+ */
+export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unindexedSeq: number }): Promise<void> {
   const { fromId, intoId, atSeq } = fork
   const isCopied = (message: string) =>
     Prisma.sql`${Prisma.raw(message)}."spaceId" = ${fromId} AND ${Prisma.raw(message)}.seq <= ${atSeq}`
   const ofMessages = (table: string) =>
     Prisma.sql`${Prisma.raw(`"${table}"`)} t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')}`
-  // The rows of the search index are copied instead of computed again.
+  // Rows of the search index are copied, which takes less time than to compute them, or follow later (`indexSome`).
   await tx.$executeRaw`SELECT set_config('parley.copying', 'on', true)`
   await tx.$executeRaw(copySql(fork, 'Message', Prisma.sql`"Message" t WHERE ${isCopied('t')} ORDER BY t.seq`))
   await tx.$executeRaw`SELECT set_config('parley.copying', 'off', true)`
   await tx.$executeRaw`
     INSERT INTO "SearchText" ("messageId", "fileId", "spaceId", "senderId", at, plain, words)
     SELECT "copiedId"(t."messageId", ${intoId}), '', ${intoId}, ${rulesOf(fork).Message['senderId']}, t.at, t.plain, t.words
-    FROM "SearchText" t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')} WHERE t."spaceId" = ${fromId} AND t."fileId" = ''`
-  await tx.$executeRaw(copySql(fork, 'MessageVersion', Prisma.sql`${ofMessages('MessageVersion')} AND m."editedAt" IS NOT NULL`))
-  await tx.$executeRaw(copySql(fork, 'MessageReaction', Prisma.sql`${ofMessages('MessageReaction')} AND m."reactionCount" > 0`))
+    FROM "SearchText" t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')} AND m.seq > ${unindexedSeq}
+    WHERE t."spaceId" = ${fromId} AND t."fileId" = ''`
+  await tx.$executeRaw(
+    copySql(fork, 'MessageVersion', Prisma.sql`${ofMessages('MessageVersion')} AND m."editedAt" IS NOT NULL`),
+  )
+  await tx.$executeRaw(
+    copySql(fork, 'MessageReaction', Prisma.sql`${ofMessages('MessageReaction')} AND m."reactionCount" > 0`),
+  )
   await tx.$executeRaw(copySql(fork, 'ToolCall', Prisma.sql`${ofMessages('ToolCall')} WHERE t."spaceId" = ${fromId}`))
   await tx.$executeRaw(
-    copySql(fork, 'Decision', Prisma.sql`"Decision" t JOIN "ToolCall" c ON c.id = t."toolCallId" AND c."spaceId" = ${fromId}
-      JOIN "Message" m ON m.id = c."messageId" AND ${isCopied('m')}`),
+    copySql(
+      fork,
+      'Decision',
+      Prisma.sql`"Decision" t JOIN "ToolCall" c ON c.id = t."toolCallId" AND c."spaceId" = ${fromId}
+      JOIN "Message" m ON m.id = c."messageId" AND ${isCopied('m')}`,
+    ),
   )
   await tx.$executeRaw(copySql(fork, 'File', Prisma.sql`${ofMessages('File')} WHERE t."spaceId" = ${fromId}`))
   await tx.$executeRaw(
-    copySql(fork, 'FileText', Prisma.sql`"FileText" t JOIN "File" f ON f.id = t."fileId" AND f."spaceId" = ${fromId}
-      JOIN "Message" m ON m.id = f."messageId" AND ${isCopied('m')}`),
+    copySql(
+      fork,
+      'FileText',
+      Prisma.sql`"FileText" t JOIN "File" f ON f.id = t."fileId" AND f."spaceId" = ${fromId}
+      JOIN "Message" m ON m.id = f."messageId" AND ${isCopied('m')}`,
+    ),
   )
   // Nobody deletes the bytes for a while.
   await tx.$executeRaw`
@@ -217,4 +233,23 @@ export async function copiesOfMessage(
     SELECT m.* FROM "Space" s JOIN "Message" m ON m."spaceId" = s.id AND m.seq = ${seq}
     WHERE s."forkOfId" = ${spaceId} AND s."forkSeq" >= ${seq} AND s."deletedAt" IS NULL AND m."deletedAt" IS NULL
     ORDER BY m.id FOR UPDATE OF m`
+}
+
+const INDEXED_AT_ONCE = 500
+
+/** Adds some of a copy's messages to the search index, newest first. Returns whether there are more. */
+export async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
+  const [space] = await tx.$queryRaw<{ unindexedSeq: number | null }[]>`
+    SELECT "unindexedSeq" FROM "Space" WHERE id = ${spaceId} FOR NO KEY UPDATE`
+  const upTo = space?.unindexedSeq ?? 0
+  const after = Math.max(0, upTo - INDEXED_AT_ONCE)
+  if (upTo > 0)
+    await tx.$executeRaw`
+      INSERT INTO "SearchText" ("messageId", "spaceId", "senderId", at, plain, words)
+      SELECT m.id, m."spaceId", m."senderId", m."createdAt", folded.text, "searchWords"(folded.text)
+      FROM "Message" m, LATERAL (SELECT "searchFold"("searchTextOf"(m.parts)) AS text OFFSET 0) folded
+      WHERE m."spaceId" = ${spaceId} AND m.seq > ${after} AND m.seq <= ${upTo} AND m.status <> 'STREAMING' AND folded.text <> ''
+      ON CONFLICT ("messageId", "fileId") DO NOTHING`
+  await tx.$executeRaw`UPDATE "Space" SET "unindexedSeq" = ${after === 0 ? null : after}::int WHERE id = ${spaceId}`
+  return after > 0
 }

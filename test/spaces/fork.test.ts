@@ -71,7 +71,15 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
   }
   const remember = (agentId: string, key: string, marks: string[] = []) =>
     prisma().memory.create({
-      data: { id: newId('mem'), agentId, key, value: `CANARY ${key}`, updatedAt: new Date(), places: marks, label: marks },
+      data: {
+        id: newId('mem'),
+        agentId,
+        key,
+        value: `CANARY ${key}`,
+        updatedAt: new Date(),
+        places: marks,
+        label: marks,
+      },
     })
 
   test('has the viewer and copies of the agents, and messages with senders, times, files, reactions and calls', async () => {
@@ -87,15 +95,22 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
     await stage.endedRuns(bot, 1)
     await stage.ask(bob.client, EDIT, { input: { messageId: first, text: 'The word: pelicans' } })
     await stage.ask(ann.client, REACT, { input: { messageId: first, emoji: '👍' } })
-    parley.models.script(steps([{ toolCall: 'show', input: { a: 1, spaceId: space.id } }]))
+    parley.models.script(steps([{ toolCall: 'show', input: { a: 1, targetSpaceId: space.id } }]))
     await stage.say(ann, space, 'Show it', { mentionedIds: [bot.id] })
     await until('the call waits', async () => (await messages(ann, space))[2]?.parts[0]?.toolCall?.status === 'WAITING')
+    parley.models.script(() => [{ text: 'Nothing to do.' }])
     await stage.say(bob, space, 'Later')
+    await stage.endedRuns(bot, 2)
     const before = await rowsOf(space, bot)
 
     const copy = await forked(ann, { spaceId: space.id, atSeq: 3 })
     const copied = agentOf(copy)
-    expect(copy).toMatchObject({ name: 'Desk (copy)', description: 'For questions', routing: 'BROADCAST', unreadCount: 0 })
+    expect(copy).toMatchObject({
+      name: 'Desk (copy)',
+      description: 'For questions',
+      routing: 'BROADCAST',
+      unreadCount: 0,
+    })
     expect(copy.members.map(({ name }: Read) => name).sort()).toEqual(['Ann', 'Iris'])
     const [here, there] = [await messages(ann, copy), (await messages(ann, space)).slice(0, 3)]
     const same = ({ seq, text, createdAt, sender }: Read) => ({ seq, text, createdAt, name: sender.name })
@@ -113,7 +128,11 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
       parts: [{ toolCall: { toolName: 'show', status: 'CANCELED', input: { a: 1 } } }],
     })
     const shared = (id: string) => there.some((other) => JSON.stringify(other).includes(id))
-    expect(here.flatMap(({ id, parts }) => [id, ...parts.flatMap((part: Read) => part.file?.id ?? part.toolCall?.id ?? [])]).filter(shared)).toEqual([])
+    expect(
+      here
+        .flatMap(({ id, parts }) => [id, ...parts.flatMap((part: Read) => part.file?.id ?? part.toolCall?.id ?? [])])
+        .filter(shared),
+    ).toEqual([])
     for (const query of ['pelicans', 'heron']) {
       const found = await stage.ask(ann.client, SEARCH, { query, spaceId: copy.id })
       expect(found.edges.map(({ node }: Read) => node.message.id)).toEqual([here[0].id])
@@ -127,7 +146,12 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const policy = { quorum: 2, approverIds: [ann.id, bob.id] }
     const bot = await stage.bot('Otto', {
-      tools: [tool('act', 'HTTP'), tool('ask', 'EXTERNAL'), tool('show', 'SPACE'), tool('pay', 'HTTP', { approval: policy })],
+      tools: [
+        tool('act', 'HTTP'),
+        tool('ask', 'EXTERNAL'),
+        tool('show', 'SPACE'),
+        tool('pay', 'HTTP', { approval: policy }),
+      ],
       mcpServers: [{ name: 'files', url: 'https://mcp.example/mcp', approval: policy, approvalTools: ['write'] }],
     })
     const space = await stage.space('Desk', [ann, bob, bot])
@@ -147,7 +171,9 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
       versions: { edges: [{ node: { number: 1, note: `Copy of ${bot.id}` } }] },
       mcpServers: [{ name: 'files', approval: { quorum: 2 } }],
     })
-    expect(internals.tools.map(({ name, approval }: Read) => [name, approval?.quorum, approval?.approvers?.length])).toEqual([
+    expect(
+      internals.tools.map(({ name, approval }: Read) => [name, approval?.quorum, approval?.approvers?.length]),
+    ).toEqual([
       ['act', 1, undefined],
       ['ask', 1, undefined],
       ['show', undefined, undefined],
@@ -180,9 +206,13 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
     const copy = await forked(ann, { spaceId: space.id })
     const copied = agentOf(copy)
     expect(copy.confidential).toBe(true)
-    expect((await agent(copied.id)).internals.memories).toEqual([{ key: 'of this space', value: 'CANARY of this space' }])
+    expect((await agent(copied.id)).internals.memories).toEqual([
+      { key: 'of this space', value: 'CANARY of this space' },
+    ])
 
-    parley.models.script(forAgent('Vera', steps([{ toolCall: 'sendSpaceMessage', input: { spaceId: copy.id, text: 'Fine.' } }])))
+    parley.models.script(
+      forAgent('Vera', steps([{ toolCall: 'sendSpaceMessage', input: { spaceId: copy.id, text: 'Fine.' } }])),
+    )
     await stage.say(ann, copy, 'Speak')
     await stage.endedRuns(copied, 1)
     expect((await messages(ann, copy)).at(-1)).toMatchObject({ text: 'Fine.', sender: { id: copied.id } })
@@ -191,7 +221,9 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
     await stage.say(ann, copy, 'Speak again')
     await stage.endedRuns(copied, 2)
     expect((await messages(ann, copy)).at(-1)).toMatchObject({ text: 'Speak again' })
-    expect(JSON.stringify(parley.models.requests.at(-1) && resultsIn(parley.models.requests.at(-1)!))).toContain('CONFIDENTIAL')
+    expect(JSON.stringify(parley.models.requests.at(-1) && resultsIn(parley.models.requests.at(-1)!))).toContain(
+      'CONFIDENTIAL',
+    )
     expect(parley.models.requests.map(({ instructions }) => instructions).join()).not.toContain('CANARY of another')
   })
 
@@ -203,7 +235,8 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await fork(bob, { spaceId: room.id })).toMatchObject({ __typename: 'NotFoundError' })
     expect(await fork(ann, { spaceId: other.id })).toMatchObject({ __typename: 'ForbiddenError' })
     expect((await fork(operator(), { spaceId: other.id })).__typename).toBe('ForkSpacePayload')
-    for (const atSeq of [-1, 2]) expect(await fork(ann, { spaceId: room.id, atSeq })).toMatchObject({ __typename: 'BadInputError' })
+    for (const atSeq of [-1, 2])
+      expect(await fork(ann, { spaceId: room.id, atSeq })).toMatchObject({ __typename: 'BadInputError' })
     expect(await fork(ann, { spaceId: room.id, name: ' ' })).toMatchObject({ __typename: 'BadInputError' })
     expect(await messages(ann, await forked(ann, { spaceId: room.id, atSeq: 0 }))).toEqual([])
     for (let n = 0; n < 2; n++) await forked(ann, { spaceId: room.id })
@@ -218,8 +251,13 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
     const copy = await forked(ann, { spaceId: space.id })
     const again = await forked(ann, { spaceId: copy.id })
     await stage.ask(ann.client, DELETE, { input: { messageId: secret } })
-    await stage.ask(stage.admin, 'mutation ($id: ID!) { eraseHuman(input: { id: $id, messages: true }) { __typename } }', { id: bob.id })
+    await stage.ask(
+      stage.admin,
+      'mutation ($id: ID!) { eraseHuman(input: { id: $id, messages: true }) { __typename } }',
+      { id: bob.id },
+    )
     for (const one of [space, copy, again]) expect(JSON.stringify(await messages(ann, one))).not.toContain('CANARY')
-    expect(await prisma().searchText.count({ where: { plain: { contains: 'canary' } } })).toBe(0)
+    const spaceId = { in: [space.id, copy.id, again.id] }
+    expect(await prisma().searchText.count({ where: { spaceId, plain: { contains: 'canary' } } })).toBe(0)
   })
 })

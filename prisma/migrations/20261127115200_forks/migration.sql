@@ -1,5 +1,5 @@
 -- Spaces that are copies of others, and their agents.
-ALTER TABLE "Space" ADD COLUMN "forkOfId" TEXT COLLATE "C", ADD COLUMN "forkSeq" INTEGER;
+ALTER TABLE "Space" ADD COLUMN "forkOfId" TEXT COLLATE "C", ADD COLUMN "forkSeq" INTEGER, ADD COLUMN "unindexedSeq" INTEGER;
 CREATE INDEX "Space_forkOfId_idx" ON "Space"("forkOfId") WHERE "forkOfId" IS NOT NULL;
 ALTER TABLE "Agent" ADD COLUMN "copyOfId" TEXT COLLATE "C";
 
@@ -8,7 +8,7 @@ ALTER TABLE "Agent" ADD COLUMN "copyOfId" TEXT COLLATE "C";
 CREATE FUNCTION "copiedId"(id text, into_space text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN left(id, 26) || right(md5(id || into_space), 10);
 
--- A copy of a space copies the rows of the search index too.
+-- A copy of a space fills the search index by itself: the newest messages at once, others after the commit.
 DROP TRIGGER "Message_search_new" ON "Message";
 CREATE TRIGGER "Message_search_new" AFTER INSERT ON "Message" FOR EACH ROW
   WHEN (NEW.status <> 'STREAMING' AND current_setting('parley.copying', true) IS DISTINCT FROM 'on')

@@ -329,7 +329,8 @@ export const SpaceScalarFieldEnum = {
   creatorId: 'creatorId',
   deletedAt: 'deletedAt',
   forkOfId: 'forkOfId',
-  forkSeq: 'forkSeq'
+  forkSeq: 'forkSeq',
+  unindexedSeq: 'unindexedSeq'
 } as const
 
 export type SpaceScalarFieldEnum = (typeof SpaceScalarFieldEnum)[keyof typeof SpaceScalarFieldEnum]

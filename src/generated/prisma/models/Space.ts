@@ -31,6 +31,7 @@ export type SpaceAvgAggregateOutputType = {
   firstSeq: number | null
   version: number | null
   forkSeq: number | null
+  unindexedSeq: number | null
 }
 
 export type SpaceSumAggregateOutputType = {
@@ -38,6 +39,7 @@ export type SpaceSumAggregateOutputType = {
   firstSeq: number | null
   version: number | null
   forkSeq: number | null
+  unindexedSeq: number | null
 }
 
 export type SpaceMinAggregateOutputType = {
@@ -58,6 +60,7 @@ export type SpaceMinAggregateOutputType = {
   deletedAt: Date | null
   forkOfId: string | null
   forkSeq: number | null
+  unindexedSeq: number | null
 }
 
 export type SpaceMaxAggregateOutputType = {
@@ -78,6 +81,7 @@ export type SpaceMaxAggregateOutputType = {
   deletedAt: Date | null
   forkOfId: string | null
   forkSeq: number | null
+  unindexedSeq: number | null
 }
 
 export type SpaceCountAggregateOutputType = {
@@ -99,6 +103,7 @@ export type SpaceCountAggregateOutputType = {
   deletedAt: number
   forkOfId: number
   forkSeq: number
+  unindexedSeq: number
   _all: number
 }
 
@@ -108,6 +113,7 @@ export type SpaceAvgAggregateInputType = {
   firstSeq?: true
   version?: true
   forkSeq?: true
+  unindexedSeq?: true
 }
 
 export type SpaceSumAggregateInputType = {
@@ -115,6 +121,7 @@ export type SpaceSumAggregateInputType = {
   firstSeq?: true
   version?: true
   forkSeq?: true
+  unindexedSeq?: true
 }
 
 export type SpaceMinAggregateInputType = {
@@ -135,6 +142,7 @@ export type SpaceMinAggregateInputType = {
   deletedAt?: true
   forkOfId?: true
   forkSeq?: true
+  unindexedSeq?: true
 }
 
 export type SpaceMaxAggregateInputType = {
@@ -155,6 +163,7 @@ export type SpaceMaxAggregateInputType = {
   deletedAt?: true
   forkOfId?: true
   forkSeq?: true
+  unindexedSeq?: true
 }
 
 export type SpaceCountAggregateInputType = {
@@ -176,6 +185,7 @@ export type SpaceCountAggregateInputType = {
   deletedAt?: true
   forkOfId?: true
   forkSeq?: true
+  unindexedSeq?: true
   _all?: true
 }
 
@@ -284,6 +294,7 @@ export type SpaceGroupByOutputType = {
   deletedAt: Date | null
   forkOfId: string | null
   forkSeq: number | null
+  unindexedSeq: number | null
   _count: SpaceCountAggregateOutputType | null
   _avg: SpaceAvgAggregateOutputType | null
   _sum: SpaceSumAggregateOutputType | null
@@ -328,6 +339,7 @@ export type SpaceWhereInput = {
   deletedAt?: Prisma.DateTimeNullableFilter<"Space"> | Date | string | null
   forkOfId?: Prisma.StringNullableFilter<"Space"> | string | null
   forkSeq?: Prisma.IntNullableFilter<"Space"> | number | null
+  unindexedSeq?: Prisma.IntNullableFilter<"Space"> | number | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMembers?: Prisma.FormerMemberListRelationFilter
   messages?: Prisma.MessageListRelationFilter
@@ -352,6 +364,7 @@ export type SpaceOrderByWithRelationInput = {
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   forkOfId?: Prisma.SortOrderInput | Prisma.SortOrder
   forkSeq?: Prisma.SortOrderInput | Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrderInput | Prisma.SortOrder
   memberships?: Prisma.MembershipOrderByRelationAggregateInput
   formerMembers?: Prisma.FormerMemberOrderByRelationAggregateInput
   messages?: Prisma.MessageOrderByRelationAggregateInput
@@ -379,6 +392,7 @@ export type SpaceWhereUniqueInput = Prisma.AtLeast<{
   deletedAt?: Prisma.DateTimeNullableFilter<"Space"> | Date | string | null
   forkOfId?: Prisma.StringNullableFilter<"Space"> | string | null
   forkSeq?: Prisma.IntNullableFilter<"Space"> | number | null
+  unindexedSeq?: Prisma.IntNullableFilter<"Space"> | number | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMembers?: Prisma.FormerMemberListRelationFilter
   messages?: Prisma.MessageListRelationFilter
@@ -403,6 +417,7 @@ export type SpaceOrderByWithAggregationInput = {
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
   forkOfId?: Prisma.SortOrderInput | Prisma.SortOrder
   forkSeq?: Prisma.SortOrderInput | Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.SpaceCountOrderByAggregateInput
   _avg?: Prisma.SpaceAvgOrderByAggregateInput
   _max?: Prisma.SpaceMaxOrderByAggregateInput
@@ -432,6 +447,7 @@ export type SpaceScalarWhereWithAggregatesInput = {
   deletedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Space"> | Date | string | null
   forkOfId?: Prisma.StringNullableWithAggregatesFilter<"Space"> | string | null
   forkSeq?: Prisma.IntNullableWithAggregatesFilter<"Space"> | number | null
+  unindexedSeq?: Prisma.IntNullableWithAggregatesFilter<"Space"> | number | null
 }
 
 export type SpaceCreateInput = {
@@ -453,6 +469,7 @@ export type SpaceCreateInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
@@ -477,6 +494,7 @@ export type SpaceUncheckedCreateInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
@@ -501,6 +519,7 @@ export type SpaceUpdateInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
@@ -525,6 +544,7 @@ export type SpaceUncheckedUpdateInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
@@ -549,6 +569,7 @@ export type SpaceCreateManyInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
 }
 
 export type SpaceUpdateManyMutationInput = {
@@ -570,6 +591,7 @@ export type SpaceUpdateManyMutationInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
 }
 
 export type SpaceUncheckedUpdateManyInput = {
@@ -591,6 +613,7 @@ export type SpaceUncheckedUpdateManyInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
 }
 
 export type SpaceCountOrderByAggregateInput = {
@@ -612,6 +635,7 @@ export type SpaceCountOrderByAggregateInput = {
   deletedAt?: Prisma.SortOrder
   forkOfId?: Prisma.SortOrder
   forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceAvgOrderByAggregateInput = {
@@ -619,6 +643,7 @@ export type SpaceAvgOrderByAggregateInput = {
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
   forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceMaxOrderByAggregateInput = {
@@ -639,6 +664,7 @@ export type SpaceMaxOrderByAggregateInput = {
   deletedAt?: Prisma.SortOrder
   forkOfId?: Prisma.SortOrder
   forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceMinOrderByAggregateInput = {
@@ -659,6 +685,7 @@ export type SpaceMinOrderByAggregateInput = {
   deletedAt?: Prisma.SortOrder
   forkOfId?: Prisma.SortOrder
   forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceSumOrderByAggregateInput = {
@@ -666,6 +693,7 @@ export type SpaceSumOrderByAggregateInput = {
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
   forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceScalarRelationFilter = {
@@ -738,6 +766,7 @@ export type SpaceCreateWithoutMembershipsInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
 }
@@ -761,6 +790,7 @@ export type SpaceUncheckedCreateWithoutMembershipsInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
 }
@@ -800,6 +830,7 @@ export type SpaceUpdateWithoutMembershipsInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
 }
@@ -823,6 +854,7 @@ export type SpaceUncheckedUpdateWithoutMembershipsInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
 }
@@ -846,6 +878,7 @@ export type SpaceCreateWithoutFormerMembersInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
 }
@@ -869,6 +902,7 @@ export type SpaceUncheckedCreateWithoutFormerMembersInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
 }
@@ -908,6 +942,7 @@ export type SpaceUpdateWithoutFormerMembersInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
 }
@@ -931,6 +966,7 @@ export type SpaceUncheckedUpdateWithoutFormerMembersInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
 }
@@ -954,6 +990,7 @@ export type SpaceCreateWithoutMessagesInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
 }
@@ -977,6 +1014,7 @@ export type SpaceUncheckedCreateWithoutMessagesInput = {
   deletedAt?: Date | string | null
   forkOfId?: string | null
   forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
 }
@@ -1016,6 +1054,7 @@ export type SpaceUpdateWithoutMessagesInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
 }
@@ -1039,6 +1078,7 @@ export type SpaceUncheckedUpdateWithoutMessagesInput = {
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
 }
@@ -1111,6 +1151,7 @@ export type SpaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   deletedAt?: boolean
   forkOfId?: boolean
   forkSeq?: boolean
+  unindexedSeq?: boolean
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
   messages?: boolean | Prisma.Space$messagesArgs<ExtArgs>
@@ -1136,6 +1177,7 @@ export type SpaceSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   deletedAt?: boolean
   forkOfId?: boolean
   forkSeq?: boolean
+  unindexedSeq?: boolean
 }, ExtArgs["result"]["space"]>
 
 export type SpaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -1157,6 +1199,7 @@ export type SpaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   deletedAt?: boolean
   forkOfId?: boolean
   forkSeq?: boolean
+  unindexedSeq?: boolean
 }, ExtArgs["result"]["space"]>
 
 export type SpaceSelectScalar = {
@@ -1178,9 +1221,10 @@ export type SpaceSelectScalar = {
   deletedAt?: boolean
   forkOfId?: boolean
   forkSeq?: boolean
+  unindexedSeq?: boolean
 }
 
-export type SpaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "name" | "description" | "routing" | "adminAgentId" | "lastSeq" | "lastPickedId" | "lastPickedJoinedAt" | "budget" | "firstSeq" | "version" | "confidential" | "mentionNarrows" | "createdAt" | "creatorId" | "deletedAt" | "forkOfId" | "forkSeq", ExtArgs["result"]["space"]>
+export type SpaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "name" | "description" | "routing" | "adminAgentId" | "lastSeq" | "lastPickedId" | "lastPickedJoinedAt" | "budget" | "firstSeq" | "version" | "confidential" | "mentionNarrows" | "createdAt" | "creatorId" | "deletedAt" | "forkOfId" | "forkSeq" | "unindexedSeq", ExtArgs["result"]["space"]>
 export type SpaceInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
@@ -1243,6 +1287,10 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      */
     forkOfId: string | null
     forkSeq: number | null
+    /**
+     * Messages of a copy up to this number are not in the search index yet; null: all are.
+     */
+    unindexedSeq: number | null
   }, ExtArgs["result"]["space"]>
   composites: {}
 }
@@ -1687,6 +1735,7 @@ export interface SpaceFieldRefs {
   readonly deletedAt: Prisma.FieldRef<"Space", 'DateTime'>
   readonly forkOfId: Prisma.FieldRef<"Space", 'String'>
   readonly forkSeq: Prisma.FieldRef<"Space", 'Int'>
+  readonly unindexedSeq: Prisma.FieldRef<"Space", 'Int'>
 }
     
 
