@@ -30,6 +30,7 @@ import { createModelProviders } from '../flows/model-providers.ts'
 import { createNotifications } from '../flows/notification-settings.ts'
 import { createWakePreview } from '../flows/preview-wakes.ts'
 import { createWebhookDeliveries } from '../flows/receive-webhook.ts'
+import { createRerunning } from '../flows/rerun-step.ts'
 import { createRetrying } from '../flows/retry.ts'
 import { createSending } from '../flows/send-message.ts'
 import { createOidcSignIns } from '../flows/sign-in-by-oidc.ts'
@@ -112,7 +113,7 @@ export function createDomain(
       ...createSpaceCreation(platform, core),
       ...createSpaceUpdates(platform, core),
     },
-    forking: createForking(platform, core),
+    forking: { ...createForking(platform, core), ...createRerunning(platform, { ...core, models }) },
     members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
     presence: createPresence(platform, { visibility }),
     joinLinks: createJoinLinks(platform, core),

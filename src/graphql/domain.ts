@@ -39,6 +39,7 @@ import type { WakePreview } from '../flows/preview-wakes.ts'
 import type { Reacting } from '../flows/react.ts'
 import type { WebhookDeliveries } from '../flows/receive-webhook.ts'
 import type { ResumableUploads } from '../flows/resumable-uploads.ts'
+import type { Rerunning } from '../flows/rerun-step.ts'
 import type { Retrying } from '../flows/retry.ts'
 import type { Sending } from '../flows/send-message.ts'
 import type { SettleCall } from '../flows/settle-call.ts'
@@ -99,7 +100,7 @@ export interface Domain {
   forgetting: Forgetting
   minds: MindControl
   spaces: Spaces & SpaceCreation & SpaceUpdates
-  forking: Forking
+  forking: Forking & Rerunning
   members: Members & Joining & Pick<Leaving, 'remove'>
   joinLinks: JoinLinks
   notifications: Notifications

@@ -2,7 +2,7 @@ import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFo
 import { existing } from './batch.ts'
 import { builder } from './builder.ts'
 import { checkRequestRate, renewed } from './context.ts'
-import { Space } from './refs.ts'
+import { Run, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const ForkSpaceInput = builder.inputType('ForkSpaceInput', {
@@ -35,6 +35,43 @@ builder.mutationField('forkSpace', (t) =>
       const { domain, viewer, loaders } = renewed(context)
       const [space] = await loaders.seenSpaces([await domain.forking.fork(viewer, input)])
       return { space: existing(space) }
+    },
+  }),
+)
+
+const RerunStepInput = builder.inputType('RerunStepInput', {
+  fields: (t) => ({
+    runId: t.id({ required: true }),
+    step: t.int({ required: true, description: 'The first step to repeat, counted from 0.' }),
+    instructions: t.string({ description: "Absent: the agent's own." }),
+    model: t.string({ description: "For all steps that follow. Absent: the agent's own." }),
+  }),
+})
+
+const RerunStepPayload = builder.objectRef<{ run: shapes.Run }>('RerunStepPayload').implement({
+  fields: (t) => ({
+    run: t.expose('run', { type: Run, description: 'A run in a scratch copy of the space, beside the original.' }),
+  }),
+})
+
+builder.mutationField('rerunStep', (t) =>
+  t.field({
+    type: RerunStepPayload,
+    description:
+      'Continues an ended run from before one of its steps, in a copy of its space, with other instructions or another model. The copy is like that of `forkSpace`, up to the last message before the step: tools that act outside ask for approval there.',
+    errors: {
+      types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
+      union: {
+        description:
+          'For admins. BadInputError: the run has no such step. ConflictError: the run has not ended or is a think cycle, its journal has passed its retention, its agent was deleted or has left the space.',
+      },
+    },
+    args: { input: t.arg({ type: RerunStepInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer, loaders } = renewed(context)
+      const [run] = await loaders.seenRuns([await domain.forking.rerun(viewer, input)])
+      return { run: existing(run) }
     },
   }),
 )

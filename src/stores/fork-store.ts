@@ -1,5 +1,6 @@
-import { Prisma, type Space } from '../generated/prisma/client.ts'
+import { Prisma, type Space, type Step, type ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
+import { insertionOf } from '../platform/insertion.ts'
 import { SETTLED_CALLS_SQL } from './status-sql.ts'
 
 // The statements that copy the rows of a space and its agents into a new space: one INSERT … SELECT for each table. A column
@@ -252,4 +253,60 @@ export async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
       ON CONFLICT ("messageId", "fileId") DO NOTHING`
   await tx.$executeRaw`UPDATE "Space" SET "unindexedSeq" = ${after === 0 ? null : after}::int WHERE id = ${spaceId}`
   return after > 0
+}
+
+/** The beginning of a run's journal: its first steps with their calls. */
+export interface JournalBeginning {
+  steps: Step[]
+  calls: ToolCall[]
+}
+
+/** Reads what a run has journaled before a step. */
+export async function readBeginning(tx: Tx, runId: string, step: number): Promise<JournalBeginning> {
+  const steps = await tx.step.findMany({ where: { runId, index: { lt: step } }, orderBy: { index: 'asc' } })
+  const calls = await tx.toolCall.findMany({ where: { runId, stepIndex: { lt: step } }, orderBy: { id: 'asc' } })
+  return { steps, calls }
+}
+
+/** Returns the ids of those messages and files that a copy contains. */
+export async function copiedAmong(tx: Tx, { fromId, atSeq }: Fork, ids: readonly string[]): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ id: string }[]>`
+    SELECT m.id FROM "Message" m WHERE m.id = ANY(${[...ids]}::text[]) AND m."spaceId" = ${fromId} AND m.seq <= ${atSeq}
+    UNION ALL SELECT f.id FROM "File" f JOIN "Message" m ON m.id = f."messageId"
+      WHERE f.id = ANY(${[...ids]}::text[]) AND m."spaceId" = ${fromId} AND m.seq <= ${atSeq}`
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * Gives a new run the beginning of a journal, whose ids are those of the copies already. A call that a copied message shows
+ * exists already, and comes to belong to the run. The worker that claims the run reads the journal, because the run has been
+ * claimed before.
+ */
+export async function insertBeginning(tx: Tx, fork: Fork, runId: string, { steps, calls }: JournalBeginning): Promise<void> {
+  if (steps.length > 0) await tx.$queryRaw(insertionOf('Step', steps))
+  if (calls.length > 0) await tx.$queryRaw(insertionOf('ToolCall', calls))
+  await tx.$executeRaw`
+    UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${calls.map(({ id }) => id)}::text[])`
+  await tx.$executeRaw`UPDATE "Run" SET attempt = 1, "stepCount" = ${steps.length}::int WHERE id = ${runId}`
+  await tx.$executeRaw`
+    INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, ${fork.intoId}
+    WHERE EXISTS (SELECT 1 FROM "Message" WHERE "runId" = ${runId})`
+}
+
+/** Makes the copies of what a run has posted messages of the run that continues it. */
+export async function adoptMessages(tx: Tx, { fromId, intoId, atSeq }: Fork, ids: { from: string; into: string }): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "Message" m SET "runId" = ${ids.into}, "runPostKey" = CASE WHEN o."runPostKey" LIKE 'tcl!_%' ESCAPE '!'
+        THEN "copiedId"(o."runPostKey", ${intoId}) ELSE o."runPostKey" END
+    FROM "Message" o WHERE o."runId" = ${ids.from} AND o."spaceId" = ${fromId} AND o.seq <= ${atSeq} AND m.id = "copiedId"(o.id, ${intoId})`
+}
+
+/** The number of the last message that a run could read before a time: at least that of its trigger. */
+export async function lastSeqBefore(
+  tx: Tx,
+  { spaceId, messageId, at }: { spaceId: string; messageId: string | null; at: Date },
+): Promise<number> {
+  const [row] = await tx.$queryRaw<{ seq: number }[]>`
+    SELECT coalesce(max(seq), 0)::int AS seq FROM "Message" WHERE "spaceId" = ${spaceId} AND ("createdAt" < ${at} OR id = ${messageId})`
+  return row?.seq ?? 0
 }
