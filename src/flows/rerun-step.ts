@@ -2,7 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { copyAgents } from '../agents/copy-agents.ts'
 import { marksOf } from '../confidentiality/marks.ts'
-import type { Run } from '../generated/prisma/client.ts'
+import type { Run, ToolCall } from '../generated/prisma/client.ts'
 import { copiedId } from '../lib/copied-id.ts'
 import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
@@ -10,15 +10,18 @@ import { cut, type Json } from '../lib/json.ts'
 import { checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { MessagePart } from '../rules/message.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { isEndedRun } from '../rules/statuses.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import {
+  type AdoptedMessage,
   adoptMessages,
   copiedAmong,
   type Fork,
   insertBeginning,
+  keepParts,
   type JournalBeginning,
   lastSeqBefore,
   readBeginning,
@@ -116,10 +119,28 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
   const { fork, memberIds } = await scratchCopy(tx, platform, viewer, { run, at, change })
   const again = await insertRun(tx, await newRunOf(tx, fork, viewer, run))
   if (again === null) throw new Error(`The run ${run.id} could not be repeated.`)
-  await adoptMessages(tx, fork, { from: run.id, into: again.id })
+  for (const message of await adoptMessages(tx, fork, { from: run.id, into: again.id })) {
+    const kept = message.composite ? partsBefore(message, journal.calls, fork.intoId) : message.parts
+    if (kept.length < message.parts.length) await keepParts(tx, message.id, kept)
+  }
   if (step > 0) await insertBeginning(tx, fork, again.id, await copyOfJournal(tx, fork, { run, again, journal }))
   return { again, spaceId: fork.intoId, memberIds }
 }
+
+/** Returns the parts of a growing message that calls had added: each sends a text or a file, or shows itself. */
+function partsBefore(
+  { originalId, parts }: AdoptedMessage,
+  calls: readonly ToolCall[],
+  intoId: string,
+): MessagePart[] {
+  const shown = new Set(calls.map(({ id }) => copiedId(id, intoId)))
+  const sent = calls.filter(({ output }) => isObject(output) && output['messageId'] === originalId).length
+  let others = 0
+  const end = parts.findIndex((part) => (part.type === 'tool' ? !shown.has(part.toolCallId) : ++others > sent))
+  return end < 0 ? parts : parts.slice(0, end)
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
 interface Scratch {
   run: Run

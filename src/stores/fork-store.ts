@@ -1,6 +1,7 @@
 import { Prisma, type Space, type Step, type ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
+import type { MessagePart } from '../rules/message.ts'
 import { SETTLED_CALLS_SQL } from './status-sql.ts'
 
 // The statements that copy the rows of a space and its agents into a new space: one INSERT … SELECT for each table. A column
@@ -293,12 +294,30 @@ export async function insertBeginning(tx: Tx, fork: Fork, runId: string, { steps
     WHERE EXISTS (SELECT 1 FROM "Message" WHERE "runId" = ${runId})`
 }
 
+/** The copy of a message that a run has posted. */
+export interface AdoptedMessage {
+  id: string
+  originalId: string
+  composite: boolean
+  parts: MessagePart[]
+}
+
 /** Makes the copies of what a run has posted messages of the run that continues it. */
-export async function adoptMessages(tx: Tx, { fromId, intoId, atSeq }: Fork, ids: { from: string; into: string }): Promise<void> {
-  await tx.$executeRaw`
+export async function adoptMessages(
+  tx: Tx,
+  { fromId, intoId, atSeq }: Fork,
+  ids: { from: string; into: string },
+): Promise<AdoptedMessage[]> {
+  return tx.$queryRaw`
     UPDATE "Message" m SET "runId" = ${ids.into}, "runPostKey" = CASE WHEN o."runPostKey" LIKE 'tcl!_%' ESCAPE '!'
-        THEN "copiedId"(o."runPostKey", ${intoId}) ELSE o."runPostKey" END
-    FROM "Message" o WHERE o."runId" = ${ids.from} AND o."spaceId" = ${fromId} AND o.seq <= ${atSeq} AND m.id = "copiedId"(o.id, ${intoId})`
+        THEN "copiedId"(o."runPostKey", ${intoId}) ELSE replace(o."runPostKey", ${fromId}, ${intoId}) END
+    FROM "Message" o WHERE o."runId" = ${ids.from} AND o."spaceId" = ${fromId} AND o.seq <= ${atSeq} AND m.id = "copiedId"(o.id, ${intoId})
+    RETURNING m.id, o.id AS "originalId", m.composite, m.parts`
+}
+
+/** Removes the last parts of an adopted message. */
+export async function keepParts(tx: Tx, id: string, parts: readonly MessagePart[]): Promise<void> {
+  await tx.message.update({ where: { id }, data: { parts: parts as unknown as Prisma.InputJsonValue } })
 }
 
 /** The number of the last message that a run could read before a time: at least that of its trigger. */
