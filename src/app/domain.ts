@@ -45,6 +45,7 @@ import { createPlans } from '../plans/plans.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Record } from '../platform/record.ts'
 import { createRunReading } from '../runs/reading.ts'
+import { createWhyReading } from '../runs/why.ts'
 import { createChangeReading } from '../spaces/change-reading.ts'
 import { createMembers } from '../spaces/members.ts'
 import { createPresence } from '../spaces/presence.ts'
@@ -135,6 +136,7 @@ export function createDomain(
     runs: core.runs,
     runReading: createRunReading(platform),
     stepRecords: createStepRecords(platform, { ...core, takesFile: models.takesFile }),
+    why: createWhyReading(platform, { visibility }),
     chains: createChains(platform),
     control: {
       ...createStopRun(core),

@@ -21,8 +21,8 @@ import {
   copiedAmong,
   type Fork,
   insertBeginning,
-  keepParts,
   type JournalBeginning,
+  keepParts,
   lastSeqBefore,
   readBeginning,
 } from '../stores/fork-store.ts'
@@ -128,11 +128,7 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
 }
 
 /** Returns the parts of a growing message that calls had added: each sends a text or a file, or shows itself. */
-function partsBefore(
-  { originalId, parts }: AdoptedMessage,
-  calls: readonly ToolCall[],
-  intoId: string,
-): MessagePart[] {
+function partsBefore({ originalId, parts }: AdoptedMessage, calls: readonly ToolCall[], intoId: string): MessagePart[] {
   const shown = new Set(calls.map(({ id }) => copiedId(id, intoId)))
   const sent = calls.filter(({ output }) => isObject(output) && output['messageId'] === originalId).length
   let others = 0

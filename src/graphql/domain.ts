@@ -38,8 +38,8 @@ import type { Notifications } from '../flows/notification-settings.ts'
 import type { WakePreview } from '../flows/preview-wakes.ts'
 import type { Reacting } from '../flows/react.ts'
 import type { WebhookDeliveries } from '../flows/receive-webhook.ts'
-import type { ResumableUploads } from '../flows/resumable-uploads.ts'
 import type { Rerunning } from '../flows/rerun-step.ts'
+import type { ResumableUploads } from '../flows/resumable-uploads.ts'
 import type { Retrying } from '../flows/retry.ts'
 import type { Sending } from '../flows/send-message.ts'
 import type { SettleCall } from '../flows/settle-call.ts'
@@ -64,6 +64,7 @@ import type { RunReading } from '../runs/reading.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { ToolCalls } from '../runs/tool-call-reading.ts'
 import type { UsageReading } from '../runs/usage.ts'
+import type { WhyReading } from '../runs/why.ts'
 import type { ChangeReading } from '../spaces/change-reading.ts'
 import type { Members } from '../spaces/members.ts'
 import type { PresenceService } from '../spaces/presence.ts'
@@ -118,6 +119,7 @@ export interface Domain {
   runs: Runs
   runReading: RunReading
   stepRecords: StepRecords
+  why: WhyReading
   chains: Chains
   control: StopRun &
     Pick<SettleCall, 'submitToolResult'> &

@@ -283,7 +283,12 @@ export async function copiedAmong(tx: Tx, { fromId, atSeq }: Fork, ids: readonly
  * exists already, and comes to belong to the run. The worker that claims the run reads the journal, because the run has been
  * claimed before.
  */
-export async function insertBeginning(tx: Tx, fork: Fork, runId: string, { steps, calls }: JournalBeginning): Promise<void> {
+export async function insertBeginning(
+  tx: Tx,
+  fork: Fork,
+  runId: string,
+  { steps, calls }: JournalBeginning,
+): Promise<void> {
   if (steps.length > 0) await tx.$queryRaw(insertionOf('Step', steps))
   if (calls.length > 0) await tx.$queryRaw(insertionOf('ToolCall', calls))
   await tx.$executeRaw`

@@ -10,7 +10,8 @@ const RERUN = `mutation ($input: RerunStepInput!) { rerunStep(input: $input) { _
   ... on Error { message } } }`
 const RUN = `query ($id: ID!) { run(id: $id) { status error toolCalls { toolName status input output }
   internals { steps { edges { node { index model instructions messages response } } } } } }`
-const MESSAGES = 'query ($id: ID!) { space(id: $id) { messages { edges { node { text sender { name } run { id } } } } } }'
+const MESSAGES =
+  'query ($id: ID!) { space(id: $id) { messages { edges { node { text sender { name } run { id } } } } } }'
 
 describe.each(STACKS)('a step that is run again, on the %s stack', (stack) => {
   let parley: TestServer
@@ -59,13 +60,20 @@ describe.each(STACKS)('a step that is run again, on the %s stack', (stack) => {
     })
     const { message, run } = await rerun({ runId: original.id, step: 1, instructions: 'Be terse.' })
     expect(message).toBeUndefined()
-    expect(run).toMatchObject({ agent: { name: 'Iris' }, triggerSpace: { name: 'Desk (step again)' }, triggerMessage: { text: 'Two messages, please' } })
+    expect(run).toMatchObject({
+      agent: { name: 'Iris' },
+      triggerSpace: { name: 'Desk (step again)' },
+      triggerMessage: { text: 'Two messages, please' },
+    })
     const { status, toolCalls, internals } = await ended(run.id)
     expect(status).toBe('COMPLETED')
     expect(toolCalls.map(({ input }: Read) => input.text)).toEqual(['First', 'Another second'])
     const nodes = internals.steps.edges.map(({ node }: Read) => node)
     expect(nodes.map(({ index }: Read) => index)).toEqual([0, 1, 2])
-    expect([nodes[0].instructions.includes('Be kind.'), nodes[1].instructions.includes('Be terse.')]).toEqual([true, true])
+    expect([nodes[0].instructions.includes('Be kind.'), nodes[1].instructions.includes('Be terse.')]).toEqual([
+      true,
+      true,
+    ])
     expect(JSON.stringify(nodes)).not.toContain(space.id)
     expect(JSON.stringify(nodes)).not.toContain(bot.id)
     expect(await textsIn(run.triggerSpace.id)).toEqual(['Two messages, please', 'First', 'Another second'])
@@ -82,7 +90,11 @@ describe.each(STACKS)('a step that is run again, on the %s stack', (stack) => {
     const [original] = await stage.endedRuns(bot, 1)
     parley.models.script(forAgent('Otto', steps([{ toolCall: 'act', input: {} }])))
     const { run } = await rerun({ runId: original.id, step: 0, model: 'openai.chat:other' })
-    const call = await until('the call', () => prisma().toolCall.findFirst({ where: { runId: run.id, settledAt: { not: null } } }).then((row) => row ?? prisma().toolCall.findFirst({ where: { runId: run.id, approvalState: 'PENDING' } })))
+    const call = await until('the call', () =>
+      prisma()
+        .toolCall.findFirst({ where: { runId: run.id, settledAt: { not: null } } })
+        .then((row) => row ?? prisma().toolCall.findFirst({ where: { runId: run.id, approvalState: 'PENDING' } })),
+    )
     // Nobody but the operator belongs to the copy, so nobody can approve.
     expect(['PENDING', 'EXPIRED']).toContain(call.approvalState)
     expect(parley.models.requests.at(-1)?.model).toBe('other')
