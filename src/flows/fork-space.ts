@@ -69,7 +69,7 @@ export const createCopyIndexing = ({ db }: Pick<Platform, 'db'>) =>
     while (await db.transaction((tx) => indexSome(tx, spaceId))) signal.throwIfAborted()
   })
 
-/** What is copied, and how. */
+/** The part of a space to copy, and changes. */
 export interface SpaceCopy {
   spaceId: string
   /** Null: all messages. */

@@ -61,7 +61,7 @@ interface RerunningParts {
   }
 }
 
-/** What is repeated, and how. */
+/** A run to repeat from a step, and changes. */
 interface Repeat {
   run: Run
   step: number

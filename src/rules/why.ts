@@ -1,3 +1,5 @@
+import { cut } from '../lib/json.ts'
+
 /** The kinds of steps of a trace: WhyKind in the contract. */
 export const WHY_KINDS = [
   'MESSAGE',
@@ -36,6 +38,8 @@ export interface WhyStep {
 
 /** Maximum steps of a trace. */
 export const MOST_WHY_STEPS = 500
+/** Maximum characters of a step's text. */
+export const LONGEST_WHY_TEXT = 600
 
 /**
  * Returns the steps of a trace, in the order of the causes, of which the first one is what is explained. Hidden causes are
@@ -56,7 +60,13 @@ export function stepsOf(causes: readonly Cause[]): WhyStep[] {
   return kept.map(({ key, kind, text, at }) => {
     const isGap = kind === 'HIDDEN' || kind === 'ERASED'
     const from = [...new Set(causesOf.get(key))].sort((a, b) => a - b)
-    return { kind, id: isGap ? null : key, text: isGap ? GAPS[kind] : text, at: isGap ? null : at, causes: from }
+    return {
+      kind,
+      id: isGap ? null : key,
+      text: isGap ? GAPS[kind] : cut(text, LONGEST_WHY_TEXT),
+      at: isGap ? null : at,
+      causes: from,
+    }
   })
 }
 

@@ -12,12 +12,12 @@ import { type Cause, MOST_WHY_STEPS, stepsOf, type WhyKind, type WhyStep } from 
 export interface WhyReading {
   /**
    * Returns the causes of a message, tool call, run or memory, back to people, plans and services; null if the viewer may not
-   * see it. What the viewer may not see on the way is hidden, with all that is known only through it.
+   * see it. A cause that the viewer may not see is hidden, with everything that is known only through it.
    */
   trace(viewer: Viewer, id: string): Promise<{ steps: WhyStep[] } | null>
 }
 
-/** What is known of a cause before visibility is decided. */
+/** A cause before its visibility is decided. */
 interface Found {
   key: string
   kind: WhyKind
@@ -44,7 +44,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   const messages: Reader = async (viewer, ids) => {
     const rows = await prisma.message.findMany({
       where: { id: { in: ids } },
-      include: { space: { select: { name: true, forkOfId: true, forkSeq: true } } },
+      include: { space: { select: { name: true, forkSeq: true } } },
     })
     const seen = await visibility.messages(viewer, rows)
     const names = await namesOf(rows.map(({ senderId }) => senderId))
@@ -55,16 +55,15 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       SELECT m.id AS "copyId", o.id FROM "Message" m JOIN "Space" s ON s.id = m."spaceId" AND m.seq <= s."forkSeq"
       JOIN "Message" o ON o."spaceId" = s."forkOfId" AND o.seq = m.seq WHERE m.id = ANY(${ids}::text[])`
     return rows.map((row): Found => {
-      const calls = posting.filter(({ messageId }) => messageId === row.id).map(({ callId }) => callId)
-      const isCopy = row.space.forkOfId !== null && row.seq <= (row.space.forkSeq ?? 0)
+      const { space, seq, runId, senderId, actingAdminId } = row
+      const isCopy = seq <= (space.forkSeq ?? 0)
       const original = originals.find(({ copyId }) => copyId === row.id)?.id ?? `${ERASED}${row.id}`
-      const own = calls.length > 0 ? calls : [row.runId ?? row.senderId]
-      const text = cut(oneLine(textOf(row.parts as unknown as MessagePart[])), LONGEST_QUOTE)
-      const said = row.deletedAt === null ? (text === '' ? '' : `: ${JSON.stringify(text)}`) : ' (deleted)'
+      const posted = posting.flatMap(({ messageId, callId }) => (messageId === row.id ? [callId] : []))
+      const own = posted.length > 0 ? posted : [runId ?? senderId]
       return {
         ...{ key: row.id, kind: 'MESSAGE', at: row.createdAt },
-        text: `Message ${row.seq} in ${JSON.stringify(row.space.name)}, by ${names.get(row.senderId) ?? 'somebody'}${said}${isCopy ? ', copied' : ''}`,
-        causes: isCopy ? [original] : [...own, ...(row.actingAdminId === null ? [] : [row.actingAdminId])],
+        text: `Message ${seq} in ${JSON.stringify(space.name)}, by ${names.get(senderId) ?? 'somebody'}${quoteOf(row)}${isCopy ? ', copied' : ''}`,
+        causes: isCopy ? [original] : [...own, actingAdminId].filter((id) => id !== null),
         isVisible: seen.has(row.id),
       }
     })
@@ -147,7 +146,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     const text = JSON.stringify([messagesAdded, results])
     const messageIds = [...new Set(text.match(/\bmsg_[0-9a-f]{32}\b/g))].slice(-MOST_MESSAGES_OF_STEP)
     const known = await prisma.message.findMany({
-      // What the run posted itself came from the step, not the other way round.
+      // Messages of the run itself came from its steps, not the other way round.
       where: { id: { in: messageIds }, NOT: { runId } },
       select: { id: true },
     })
@@ -335,6 +334,13 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
 type Reader = (viewer: Viewer, ids: string[]) => Promise<Found[]>
 
 const LONGEST_QUOTE = 100
+
+/** The beginning of a message's text. */
+function quoteOf({ parts, deletedAt }: { parts: Prisma.JsonValue; deletedAt: Date | null }): string {
+  if (deletedAt !== null) return ' (deleted)'
+  const text = cut(oneLine(textOf(parts as unknown as MessagePart[])), LONGEST_QUOTE)
+  return text === '' ? '' : `: ${JSON.stringify(text)}`
+}
 
 const causeOf = ({ isVisible, knownCauses = [], ...found }: Found): Cause =>
   isVisible || found.kind === 'ERASED' ? found : { ...found, kind: 'HIDDEN', causes: knownCauses }
