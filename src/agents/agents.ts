@@ -99,7 +99,8 @@ export interface Agents {
   page(viewer: Viewer, request: PageRequest, search?: string | null): Promise<Page<Agent>>
 }
 
-const MOST_AGENTS = 10_000
+/** Maximum agents of the server. */
+export const MOST_AGENTS = 10_000
 
 export function createAgents(platform: Platform, checks: AgentChecks): Agents {
   const { db, clock, config, secretBox, signals } = platform

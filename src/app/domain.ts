@@ -22,6 +22,7 @@ import { createFileReading } from '../files/file-reading.ts'
 import { createConversations } from '../flows/conversations.ts'
 import { createSpaceCreation } from '../flows/create-space.ts'
 import { createForgetting } from '../flows/forget.ts'
+import { createForking } from '../flows/fork-space.ts'
 import { createInviting } from '../flows/invite.ts'
 import { createJoinLinks } from '../flows/join-links.ts'
 import { createJoining } from '../flows/join-space.ts'
@@ -30,6 +31,7 @@ import { createModelProviders } from '../flows/model-providers.ts'
 import { createNotifications } from '../flows/notification-settings.ts'
 import { createWakePreview } from '../flows/preview-wakes.ts'
 import { createWebhookDeliveries } from '../flows/receive-webhook.ts'
+import { createRerunning } from '../flows/rerun-step.ts'
 import { createRetrying } from '../flows/retry.ts'
 import { createSending } from '../flows/send-message.ts'
 import { createOidcSignIns } from '../flows/sign-in-by-oidc.ts'
@@ -44,6 +46,7 @@ import { createPlans } from '../plans/plans.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Record } from '../platform/record.ts'
 import { createRunReading } from '../runs/reading.ts'
+import { createWhyReading } from '../runs/why.ts'
 import { createChangeReading } from '../spaces/change-reading.ts'
 import { createMembers } from '../spaces/members.ts'
 import { createPresence } from '../spaces/presence.ts'
@@ -114,6 +117,7 @@ export function createDomain(
       ...createSpaceUpdates(platform, core),
     },
     conversations: createConversations(platform, { visibility, spaces: spaceCreation }),
+    forking: { ...createForking(platform, core), ...createRerunning(platform, { ...core, models }) },
     members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
     presence: createPresence(platform, { visibility }),
     joinLinks: createJoinLinks(platform, core),
@@ -135,6 +139,7 @@ export function createDomain(
     runs: core.runs,
     runReading: createRunReading(platform),
     stepRecords: createStepRecords(platform, { ...core, takesFile: models.takesFile }),
+    why: createWhyReading(platform, { visibility }),
     chains: createChains(platform),
     control: {
       ...createStopRun(core),

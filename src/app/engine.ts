@@ -13,6 +13,7 @@ import { createSendingPush } from '../engine/sending-push.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
 import { createAwaitAnswer } from '../flows/await-answer.ts'
+import { createCopyIndexing } from '../flows/fork-space.ts'
 import { createMailNotices } from '../flows/mail-notices.ts'
 import { createNotify } from '../flows/notify.ts'
 import { createUseGrant } from '../flows/use-grant.ts'
@@ -128,6 +129,7 @@ function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): Boun
   return [
     ...(isAnythingDeleted ? [bindJob(DELETE_OLD_ROWS, (_, { signal }) => retention.sweep(signal))] : []),
     bindJob(FIRE_PLAN, ({ planId }, job) => planFiring.fire(planId, job)),
+    createCopyIndexing(platform),
     bindJob(FINISH_DELETIONS, () => deletion.sweep()),
     bindJob(SWEEP_FILES, (_, { signal }) => files.sweep(signal)),
     bindJob(RESTORE_JOBS, async () => {

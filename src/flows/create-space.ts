@@ -85,7 +85,7 @@ export function createSpaceCreation(platform: Platform, { visibility, publisher 
  * admin do not count.
  * @throws LimitExceededError for a human who has created `most` within a day; 0: no limit
  */
-async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: number): Promise<void> {
+export async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: number): Promise<void> {
   if (isAdmin(viewer) || most === 0) return
   if (await countCreation(tx, viewer.id, { now, most })) return
   throw new LimitExceededError(

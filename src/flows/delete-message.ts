@@ -5,15 +5,17 @@ import { ConflictError, ForbiddenError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import type { Message } from '../rules/message.ts'
+import { type Message, messageOfRow } from '../rules/message.ts'
 import { faultOfDeletion } from '../rules/message-changes.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { describeFile } from '../spaces/readable-text.ts'
 import { deleteCallsOfMessagesSql, forgetReadFiles, hideCallsOfMessage } from '../stores/call-store.ts'
 import { insertDeletion } from '../stores/deletion-store.ts'
 import { deleteFilesOfMessages, textsOfFiles } from '../stores/file-store.ts'
+import { copiesOfMessage } from '../stores/fork-store.ts'
 import { dropWaiting, readersOf, tellChange } from '../stores/inbox-store.ts'
 import { clearMessage, versionsOf } from '../stores/message-store.ts'
+import { lockSpace } from '../stores/space-store.ts'
 import { loseTurns } from './chain.ts'
 import { type ChangingRun, checkSender, lockReached, lockVisible, type ReachedMessage } from './message-access.ts'
 import { collectOutcomeChanges } from './outcome-changes.ts'
@@ -38,13 +40,17 @@ export interface DerivedTexts {
   forgetInRun(runId: string): Promise<void>
 }
 
+interface AfterCommit {
+  afterCommit(): Promise<void>
+}
+
 export function createMessageDeletions(
   platform: Platform,
   { derivedTexts }: { derivedTexts: DerivedTexts },
 ): MessageDeletions {
   const { db, log } = platform
 
-  async function remove(tx: Tx, message: Message) {
+  async function remove(tx: Tx, message: Message): Promise<AfterCommit & { deleted: Message }> {
     const { id: messageId, spaceId, runId, createdAt: sentAt } = message
     const fault = faultOfDeletion(message)
     if (fault !== null) throw new ConflictError(fault)
@@ -66,6 +72,7 @@ export function createMessageDeletions(
     for (const { agentId } of dropped)
       await outcomes.set({ messageId, agentId, kind: 'DROPPED', reason: DROPPED, runId: null })
     const lost = await loseTurns(tx, platform, dropped)
+    const copies = await removeCopies(tx, message)
     const { rootId, depth, places, label, askers } = message
     const provenance = { places: [...new Set([...places, spaceId])].sort(), label, askers }
     await tellChange(tx, {
@@ -85,8 +92,18 @@ export function createMessageDeletions(
         await outcomes.announce()
         await lost.afterCommit()
         await derivedTexts.forget(messageId)
+        for (const copy of copies) await copy.afterCommit()
       },
     }
+  }
+
+  /** Removes the message from copies of its space. The lock lets copies that are in the making finish. */
+  async function removeCopies(tx: Tx, { spaceId, seq }: Message): Promise<AfterCommit[]> {
+    await lockSpace(tx, spaceId)
+    const rows = await copiesOfMessage(tx, { spaceId, seq })
+    const removed: AfterCommit[] = []
+    for (const row of rows) removed.push(await remove(tx, messageOfRow(row)))
+    return removed
   }
 
   return {

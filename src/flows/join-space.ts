@@ -63,18 +63,24 @@ const MOST_SPACES_OF_AGENT = 1000
  * @throws ForbiddenError by their `addableBy`; LimitExceededError over 1,000 spaces of an agent
  */
 export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly string[]): Promise<void> {
-  const shares = Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own JOIN "Membership" its ON its."spaceId" = own."spaceId"
-    WHERE own."entityId" = ${viewer.id} AND its."entityId" = a.id)`
-  const agents = await tx.$queryRaw<{ isClosed: boolean; spaces: number }[]>`
-    SELECT a."addableBy" = 'ADMINS' OR (a."addableBy" = 'SHARES_SPACE' AND NOT ${shares}) AS "isClosed",
-      (SELECT count(*) FROM "Membership" m WHERE m."entityId" = a.id)::int AS spaces
-    FROM "Agent" a WHERE a.id = ANY(${[...ids]}::text[])`
-  if (!isAdmin(viewer) && agents.some(({ isClosed }) => isClosed)) {
-    throw new ForbiddenError('You may not add this agent (see its addableBy): ask an admin.')
-  }
-  if (agents.some(({ spaces }) => spaces >= MOST_SPACES_OF_AGENT)) {
+  await checkAgentsAreAddable(tx, viewer, ids)
+  const [full] = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "Agent" a WHERE a.id = ANY(${[...ids]}::text[])
+      AND (SELECT count(*) FROM "Membership" m WHERE m."entityId" = a.id) >= ${MOST_SPACES_OF_AGENT} LIMIT 1`
+  if (full !== undefined) {
     throw new LimitExceededError(`An agent can be a member of at most ${MOST_SPACES_OF_AGENT} spaces.`)
   }
+}
+
+/** Checks whether the viewer may add these agents to a space. Ignores humans. @throws ForbiddenError by their `addableBy` */
+export async function checkAgentsAreAddable(tx: Tx, viewer: Viewer, ids: readonly string[]): Promise<void> {
+  if (isAdmin(viewer)) return
+  const shares = Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own JOIN "Membership" its ON its."spaceId" = own."spaceId"
+    WHERE own."entityId" = ${viewer.id} AND its."entityId" = a.id)`
+  const [closed] = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "Agent" a WHERE a.id = ANY(${[...ids]}::text[])
+      AND (a."addableBy" = 'ADMINS' OR (a."addableBy" = 'SHARES_SPACE' AND NOT ${shares})) LIMIT 1`
+  if (closed !== undefined) throw new ForbiddenError('You may not add this agent (see its addableBy): ask an admin.')
 }
 
 /**

@@ -28,6 +28,7 @@ import type { SpaceDeletion } from '../flows/delete-space.ts'
 import type { MessageEdits } from '../flows/edit-message.ts'
 import type { Firing } from '../flows/fire-plan.ts'
 import type { Forgetting } from '../flows/forget.ts'
+import type { Forking } from '../flows/fork-space.ts'
 import type { Inviting } from '../flows/invite.ts'
 import type { JoinLinks } from '../flows/join-links.ts'
 import type { Joining } from '../flows/join-space.ts'
@@ -38,6 +39,7 @@ import type { Notifications } from '../flows/notification-settings.ts'
 import type { WakePreview } from '../flows/preview-wakes.ts'
 import type { Reacting } from '../flows/react.ts'
 import type { WebhookDeliveries } from '../flows/receive-webhook.ts'
+import type { Rerunning } from '../flows/rerun-step.ts'
 import type { ResumableUploads } from '../flows/resumable-uploads.ts'
 import type { Retrying } from '../flows/retry.ts'
 import type { Sending } from '../flows/send-message.ts'
@@ -63,6 +65,7 @@ import type { RunReading } from '../runs/reading.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { ToolCalls } from '../runs/tool-call-reading.ts'
 import type { UsageReading } from '../runs/usage.ts'
+import type { WhyReading } from '../runs/why.ts'
 import type { ChangeReading } from '../spaces/change-reading.ts'
 import type { Members } from '../spaces/members.ts'
 import type { PresenceService } from '../spaces/presence.ts'
@@ -101,6 +104,7 @@ export interface Domain {
   spaces: Spaces & SpaceCreation & SpaceUpdates
   /** For the doors: src/doors. */
   conversations: Conversations
+  forking: Forking & Rerunning
   members: Members & Joining & Pick<Leaving, 'remove'>
   joinLinks: JoinLinks
   notifications: Notifications
@@ -118,6 +122,7 @@ export interface Domain {
   runs: Runs
   runReading: RunReading
   stepRecords: StepRecords
+  why: WhyReading
   chains: Chains
   control: StopRun &
     Pick<SettleCall, 'submitToolResult'> &

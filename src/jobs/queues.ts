@@ -124,6 +124,16 @@ export const MAIL_NOTICES = defineJob({
   concurrency: 5,
 })
 
+/** Adds the messages of a large copy of a space to the search index. */
+export const INDEX_COPY = defineJob({
+  name: 'index-copy',
+  input: z.object({ spaceId: z.string() }),
+  subject: ({ spaceId }) => spaceId,
+  // About four hours.
+  retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 1,
+})
+
 const PERIODIC = {
   input: z.object({}),
   subject: () => null,
@@ -154,6 +164,7 @@ export const JOB_KINDS = [
   NOTIFY,
   SEND_PUSH,
   MAIL_NOTICES,
+  INDEX_COPY,
   DELETE_OLD_ROWS,
   SWEEP_FILES,
   FINISH_DELETIONS,

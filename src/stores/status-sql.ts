@@ -6,6 +6,7 @@ import {
   HANDED_OUT_CALL_STATUSES,
   OPEN_CALL_STATUSES,
   OPEN_MESSAGE_STATUSES,
+  SETTLED_CALL_STATUSES,
 } from '../rules/statuses.ts'
 
 // Lists of statuses for use after IN. They are literals, because PostgreSQL does not match a parameter with the condition of
@@ -14,6 +15,7 @@ import {
 export const ACTIVE_RUNS_SQL = literalsSql(ACTIVE_RUN_STATUSES)
 export const ENDED_RUNS_SQL = literalsSql(ENDED_RUN_STATUSES)
 export const OPEN_CALLS_SQL = literalsSql(OPEN_CALL_STATUSES)
+export const SETTLED_CALLS_SQL = literalsSql(SETTLED_CALL_STATUSES)
 export const HANDED_OUT_CALLS_SQL = literalsSql(HANDED_OUT_CALL_STATUSES)
 export const OPEN_MESSAGES_SQL = literalsSql(OPEN_MESSAGE_STATUSES)
 export const FINAL_MESSAGES_SQL = literalsSql(FINAL_MESSAGE_STATUSES)

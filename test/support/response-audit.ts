@@ -152,6 +152,7 @@ const TEXTS: Record<string, TextLimit> = {
   'Viewer.serviceName': NAME,
   'Webhook.serviceName': NAME,
   'Webhook.url': 'counted',
+  'WhyStep.text': ['src/rules/why.ts', 'LONGEST_WHY_TEXT'],
   'AgentVersion.diff': 'counted',
   'AgentVersion.note': ['src/agents/agents.ts', 'LONGEST_NOTE'],
   'File.mediaType': 127,
@@ -256,6 +257,8 @@ const LISTS: Record<string, TextLimit> = {
   'Viewer.pendingToolCalls': ['src/runs/tool-call-reading.ts', 'MOST_PENDING'],
   'Viewer.rateLimits': 3,
   'Space.joinLinks': ['src/flows/join-links.ts', 'MOST_LINKS_OF_SPACE'],
+  'WhyStep.causes': 'counted',
+  'WhyTrace.steps': ['src/rules/why.ts', 'MOST_WHY_STEPS'],
   'Viewer.sessions': ['src/access/sessions.ts', 'MOST_OF_VIEWER'],
 }
 

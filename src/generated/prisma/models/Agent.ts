@@ -66,6 +66,7 @@ export type AgentMinAggregateOutputType = {
   addableBy: $Enums.AddableBy | null
   plainText: $Enums.PlainText | null
   version: number | null
+  copyOfId: string | null
 }
 
 export type AgentMaxAggregateOutputType = {
@@ -88,6 +89,7 @@ export type AgentMaxAggregateOutputType = {
   addableBy: $Enums.AddableBy | null
   plainText: $Enums.PlainText | null
   version: number | null
+  copyOfId: string | null
 }
 
 export type AgentCountAggregateOutputType = {
@@ -115,6 +117,7 @@ export type AgentCountAggregateOutputType = {
   addableBy: number
   plainText: number
   version: number
+  copyOfId: number
   _all: number
 }
 
@@ -159,6 +162,7 @@ export type AgentMinAggregateInputType = {
   addableBy?: true
   plainText?: true
   version?: true
+  copyOfId?: true
 }
 
 export type AgentMaxAggregateInputType = {
@@ -181,6 +185,7 @@ export type AgentMaxAggregateInputType = {
   addableBy?: true
   plainText?: true
   version?: true
+  copyOfId?: true
 }
 
 export type AgentCountAggregateInputType = {
@@ -208,6 +213,7 @@ export type AgentCountAggregateInputType = {
   addableBy?: true
   plainText?: true
   version?: true
+  copyOfId?: true
   _all?: true
 }
 
@@ -322,6 +328,7 @@ export type AgentGroupByOutputType = {
   addableBy: $Enums.AddableBy
   plainText: $Enums.PlainText
   version: number
+  copyOfId: string | null
   _count: AgentCountAggregateOutputType | null
   _avg: AgentAvgAggregateOutputType | null
   _sum: AgentSumAggregateOutputType | null
@@ -372,6 +379,7 @@ export type AgentWhereInput = {
   addableBy?: Prisma.EnumAddableByFilter<"Agent"> | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFilter<"Agent"> | $Enums.PlainText
   version?: Prisma.IntFilter<"Agent"> | number
+  copyOfId?: Prisma.StringNullableFilter<"Agent"> | string | null
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
@@ -407,6 +415,7 @@ export type AgentOrderByWithRelationInput = {
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  copyOfId?: Prisma.SortOrderInput | Prisma.SortOrder
   entity?: Prisma.EntityOrderByWithRelationInput
   tools?: Prisma.AgentToolOrderByRelationAggregateInput
   mcpServers?: Prisma.McpServerOrderByRelationAggregateInput
@@ -445,6 +454,7 @@ export type AgentWhereUniqueInput = Prisma.AtLeast<{
   addableBy?: Prisma.EnumAddableByFilter<"Agent"> | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFilter<"Agent"> | $Enums.PlainText
   version?: Prisma.IntFilter<"Agent"> | number
+  copyOfId?: Prisma.StringNullableFilter<"Agent"> | string | null
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
@@ -480,6 +490,7 @@ export type AgentOrderByWithAggregationInput = {
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  copyOfId?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.AgentCountOrderByAggregateInput
   _avg?: Prisma.AgentAvgOrderByAggregateInput
   _max?: Prisma.AgentMaxOrderByAggregateInput
@@ -515,6 +526,7 @@ export type AgentScalarWhereWithAggregatesInput = {
   addableBy?: Prisma.EnumAddableByWithAggregatesFilter<"Agent"> | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextWithAggregatesFilter<"Agent"> | $Enums.PlainText
   version?: Prisma.IntWithAggregatesFilter<"Agent"> | number
+  copyOfId?: Prisma.StringNullableWithAggregatesFilter<"Agent"> | string | null
 }
 
 export type AgentCreateInput = {
@@ -541,6 +553,7 @@ export type AgentCreateInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -576,6 +589,7 @@ export type AgentUncheckedCreateInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -609,6 +623,7 @@ export type AgentUpdateInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -644,6 +659,7 @@ export type AgentUncheckedUpdateInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -678,6 +694,7 @@ export type AgentCreateManyInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
 }
 
 export type AgentUpdateManyMutationInput = {
@@ -704,6 +721,7 @@ export type AgentUpdateManyMutationInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type AgentUncheckedUpdateManyInput = {
@@ -731,6 +749,7 @@ export type AgentUncheckedUpdateManyInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type AgentNullableScalarRelationFilter = {
@@ -771,6 +790,7 @@ export type AgentCountOrderByAggregateInput = {
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  copyOfId?: Prisma.SortOrder
 }
 
 export type AgentAvgOrderByAggregateInput = {
@@ -803,6 +823,7 @@ export type AgentMaxOrderByAggregateInput = {
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  copyOfId?: Prisma.SortOrder
 }
 
 export type AgentMinOrderByAggregateInput = {
@@ -825,6 +846,7 @@ export type AgentMinOrderByAggregateInput = {
   addableBy?: Prisma.SortOrder
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  copyOfId?: Prisma.SortOrder
 }
 
 export type AgentSumOrderByAggregateInput = {
@@ -1037,6 +1059,7 @@ export type AgentCreateWithoutEntityInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
@@ -1070,6 +1093,7 @@ export type AgentUncheckedCreateWithoutEntityInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -1119,6 +1143,7 @@ export type AgentUpdateWithoutEntityInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
@@ -1152,6 +1177,7 @@ export type AgentUncheckedUpdateWithoutEntityInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -1185,6 +1211,7 @@ export type AgentCreateWithoutVersionsInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1219,6 +1246,7 @@ export type AgentUncheckedCreateWithoutVersionsInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
@@ -1267,6 +1295,7 @@ export type AgentUpdateWithoutVersionsInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1301,6 +1330,7 @@ export type AgentUncheckedUpdateWithoutVersionsInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
@@ -1333,6 +1363,7 @@ export type AgentCreateWithoutDraftInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1367,6 +1398,7 @@ export type AgentUncheckedCreateWithoutDraftInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -1415,6 +1447,7 @@ export type AgentUpdateWithoutDraftInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1449,6 +1482,7 @@ export type AgentUncheckedUpdateWithoutDraftInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -1481,6 +1515,7 @@ export type AgentCreateWithoutToolsInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
@@ -1515,6 +1550,7 @@ export type AgentUncheckedCreateWithoutToolsInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
@@ -1563,6 +1599,7 @@ export type AgentUpdateWithoutToolsInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
@@ -1597,6 +1634,7 @@ export type AgentUncheckedUpdateWithoutToolsInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
@@ -1629,6 +1667,7 @@ export type AgentCreateWithoutMcpServersInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
@@ -1663,6 +1702,7 @@ export type AgentUncheckedCreateWithoutMcpServersInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
@@ -1711,6 +1751,7 @@ export type AgentUpdateWithoutMcpServersInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
@@ -1745,6 +1786,7 @@ export type AgentUncheckedUpdateWithoutMcpServersInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
@@ -1777,6 +1819,7 @@ export type AgentCreateWithoutMemoriesInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1811,6 +1854,7 @@ export type AgentUncheckedCreateWithoutMemoriesInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -1859,6 +1903,7 @@ export type AgentUpdateWithoutMemoriesInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1893,6 +1938,7 @@ export type AgentUncheckedUpdateWithoutMemoriesInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -1925,6 +1971,7 @@ export type AgentCreateWithoutGoalsInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1959,6 +2006,7 @@ export type AgentUncheckedCreateWithoutGoalsInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -2007,6 +2055,7 @@ export type AgentUpdateWithoutGoalsInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -2041,6 +2090,7 @@ export type AgentUncheckedUpdateWithoutGoalsInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -2073,6 +2123,7 @@ export type AgentCreateWithoutPlansInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -2107,6 +2158,7 @@ export type AgentUncheckedCreateWithoutPlansInput = {
   addableBy?: $Enums.AddableBy
   plainText?: $Enums.PlainText
   version?: number
+  copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -2155,6 +2207,7 @@ export type AgentUpdateWithoutPlansInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -2189,6 +2242,7 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
   addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -2298,6 +2352,7 @@ export type AgentSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   addableBy?: boolean
   plainText?: boolean
   version?: boolean
+  copyOfId?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
@@ -2334,6 +2389,7 @@ export type AgentSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   addableBy?: boolean
   plainText?: boolean
   version?: boolean
+  copyOfId?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agent"]>
 
@@ -2362,6 +2418,7 @@ export type AgentSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   addableBy?: boolean
   plainText?: boolean
   version?: boolean
+  copyOfId?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agent"]>
 
@@ -2390,9 +2447,10 @@ export type AgentSelectScalar = {
   addableBy?: boolean
   plainText?: boolean
   version?: boolean
+  copyOfId?: boolean
 }
 
-export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "description" | "instructions" | "model" | "fallbackModels" | "modelSettings" | "mind" | "toolset" | "maxSteps" | "maxToolCalls" | "tokenBudget" | "maxConcurrentRuns" | "phases" | "cycle" | "cycleCount" | "firstCycle" | "restsUntil" | "budget" | "paused" | "notifyUrl" | "notifySecretSealed" | "addableBy" | "plainText" | "version", ExtArgs["result"]["agent"]>
+export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "description" | "instructions" | "model" | "fallbackModels" | "modelSettings" | "mind" | "toolset" | "maxSteps" | "maxToolCalls" | "tokenBudget" | "maxConcurrentRuns" | "phases" | "cycle" | "cycleCount" | "firstCycle" | "restsUntil" | "budget" | "paused" | "notifyUrl" | "notifySecretSealed" | "addableBy" | "plainText" | "version" | "copyOfId", ExtArgs["result"]["agent"]>
 export type AgentInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
@@ -2487,6 +2545,10 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      * The number of its newest AgentVersion; 0 where it was not changed since versions are kept.
      */
     version: number
+    /**
+     * The agent of which it is a copy, made with a copy of a space.
+     */
+    copyOfId: string | null
   }, ExtArgs["result"]["agent"]>
   composites: {}
 }
@@ -2942,6 +3004,7 @@ export interface AgentFieldRefs {
   readonly addableBy: Prisma.FieldRef<"Agent", 'AddableBy'>
   readonly plainText: Prisma.FieldRef<"Agent", 'PlainText'>
   readonly version: Prisma.FieldRef<"Agent", 'Int'>
+  readonly copyOfId: Prisma.FieldRef<"Agent", 'String'>
 }
     
 

@@ -1,0 +1,153 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { type CopyChange, copyAgents } from '../agents/copy-agents.ts'
+import { Prisma, type Space } from '../generated/prisma/client.ts'
+import { bindJob } from '../jobs/job.ts'
+import { INDEX_COPY } from '../jobs/queues.ts'
+import { copiedId } from '../lib/copied-id.ts'
+import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { newId, prefixOf } from '../lib/ids.ts'
+import { cut } from '../lib/json.ts'
+import { checkInteger, checkName } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import {
+  copyMessages,
+  type Fork,
+  holdForkedSpace,
+  holdPeople,
+  indexSome,
+  recordFormerMembers,
+} from '../stores/fork-store.ts'
+import { insertMembers } from '../stores/membership-store.ts'
+import { insertSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
+import { countNewSpace } from './create-space.ts'
+import { checkAgentsAreAddable } from './join-space.ts'
+
+/** Copies of spaces. */
+export interface Forking {
+  /**
+   * Copies a space for the viewer alone: messages up to a number, and copies of its agents. One transaction; nobody is woken,
+   * and nothing leaves the server. For admins, and for human members who may add each agent to a space.
+   * @throws NotFoundError, ForbiddenError, BadInputError, LimitExceededError; ConflictError while a human of the space is
+   * being erased
+   */
+  fork(viewer: Viewer, input: ForkSpaceInput): Promise<Space>
+}
+
+export interface ForkSpaceInput {
+  spaceId: string
+  atSeq?: number | null
+  name?: string | null
+}
+
+interface ForkingParts {
+  visibility: Pick<Visibility, 'spaces'>
+  publisher: Pick<SpacePublisher, 'created'>
+}
+
+export function createForking(platform: Platform, { visibility, publisher }: ForkingParts): Forking {
+  const { db } = platform
+  return {
+    async fork(viewer, { spaceId, atSeq, name: given }) {
+      if (!(await visibility.spaces(viewer, [spaceId])).has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
+      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot copy spaces.')
+      const name = given == null ? null : checkName(given, 'input.name')
+      const { space, memberIds } = await db.transaction((tx) =>
+        copySpace(tx, platform, viewer, { spaceId, atSeq: atSeq ?? null, name }),
+      )
+      await publisher.created(space.id, memberIds)
+      return space
+    },
+  }
+}
+
+/** Adds the messages of a large copy to the search index, a few at a time. */
+export const createCopyIndexing = ({ db }: Pick<Platform, 'db'>) =>
+  bindJob(INDEX_COPY, async ({ spaceId }, { signal }) => {
+    while (await db.transaction((tx) => indexSome(tx, spaceId))) signal.throwIfAborted()
+  })
+
+/** The part of a space to copy, and changes. */
+export interface SpaceCopy {
+  spaceId: string
+  /** Null: all messages. */
+  atSeq: number | null
+  /** Null: that of the original, with a note. */
+  name: string | null
+  change?: CopyChange
+}
+
+const LONGEST_KEPT_NAME = 190
+/**
+ * The newest messages of a copy, which can be found by search at once. The index takes five times as long as the messages:
+ * a copy of 50,000 messages took 7 s on PostgreSQL with all of it, and 1.6 s without.
+ */
+const INDEXED_IN_TRANSACTION = 1000
+
+/**
+ * Copies a space in a transaction. Its members and messages cannot be removed in the meantime.
+ * @throws as `Forking.fork`
+ */
+export async function copySpace(
+  tx: Tx,
+  { clock, config, secretBox, jobs }: Platform,
+  viewer: Viewer,
+  { spaceId, atSeq, name, change }: SpaceCopy,
+): Promise<{ space: Space; memberIds: string[]; fork: Fork }> {
+  const now = clock.now()
+  const original = prefixOf(spaceId) === 'spc' ? await holdForkedSpace(tx, spaceId) : null
+  if (original === null) throw new NotFoundError(NO_SUCH_SPACE)
+  const upTo = checkInteger(atSeq ?? original.lastSeq, 0, original.lastSeq, 'input.atSeq')
+  if (await holdPeople(tx, spaceId))
+    throw new ConflictError('Somebody who wrote in this space is being erased. Try again in a few minutes.')
+  const members = await tx.membership.findMany({
+    where: { spaceId },
+    select: { entityId: true, joinedAt: true, entity: { select: { kind: true } } },
+    orderBy: [{ joinedAt: 'asc' }, { entityId: 'asc' }],
+  })
+  const agents = members.filter(({ entity }) => entity.kind === 'AGENT')
+  const agentIds = agents.map(({ entityId }) => entityId)
+  await checkAgentsAreAddable(tx, viewer, agentIds)
+  await countNewSpace(tx, viewer, now, config.limits.maxNewSpacesPerDay)
+  const fork: Fork = { fromId: spaceId, intoId: newId('spc'), atSeq: upTo, agentIds }
+  const { intoId } = fork
+  const unindexedSeq = Math.max(0, upTo - INDEXED_IN_TRANSACTION)
+  const copyOf = (id: string | null) => (id === null || !agentIds.includes(id) ? null : copiedId(id, intoId))
+  const { description, routing, budget, confidential, mentionNarrows, lastPickedId, lastPickedJoinedAt } = original
+  const space = await insertSpace(tx, {
+    id: intoId,
+    name: name ?? `${cut(original.name, LONGEST_KEPT_NAME)} (copy)`,
+    description,
+    routing,
+    confidential,
+    mentionNarrows,
+    budget: budget === null ? Prisma.DbNull : (budget as Prisma.InputJsonValue),
+    adminAgentId: copyOf(original.adminAgentId),
+    lastPickedId: copyOf(lastPickedId),
+    lastPickedJoinedAt: copyOf(lastPickedId) === null ? null : lastPickedJoinedAt,
+    firstSeq: Math.min(original.firstSeq, upTo + 1),
+    lastSeq: upTo,
+    createdAt: new Date(now),
+    creatorId: viewer.scope === 'HUMAN' ? viewer.id : null,
+    forkOfId: spaceId,
+    forkSeq: upTo,
+    unindexedSeq: unindexedSeq === 0 ? null : unindexedSeq,
+  })
+  await copyAgents(tx, fork, { viewer, at: new Date(now), secretBox, ...(change === undefined ? {} : { change }) })
+  const own = members.find(({ entityId }) => entityId === viewer.id)
+  const joining = [
+    ...(viewer.scope === 'HUMAN' ? [{ entityId: viewer.id, joinedAt: own?.joinedAt ?? new Date(now) }] : []),
+    ...agents.map(({ entityId, joinedAt }) => ({ entityId: copiedId(entityId, intoId), joinedAt })),
+  ]
+  await insertMembers(
+    tx,
+    joining.map((member) => ({ ...member, spaceId: intoId, lastReadSeq: upTo })),
+  )
+  await copyMessages(tx, fork, { unindexedSeq })
+  if (unindexedSeq > 0) await jobs.enqueue(tx, INDEX_COPY, [{ input: { spaceId: intoId }, key: intoId }])
+  const memberIds = joining.map(({ entityId }) => entityId)
+  await recordFormerMembers(tx, fork, memberIds)
+  return { space, memberIds, fork }
+}

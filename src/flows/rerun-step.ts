@@ -1,0 +1,242 @@
+import type { Viewer } from '../access/viewer.ts'
+import type { Visibility } from '../access/visibility.ts'
+import { copyAgents } from '../agents/copy-agents.ts'
+import { marksOf } from '../confidentiality/marks.ts'
+import type { Run, ToolCall } from '../generated/prisma/client.ts'
+import { copiedId } from '../lib/copied-id.ts'
+import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
+import { newId, wellFormedIds } from '../lib/ids.ts'
+import { cut, type Json } from '../lib/json.ts'
+import { checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import type { MessagePart } from '../rules/message.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { isEndedRun } from '../rules/statuses.ts'
+import type { Runs } from '../runs/runs.ts'
+import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import {
+  type AdoptedMessage,
+  adoptMessages,
+  copiedAmong,
+  type Fork,
+  insertBeginning,
+  type JournalBeginning,
+  keepParts,
+  lastSeqBefore,
+  readBeginning,
+} from '../stores/fork-store.ts'
+import { insertMembers } from '../stores/membership-store.ts'
+import { insertRun } from '../stores/run-store.ts'
+import { insertSpace } from '../stores/space-store.ts'
+import { copySpace } from './fork-space.ts'
+import { publishWoken } from './wake.ts'
+
+/** Runs that repeat a part of an earlier one. */
+export interface Rerunning {
+  /**
+   * Starts a run in a copy of the space, which continues an ended run from before one of its steps, with other instructions
+   * or another model. The original stays as it is. For admins.
+   * @throws NotFoundError, ForbiddenError; BadInputError for a step that the run does not have; ConflictError if the run is
+   * active, its journal or its agent is gone, or it is a think cycle
+   */
+  rerun(viewer: Viewer, input: RerunStepInput): Promise<Run>
+}
+
+export interface RerunStepInput {
+  runId: string
+  step: number
+  instructions?: string | null
+  model?: string | null
+}
+
+interface RerunningParts {
+  visibility: Pick<Visibility, 'runs'>
+  runs: Pick<Runs, 'getMany'>
+  publisher: Pick<SpacePublisher, 'created'>
+  models: {
+    /** Returns why a model cannot be used; null if it can. */
+    check(name: string): string | null
+    lookFor(names: readonly string[]): Promise<void>
+  }
+}
+
+/** A run to repeat from a step, and changes. */
+interface Repeat {
+  run: Run
+  step: number
+  instructions: string | null
+  model: string | null
+}
+
+export function createRerunning(
+  platform: Platform,
+  { visibility, runs, publisher, models }: RerunningParts,
+): Rerunning {
+  const { db } = platform
+
+  async function checkModel(model: string | null): Promise<void> {
+    if (model === null) return
+    await models.lookFor([model])
+    const fault = models.check(model)
+    if (fault !== null) throw new BadInputError(fault, 'input.model')
+  }
+
+  return {
+    async rerun(viewer, { runId, step, instructions = null, model = null }) {
+      const [run] = await runs.getMany([runId])
+      if (run == null || !(await visibility.runs(viewer, [run])).has(run.id))
+        throw new NotFoundError('There is no such run.')
+      requireAdmin(viewer, 'run a step again')
+      if (!isEndedRun(run.status))
+        throw new ConflictError('The run has not ended. Wait until it ends, or stop it first.')
+      if (step < 0 || step >= run.stepCount)
+        throw new BadInputError(`The run has ${run.stepCount} steps, counted from 0.`, 'input.step')
+      if (run.triggerType === 'INBOX')
+        throw new ConflictError('A think cycle cannot be repeated: its consciousness is not part of the copy.')
+      if (instructions !== null) checkText(instructions, LONGEST_INSTRUCTIONS, 'input.instructions')
+      await checkModel(model)
+      const { again, spaceId, memberIds } = await db.transaction((tx) =>
+        repeat(tx, platform, viewer, { run, step, instructions, model }),
+      )
+      await publisher.created(spaceId, memberIds)
+      await publishWoken(platform, { runs: [again], inboxes: [] })
+      return again
+    },
+  }
+}
+
+async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, ...changed }: Repeat) {
+  const at = (await tx.step.findUnique({ where: { runId_index: { runId: run.id, index: step } } }))?.startedAt
+  const journal = await readBeginning(tx, run.id, step)
+  if (at === undefined || journal.steps.length < step)
+    throw new ConflictError('The journal of the run is gone: it has passed its retention.')
+  const change = {
+    agentId: run.agentId,
+    ...(changed.instructions === null ? {} : { instructions: changed.instructions }),
+    ...(changed.model === null ? {} : { model: changed.model }),
+  }
+  const { fork, memberIds } = await scratchCopy(tx, platform, viewer, { run, at, change })
+  const again = await insertRun(tx, await newRunOf(tx, fork, viewer, run))
+  if (again === null) throw new Error(`The run ${run.id} could not be repeated.`)
+  for (const message of await adoptMessages(tx, fork, { from: run.id, into: again.id })) {
+    const kept = message.composite ? partsBefore(message, journal.calls, fork.intoId) : message.parts
+    if (kept.length < message.parts.length) await keepParts(tx, message.id, kept)
+  }
+  if (step > 0) await insertBeginning(tx, fork, again.id, await copyOfJournal(tx, fork, { run, again, journal }))
+  return { again, spaceId: fork.intoId, memberIds }
+}
+
+/** Returns the parts of a growing message that calls had added: each sends a text or a file, or shows itself. */
+function partsBefore({ originalId, parts }: AdoptedMessage, calls: readonly ToolCall[], intoId: string): MessagePart[] {
+  const shown = new Set(calls.map(({ id }) => copiedId(id, intoId)))
+  const sent = calls.filter(({ output }) => isObject(output) && output['messageId'] === originalId).length
+  let others = 0
+  const end = parts.findIndex((part) => (part.type === 'tool' ? !shown.has(part.toolCallId) : ++others > sent))
+  return end < 0 ? parts : parts.slice(0, end)
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+
+interface Scratch {
+  run: Run
+  at: Date
+  change: Parameters<typeof copyAgents>[2]['change'] & object
+}
+
+/** Copies the space in which the run worked, as it was at a time; without one, makes a space for the agent alone. */
+async function scratchCopy(tx: Tx, platform: Platform, viewer: Viewer, { run, at, change }: Scratch) {
+  const spaceId = run.triggerSpaceId ?? run.activeSpaceId
+  if ((await tx.agent.count({ where: { id: run.agentId } })) === 0) throw new ConflictError('The agent was deleted.')
+  if (spaceId === null) return scratchSpace(tx, platform, viewer, { run, at, change })
+  const isMember = await tx.membership.count({ where: { spaceId, entityId: run.agentId, space: { deletedAt: null } } })
+  if (isMember === 0) throw new ConflictError('The agent has left the space in which the run worked.')
+  const atSeq = await lastSeqBefore(tx, { spaceId, messageId: run.triggerMessageId, at })
+  const { name } = await tx.space.findUniqueOrThrow({ where: { id: spaceId }, select: { name: true } })
+  return copySpace(tx, platform, viewer, { spaceId, atSeq, name: nameOf(name), change })
+}
+
+const nameOf = (name: string) => `${cut(name, 180)} (step again)`
+
+async function scratchSpace(tx: Tx, platform: Platform, viewer: Viewer, { run, change }: Scratch) {
+  const now = new Date(platform.clock.now())
+  const fork: Fork = { fromId: '', intoId: newId('spc'), atSeq: 0, agentIds: [run.agentId] }
+  const spaceId = fork.intoId
+  const creatorId = viewer.scope === 'HUMAN' ? viewer.id : null
+  const name = nameOf(run.triggerName ?? run.triggerSummary)
+  await insertSpace(tx, { id: spaceId, name, routing: 'BROADCAST', createdAt: now, creatorId })
+  await copyAgents(tx, fork, { viewer, at: now, secretBox: platform.secretBox, change })
+  const memberIds = [...(creatorId === null ? [] : [creatorId]), copiedId(run.agentId, spaceId)]
+  await insertMembers(
+    tx,
+    memberIds.map((entityId) => ({ spaceId, entityId, joinedAt: now })),
+  )
+  return { fork, memberIds }
+}
+
+/** The new run has the trigger of the original, in the copy, and works for the viewer. */
+async function newRunOf(tx: Tx, fork: Fork, viewer: Viewer, run: Run) {
+  const { triggerType, triggerName, triggerSummary, triggerSpaceId, triggerMessageId, triggerSenderId } = run
+  const { fromId, intoId, atSeq, agentIds } = fork
+  const isSpaceCopied = fromId !== ''
+  const [messageId] = triggerMessageId === null ? [] : await copiedAmong(tx, fork, [triggerMessageId])
+  const senderIsCopied = triggerSenderId !== null && agentIds.includes(triggerSenderId)
+  const marks = marksOf(run)
+  return {
+    agentId: copiedId(run.agentId, intoId),
+    dedupKey: null,
+    triggerType,
+    triggerName,
+    triggerSummary,
+    triggerSpaceId: triggerSpaceId === null ? null : intoId,
+    triggerMessageId: messageId === undefined ? null : copiedId(messageId, intoId),
+    triggerSenderId: senderIsCopied ? copiedId(triggerSenderId, intoId) : triggerSenderId,
+    triggerPayload: run.triggerPayload as Json,
+    activeSpaceId: isSpaceCopied && run.activeSpaceId !== null ? intoId : null,
+    enteredSeq: isSpaceCopied && run.activeSpaceId !== null ? atSeq : null,
+    depth: 0,
+    rootId: newId('trg'),
+    wokenBy: run.wokenBy as Json,
+    places: [...new Set([...marks, ...(isSpaceCopied ? [fromId] : [])])].sort(),
+    label: [],
+    askers: viewer.scope === 'HUMAN' ? [viewer.id] : [],
+  }
+}
+
+const AN_ID = /\b(?:msg|fil)_[0-9a-f]{32}\b/g
+const COPIED_ID = /\b(?:spc|agt|run|tcl|stp|msg|fil)_[0-9a-f]{32}\b/g
+
+/** Returns the rows of a journal for the new run. Ids in prompts, calls and results become those of the copies. */
+async function copyOfJournal(
+  tx: Tx,
+  fork: Fork,
+  { run, again, journal }: { run: Run; again: Run; journal: JournalBeginning },
+): Promise<JournalBeginning> {
+  const text = JSON.stringify(journal)
+  const copied = new Set([
+    ...fork.agentIds,
+    ...journal.steps.map(({ id }) => id),
+    ...journal.calls.map(({ id }) => id),
+    ...(await copiedAmong(tx, fork, wellFormedIds([...new Set(text.match(AN_ID))]))),
+  ])
+  const idOf = (id: string) => {
+    if (id === run.id) return again.id
+    if (id === fork.fromId) return fork.intoId
+    return copied.has(id) ? copiedId(id, fork.intoId) : id
+  }
+  const { steps, calls } = JSON.parse(text.replace(COPIED_ID, idOf)) as JournalBeginning
+  const isCopiedMessage = (index: number) => copied.has(journal.calls[index]?.messageId ?? '')
+  return {
+    steps,
+    calls: calls.map((call, index) => ({
+      ...call,
+      ...(isCopiedMessage(index) ? {} : { messageId: null, spaceId: null }),
+      ...(call.settledAt === null ? { status: 'CANCELED' as const, settledAt: new Date() } : {}),
+      approvalState: call.approvalState === 'PENDING' ? 'CANCELED' : call.approvalState,
+      expiresAt: null,
+      escalatesAt: null,
+      carryAt: null,
+      grantId: null,
+    })),
+  }
+}

@@ -1,0 +1,77 @@
+import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { existing } from './batch.ts'
+import { builder } from './builder.ts'
+import { checkRequestRate, renewed } from './context.ts'
+import { Run, Space } from './refs.ts'
+import type * as shapes from './shapes.ts'
+
+const ForkSpaceInput = builder.inputType('ForkSpaceInput', {
+  fields: (t) => ({
+    spaceId: t.id({ required: true }),
+    atSeq: t.int({ description: 'The last message of the copy, by its `seq`. Absent: all messages.' }),
+    name: t.string({ description: 'Absent: the name of the original, with "(copy)".' }),
+  }),
+})
+
+const ForkSpacePayload = builder.objectRef<{ space: shapes.Space }>('ForkSpacePayload').implement({
+  fields: (t) => ({ space: t.expose('space', { type: Space }) }),
+})
+
+builder.mutationField('forkSpace', (t) =>
+  t.field({
+    type: ForkSpacePayload,
+    description:
+      'Copies a space, to try something out beside the original. Copied messages keep their senders, times, files and reactions; nobody is woken, and no plan is copied.',
+    errors: {
+      types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
+      union: {
+        description:
+          'For admins, and for human members who may add every agent of the space (`addableBy`). The members of the copy are the viewer and copies of the agents. The copy keeps confidentiality, sources, approvers and quorum; a copied agent has only memories that may flow to the viewer; tools that act outside ask for approval. The copy counts as a new space, and is subject to erasure and retention. ConflictError: somebody who wrote in the space is being erased.',
+      },
+    },
+    args: { input: t.arg({ type: ForkSpaceInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer, loaders } = renewed(context)
+      const [space] = await loaders.seenSpaces([await domain.forking.fork(viewer, input)])
+      return { space: existing(space) }
+    },
+  }),
+)
+
+const RerunStepInput = builder.inputType('RerunStepInput', {
+  fields: (t) => ({
+    runId: t.id({ required: true }),
+    step: t.int({ required: true, description: 'The first step to repeat, counted from 0.' }),
+    instructions: t.string({ description: "Absent: the agent's own." }),
+    model: t.string({ description: "For all steps that follow. Absent: the agent's own." }),
+  }),
+})
+
+const RerunStepPayload = builder.objectRef<{ run: shapes.Run }>('RerunStepPayload').implement({
+  fields: (t) => ({
+    run: t.expose('run', { type: Run, description: 'A run in a scratch copy of the space, beside the original.' }),
+  }),
+})
+
+builder.mutationField('rerunStep', (t) =>
+  t.field({
+    type: RerunStepPayload,
+    description:
+      'Continues an ended run from before one of its steps, in a copy of its space, with other instructions or another model. The copy is like that of `forkSpace`, up to the last message before the step: tools that act outside ask for approval there.',
+    errors: {
+      types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
+      union: {
+        description:
+          'For admins. BadInputError: the run has no such step. ConflictError: the run has not ended or is a think cycle, its journal has passed its retention, its agent was deleted or has left the space.',
+      },
+    },
+    args: { input: t.arg({ type: RerunStepInput, required: true }) },
+    async resolve(_, { input }, context) {
+      checkRequestRate(context)
+      const { domain, viewer, loaders } = renewed(context)
+      const [run] = await loaders.seenRuns([await domain.forking.rerun(viewer, input)])
+      return { run: existing(run) }
+    },
+  }),
+)

@@ -1,0 +1,336 @@
+import { Prisma, type Space, type Step, type ToolCall } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import { insertionOf } from '../platform/insertion.ts'
+import type { MessagePart } from '../rules/message.ts'
+import { SETTLED_CALLS_SQL } from './status-sql.ts'
+
+// The statements that copy the rows of a space and its agents into a new space: one INSERT … SELECT for each table. A column
+// without a rule is copied as it is, so a new column with an id of a copied row needs a rule here; test/stores/fork-store.test.ts
+// fails until it has one, or is listed as kept.
+
+/** A copy in the making. */
+export interface Fork {
+  /** The original. */
+  fromId: string
+  /** The copy. */
+  intoId: string
+  /** The last message to copy. */
+  atSeq: number
+  /** The agents of the original that are copied too. */
+  agentIds: readonly string[]
+}
+
+const COLUMNS = {
+  Agent: Prisma.AgentScalarFieldEnum,
+  Memory: Prisma.MemoryScalarFieldEnum,
+  Goal: Prisma.GoalScalarFieldEnum,
+  Message: Prisma.MessageScalarFieldEnum,
+  MessageVersion: Prisma.MessageVersionScalarFieldEnum,
+  MessageReaction: Prisma.MessageReactionScalarFieldEnum,
+  ToolCall: Prisma.ToolCallScalarFieldEnum,
+  Decision: Prisma.DecisionScalarFieldEnum,
+  File: Prisma.FileScalarFieldEnum,
+  FileText: Prisma.FileTextScalarFieldEnum,
+}
+export type CopiedTable = keyof typeof COLUMNS
+
+const NULL = Prisma.sql`NULL`
+const column = (name: string) => Prisma.sql`t.${Prisma.raw(`"${name}"`)}`
+
+/** The value of each column that differs in the copy of a row `t`. */
+export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable, Record<string, Prisma.Sql>> {
+  const copied = (value: Prisma.Sql) => Prisma.sql`"copiedId"(${value}, ${intoId})`
+  const copiedColumn = (name: string) => copied(column(name))
+  const entity = (value: Prisma.Sql) =>
+    Prisma.sql`CASE WHEN ${value} = ANY(${[...agentIds]}::text[]) THEN ${copied(value)} ELSE ${value} END`
+  /** Everything that was posted in the original comes from there. */
+  const marks = {
+    places: Prisma.sql`ARRAY(SELECT DISTINCT unnest(t.places || ${fromId}::text) ORDER BY 1)`,
+    label: Prisma.sql`CASE WHEN (SELECT confidential FROM "Space" WHERE id = ${fromId})
+      THEN ARRAY(SELECT DISTINCT unnest(t.label || ${fromId}::text) ORDER BY 1) ELSE t.label END`,
+  }
+  const parts = Prisma.sql`CASE WHEN t.parts @> '[{"type":"tool"}]' OR t.parts @> '[{"type":"file"}]' THEN (
+    SELECT jsonb_agg(CASE part->>'type'
+      WHEN 'tool' THEN part || jsonb_build_object('toolCallId', ${copied(Prisma.sql`part->>'toolCallId'`)})
+      WHEN 'file' THEN part || jsonb_build_object('fileId', ${copied(Prisma.sql`part->>'fileId'`)}) ELSE part END ORDER BY n)
+    FROM jsonb_array_elements(t.parts) WITH ORDINALITY AS each(part, n)) ELSE t.parts END`
+  const isSettled = Prisma.sql`t.status IN ${SETTLED_CALLS_SQL}`
+  return {
+    Agent: {
+      id: copiedColumn('id'),
+      copyOfId: column('id'),
+      version: Prisma.sql`0`,
+      notifyUrl: NULL,
+      notifySecretSealed: NULL,
+      cycleCount: Prisma.sql`0`,
+      firstCycle: Prisma.sql`0`,
+      restsUntil: NULL,
+      // Those who have the copy may copy it again, and nobody else finds it useful.
+      addableBy: Prisma.sql`CASE t."addableBy" WHEN 'EVERYONE' THEN 'SHARES_SPACE' ELSE t."addableBy" END`,
+      cycle: Prisma.sql`replace(t.cycle::text, ${fromId}, ${intoId})::jsonb`,
+    },
+    Memory: { id: copiedColumn('id'), agentId: copiedColumn('agentId') },
+    Goal: { id: copiedColumn('id'), agentId: copiedColumn('agentId') },
+    Message: {
+      id: copiedColumn('id'),
+      spaceId: Prisma.sql`${intoId}`,
+      senderId: entity(column('senderId')),
+      // Nobody goes on with what was not finished.
+      status: Prisma.sql`CASE WHEN t.status IN ('STREAMING', 'REQUIRES_ACTION') THEN 'INTERRUPTED' ELSE t.status END`,
+      parts,
+      mentionedAgentId: entity(column('mentionedAgentId')),
+      mentionedIds: Prisma.sql`CASE WHEN cardinality(t."mentionedIds") = 0 THEN t."mentionedIds" ELSE ARRAY(
+        SELECT ${entity(Prisma.sql`each.id`)} FROM unnest(t."mentionedIds") WITH ORDINALITY AS each(id, n) ORDER BY n) END`,
+      runId: NULL,
+      runPostKey: NULL,
+      idempotencyKey: NULL,
+      rootId: copiedColumn('rootId'),
+      replyToId: copiedColumn('replyToId'),
+      threadRootId: copiedColumn('threadRootId'),
+      routedAt: Prisma.sql`coalesce(t."routedAt", t."createdAt")`,
+      ...marks,
+    },
+    MessageVersion: { messageId: copiedColumn('messageId') },
+    MessageReaction: { messageId: copiedColumn('messageId'), entityId: entity(column('entityId')) },
+    ToolCall: {
+      id: copiedColumn('id'),
+      runId: copiedColumn('runId'),
+      agentId: entity(column('agentId')),
+      messageId: copiedColumn('messageId'),
+      spaceId: Prisma.sql`${intoId}`,
+      status: Prisma.sql`CASE WHEN ${isSettled} THEN t.status ELSE 'CANCELED' END`,
+      settledAt: Prisma.sql`CASE WHEN ${isSettled} THEN t."settledAt" ELSE now() END`,
+      approvalState: Prisma.sql`CASE t."approvalState" WHEN 'PENDING' THEN 'CANCELED' ELSE t."approvalState" END`,
+      escalatesAt: NULL,
+      expiresAt: NULL,
+      state: NULL,
+      carryAt: NULL,
+      grantId: NULL,
+      ...marks,
+    },
+    Decision: { toolCallId: copiedColumn('toolCallId') },
+    File: {
+      id: copiedColumn('id'),
+      ownerId: entity(column('ownerId')),
+      messageId: copiedColumn('messageId'),
+      spaceId: Prisma.sql`${intoId}`,
+    },
+    FileText: { fileId: copiedColumn('fileId') },
+  }
+}
+
+export const columnsOf = (table: CopiedTable): string[] => Object.values(COLUMNS[table])
+
+/** Copies the rows `t` of a table. */
+function copySql(fork: Fork, table: CopiedTable, rows: Prisma.Sql): Prisma.Sql {
+  const rules = rulesOf(fork)[table]
+  const columns = columnsOf(table)
+  return Prisma.sql`INSERT INTO ${Prisma.raw(`"${table}"`)} (${Prisma.raw(columns.map((name) => `"${name}"`).join(', '))})
+    SELECT ${Prisma.join(columns.map((name) => rules[name] ?? column(name)))} FROM ${rows}`
+}
+
+/**
+ * Copies the rows of agents, with those notes of theirs that a human may read. `named` are copies of their entities, which
+ * the caller has inserted; tools follow, because their headers are encrypted for one agent.
+ */
+export async function copyAgentRows(tx: Tx, fork: Fork, isReadable: Prisma.Sql, at: Date): Promise<void> {
+  const ids = Prisma.sql`ANY(${[...fork.agentIds]}::text[])`
+  await tx.$executeRaw`
+    INSERT INTO "Entity" (id, kind, name, "createdAt")
+    SELECT "copiedId"(t.id, ${fork.intoId}), t.kind, t.name, ${at} FROM "Entity" t WHERE t.id = ${ids}`
+  await tx.$executeRaw(copySql(fork, 'Agent', Prisma.sql`"Agent" t WHERE t.id = ${ids}`))
+  for (const table of ['Memory', 'Goal'] as const) {
+    const rows = Prisma.sql`${Prisma.raw(`"${table}"`)} t WHERE t."agentId" = ${ids} AND ${isReadable}`
+    await tx.$executeRaw(copySql(fork, table, rows))
+  }
+}
+
+/**
+ * Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. Only messages after
+ * `unindexedSeq` can be found by search at once.
+ */
+export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unindexedSeq: number }): Promise<void> {
+  const { fromId, intoId, atSeq } = fork
+  const isCopied = (message: string) =>
+    Prisma.sql`${Prisma.raw(message)}."spaceId" = ${fromId} AND ${Prisma.raw(message)}.seq <= ${atSeq}`
+  const ofMessages = (table: string) =>
+    Prisma.sql`${Prisma.raw(`"${table}"`)} t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')}`
+  // Rows of the search index are copied, which takes less time than to compute them, or follow later (`indexSome`).
+  await tx.$executeRaw`SELECT set_config('parley.copying', 'on', true)`
+  await tx.$executeRaw(copySql(fork, 'Message', Prisma.sql`"Message" t WHERE ${isCopied('t')} ORDER BY t.seq`))
+  await tx.$executeRaw`SELECT set_config('parley.copying', 'off', true)`
+  await tx.$executeRaw`
+    INSERT INTO "SearchText" ("messageId", "fileId", "spaceId", "senderId", at, plain, words)
+    SELECT "copiedId"(t."messageId", ${intoId}), '', ${intoId}, ${rulesOf(fork).Message['senderId']}, t.at, t.plain, t.words
+    FROM "SearchText" t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')} AND m.seq > ${unindexedSeq}
+    WHERE t."spaceId" = ${fromId} AND t."fileId" = ''`
+  await tx.$executeRaw(
+    copySql(fork, 'MessageVersion', Prisma.sql`${ofMessages('MessageVersion')} AND m."editedAt" IS NOT NULL`),
+  )
+  await tx.$executeRaw(
+    copySql(fork, 'MessageReaction', Prisma.sql`${ofMessages('MessageReaction')} AND m."reactionCount" > 0`),
+  )
+  await tx.$executeRaw(copySql(fork, 'ToolCall', Prisma.sql`${ofMessages('ToolCall')} WHERE t."spaceId" = ${fromId}`))
+  await tx.$executeRaw(
+    copySql(
+      fork,
+      'Decision',
+      Prisma.sql`"Decision" t JOIN "ToolCall" c ON c.id = t."toolCallId" AND c."spaceId" = ${fromId}
+      JOIN "Message" m ON m.id = c."messageId" AND ${isCopied('m')}`,
+    ),
+  )
+  await tx.$executeRaw(copySql(fork, 'File', Prisma.sql`${ofMessages('File')} WHERE t."spaceId" = ${fromId}`))
+  await tx.$executeRaw(
+    copySql(
+      fork,
+      'FileText',
+      Prisma.sql`"FileText" t JOIN "File" f ON f.id = t."fileId" AND f."spaceId" = ${fromId}
+      JOIN "Message" m ON m.id = f."messageId" AND ${isCopied('m')}`,
+    ),
+  )
+  // Nobody deletes the bytes for a while.
+  await tx.$executeRaw`
+    UPDATE "FileObject" SET "storedAt" = now() WHERE hash IN (
+      SELECT unnest(ARRAY[f.hash, f."thumbnailHash"]) FROM "File" f WHERE f."spaceId" = ${intoId})`
+}
+
+/**
+ * Records who is named in a copied space without being a member: they stay visible in it, and an erasure finds their
+ * messages. `memberIds` are the members of the copy.
+ */
+export async function recordFormerMembers(tx: Tx, { intoId }: Fork, memberIds: readonly string[]): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "FormerMember" ("spaceId", "entityId")
+    SELECT ${intoId}, named.id FROM (
+      SELECT "senderId" AS id FROM "Message" WHERE "spaceId" = ${intoId}
+      UNION SELECT r."entityId" FROM "MessageReaction" r JOIN "Message" m ON m.id = r."messageId" AND m."spaceId" = ${intoId} AND m."reactionCount" > 0
+    ) named JOIN "Entity" e ON e.id = named.id WHERE named.id <> ALL(${[...memberIds]}::text[])`
+}
+
+/**
+ * Holds a space while it is copied: its members stay, and none of its messages is deleted. Messages can be posted.
+ * Null: there is no such space.
+ */
+export async function holdForkedSpace(tx: Tx, id: string): Promise<Space | null> {
+  const [space] = await tx.$queryRaw<Space[]>`
+    SELECT * FROM "Space" WHERE id = ${id} AND "deletedAt" IS NULL FOR KEY SHARE`
+  return space ?? null
+}
+
+/** Holds the people of a space against erasure. Returns whether an erasure of one of them is under way. */
+export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
+  const people = await tx.$queryRaw<{ isBeingErased: boolean }[]>`
+    SELECT e.kind = 'HUMAN' AND e."goneAt" IS NOT NULL AND e.formerly IS NOT NULL AS "isBeingErased" FROM "Entity" e
+    WHERE e.id IN (SELECT "entityId" FROM "Membership" WHERE "spaceId" = ${spaceId}
+      UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}) ORDER BY e.id FOR KEY SHARE`
+  return people.some(({ isBeingErased }) => isBeingErased)
+}
+
+/** Locks the copies of a message that still have content, in copies of its space that were made after it. */
+export async function copiesOfMessage(
+  tx: Tx,
+  { spaceId, seq }: { spaceId: string; seq: number },
+): Promise<Prisma.MessageGetPayload<object>[]> {
+  return tx.$queryRaw`
+    SELECT m.* FROM "Space" s JOIN "Message" m ON m."spaceId" = s.id AND m.seq = ${seq}
+    WHERE s."forkOfId" = ${spaceId} AND s."forkSeq" >= ${seq} AND s."deletedAt" IS NULL AND m."deletedAt" IS NULL
+    ORDER BY m.id FOR UPDATE OF m`
+}
+
+const INDEXED_AT_ONCE = 500
+
+/** Adds some of a copy's messages to the search index, newest first. Returns whether there are more. */
+export async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
+  const [space] = await tx.$queryRaw<{ unindexedSeq: number | null }[]>`
+    SELECT "unindexedSeq" FROM "Space" WHERE id = ${spaceId} FOR NO KEY UPDATE`
+  const upTo = space?.unindexedSeq ?? 0
+  const after = Math.max(0, upTo - INDEXED_AT_ONCE)
+  if (upTo > 0)
+    await tx.$executeRaw`
+      INSERT INTO "SearchText" ("messageId", "spaceId", "senderId", at, plain, words)
+      SELECT m.id, m."spaceId", m."senderId", m."createdAt", folded.text, "searchWords"(folded.text)
+      FROM "Message" m, LATERAL (SELECT "searchFold"("searchTextOf"(m.parts)) AS text OFFSET 0) folded
+      WHERE m."spaceId" = ${spaceId} AND m.seq > ${after} AND m.seq <= ${upTo} AND m.status <> 'STREAMING' AND folded.text <> ''
+      ON CONFLICT ("messageId", "fileId") DO NOTHING`
+  await tx.$executeRaw`UPDATE "Space" SET "unindexedSeq" = ${after === 0 ? null : after}::int WHERE id = ${spaceId}`
+  return after > 0
+}
+
+/** The beginning of a run's journal: its first steps with their calls. */
+export interface JournalBeginning {
+  steps: Step[]
+  calls: ToolCall[]
+}
+
+/** Reads what a run has journaled before a step. */
+export async function readBeginning(tx: Tx, runId: string, step: number): Promise<JournalBeginning> {
+  const steps = await tx.step.findMany({ where: { runId, index: { lt: step } }, orderBy: { index: 'asc' } })
+  const calls = await tx.toolCall.findMany({ where: { runId, stepIndex: { lt: step } }, orderBy: { id: 'asc' } })
+  return { steps, calls }
+}
+
+/** Returns the ids of those messages and files that a copy contains. */
+export async function copiedAmong(tx: Tx, { fromId, atSeq }: Fork, ids: readonly string[]): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ id: string }[]>`
+    SELECT m.id FROM "Message" m WHERE m.id = ANY(${[...ids]}::text[]) AND m."spaceId" = ${fromId} AND m.seq <= ${atSeq}
+    UNION ALL SELECT f.id FROM "File" f JOIN "Message" m ON m.id = f."messageId"
+      WHERE f.id = ANY(${[...ids]}::text[]) AND m."spaceId" = ${fromId} AND m.seq <= ${atSeq}`
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * Gives a new run the beginning of a journal, whose ids are those of the copies already. A call that a copied message shows
+ * exists already, and comes to belong to the run. The worker that claims the run reads the journal, because the run has been
+ * claimed before.
+ */
+export async function insertBeginning(
+  tx: Tx,
+  fork: Fork,
+  runId: string,
+  { steps, calls }: JournalBeginning,
+): Promise<void> {
+  if (steps.length > 0) await tx.$queryRaw(insertionOf('Step', steps))
+  if (calls.length > 0) await tx.$queryRaw(insertionOf('ToolCall', calls))
+  await tx.$executeRaw`
+    UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${calls.map(({ id }) => id)}::text[])`
+  await tx.$executeRaw`UPDATE "Run" SET attempt = 1, "stepCount" = ${steps.length}::int WHERE id = ${runId}`
+  await tx.$executeRaw`
+    INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, ${fork.intoId}
+    WHERE EXISTS (SELECT 1 FROM "Message" WHERE "runId" = ${runId})`
+}
+
+/** The copy of a message that a run has posted. */
+export interface AdoptedMessage {
+  id: string
+  originalId: string
+  composite: boolean
+  parts: MessagePart[]
+}
+
+/** Makes the copies of what a run has posted messages of the run that continues it. */
+export async function adoptMessages(
+  tx: Tx,
+  { fromId, intoId, atSeq }: Fork,
+  ids: { from: string; into: string },
+): Promise<AdoptedMessage[]> {
+  return tx.$queryRaw`
+    UPDATE "Message" m SET "runId" = ${ids.into}, "runPostKey" = CASE WHEN o."runPostKey" LIKE 'tcl!_%' ESCAPE '!'
+        THEN "copiedId"(o."runPostKey", ${intoId}) ELSE replace(o."runPostKey", ${fromId}, ${intoId}) END
+    FROM "Message" o WHERE o."runId" = ${ids.from} AND o."spaceId" = ${fromId} AND o.seq <= ${atSeq} AND m.id = "copiedId"(o.id, ${intoId})
+    RETURNING m.id, o.id AS "originalId", m.composite, m.parts`
+}
+
+/** Removes the last parts of an adopted message. */
+export async function keepParts(tx: Tx, id: string, parts: readonly MessagePart[]): Promise<void> {
+  await tx.message.update({ where: { id }, data: { parts: parts as unknown as Prisma.InputJsonValue } })
+}
+
+/** The number of the last message that a run could read before a time: at least that of its trigger. */
+export async function lastSeqBefore(
+  tx: Tx,
+  { spaceId, messageId, at }: { spaceId: string; messageId: string | null; at: Date },
+): Promise<number> {
+  const [row] = await tx.$queryRaw<{ seq: number }[]>`
+    SELECT coalesce(max(seq), 0)::int AS seq FROM "Message" WHERE "spaceId" = ${spaceId} AND ("createdAt" < ${at} OR id = ${messageId})`
+  return row?.seq ?? 0
+}
