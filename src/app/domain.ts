@@ -77,6 +77,7 @@ export function createDomain(
   const triggers = createTriggers(platform, { visibility })
   const tokens = createTokens(platform, adminToken)
   const mailLinks = createMailLinks(platform, core)
+  const files = createFileReading(platform, { tokens })
   return {
     tokens,
     sessions,
@@ -86,7 +87,7 @@ export function createDomain(
     entities: createEntities(platform),
     humans: {
       ...createHumans(platform),
-      ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }),
+      ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher, files }),
     },
     agents: createAgents(platform, {
       checkModel: models.check,
@@ -119,7 +120,7 @@ export function createDomain(
     inviting: createInviting(platform, core),
     wakes: createWakePreview(platform, { visibility }),
     reading: createReading(platform, publisher),
-    files: { ...createFileReading(platform, { tokens }), ...core.uploads },
+    files: { ...files, ...core.uploads },
     resumableUploads: core.resumableUploads,
     search: core.search,
     sending: createSending(platform, { visibility, announcer: core.announcer, post: core.posting.post }),

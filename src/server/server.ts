@@ -304,7 +304,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     },
     mailLink: mailLinks.link,
     mcpCallback: createMcpCallback(domain),
-    oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl }),
+    oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl, bodies: authBodies }),
     files: createFileHandler({
       files: domain.files,
       resumableUploads: domain.resumableUploads,
