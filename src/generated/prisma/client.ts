@@ -72,6 +72,12 @@ export type AgentTool = Prisma.AgentToolModel
  */
 export type McpServer = Prisma.McpServerModel
 /**
+ * Model McpPersonAuthorization
+ * The authorization of one person at an MCP server of an agent whose `oauth` is PERSON. Servers are replaced as a whole, so
+ * there is no foreign key to them: src/stores/mcp-authorization-store.ts deletes what has no server any more.
+ */
+export type McpPersonAuthorization = Prisma.McpPersonAuthorizationModel
+/**
  * Model Memory
  * What an agent wrote down for itself, by key.
  */

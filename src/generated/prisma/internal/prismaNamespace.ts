@@ -403,6 +403,7 @@ export const ModelName = {
   AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
   McpServer: 'McpServer',
+  McpPersonAuthorization: 'McpPersonAuthorization',
   Memory: 'Memory',
   Goal: 'Goal',
   Plan: 'Plan',
@@ -471,7 +472,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "searchText" | "messageVersion" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
+    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "message" | "searchText" | "messageVersion" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -916,6 +917,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.McpServerCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.McpServerCountAggregateOutputType> | number
+        }
+      }
+    }
+    McpPersonAuthorization: {
+      payload: Prisma.$McpPersonAuthorizationPayload<ExtArgs>
+      fields: Prisma.McpPersonAuthorizationFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.McpPersonAuthorizationFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.McpPersonAuthorizationFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        findFirst: {
+          args: Prisma.McpPersonAuthorizationFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.McpPersonAuthorizationFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        findMany: {
+          args: Prisma.McpPersonAuthorizationFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>[]
+        }
+        create: {
+          args: Prisma.McpPersonAuthorizationCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        createMany: {
+          args: Prisma.McpPersonAuthorizationCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.McpPersonAuthorizationCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>[]
+        }
+        delete: {
+          args: Prisma.McpPersonAuthorizationDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        update: {
+          args: Prisma.McpPersonAuthorizationUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        deleteMany: {
+          args: Prisma.McpPersonAuthorizationDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.McpPersonAuthorizationUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.McpPersonAuthorizationUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>[]
+        }
+        upsert: {
+          args: Prisma.McpPersonAuthorizationUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        aggregate: {
+          args: Prisma.McpPersonAuthorizationAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateMcpPersonAuthorization>
+        }
+        groupBy: {
+          args: Prisma.McpPersonAuthorizationGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.McpPersonAuthorizationGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.McpPersonAuthorizationCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.McpPersonAuthorizationCountAggregateOutputType> | number
         }
       }
     }
@@ -4988,6 +5063,17 @@ export const McpServerScalarFieldEnum = {
 export type McpServerScalarFieldEnum = (typeof McpServerScalarFieldEnum)[keyof typeof McpServerScalarFieldEnum]
 
 
+export const McpPersonAuthorizationScalarFieldEnum = {
+  agentId: 'agentId',
+  name: 'name',
+  humanId: 'humanId',
+  url: 'url',
+  sealed: 'sealed'
+} as const
+
+export type McpPersonAuthorizationScalarFieldEnum = (typeof McpPersonAuthorizationScalarFieldEnum)[keyof typeof McpPersonAuthorizationScalarFieldEnum]
+
+
 export const MemoryScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
@@ -6404,6 +6490,7 @@ export type GlobalOmitConfig = {
   agentDraft?: Prisma.AgentDraftOmit
   agentTool?: Prisma.AgentToolOmit
   mcpServer?: Prisma.McpServerOmit
+  mcpPersonAuthorization?: Prisma.McpPersonAuthorizationOmit
   memory?: Prisma.MemoryOmit
   goal?: Prisma.GoalOmit
   plan?: Prisma.PlanOmit

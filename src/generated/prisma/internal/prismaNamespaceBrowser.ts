@@ -57,6 +57,7 @@ export const ModelName = {
   AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
   McpServer: 'McpServer',
+  McpPersonAuthorization: 'McpPersonAuthorization',
   Memory: 'Memory',
   Goal: 'Goal',
   Plan: 'Plan',
@@ -250,6 +251,17 @@ export const McpServerScalarFieldEnum = {
 } as const
 
 export type McpServerScalarFieldEnum = (typeof McpServerScalarFieldEnum)[keyof typeof McpServerScalarFieldEnum]
+
+
+export const McpPersonAuthorizationScalarFieldEnum = {
+  agentId: 'agentId',
+  name: 'name',
+  humanId: 'humanId',
+  url: 'url',
+  sealed: 'sealed'
+} as const
+
+export type McpPersonAuthorizationScalarFieldEnum = (typeof McpPersonAuthorizationScalarFieldEnum)[keyof typeof McpPersonAuthorizationScalarFieldEnum]
 
 
 export const MemoryScalarFieldEnum = {

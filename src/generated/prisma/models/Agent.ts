@@ -375,6 +375,7 @@ export type AgentWhereInput = {
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
+  personAuthorizations?: Prisma.McpPersonAuthorizationListRelationFilter
   versions?: Prisma.AgentVersionListRelationFilter
   draft?: Prisma.XOR<Prisma.AgentDraftNullableScalarRelationFilter, Prisma.AgentDraftWhereInput> | null
   memories?: Prisma.MemoryListRelationFilter
@@ -410,6 +411,7 @@ export type AgentOrderByWithRelationInput = {
   entity?: Prisma.EntityOrderByWithRelationInput
   tools?: Prisma.AgentToolOrderByRelationAggregateInput
   mcpServers?: Prisma.McpServerOrderByRelationAggregateInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationOrderByRelationAggregateInput
   versions?: Prisma.AgentVersionOrderByRelationAggregateInput
   draft?: Prisma.AgentDraftOrderByWithRelationInput
   memories?: Prisma.MemoryOrderByRelationAggregateInput
@@ -448,6 +450,7 @@ export type AgentWhereUniqueInput = Prisma.AtLeast<{
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
+  personAuthorizations?: Prisma.McpPersonAuthorizationListRelationFilter
   versions?: Prisma.AgentVersionListRelationFilter
   draft?: Prisma.XOR<Prisma.AgentDraftNullableScalarRelationFilter, Prisma.AgentDraftWhereInput> | null
   memories?: Prisma.MemoryListRelationFilter
@@ -544,6 +547,7 @@ export type AgentCreateInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -578,6 +582,7 @@ export type AgentUncheckedCreateInput = {
   version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -612,6 +617,7 @@ export type AgentUpdateInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -646,6 +652,7 @@ export type AgentUncheckedUpdateInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -971,6 +978,20 @@ export type AgentUpdateOneRequiredWithoutMcpServersNestedInput = {
   update?: Prisma.XOR<Prisma.XOR<Prisma.AgentUpdateToOneWithWhereWithoutMcpServersInput, Prisma.AgentUpdateWithoutMcpServersInput>, Prisma.AgentUncheckedUpdateWithoutMcpServersInput>
 }
 
+export type AgentCreateNestedOneWithoutPersonAuthorizationsInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedCreateWithoutPersonAuthorizationsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutPersonAuthorizationsInput
+  connect?: Prisma.AgentWhereUniqueInput
+}
+
+export type AgentUpdateOneRequiredWithoutPersonAuthorizationsNestedInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedCreateWithoutPersonAuthorizationsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutPersonAuthorizationsInput
+  upsert?: Prisma.AgentUpsertWithoutPersonAuthorizationsInput
+  connect?: Prisma.AgentWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.AgentUpdateToOneWithWhereWithoutPersonAuthorizationsInput, Prisma.AgentUpdateWithoutPersonAuthorizationsInput>, Prisma.AgentUncheckedUpdateWithoutPersonAuthorizationsInput>
+}
+
 export type AgentCreateNestedOneWithoutMemoriesInput = {
   create?: Prisma.XOR<Prisma.AgentCreateWithoutMemoriesInput, Prisma.AgentUncheckedCreateWithoutMemoriesInput>
   connectOrCreate?: Prisma.AgentCreateOrConnectWithoutMemoriesInput
@@ -1039,6 +1060,7 @@ export type AgentCreateWithoutEntityInput = {
   version?: number
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1072,6 +1094,7 @@ export type AgentUncheckedCreateWithoutEntityInput = {
   version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1121,6 +1144,7 @@ export type AgentUpdateWithoutEntityInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1154,6 +1178,7 @@ export type AgentUncheckedUpdateWithoutEntityInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1188,6 +1213,7 @@ export type AgentCreateWithoutVersionsInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
@@ -1221,6 +1247,7 @@ export type AgentUncheckedCreateWithoutVersionsInput = {
   version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1270,6 +1297,7 @@ export type AgentUpdateWithoutVersionsInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
@@ -1303,6 +1331,7 @@ export type AgentUncheckedUpdateWithoutVersionsInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1336,6 +1365,7 @@ export type AgentCreateWithoutDraftInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
@@ -1369,6 +1399,7 @@ export type AgentUncheckedCreateWithoutDraftInput = {
   version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1418,6 +1449,7 @@ export type AgentUpdateWithoutDraftInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
@@ -1451,6 +1483,7 @@ export type AgentUncheckedUpdateWithoutDraftInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1483,6 +1516,7 @@ export type AgentCreateWithoutToolsInput = {
   version?: number
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1516,6 +1550,7 @@ export type AgentUncheckedCreateWithoutToolsInput = {
   plainText?: $Enums.PlainText
   version?: number
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1565,6 +1600,7 @@ export type AgentUpdateWithoutToolsInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1598,6 +1634,7 @@ export type AgentUncheckedUpdateWithoutToolsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1631,6 +1668,7 @@ export type AgentCreateWithoutMcpServersInput = {
   version?: number
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1664,6 +1702,7 @@ export type AgentUncheckedCreateWithoutMcpServersInput = {
   plainText?: $Enums.PlainText
   version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1713,6 +1752,7 @@ export type AgentUpdateWithoutMcpServersInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1746,6 +1786,159 @@ export type AgentUncheckedUpdateWithoutMcpServersInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
+  memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
+  goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
+  plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentCreateWithoutPersonAuthorizationsInput = {
+  description?: string | null
+  instructions: string
+  model: string
+  fallbackModels?: Prisma.AgentCreatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind: $Enums.Mind
+  toolset: $Enums.Toolset
+  maxSteps: number
+  maxToolCalls?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns: number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: number
+  firstCycle?: number
+  restsUntil?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: boolean
+  notifyUrl?: string | null
+  notifySecretSealed?: string | null
+  addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
+  version?: number
+  entity: Prisma.EntityCreateNestedOneWithoutAgentInput
+  tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
+  mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
+  memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
+  goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
+  plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
+}
+
+export type AgentUncheckedCreateWithoutPersonAuthorizationsInput = {
+  id: string
+  description?: string | null
+  instructions: string
+  model: string
+  fallbackModels?: Prisma.AgentCreatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind: $Enums.Mind
+  toolset: $Enums.Toolset
+  maxSteps: number
+  maxToolCalls?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns: number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: number
+  firstCycle?: number
+  restsUntil?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: boolean
+  notifyUrl?: string | null
+  notifySecretSealed?: string | null
+  addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
+  version?: number
+  tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
+  mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
+  memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
+  goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
+  plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
+}
+
+export type AgentCreateOrConnectWithoutPersonAuthorizationsInput = {
+  where: Prisma.AgentWhereUniqueInput
+  create: Prisma.XOR<Prisma.AgentCreateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedCreateWithoutPersonAuthorizationsInput>
+}
+
+export type AgentUpsertWithoutPersonAuthorizationsInput = {
+  update: Prisma.XOR<Prisma.AgentUpdateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedUpdateWithoutPersonAuthorizationsInput>
+  create: Prisma.XOR<Prisma.AgentCreateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedCreateWithoutPersonAuthorizationsInput>
+  where?: Prisma.AgentWhereInput
+}
+
+export type AgentUpdateToOneWithWhereWithoutPersonAuthorizationsInput = {
+  where?: Prisma.AgentWhereInput
+  data: Prisma.XOR<Prisma.AgentUpdateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedUpdateWithoutPersonAuthorizationsInput>
+}
+
+export type AgentUpdateWithoutPersonAuthorizationsInput = {
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  instructions?: Prisma.StringFieldUpdateOperationsInput | string
+  model?: Prisma.StringFieldUpdateOperationsInput | string
+  fallbackModels?: Prisma.AgentUpdatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind?: Prisma.EnumMindFieldUpdateOperationsInput | $Enums.Mind
+  toolset?: Prisma.EnumToolsetFieldUpdateOperationsInput | $Enums.Toolset
+  maxSteps?: Prisma.IntFieldUpdateOperationsInput | number
+  maxToolCalls?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  tokenBudget?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  maxConcurrentRuns?: Prisma.IntFieldUpdateOperationsInput | number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: Prisma.IntFieldUpdateOperationsInput | number
+  firstCycle?: Prisma.IntFieldUpdateOperationsInput | number
+  restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
+  tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
+  mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
+  memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
+  goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
+  plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentUncheckedUpdateWithoutPersonAuthorizationsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  instructions?: Prisma.StringFieldUpdateOperationsInput | string
+  model?: Prisma.StringFieldUpdateOperationsInput | string
+  fallbackModels?: Prisma.AgentUpdatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind?: Prisma.EnumMindFieldUpdateOperationsInput | $Enums.Mind
+  toolset?: Prisma.EnumToolsetFieldUpdateOperationsInput | $Enums.Toolset
+  maxSteps?: Prisma.IntFieldUpdateOperationsInput | number
+  maxToolCalls?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  tokenBudget?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  maxConcurrentRuns?: Prisma.IntFieldUpdateOperationsInput | number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: Prisma.IntFieldUpdateOperationsInput | number
+  firstCycle?: Prisma.IntFieldUpdateOperationsInput | number
+  restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
+  mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1780,6 +1973,7 @@ export type AgentCreateWithoutMemoriesInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
@@ -1813,6 +2007,7 @@ export type AgentUncheckedCreateWithoutMemoriesInput = {
   version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1862,6 +2057,7 @@ export type AgentUpdateWithoutMemoriesInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
@@ -1895,6 +2091,7 @@ export type AgentUncheckedUpdateWithoutMemoriesInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1928,6 +2125,7 @@ export type AgentCreateWithoutGoalsInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1961,6 +2159,7 @@ export type AgentUncheckedCreateWithoutGoalsInput = {
   version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -2010,6 +2209,7 @@ export type AgentUpdateWithoutGoalsInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -2043,6 +2243,7 @@ export type AgentUncheckedUpdateWithoutGoalsInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -2076,6 +2277,7 @@ export type AgentCreateWithoutPlansInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -2109,6 +2311,7 @@ export type AgentUncheckedCreateWithoutPlansInput = {
   version?: number
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -2158,6 +2361,7 @@ export type AgentUpdateWithoutPlansInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -2191,6 +2395,7 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -2205,6 +2410,7 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
 export type AgentCountOutputType = {
   tools: number
   mcpServers: number
+  personAuthorizations: number
   versions: number
   memories: number
   goals: number
@@ -2214,6 +2420,7 @@ export type AgentCountOutputType = {
 export type AgentCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   tools?: boolean | AgentCountOutputTypeCountToolsArgs
   mcpServers?: boolean | AgentCountOutputTypeCountMcpServersArgs
+  personAuthorizations?: boolean | AgentCountOutputTypeCountPersonAuthorizationsArgs
   versions?: boolean | AgentCountOutputTypeCountVersionsArgs
   memories?: boolean | AgentCountOutputTypeCountMemoriesArgs
   goals?: boolean | AgentCountOutputTypeCountGoalsArgs
@@ -2242,6 +2449,13 @@ export type AgentCountOutputTypeCountToolsArgs<ExtArgs extends runtime.Types.Ext
  */
 export type AgentCountOutputTypeCountMcpServersArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.McpServerWhereInput
+}
+
+/**
+ * AgentCountOutputType without action
+ */
+export type AgentCountOutputTypeCountPersonAuthorizationsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.McpPersonAuthorizationWhereInput
 }
 
 /**
@@ -2301,6 +2515,7 @@ export type AgentSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
+  personAuthorizations?: boolean | Prisma.Agent$personAuthorizationsArgs<ExtArgs>
   versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
   draft?: boolean | Prisma.Agent$draftArgs<ExtArgs>
   memories?: boolean | Prisma.Agent$memoriesArgs<ExtArgs>
@@ -2397,6 +2612,7 @@ export type AgentInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
+  personAuthorizations?: boolean | Prisma.Agent$personAuthorizationsArgs<ExtArgs>
   versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
   draft?: boolean | Prisma.Agent$draftArgs<ExtArgs>
   memories?: boolean | Prisma.Agent$memoriesArgs<ExtArgs>
@@ -2417,6 +2633,7 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     entity: Prisma.$EntityPayload<ExtArgs>
     tools: Prisma.$AgentToolPayload<ExtArgs>[]
     mcpServers: Prisma.$McpServerPayload<ExtArgs>[]
+    personAuthorizations: Prisma.$McpPersonAuthorizationPayload<ExtArgs>[]
     versions: Prisma.$AgentVersionPayload<ExtArgs>[]
     draft: Prisma.$AgentDraftPayload<ExtArgs> | null
     memories: Prisma.$MemoryPayload<ExtArgs>[]
@@ -2884,6 +3101,7 @@ export interface Prisma__AgentClient<T, Null = never, ExtArgs extends runtime.Ty
   entity<T extends Prisma.EntityDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.EntityDefaultArgs<ExtArgs>>): Prisma.Prisma__EntityClient<runtime.Types.Result.GetResult<Prisma.$EntityPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
   tools<T extends Prisma.Agent$toolsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$toolsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentToolPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   mcpServers<T extends Prisma.Agent$mcpServersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$mcpServersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$McpServerPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  personAuthorizations<T extends Prisma.Agent$personAuthorizationsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$personAuthorizationsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$McpPersonAuthorizationPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   versions<T extends Prisma.Agent$versionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$versionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentVersionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   draft<T extends Prisma.Agent$draftArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$draftArgs<ExtArgs>>): Prisma.Prisma__AgentDraftClient<runtime.Types.Result.GetResult<Prisma.$AgentDraftPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   memories<T extends Prisma.Agent$memoriesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$memoriesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MemoryPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
@@ -3388,6 +3606,30 @@ export type Agent$mcpServersArgs<ExtArgs extends runtime.Types.Extensions.Intern
   take?: number
   skip?: number
   distinct?: Prisma.McpServerScalarFieldEnum | Prisma.McpServerScalarFieldEnum[]
+}
+
+/**
+ * Agent.personAuthorizations
+ */
+export type Agent$personAuthorizationsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the McpPersonAuthorization
+   */
+  select?: Prisma.McpPersonAuthorizationSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the McpPersonAuthorization
+   */
+  omit?: Prisma.McpPersonAuthorizationOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.McpPersonAuthorizationInclude<ExtArgs> | null
+  where?: Prisma.McpPersonAuthorizationWhereInput
+  orderBy?: Prisma.McpPersonAuthorizationOrderByWithRelationInput | Prisma.McpPersonAuthorizationOrderByWithRelationInput[]
+  cursor?: Prisma.McpPersonAuthorizationWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.McpPersonAuthorizationScalarFieldEnum | Prisma.McpPersonAuthorizationScalarFieldEnum[]
 }
 
 /**
