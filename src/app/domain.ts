@@ -145,6 +145,7 @@ export function createDomain(
     },
     toolCalls: core.toolCalls,
     callClaims: { claimersOf: decideCall.claimersOf },
+    callConnections: decideCall,
     approvalReading: core.approvalReading,
     grants: core.grants,
     grantReading: core.grantReading,
