@@ -7,7 +7,13 @@ import {
   OidcError,
   type OidcFault,
 } from '../access/oidc-client.ts'
-import { type OpenSessionInput, type SessionCookie, type Sessions, settingKeysOf } from '../access/sessions.ts'
+import {
+  LoggedOutError,
+  type OpenSessionInput,
+  type SessionCookie,
+  type Sessions,
+  settingKeysOf,
+} from '../access/sessions.ts'
 import { checkExternalId } from '../agents/humans.ts'
 import { publishEndedSessions, publishRoleChange } from '../broker/ended-sessions.ts'
 import type { OidcProviderSettings } from '../config/oidc.ts'
@@ -28,7 +34,7 @@ import {
   type RoleChange,
   updateHuman,
 } from '../stores/human-store.ts'
-import { deleteIdentities, saveIdentity, useLogoutToken } from '../stores/identity-store.ts'
+import { deleteIdentities, markLoggedOut, saveIdentity, useLogoutToken } from '../stores/identity-store.ts'
 import { deleteSessions } from '../stores/session-store.ts'
 
 /** A sign-in that a browser has begun. The browser keeps it, sealed, in a cookie. */
@@ -171,25 +177,28 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
           return { type: 'failed', reason: refusal, to }
         }
         const humanId = await link(account)
-        const oidc = { provider, sid: account.sid }
+        const { issuer, sid, subject, issuedAt } = account
+        const oidc = { issuer, provider, sid, subject, issuedAt }
         return {
           type: 'signed-in',
           cookie: await parts.sessions.openForHuman({ humanId, by: 'oidc', oidc, ...browser }),
           to,
         }
       } catch (error) {
+        if (error instanceof LoggedOutError) return { type: 'failed', reason: 'expired', to }
         return { type: 'failed', reason: failed(provider, error), to }
       }
     },
     async logout(provider, token) {
       const logout = await clientOf(provider).verifyLogout(token)
       if (logout === null) return false
-      const { issuer, subject, sid, jti, expiresAt } = logout
+      const { issuer, subject, sid, jti, issuedAt, expiresAt } = logout
       const hash = createHash('sha256')
         .update(JSON.stringify([issuer, provider, jti]))
         .digest('hex')
       const ended = await db.transaction(async (tx) => {
         if (!(await useLogoutToken(tx, { hash, expiresAt }, new Date(clock.now())))) return null
+        await markLoggedOut(tx, { issuer, provider, sid, subject: subject ?? '', issuedAt })
         const ids = await deleteSessions(tx, {
           tokenId: keys.ofOidc(provider),
           ...(sid === null ? { viewerId: await humanOf(tx, issuer, subject ?? '') } : { oidcSid: sid }),

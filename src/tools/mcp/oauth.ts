@@ -289,7 +289,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       try {
         const state = stateOf(returned.get('state') ?? '')
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
-        const { agentId, name, url, nonce, actorId, humanId } = state
+        const { nonce, humanId } = state
         if (humanId !== undefined && hashOf(browserOf(nonce) ?? '') !== state.browser) return failed(OTHER_BROWSER)
         // One of two requests with the same link takes what is pending, before it exchanges the code.
         const before = await change(keyOf(state), ({ pending, ...rest }) =>
@@ -302,38 +302,41 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
           const words = returned.get('error_description') ?? returned.get('error') ?? 'no code'
           return failed(`The server did not authorize Parley: ${words.slice(0, 300)}.`)
         }
-        const iss = returned.get('iss')
-        const issued = iss === null ? {} : { callbackIssuer: iss }
-        const deed = { actorId, serviceName: null, action: 'authorizeMcpServer', targetId: agentId, detail: {} }
-        let isSaved = false
-        const provider: OAuthClientProvider = {
-          ...providerAt(keyOf(state), before?.redirectUrl ?? ''),
-          codeVerifier: () => codeVerifier,
-          async saveTokens(tokens) {
-            const changed = await change(
-              keyOf(state),
-              (now) => ({ ...withoutRefresh(now), tokens }),
-              (tx) => noteDeed(tx, deed),
-            )
-            isSaved = changed !== null
-          },
-        }
-        const options = { serverUrl: url, authorizationCode: code, fetchFn: oauthFetch(http), ...issued }
-        await auth(provider, options)
-        if (!isSaved) return failed(`The MCP server "${name}" was removed or changed meanwhile. Connect to it again.`)
-        return {
-          isAuthorized: true,
-          message:
-            humanId === undefined
-              ? `The MCP server "${name}" is authorized. Close this page and connect again.`
-              : `You are connected to the MCP server "${name}". Close this page: the agent goes on.`,
-          person: humanId === undefined ? null : { agentId, serverName: name, humanId },
-        }
+        const redirectUrl = before?.redirectUrl ?? ''
+        if (!(await exchange(state, { code, codeVerifier, redirectUrl, issuer: returned.get('iss') })))
+          return failed(`The MCP server "${state.name}" was removed or changed meanwhile. Connect to it again.`)
+        return authorized(state)
       } catch (error) {
         logger.warn({ reason: messageOf(error) }, 'could not finish the authorization at an MCP server')
         return failed('The server did not give a token. Connect again for a new link.')
       }
     },
+  }
+
+  /** Exchanges a code for tokens and stores them. Returns false if the server or the person has gone meanwhile. */
+  async function exchange(
+    state: State,
+    returned: { code: string; codeVerifier: string; redirectUrl: string; issuer: string | null },
+  ): Promise<boolean> {
+    const { agentId, url, actorId } = state
+    const { code, codeVerifier, redirectUrl, issuer } = returned
+    const deed = { actorId, serviceName: null, action: 'authorizeMcpServer', targetId: agentId, detail: {} }
+    let isSaved = false
+    const provider: OAuthClientProvider = {
+      ...providerAt(keyOf(state), redirectUrl),
+      codeVerifier: () => codeVerifier,
+      async saveTokens(tokens) {
+        const changed = await change(
+          keyOf(state),
+          (now) => ({ ...withoutRefresh(now), tokens }),
+          (tx) => noteDeed(tx, deed),
+        )
+        isSaved = changed !== null
+      },
+    }
+    const issued = issuer === null ? {} : { callbackIssuer: issuer }
+    await auth(provider, { serverUrl: url, authorizationCode: code, fetchFn: oauthFetch(http), ...issued })
+    return isSaved
   }
 
   function stateOf(text: string): State | null {
@@ -355,6 +358,17 @@ const OTHER_BROWSER =
 const LONGEST_REQUEST_MS = 10_000
 
 const failed = (message: string): Returned => ({ isAuthorized: false, message, person: null })
+
+function authorized({ agentId, name: serverName, humanId }: State): Returned {
+  if (humanId === undefined)
+    return {
+      isAuthorized: true,
+      message: `The MCP server "${serverName}" is authorized. Close this page and connect again.`,
+      person: null,
+    }
+  const message = `You are connected to the MCP server "${serverName}". Close this page: the agent goes on.`
+  return { isAuthorized: true, message, person: { agentId, serverName, humanId } }
+}
 
 /** Returns the key of the authorization that a state is about. */
 const keyOf = ({ agentId, name, url, humanId }: State): AuthorizationKey => ({

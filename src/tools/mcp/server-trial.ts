@@ -95,7 +95,9 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
       // As when the server is saved: absent means as before.
       const wanted = server.oauth ?? (stored?.url === url ? stored.oauth : 'NONE')
       const begun =
-        wanted === 'NONE' ? null : oauth.beginning(keyOf(stored, { url, wanted }), { actorId: actorOf(viewer), redirectUrl })
+        wanted === 'NONE'
+          ? null
+          : oauth.beginning(keyOf(stored, { url, wanted }), { actorId: actorOf(viewer), redirectUrl })
       const address = { url, headers, ...(begun === null ? {} : { authProvider: begun.provider }) }
       const connection = createMcpConnection(address, http)
       // With other headers or at another address, the list may be another one.
