@@ -154,9 +154,12 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     }
   }
 
-  /** The tools of a server that could not be listed without a token of the person: as they were listed last. */
-  function storedTools(server: McpServer, access: McpServerAccess, person: PersonOfCall): Tool[] {
-    if (server.listing === null) return [connectTool(server, person)]
+  /**
+   * The tools of a server of people that could not be listed, as they were listed last: the token of the admin who lists them
+   * may have ended, and those of people not.
+   */
+  function storedTools({ server, isUnknown }: Reached, access: McpServerAccess, person: PersonOfCall): Tool[] {
+    if (server.listing === null) return isUnknown ? [connectTool(server, person)] : []
     const { name: serverName, restricted, allowedTools, fingerprints } = server
     const trusted = fingerprints as Record<string, string>
     return (server.listing as unknown as ListedMcpTool[])
@@ -180,10 +183,11 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     const accesses = accessesTo(reached).map((access) => (again ? { ...access, again: true as const } : access))
     const { tools, failed } = await ask(reached, accesses)
     const down = new Set(failed.flatMap(({ serverName, toolName }) => (toolName === null ? [serverName] : [])))
-    const offered = reached.flatMap(({ server, isUnknown }) => {
+    const offered = reached.flatMap((one) => {
+      const { server } = one
       const access = accesses.find(({ name }) => name === server.name)
       if (access === undefined) return []
-      if (isUnknown && down.has(server.name)) return storedTools(server, access, person)
+      if (server.oauth === 'PERSON' && down.has(server.name)) return storedTools(one, access, person)
       const own = tools.filter(({ serverName }) => serverName === server.name)
       return own.map((tool) => toolOf(server, access, tool, person))
     })

@@ -303,6 +303,7 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
     mcp.refreshes = []
     const http = createGuardedHttp({ allowPrivate: true })
     let waiting = () => {}
+    let seen = 0
     const both = new Promise<void>((resolve) => (waiting = resolve))
     // The refresh is answered only once the other process has seen that its token is not accepted.
     mcp.beforeRefresh = () => both
@@ -324,7 +325,6 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
       await connection.disconnect()
       return tools.map(({ name }) => name)
     })
-    let seen = 0
     expect(await Promise.all(lists)).toEqual([['send'], ['send']])
     expect(mcp.refreshes).toHaveLength(1)
     await http.close()
