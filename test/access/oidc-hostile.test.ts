@@ -60,11 +60,6 @@ describe.each(STACKS)('logout by an identity provider, on the %s stack', (stack)
     'one that arrives before the session is open leaves none behind (%s)',
     async (by) => {
       const login = account(provider, `Ann ${by}`.replace(' ', ''))
-      const sids: (string | null)[] = []
-      provider.beforeClaims = async () => {
-        const open = await parley.app.platform.db.prisma.session.findMany({ select: { oidcSid: true } })
-        sids.push(...open.map(({ oidcSid }) => oidcSid))
-      }
       const first = await signIn(login)
       expect(await nameAt(parley.origin, first.jar)).not.toBeNull()
       const session = await parley.app.platform.db.prisma.session.findFirstOrThrow({ orderBy: { id: 'desc' } })
