@@ -66,7 +66,9 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
     expect(back.status).toBe(200)
     const listed = await ask(parley.admin, CONNECT, { input: { agentId: agent.id, server: server(input.mcp) } })
     expect(listed.tools).toEqual([{ name: 'send' }])
-    const space = await parley.space(people[0]!, [agent.id, ...people.slice(1).map(({ id }) => id)])
+    const space = await parley.space(people[0]!, [agent.id])
+    for (const { id: entityId } of people.slice(1))
+      await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId })
     return { agent, space }
   }
   const mails = () => parley.models.script(steps([{ toolCall: 'mail__send', input: {} }], [{ text: 'Sent.' }]))
