@@ -141,7 +141,7 @@ const CallAuthorization = builder.objectRef<shapes.ToolCall>('CallAuthorization'
     }),
     serverName: t.string({ resolve: (call) => connectsTo(call) ?? '' }),
     text: t.string({
-      description: 'Who has to connect where, in words.',
+      description: 'A sentence that names the person and the server.',
       async resolve(call, _, { loaders }) {
         const { name } = await loadExisting(loaders.entities, call.approverIds[0] ?? '')
         return connectionInWords(name, connectsTo(call) ?? '')
@@ -177,7 +177,7 @@ builder.objectFields(ToolCall, (t) => ({
     type: CallAuthorization,
     nullable: true,
     description:
-      'Who has to connect to an MCP server before the call is made (`McpAuthorization.PERSON`). Null if nobody, and for viewers who do not see `approval`. That person can only deny the call; it goes on once they have connected.',
+      'The person who has to connect to an MCP server before the call is made (`McpAuthorization.PERSON`). Null if nobody, and for viewers who do not see `approval`. That person can only deny the call; it goes on once they have connected.',
     resolve: (call, _, context) => (connectsTo(call) === null ? null : intoIt(call, () => call, context)),
   }),
   claimedBy: t.field({

@@ -73,7 +73,7 @@ export function connectsTo(call: Pick<ToolCall, 'approval' | 'approvalState'>): 
   return call.approvalState === 'PENDING' ? (termsOf(call)?.connects?.serverName ?? null) : null
 }
 
-/** Says who has to connect where. */
+/** Returns a sentence about the person who has to connect. */
 export const connectionInWords = (name: string, serverName: string): string =>
   `${name} has to connect to the MCP server "${serverName}" before this call is made.`
 

@@ -61,7 +61,7 @@ describe.each(STACKS)('pictures of people, on the %s stack', (stack) => {
       .png()
       .toBuffer()
 
-  test('a person uploads an image, and whoever may see the person sees a small square of it', async () => {
+  test('a person uploads an image, and those who may see the person see a small square of it', async () => {
     const fileId = await upload(ada, await image(900, 600))
     const { human } = await update(ada, { id: ada.id, pictureFileId: fileId })
     expect(pictureIn(human?.picture)).toBe(human?.picture)

@@ -109,7 +109,7 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
       url: `${parley.origin}/auth/mcp/calls/${id}`,
       human: { id: ada.id },
     })
-    // The space is told in words; the address is for one person.
+    // Members read the words; the address is for one person.
     expect(await ask(bob, CALL, { id })).toEqual({
       status: 'WAITING',
       authorization: { text: authorization.text, url: null },
@@ -214,7 +214,7 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
     expect(mcp.calledBy()).toEqual(['ada'])
   })
 
-  test('a person may refuse, and a run without one person is told so', async () => {
+  test('a person may refuse, and a run without one person gets an error', async () => {
     const { space, agent } = await roomOf([ada, bob])
     mails()
     const runId = await runOf(ada, space.id)

@@ -502,7 +502,7 @@ export type $McpPersonAuthorizationPayload<ExtArgs extends runtime.Types.Extensi
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     agentId: string
     /**
-     * Of the server.
+     * The name of the server.
      */
     name: string
     humanId: string
