@@ -20,6 +20,7 @@ graphql(`
     answeredByService
     settledAt
     grant { id proposedBy { id name } }
+    authorization { text url }
     approval {
       state
       quorum

@@ -45,6 +45,8 @@ export interface OidcAccount {
   subject: string
   /** The provider's session, which a logout may name. */
   sid: string | null
+  /** When the provider issued the ID token, by its clock, in seconds. */
+  issuedAt: number
   claims: Claims
 }
 
@@ -54,6 +56,8 @@ export interface OidcLogout {
   subject: string | null
   sid: string | null
   jti: string
+  /** By the clock of the provider, in seconds. */
+  issuedAt: number
   /** After this time the token is refused because of its age. */
   expiresAt: Date
 }
@@ -227,14 +231,14 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
       try {
         const { configuration, tokens } = await exchange(found, returnedTo, checks)
         const claims = await verify(tokens.id_token ?? '', found)
-        const { iss, sub, sid } = claims
+        const { iss, sub, sid, iat = 0 } = claims
         if (!isId(sub) || typeof iss !== 'string')
           throw new OidcError('invalid', 'the subject is not 1 to 255 characters')
         const more =
           configuration.serverMetadata().userinfo_endpoint === undefined
             ? {}
             : await openid.fetchUserInfo(configuration, tokens.access_token, sub)
-        return { issuer: iss, subject: sub, sid: isId(sid) ? sid : null, claims: { ...more, ...claims } }
+        return { issuer: iss, subject: sub, sid: isId(sid) ? sid : null, issuedAt: iat, claims: { ...more, ...claims } }
       } catch (error) {
         throw faultOf(error)
       }
@@ -267,6 +271,7 @@ function logoutIn({ iss = '', sub, sid, jti, iat = 0, exp = 0, events, nonce }: 
     subject: isId(sub) ? sub : null,
     sid: isId(sid) ? sid : null,
     jti,
+    issuedAt: iat,
     expiresAt: new Date(acceptedUntil * 1000),
   }
 }

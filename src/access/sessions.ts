@@ -11,6 +11,7 @@ import type { Platform } from '../platform/platform.ts'
 import { noteDeed } from '../platform/record.ts'
 import { requireInPerson } from '../rules/acting.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
+import { isLoggedOut, type ProviderLogin } from '../stores/identity-store.ts'
 import {
   deleteExpiredSessions,
   deleteSessions,
@@ -44,13 +45,16 @@ export interface OpenSessionInput {
   replaced: readonly string[]
 }
 
+/** The identity provider has ended the sign-in before its session was open. */
+export class LoggedOutError extends Error {}
+
 /** A sign-in of a human without a token. */
 export interface HumanSignIn extends OpenSessionInput {
   humanId: string
   /** How the human signed in, for the audit log: `mail`, `oidc`. */
   by: string
   /** The provider at which the human signed in, and its session there. */
-  oidc?: { provider: string; sid: string | null }
+  oidc?: ProviderLogin
 }
 
 /** Sign-ins of browsers: cookies instead of bearer tokens. */
@@ -278,6 +282,7 @@ export function createSessions(
       const tokenId = oidc === undefined ? null : keys.ofOidc(oidc.provider)
       const opened = { scope: 'HUMAN' as const, viewerId: humanId, tokenId, oidcSid: oidc?.sid ?? null, endsBy: null }
       return insert(opened, input, async (tx, id) => {
+        if (oidc !== undefined && (await isLoggedOut(tx, oidc))) throw new LoggedOutError()
         await lockCredential(tx, { scope: 'HUMAN', id: humanId, tokenId: null })
         const detail = { by, ...(oidc === undefined ? {} : { provider: oidc.provider }) }
         await noteDeed(tx, { actorId: humanId, serviceName: null, action: 'signIn', targetId: id, detail })

@@ -2,7 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import { type Entity, type HumanRole, Prisma } from '../generated/prisma/client.ts'
 import { checkEmail } from '../lib/email.ts'
 import { BadInputError, ConflictError } from '../lib/errors.ts'
-import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { checkName, checkSearch, checkText, likePattern } from '../lib/validate.ts'
@@ -10,7 +10,7 @@ import { isUniqueViolation, isViolationOf } from '../platform/database-errors.ts
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
-import { showsEverybodySql } from '../stores/human-store.ts'
+import { insertHuman, showsEverybodySql } from '../stores/human-store.ts'
 
 export interface CreateHumanInput {
   name: string
@@ -53,8 +53,7 @@ export function createHumans({ db, clock, config }: Pick<Platform, 'db' | 'clock
       try {
         const role = input.role ?? 'MEMBER'
         const createdAt = new Date(clock.now())
-        const data = { id: newId('hum'), kind: 'HUMAN' as const, name, externalId, email, role, createdAt }
-        return await db.transaction((tx) => tx.entity.create({ data }))
+        return await db.transaction((tx) => insertHuman(tx, { name, externalId, email, role, createdAt }))
       } catch (error) {
         throw conflictOf(error)
       }

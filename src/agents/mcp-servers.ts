@@ -6,6 +6,7 @@ import { hasNameCharacters, indexOfRepeat } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
+import { deleteUnusedAuthorizations } from '../stores/mcp-authorization-store.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import {
   checkHeaders,
@@ -33,7 +34,7 @@ export interface McpServer
     | 'oauthSealed'
   > {
   oauth: McpAuthorization
-  /** Whether an authorization is stored. */
+  /** Whether an authorization of the server itself is stored. With PERSON, it only lists the tools. */
   authorized: boolean
   /** Null for all tools of the server. */
   allowedTools: string[] | null
@@ -49,7 +50,7 @@ export interface McpServer
 }
 
 /** How requests to a server are authorized, besides by its headers. */
-export const MCP_AUTHORIZATIONS = ['NONE', 'SERVER'] as const
+export const MCP_AUTHORIZATIONS = ['NONE', 'SERVER', 'PERSON'] as const
 export type McpAuthorization = (typeof MCP_AUTHORIZATIONS)[number]
 
 /** Why a server, or one of its tools, is left out. */
@@ -195,8 +196,8 @@ export function checkServer(input: McpServerInput, field: string, limits: Limits
 /** Null: not given. */
 function checkOAuth({ oauth, headers }: McpServerInput, field: string): McpAuthorization | null {
   const names = typeof headers === 'object' && headers !== null ? Object.keys(headers) : []
-  if (oauth === 'SERVER' && names.some((name) => name.toLowerCase() === 'authorization'))
-    throw new BadInputError('With oauth: SERVER the header authorization carries the token.', `${field}.headers`)
+  if (oauth != null && oauth !== 'NONE' && names.some((name) => name.toLowerCase() === 'authorization'))
+    throw new BadInputError(`With oauth: ${oauth} the header authorization carries the token.`, `${field}.headers`)
   return oauth ?? null
 }
 
@@ -257,10 +258,11 @@ export async function replaceMcpServers(
       alwaysAskTools: server.alwaysAskTools,
       oauth,
       // A token is for one address.
-      oauthSealed: oauth === 'SERVER' && same?.url === url ? same.oauthSealed : null,
+      oauthSealed: oauth !== 'NONE' && same?.url === url && same.oauth === oauth ? same.oauthSealed : null,
       fingerprints: same?.url === url ? (same.fingerprints ?? {}) : {},
       listing: (same?.url === url ? same.listing : null) ?? Prisma.DbNull,
     }
   })
   await tx.mcpServer.createMany({ data })
+  await deleteUnusedAuthorizations(tx, agentId)
 }

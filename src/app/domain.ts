@@ -82,6 +82,7 @@ export function createDomain(
   const tokens = createTokens(platform, adminToken)
   const mailLinks = createMailLinks(platform, core)
   const spaceCreation = createSpaceCreation(platform, core)
+  const files = createFileReading(platform, { tokens })
   return {
     tokens,
     sessions,
@@ -91,7 +92,7 @@ export function createDomain(
     entities: createEntities(platform),
     humans: {
       ...createHumans(platform),
-      ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }),
+      ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher, files }),
     },
     agents: createAgents(platform, {
       checkModel: models.check,
@@ -126,7 +127,7 @@ export function createDomain(
     inviting: createInviting(platform, core),
     wakes: createWakePreview(platform, { visibility }),
     reading: createReading(platform, publisher),
-    files: { ...createFileReading(platform, { tokens }), ...core.uploads },
+    files: { ...files, ...core.uploads },
     resumableUploads: core.resumableUploads,
     search: core.search,
     sending: createSending(platform, { visibility, announcer: core.announcer, post: core.posting.post }),
@@ -152,6 +153,7 @@ export function createDomain(
     },
     toolCalls: core.toolCalls,
     callClaims: { claimersOf: decideCall.claimersOf },
+    callConnections: decideCall,
     approvalReading: core.approvalReading,
     grants: core.grants,
     grantReading: core.grantReading,

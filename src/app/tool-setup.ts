@@ -2,11 +2,12 @@ import type { Platform } from '../platform/platform.ts'
 import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createToolTrial, type ToolTrial } from '../tools/custom/tool-trial.ts'
 import { createMcpOAuth, type McpOAuth } from '../tools/mcp/oauth.ts'
+import { createPersonAuthorization, type PersonAuthorization } from '../tools/mcp/person-authorization.ts'
 import { createServerTrial, type ServerTrial } from '../tools/mcp/server-trial.ts'
 import { createOpenApiReader, LARGEST_DOCUMENT_BYTES, type OpenApiReader } from '../tools/openapi/reader.ts'
 
 /** The steps before an admin gives an agent a tool: connect, read, try. */
-export interface ToolSetup extends ServerTrial, OpenApiReader, ToolTrial {
+export interface ToolSetup extends ServerTrial, OpenApiReader, ToolTrial, PersonAuthorization {
   finishAuthorization: McpOAuth['finish']
   /** Aborts all requests in progress. */
   close(): Promise<void>
@@ -19,6 +20,7 @@ export function createToolSetup(platform: Platform): ToolSetup {
   const oauth = createMcpOAuth(platform, { http })
   return {
     ...createServerTrial(platform, { http, oauth }),
+    ...createPersonAuthorization(platform, { http, oauth }),
     finishAuthorization: oauth.finish,
     ...createToolTrial(platform, { http }),
     ...createOpenApiReader({ http: documents }),

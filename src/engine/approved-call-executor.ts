@@ -45,11 +45,13 @@ export function createApprovedCallExecutor(
   { db, logger }: Platform,
   parts: ApprovedCallParts,
 ): (call: ToolCall, signal: AbortSignal) => Promise<Settlement> {
-  async function toolOf({ agentId, toolName }: ToolCall): Promise<Tool | undefined> {
+  async function toolOf(call: ToolCall): Promise<Tool | undefined> {
+    const { agentId, toolName, runId, approverIds } = call
     const own = await db.prisma.agentTool.findUnique({ where: { agentId_name: { agentId, name: toolName } } })
     if (own !== null) return ownToolOf(own, parts)
     const servers = await db.prisma.mcpServer.findMany({ where: { agentId }, orderBy: { position: 'asc' } })
-    return parts.mcp.toolNamed(servers, toolName)
+    const personId = termsOf(call)?.connects === undefined ? null : (approverIds[0] ?? null)
+    return parts.mcp.toolNamed(servers, { toolName, runId, personId })
   }
 
   async function executeApprovedCall(call: ToolCall, signal: AbortSignal): Promise<Settlement> {

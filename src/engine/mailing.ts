@@ -1,6 +1,7 @@
 import type { MailLinks } from '../flows/mail-links.ts'
 import { type BoundJob, bindJob, type JobContext, PermanentJobError } from '../jobs/job.ts'
 import { SEND_LINK, SEND_MAIL } from '../jobs/queues.ts'
+import { escapeHtml } from '../lib/html.ts'
 import { MailError, type OutgoingMail } from '../platform/mailer.ts'
 import type { Platform } from '../platform/platform.ts'
 import { beginMail, endMail } from '../stores/mail-store.ts'
@@ -86,11 +87,11 @@ export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clo
 /** Renders a mail: plain text, and the same as simple HTML. */
 function outgoing(key: string, to: string, { subject, text, link }: MailContent): OutgoingMail {
   const paragraphs = text.split(/\n{2,}/).map((paragraph) => paragraph.trim())
-  const lines = paragraphs.map((paragraph) => `<p>${escaped(paragraph).replaceAll('\n', '<br>')}</p>`)
+  const lines = paragraphs.map((paragraph) => `<p>${escapeHtml(paragraph).replaceAll('\n', '<br>')}</p>`)
   const button =
     link === null
       ? ''
-      : `<p><a href="${escaped(link.url)}" style="display:inline-block;padding:10px 18px;border-radius:6px;background:#4f46e5;color:#ffffff;text-decoration:none">${escaped(link.label)}</a></p><p style="color:#6b7280;font-size:13px">${escaped(link.url)}</p>`
+      : `<p><a href="${escapeHtml(link.url)}" style="display:inline-block;padding:10px 18px;border-radius:6px;background:#4f46e5;color:#ffffff;text-decoration:none">${escapeHtml(link.label)}</a></p><p style="color:#6b7280;font-size:13px">${escapeHtml(link.url)}</p>`
   return {
     key,
     to,
@@ -99,6 +100,3 @@ function outgoing(key: string, to: string, { subject, text, link }: MailContent)
     html: `<!doctype html><html><body style="font:15px/1.5 system-ui,sans-serif;color:#111827;max-width:36em">${lines.join('')}${button}</body></html>`,
   }
 }
-
-const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
-const escaped = (text: string) => text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character)

@@ -109,8 +109,10 @@ export function createToolRunner({
   }
 
   async function beginValid(tool: Tool, call: JournaledCall, use: ToolUse): Promise<NewWait | null> {
-    const isGranted = tool.approval !== undefined && (await isCovered(tool.approval, call, use))
-    const wait = waitOf(tool, call.input as JsonObject, { isGranted })
+    const connection = (await tool.connection?.()) ?? null
+    const asked = connection === null ? tool : { ...tool, approval: connection }
+    const isGranted = connection === null && tool.approval !== undefined && (await isCovered(tool.approval, call, use))
+    const wait = waitOf(asked, call.input as JsonObject, { isGranted })
     const at = isGranted || wait?.approval !== undefined ? 'question' : 'call'
     const isPart = tool.presence.type === 'part' || at === 'question'
     const shows = isPart && (await writer.show(use, { wait, at }))

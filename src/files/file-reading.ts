@@ -5,7 +5,7 @@ import type { Tokens } from '../access/tokens.ts'
 import type { Viewer } from '../access/viewer.ts'
 import { confidentialAmong } from '../confidentiality/marks.ts'
 import { type File, Prisma } from '../generated/prisma/client.ts'
-import { NotFoundError } from '../lib/errors.ts'
+import { BadInputError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
@@ -13,7 +13,8 @@ import type { ByteRange } from '../platform/file-storage/file-storage.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
-import { pictureForModel } from './images.ts'
+import { LARGEST_PORTRAIT_BYTES, pictureOfPortrait } from '../rules/picture.ts'
+import { pictureForModel, portraitOf } from './images.ts'
 import { keyOfHash } from './stored-bytes.ts'
 
 /** The bytes of a file, or of its thumbnail. */
@@ -67,6 +68,11 @@ export interface FileReading {
    * @throws StorageUnavailableError
    */
   pictureOf(id: string): Promise<Buffer | null>
+  /**
+   * Returns an image that the viewer has uploaded as the small picture of a person, a data URL.
+   * @throws BadInputError for another file; StorageUnavailableError
+   */
+  portraitOf(viewer: Viewer, id: string): Promise<string>
   /** Returns the path, with a query, by which the viewer can load a file for an hour, without a token. */
   addressOf(viewer: Pick<Viewer, 'id'>, id: string, variant: FileVariant): string
   /** Returns the viewer of such an address; null if it was changed, has expired, or the viewer's access has ended. */
@@ -79,6 +85,8 @@ export const THUMBNAIL_TYPE = 'image/webp'
 /** The pictures for models that are kept in this process. */
 const MOST_PICTURE_BYTES = 16 * 1024 * 1024
 const NO_SUCH_FILE = 'There is no such file.'
+const NO_PORTRAIT =
+  'This file cannot become a picture. Upload a PNG, JPEG, GIF, WebP or AVIF image; if it is one, try again.'
 
 export function createFileReading(
   { db, files, clock, secretBox }: Platform,
@@ -173,6 +181,15 @@ export function createFileReading(
       })
       if (picture !== null) pictures.set(id, picture)
       return picture
+    },
+    async portraitOf(viewer, id) {
+      const [file] = await visibleMany(viewer, [id])
+      if (file?.ownerId !== viewer.id) throw new BadInputError('You have uploaded no such file.', 'input.pictureFileId')
+      const { thumbnailHash } = file
+      const stream = thumbnailHash === null ? null : await files.read(keyOfHash(thumbnailHash))
+      const portrait = stream && (await portraitOf(await buffer(stream), LARGEST_PORTRAIT_BYTES))
+      if (portrait === null) throw new BadInputError(NO_PORTRAIT, 'input.pictureFileId')
+      return pictureOfPortrait(portrait)
     },
     addressOf(viewer, id, variant) {
       const expires = String(Math.floor(clock.now() / 1000) + ADDRESS_SECONDS)

@@ -16,6 +16,14 @@ export const isDecodedImage = (mediaType: string): boolean => DECODED.includes(m
 const MOST_PIXELS = 50_000_000
 const LONGEST_DECODING_SECONDS = 10
 const THUMBNAIL_PIXELS = 512
+/** Sides in pixels and qualities of a person's picture, from the best: the first that is small enough is used. */
+const PORTRAITS: readonly (readonly [number, number])[] = [
+  [96, 80],
+  [96, 55],
+  [64, 55],
+  [48, 40],
+  [32, 30],
+]
 /** Models resize larger pictures themselves. */
 const MODEL_PIXELS = 1568
 /** The pictures that are decoded at a time in this process; so many more wait. */
@@ -70,5 +78,19 @@ export async function pictureForModel(read: () => Promise<Buffer | null>): Promi
     const source = await read()
     if (source === null) return null
     return scaled(source, MODEL_PIXELS).flatten({ background: '#ffffff' }).jpeg({ quality: 85 }).toBuffer()
+  }).catch(() => null)
+}
+
+/**
+ * Returns an image as the square picture of a person: WebP without metadata, of at most `mostBytes`; null if it cannot be
+ * decoded, or too many images wait.
+ */
+export async function portraitOf(source: Buffer, mostBytes: number): Promise<Buffer | null> {
+  return inTurn(async () => {
+    for (const [pixels, quality] of PORTRAITS) {
+      const portrait = await opened(source).resize(pixels, pixels, { fit: 'cover' }).webp({ quality }).toBuffer()
+      if (portrait.byteLength <= mostBytes) return portrait
+    }
+    return null
   }).catch(() => null)
 }

@@ -11,6 +11,8 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireInPerson } from '../rules/acting.ts'
 import {
+  type AskedApproval,
+  connectsTo,
   denialOf,
   digestOf,
   expiryOf,
@@ -21,6 +23,7 @@ import {
   requireCurrentInput,
   requireEditsLeft,
   requireFirstDecision,
+  requireNoConnection,
   requirePending,
   settlementOf,
   termsOf,
@@ -32,12 +35,14 @@ import type { ToolCalls } from '../runs/tool-call-reading.ts'
 import { enqueueNotice } from '../stores/call-notices.ts'
 import {
   approveCall,
+  askAgain,
   CALL_DEADLINES_SQL,
   CALL_ESCALATIONS_SQL,
   editInput,
   escalateCall,
   type LockedCall,
   lockCall,
+  readConnecting,
   setClaimer,
   settleWaitingCall,
 } from '../stores/call-store.ts'
@@ -102,6 +107,13 @@ export interface DecideCall {
    * approval was requested. `among`: absent for all pending calls.
    */
   recheck(among?: PendingCalls): Promise<void>
+  /**
+   * Returns where a person has to connect for a call to go on.
+   * @throws NotFoundError unless the call waits for this person, who is not somebody who acts as them
+   */
+  awaitedConnection(viewer: Viewer, toolCallId: string): Promise<Connection>
+  /** Goes on with the calls that wait for a person to connect: each is executed, or needs its approval now. */
+  connected(connection: Connection): Promise<void>
   /** Calls past their deadline, and calls that are due for escalation, by the clock of the database. */
   timed: Timed[]
 }
@@ -110,6 +122,13 @@ export interface DecideCallParts {
   visibility: Pick<Visibility, 'toolCallsAskedAbout'>
   toolCalls: Pick<ToolCalls, 'getMany'>
   settleCall: Pick<SettleCall, 'applySettled' | 'publishSettled' | 'publishChanged' | 'expireResult'>
+}
+
+/** A person at an MCP server of an agent. */
+export interface Connection {
+  agentId: string
+  serverName: string
+  humanId: string
 }
 
 /** The effect of a decision on a call. */
@@ -182,6 +201,7 @@ export function createDecideCall(
   /** Locks the call, checks the human and the input, records the decision, and applies it. */
   async function decideIn(tx: Tx, { callId, humanId, given }: Deciding): Promise<Decided> {
     const { run, call, deciderIds } = await lockPending(tx, callId, humanId)
+    if (given.approve) requireNoConnection(call)
     const current = requireCurrentInput(call, given)
     const earlier = await readEarlierDecisions(tx, { toolCallId: callId, humanId, inputDigest: current })
     requireFirstDecision(earlier, given.approve)
@@ -302,13 +322,53 @@ export function createDecideCall(
     return { call, humanId }
   }
 
+  /** Goes on with a locked pending call whose person has connected. */
+  async function connectedIn(tx: Tx, call: LockedCall, humanId: string): Promise<Decided | null> {
+    const { connects } = termsOf(call) ?? {}
+    if (connects === undefined || call.isLate) return null
+    const inputDigest = call.inputDigest ?? ''
+    if (connects.next === null) {
+      await recordDecision(tx, { toolCallId: call.id, humanId, inputDigest }, { approve: true, reason: null })
+      return approveIn(tx, call, await readDeciders(tx, call.id))
+    }
+    const asked = await askAgain(tx, call.id, {
+      ...(connects.next as unknown as AskedApproval),
+      writtenDigest: inputDigest,
+    })
+    await enqueueNotice(tx, call.id, 'tool_call.waiting')
+    await jobs.enqueue(tx, NOTIFY, [{ key: `decision:${call.id}`, input: { cause: 'decision', id: call.id } }])
+    return { call: asked, settled: null }
+  }
+
   return {
     decidable,
+    async awaitedConnection(viewer, toolCallId) {
+      const [call] = await toolCalls.getMany([toolCallId])
+      const serverName = call == null ? null : connectsTo(call)
+      const isOwn = viewer.scope === 'HUMAN' && viewer.acting === undefined && call?.approverIds[0] === viewer.id
+      if (call == null || serverName === null || !isOwn) throw new NotFoundError(NO_SUCH_CALL)
+      const isSeen = (await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
+      if (!isSeen) throw new NotFoundError(NO_SUCH_CALL)
+      return { agentId: call.agentId, serverName, humanId: viewer.id }
+    },
+    async connected(connection) {
+      await forEach(await readConnecting(db.prisma, connection), async (id) => {
+        const done = await whilePending({ id, isDue: false }, (tx, _, call) =>
+          connectsTo(call) === null ? Promise.resolve(null) : connectedIn(tx, call, connection.humanId),
+        )
+        if (done === null) return
+        await publish(done)
+        if (done.call.approvalState !== 'PENDING') return
+        await Promise.all([callPublisher.waits(done.call, 'deciders'), signals.publish(DUE_JOBS_CHANNEL, {})])
+        await recheckOne(id)
+      })
+    },
     async decideAnd({ call: { id: callId, runId, inputDigest }, humanId, approveCall }, also) {
       const given = { approve: true, reason: null, input: undefined, inputDigest }
       const { decided, done } = await inLine(runId, () =>
         db.transaction(async (tx) => {
           const { call } = await lockPending(tx, callId, humanId)
+          requireNoConnection(call)
           const done = await also(tx)
           const decided = approveCall ? await decideIn(tx, { callId, humanId, given }) : { call, settled: null }
           return { decided, done }

@@ -20,7 +20,7 @@ import {
   SIGN_IN_MAIL_WITHIN_MS,
 } from '../rules/mail-links.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
-import { findHumanByEmail, insertHuman, setEmail } from '../stores/human-store.ts'
+import { findHumanByEmail, insertHuman, updateHuman } from '../stores/human-store.ts'
 import { deleteMailCodes, findMailCode, insertMailCode, type MailCode, useMailCode } from '../stores/mail-code-store.ts'
 import { deleteMailInvitation, findInvitationOf, findMailInvitation } from '../stores/mail-invitation-store.ts'
 import { countedAs, countMails, insertMail } from '../stores/mail-store.ts'
@@ -66,10 +66,10 @@ export interface MailLinks {
    */
   requestSignIn(email: string): Promise<void>
   /**
-   * Has a link mailed with which the human confirms a new address of their own. @throws BadInputError; ForbiddenError
-   * without mail; RateLimitedError over 5 in an hour
+   * Has a link mailed with which the human confirms a new address of their own, in the transaction of the caller, who
+   * publishes DUE_JOBS_CHANNEL after the commit. @throws ForbiddenError without mail; RateLimitedError over 5 in an hour
    */
-  requestConfirmation(humanId: string, email: string): Promise<void>
+  requestConfirmation(tx: Tx, humanId: string, email: string): Promise<void>
   /** Creates the code of a mail and returns the mail; null if there is nobody to receive it, or an address has had enough. */
   prepare(job: LinkJob): Promise<LinkMail | null>
   /** Returns what a link does, without using it up; null if its code is unknown, used or expired. */
@@ -167,7 +167,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
   }
 
   async function confirm(tx: Tx, { humanId, email }: MailCode): Promise<UsedLink | null> {
-    if (humanId === null || !(await setEmail(tx, humanId, email))) return null
+    if (humanId === null || (await updateHuman(tx, humanId, { email })) === null) return null
     const deed = { actorId: humanId, serviceName: null, action: 'confirmEmail', detail: {} }
     await noteDeed(tx, { ...deed, targetId: humanId })
     return { type: 'confirmed', email }
@@ -188,22 +188,18 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
       await db.transaction((tx) => enqueue(tx, job, `SIGN_IN:${emailKeyOf(email)}`))
       await signals.publish(DUE_JOBS_CHANNEL, {})
     },
-    async requestConfirmation(humanId, given) {
-      const email = checkEmail(given, 'input.email')
+    async requestConfirmation(tx, humanId, email) {
       if (mailer === null) throw new ForbiddenError(NO_MAIL)
       const id = newId('inv')
-      await db.transaction(async (tx) => {
-        const counted = countedAs('asked to confirm', humanId)
-        const asked = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
-        if (asked >= MOST_CONFIRMATIONS_OF_HUMAN)
-          throw new RateLimitedError(
-            'You may confirm at most 5 addresses in an hour; wait and try again.',
-            LIMIT_WINDOW_MS,
-          )
-        await insertMail(tx, `asked:${id}`, now(), counted)
-        await enqueue(tx, { purpose: 'CONFIRM', id, humanId, email }, id)
-      })
-      await signals.publish(DUE_JOBS_CHANNEL, {})
+      const counted = countedAs('asked to confirm', humanId)
+      const asked = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
+      if (asked >= MOST_CONFIRMATIONS_OF_HUMAN)
+        throw new RateLimitedError(
+          'You may confirm at most 5 addresses in an hour; wait and try again.',
+          LIMIT_WINDOW_MS,
+        )
+      await insertMail(tx, `asked:${id}`, now(), counted)
+      await enqueue(tx, { purpose: 'CONFIRM', id, humanId, email }, id)
     },
     async prepare(job) {
       return db.transaction(async (tx) => {

@@ -7,13 +7,17 @@ import {
   OidcError,
   type OidcFault,
 } from '../access/oidc-client.ts'
-import { type OpenSessionInput, type SessionCookie, type Sessions, settingKeysOf } from '../access/sessions.ts'
+import {
+  LoggedOutError,
+  type OpenSessionInput,
+  type SessionCookie,
+  type Sessions,
+  settingKeysOf,
+} from '../access/sessions.ts'
 import { checkExternalId } from '../agents/humans.ts'
 import { publishEndedSessions, publishRoleChange } from '../broker/ended-sessions.ts'
 import type { OidcProviderSettings } from '../config/oidc.ts'
-import { type Identity, Prisma } from '../generated/prisma/client.ts'
-import { emailKeyOf } from '../lib/email.ts'
-import { newId } from '../lib/ids.ts'
+import type { Identity } from '../generated/prisma/client.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -22,8 +26,15 @@ import { hasClaim, nameIn, refusalOf, type SignInRefusal, verifiedEmailIn } from
 import { pictureIn } from '../rules/picture.ts'
 import type { Members } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
-import { changeRole, type RoleChange } from '../stores/human-store.ts'
-import { deleteIdentities, saveIdentity, useLogoutToken } from '../stores/identity-store.ts'
+import {
+  changeRole,
+  findHumanByEmail,
+  insertHuman,
+  lockHumanByExternalId,
+  type RoleChange,
+  updateHuman,
+} from '../stores/human-store.ts'
+import { deleteIdentities, markLoggedOut, saveIdentity, useLogoutToken } from '../stores/identity-store.ts'
 import { deleteSessions } from '../stores/session-store.ts'
 
 /** A sign-in that a browser has begun. The browser keeps it, sealed, in a cookie. */
@@ -166,25 +177,28 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
           return { type: 'failed', reason: refusal, to }
         }
         const humanId = await link(account)
-        const oidc = { provider, sid: account.sid }
+        const { issuer, sid, subject, issuedAt } = account
+        const oidc = { issuer, provider, sid, subject, issuedAt }
         return {
           type: 'signed-in',
           cookie: await parts.sessions.openForHuman({ humanId, by: 'oidc', oidc, ...browser }),
           to,
         }
       } catch (error) {
+        if (error instanceof LoggedOutError) return { type: 'failed', reason: 'expired', to }
         return { type: 'failed', reason: failed(provider, error), to }
       }
     },
     async logout(provider, token) {
       const logout = await clientOf(provider).verifyLogout(token)
       if (logout === null) return false
-      const { issuer, subject, sid, jti, expiresAt } = logout
+      const { issuer, subject, sid, jti, issuedAt, expiresAt } = logout
       const hash = createHash('sha256')
         .update(JSON.stringify([issuer, provider, jti]))
         .digest('hex')
       const ended = await db.transaction(async (tx) => {
         if (!(await useLogoutToken(tx, { hash, expiresAt }, new Date(clock.now())))) return null
+        await markLoggedOut(tx, { issuer, provider, sid, subject: subject ?? '', issuedAt })
         const ids = await deleteSessions(tx, {
           tokenId: keys.ofOidc(provider),
           ...(sid === null ? { viewerId: await humanOf(tx, issuer, subject ?? '') } : { oidcSid: sid }),
@@ -232,20 +246,19 @@ async function linkAccount(
   const stored = await findIdentity(tx, { issuer, subject, isAuthIssuer })
   const [name, picture, email] = [nameIn(claims), pictureIn(claims.picture), verifiedEmailIn(claims)]
   const externalId = isAuthIssuer ? externalIdOf(subject) : null
-  const known = stored?.isCurrent ? stored.identity.humanId : await findByExternalId(tx, externalId)
-  const humanId = known ?? newId('hum')
+  const byExternalId = async () => (externalId === null ? null : lockHumanByExternalId(tx, externalId))
+  const known = stored?.isCurrent ? stored.identity.humanId : await byExternalId()
   const before = stored?.isCurrent ? stored.identity : null
   const changes = {
     ...(name !== null && name !== (before?.claimedName ?? null) ? { name } : {}),
     ...(picture !== (before?.claimedPicture ?? null) ? { picture } : {}),
-    ...(email !== null && email !== before?.claimedEmail && !(await isTaken(tx, email, humanId)) ? { email } : {}),
+    ...(email !== null && email !== before?.claimedEmail && (await isFree(tx, email, known)) ? { email } : {}),
   }
+  const humanId = known ?? (await insertHuman(tx, { name: NAMELESS, ...changes, externalId, createdAt: now })).id
   if (known === null) {
-    const human = { id: humanId, kind: 'HUMAN' as const, name: NAMELESS, ...changes, externalId, createdAt: now }
-    await tx.entity.create({ data: human })
     await noteDeed(tx, { ...deedOf(humanId), action: 'createHuman', detail: { by: 'oidc' } })
   } else if (Object.keys(changes).length > 0) {
-    await tx.entity.update({ where: { id: humanId }, data: changes })
+    await updateHuman(tx, humanId, changes)
     const detail = { by: 'oidc', fields: Object.keys(changes) }
     await noteDeed(tx, { ...deedOf(humanId), action: 'updateHuman', detail })
   }
@@ -284,18 +297,10 @@ async function findIdentity(
   return { identity, isCurrent: !isAuthIssuer || externalId === null || externalId === subject }
 }
 
-/** Whether another human has the address, with which they sign in by mail. */
-async function isTaken(tx: Tx, email: string, humanId: string): Promise<boolean> {
-  const found = await tx.$queryRaw<unknown[]>`
-    SELECT 1 FROM "Entity" WHERE lower(email) = ${emailKeyOf(email)} AND id <> ${humanId}`
-  return found.length > 0
-}
-
-async function findByExternalId(tx: Tx, externalId: string | null): Promise<string | null> {
-  if (externalId === null) return null
-  const [human] = await tx.$queryRaw<{ id: string }[]>(Prisma.sql`
-    SELECT id FROM "Entity" WHERE "externalId" = ${externalId} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`)
-  return human?.id ?? null
+/** Whether no other human has the address, with which they sign in by mail. */
+async function isFree(tx: Tx, email: string, humanId: string | null): Promise<boolean> {
+  const owner = await findHumanByEmail(tx, email)
+  return owner === null || owner.id === humanId
 }
 
 /** Null for a subject that no human can have as `externalId`. */

@@ -3,7 +3,9 @@ import type { Visibility } from '../access/visibility.ts'
 import { checkExternalId, conflictOf } from '../agents/humans.ts'
 import { publishRoleChange } from '../broker/ended-sessions.ts'
 import { PRESENCE_SHARING_CHANNEL } from '../broker/topics.ts'
+import type { FileReading } from '../files/file-reading.ts'
 import { type Entity, type HumanRole, Prisma } from '../generated/prisma/client.ts'
+import { DUE_JOBS_CHANNEL } from '../jobs/queues.ts'
 import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { checkEmail } from '../lib/email.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
@@ -15,7 +17,7 @@ import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import type { Members } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
-import { changeRole } from '../stores/human-store.ts'
+import { changeRole, type HumanChanges, lockHuman, updateHuman } from '../stores/human-store.ts'
 import { recheckPostponed } from '../stores/inbox-store.ts'
 import type { MailLinks } from './mail-links.ts'
 
@@ -34,14 +36,18 @@ export interface UpdateHumanInput {
   budget?: BudgetInput | null
   /** Null: none, for admins. A human's own stays as it is until they open the link that is mailed to the new one. */
   email?: string | null
+  /** An image that the viewer has uploaded, of which a small copy is kept. Null: no picture. */
+  pictureFileId?: string | null
 }
 
 /** Changes humans, publishes a new name in their spaces, and ends the sessions of those who get another role. */
 export interface HumanUpdates {
   /**
-   * Admins may change everything; people only their own name, time zone and sharing of presence. Their own address changes
-   * when they open the link that is mailed to it. @throws ForbiddenError, NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId` or
-   * `email`. ForbiddenError also if a human takes the role ADMIN from the last person who has it.
+   * Admins may change everything; people only their own name, picture, time zone and sharing of presence. Their own address
+   * changes when they open the link that is mailed to it. Changes everything or nothing.
+   * @throws ForbiddenError, NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has
+   * the `externalId` or `email`; RateLimitedError for too many addresses. ForbiddenError also if a human takes the role ADMIN
+   * from the last person who has it.
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
 }
@@ -51,52 +57,58 @@ interface UpdateParts {
   visibility: Pick<Visibility, 'entities'>
   members: Pick<Members, 'spacesOf'>
   publisher: Pick<SpacePublisher, 'changed'>
+  files: Pick<FileReading, 'portraitOf'>
 }
 
 export function createHumanUpdates(
   { db, signals, logger }: Pick<Platform, 'db' | 'signals' | 'logger'>,
-  { mailLinks, visibility, members, publisher }: UpdateParts,
+  { mailLinks, visibility, members, publisher, files }: UpdateParts,
 ): HumanUpdates {
-  /** Returns the address for which a human is to get a link; null for none. @throws BadInputError, ForbiddenError */
-  async function emailToConfirm({ id }: Viewer, email: string | null | undefined): Promise<string | null> {
-    if (email == null) return null
+  /** Has a link mailed to the new address of a human. @throws ForbiddenError, RateLimitedError */
+  async function confirm(tx: Tx, humanId: string, { role }: Pick<Entity, 'role'>, email: string): Promise<void> {
     // Sign-in by mail to the new address would give the role, which an access token does not have.
-    if ((await db.prisma.entity.count({ where: { id, role: 'ADMIN' } })) > 0)
+    if (role === 'ADMIN')
       throw new ForbiddenError('An access token cannot change the address of an admin: sign in, or ask another admin.')
-    return checkEmail(email, 'input.email')
+    await mailLinks.requestConfirmation(tx, humanId, email)
+  }
+
+  async function pictureOf(viewer: Viewer, fileId: string | null | undefined): Promise<HumanChanges> {
+    if (fileId === undefined) return {}
+    return { picture: fileId === null ? null : await files.portraitOf(viewer, fileId) }
   }
 
   return {
     async update(viewer, input) {
-      const { id, name, externalId, email, role, budget, ...profile } = input
+      const { id, role, budget } = input
       const isVisible = prefixOf(id) === 'hum' && (await visibility.entities(viewer, [id])).has(id)
       if (!isVisible) throw new NotFoundError(NO_SUCH_HUMAN)
       checkRights(viewer, input)
-      const newEmail = isAdmin(viewer) ? null : await emailToConfirm(viewer, email)
-      const data = {
-        ...changesOf({ name, externalId, email: isAdmin(viewer) ? email : undefined }),
-        ...profileOf(profile),
-      }
       if (role === null) throw new BadInputError('The role of a human must not be null.', 'input.role')
+      const { email, ...changes } = { ...changesOf(input), ...(await pictureOf(viewer, input.pictureFileId)) }
+      const toConfirm = isAdmin(viewer) ? null : (email ?? null)
       const by = viewer.scope === 'HUMAN' ? viewer.id : null
       const work = async (tx: Tx) => {
         const change = role === undefined ? null : await changeRole(tx, { humanId: id, role, by })
-        const limits = budget === undefined ? {} : { budget: await budgetOf(tx, id, budget) }
-        const [human] = await tx.entity.updateManyAndReturn({
-          where: { id, kind: 'HUMAN', goneAt: null },
-          data: { ...data, ...limits },
+        const before = await lockHuman(tx, id)
+        if (before === null) throw new NotFoundError(NO_SUCH_HUMAN)
+        if (toConfirm !== null) await confirm(tx, id, before, toConfirm)
+        const human = await updateHuman(tx, id, {
+          ...changes,
+          ...(isAdmin(viewer) ? { email } : {}),
+          ...(await budgetOf(tx, { id, before, budget })),
         })
-        if (human === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
+        if (human === null) throw new NotFoundError(NO_SUCH_HUMAN)
         return { human, change }
       }
       const { human, change } = await db.transaction(work).catch((error) => {
         throw conflictOf(error)
       })
       await publishRoleChange({ signals, logger }, change)
-      if (profile.sharePresence !== undefined)
+      if (toConfirm !== null) await signals.publish(DUE_JOBS_CHANNEL, {})
+      if (changes.sharePresence !== undefined)
         await signals.publish(PRESENCE_SHARING_CHANNEL, { type: 'sharing-changed', humanId: id })
-      if (name !== undefined) for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId)
-      if (newEmail !== null) await mailLinks.requestConfirmation(id, newEmail)
+      if (changes.name !== undefined || changes.picture !== undefined)
+        for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId)
       return human
     },
   }
@@ -107,38 +119,35 @@ function checkRights(viewer: Viewer, { id, email, externalId, role, budget }: Up
   const isOfAdmins = email === null || [externalId, role, budget].some((one) => one !== undefined)
   if (!isAdmin(viewer) && (viewer.id !== id || isOfAdmins))
     throw new ForbiddenError(
-      'You may change only your own name, address, time zone and sharing of presence; an admin may change every human.',
+      'You may change only your own name, picture, address, time zone and sharing of presence; an admin may change every human.',
     )
 }
 
 const NO_SUCH_HUMAN = 'There is no such human.'
 
 /** Returns the column with the changed limits, and makes events that waited for the old budget due. */
-async function budgetOf(tx: Tx, id: string, budget: BudgetInput | null) {
-  const [before] = await tx.$queryRaw<{ budget: BudgetLimits | null }[]>`
-    SELECT budget FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR NO KEY UPDATE`
-  if (before === undefined) throw new NotFoundError(NO_SUCH_HUMAN)
-  const limits = changedBudget(before.budget, budget)
+async function budgetOf(
+  tx: Tx,
+  { id, before, budget }: { id: string; before: Pick<Entity, 'budget'>; budget: BudgetInput | null | undefined },
+): Promise<HumanChanges> {
+  if (budget === undefined) return {}
+  const limits = changedBudget(before.budget as BudgetLimits | null, budget)
   await recheckPostponed(tx, { humanId: id })
-  return limits === null ? Prisma.DbNull : { ...limits }
+  return { budget: limits === null ? Prisma.DbNull : { ...limits } }
 }
 
-function profileOf({ timeZone, sharePresence }: Pick<UpdateHumanInput, 'timeZone' | 'sharePresence'>) {
+/** @throws BadInputError */
+function changesOf({ name, externalId, email, timeZone, sharePresence }: UpdateHumanInput): HumanChanges {
+  if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
   if (timeZone != null && !isTimeZone(timeZone))
     throw new BadInputError('A time zone is an IANA name, such as Europe/Berlin.', 'input.timeZone')
   if (sharePresence === null)
     throw new BadInputError('sharePresence must be true or false, not null.', 'input.sharePresence')
   return {
-    ...(timeZone === undefined ? {} : { timeZone }),
-    ...(sharePresence === undefined ? {} : { sharePresence }),
-  }
-}
-
-function changesOf({ name, externalId, email }: Pick<UpdateHumanInput, 'name' | 'externalId' | 'email'>) {
-  if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
-  return {
     ...(name === undefined ? {} : { name: checkName(name, 'input.name') }),
     ...(externalId === undefined ? {} : { externalId: externalId === null ? null : checkExternalId(externalId) }),
     ...(email === undefined ? {} : { email: email === null ? null : checkEmail(email, 'input.email') }),
+    ...(timeZone === undefined ? {} : { timeZone }),
+    ...(sharePresence === undefined ? {} : { sharePresence }),
   }
 }

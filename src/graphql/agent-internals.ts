@@ -201,7 +201,7 @@ McpServer.implement({
     approvalTools: t.exposeStringList('approvalTools', { nullable: true }),
     oauth: t.expose('oauth', { type: McpAuthorizationType }),
     authorized: t.exposeBoolean('authorized', {
-      description: 'Whether an authorization by OAuth was begun or given.',
+      description: 'Whether an authorization of the server itself by OAuth was begun or given.',
     }),
     alwaysAskTools: t.exposeStringList('alwaysAskTools', {
       description: 'Tools whose calls no standing grant covers.',

@@ -74,7 +74,8 @@ import type { Search } from '../spaces/search.ts'
 import type { Spaces } from '../spaces/spaces.ts'
 import type { Chains } from '../stores/chain-store.ts'
 import type { ToolTrial } from '../tools/custom/tool-trial.ts'
-import type { Returned } from '../tools/mcp/oauth.ts'
+import type { McpOAuth } from '../tools/mcp/oauth.ts'
+import type { PersonAuthorization } from '../tools/mcp/person-authorization.ts'
 import type { ServerTrial } from '../tools/mcp/server-trial.ts'
 import type { OpenApiReader } from '../tools/openapi/reader.ts'
 
@@ -92,9 +93,7 @@ export interface Domain {
   modelProviders: ModelProviders<ModelProvider>
   customTools: CustomTools
   mcpServers: McpServers & McpConfirmation
-  toolSetup: ServerTrial &
-    OpenApiReader &
-    ToolTrial & { finishAuthorization(returned: URLSearchParams): Promise<Returned> }
+  toolSetup: ServerTrial & OpenApiReader & ToolTrial & PersonAuthorization & { finishAuthorization: McpOAuth['finish'] }
   memories: Memories
   goals: Goals
   inboxReading: InboxReading
@@ -130,6 +129,7 @@ export interface Domain {
     Pick<ToolCalls, 'pendingToolCalls'> &
     Retrying & { triggerAgent: Triggers['trigger'] }
   callClaims: Pick<DecideCall, 'claimersOf'>
+  callConnections: Pick<DecideCall, 'awaitedConnection' | 'connected'>
   approvalReading: ApprovalReading
   grants: StandingGrants
   grantReading: GrantReading

@@ -54,6 +54,10 @@ export const McpAuthorizationType = builder.enumType('McpAuthorization', {
     SERVER: {
       description: 'One token for the server, given by an admin: `connectMcpServer` returns where.',
     },
+    PERSON: {
+      description:
+        'One token for each person, asked for when a run of theirs first needs it: the call waits, and `ToolCall.authorization` says who connects where. The token of `connectMcpServer` only lists the tools.',
+    },
   } as const,
 })
 

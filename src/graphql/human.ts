@@ -124,6 +124,9 @@ const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
     timeZone: t.string({ description: 'IANA name, such as `Europe/Berlin`; null for none.' }),
     sharePresence: t.boolean({ description: 'Whether others see presence and typing; default true.' }),
     budget: t.field({ type: BudgetInput, description: 'Admins only.' }),
+    pictureFileId: t.id({
+      description: 'An image that the viewer uploaded, of which a small copy is kept; null removes the picture.',
+    }),
   }),
 })
 
@@ -150,7 +153,7 @@ builder.mutationFields((t) => ({
   updateHuman: t.field({
     type: UpdateHumanPayload,
     description:
-      'For admins. A human may change these of their own entry: `name`, `timeZone`, `sharePresence`, and `email`, which a mailed link confirms.',
+      'For admins. A human may change these of their own entry: `name`, `pictureFileId`, `timeZone`, `sharePresence`, and `email`, which a mailed link confirms.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -1,13 +1,14 @@
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
-import { isAskedByName } from '../rules/approvals.ts'
+import { connectionInWords, connectsTo, isAskedByName } from '../rules/approvals.ts'
 import { isAnsweredBy, mayAnswer, waitsFor } from '../rules/call-answers.ts'
+import { CONNECT_PATH } from '../rules/connect-path.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { Approval } from './approval.ts'
 import { existing, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { mayHear } from './confidence.ts'
-import { type Context, checkRequestRate, renewed } from './context.ts'
+import { type Context, checkRequestRate, linkTo, renewed } from './context.ts'
 import { Agent, Entity, Human, Message, Node, Run, StandingGrant, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
@@ -131,6 +132,33 @@ ToolCall.implement({
   }),
 })
 
+const CallAuthorization = builder.objectRef<shapes.ToolCall>('CallAuthorization').implement({
+  description: 'A call that waits until a person has connected to an MCP server.',
+  fields: (t) => ({
+    human: t.field({
+      type: Human,
+      resolve: ({ approverIds }, _, { loaders }) => loadExisting(loaders.entities, approverIds[0] ?? ''),
+    }),
+    serverName: t.string({ resolve: (call) => connectsTo(call) ?? '' }),
+    text: t.string({
+      description: 'A sentence that names the person and the server.',
+      async resolve(call, _, { loaders }) {
+        const { name } = await loadExisting(loaders.entities, call.approverIds[0] ?? '')
+        return connectionInWords(name, connectsTo(call) ?? '')
+      },
+    }),
+    url: t.string({
+      nullable: true,
+      description:
+        'Where the person connects, in a browser in which they are signed in. Null for all other viewers, for whom the address does not work.',
+      resolve: ({ id, approverIds }, _, context) =>
+        context.viewer.scope === 'HUMAN' && context.viewer.id === approverIds[0]
+          ? linkTo(context, `${CONNECT_PATH}${id}`)
+          : null,
+    }),
+  }),
+})
+
 builder.objectFields(ToolCall, (t) => ({
   approval: t.field({
     type: Approval,
@@ -144,6 +172,13 @@ builder.objectFields(ToolCall, (t) => ({
     description:
       'The standing grant that let the call through without asking. Null if there was none, or the viewer may not see it.',
     resolve: ({ grantId }, _, { loaders }) => loadOptional(loaders.visible.standingGrants, grantId),
+  }),
+  authorization: t.field({
+    type: CallAuthorization,
+    nullable: true,
+    description:
+      'The person who has to connect to an MCP server before the call is made (`McpAuthorization.PERSON`). Null if nobody, and for viewers who do not see `approval`. That person can only deny the call; it goes on once they have connected.',
+    resolve: (call, _, context) => (connectsTo(call) === null ? null : intoIt(call, () => call, context)),
   }),
   claimedBy: t.field({
     type: Human,

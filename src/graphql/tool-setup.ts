@@ -10,7 +10,7 @@ const ConnectMcpServerInput = builder.inputType('ConnectMcpServerInput', {
     server: t.field({ type: McpServerInput, required: true }),
     agentId: t.id({
       description:
-        "An agent whose stored headers are used where the input has none: those of its server with this name, if the URL's origin is the same. Required for `oauth: SERVER`: the token is stored with that server, which has to have this URL.",
+        "An agent whose stored headers are used where the input has none: those of its server with this name, if the URL's origin is the same. Required for `oauth: SERVER` and `PERSON`: the token is stored with that server, which has to have this URL.",
     }),
   }),
 })

@@ -21,6 +21,7 @@ import { deleteIdentities } from '../stores/identity-store.ts'
 import { deleteMailCodes } from '../stores/mail-code-store.ts'
 import { deleteInvitationsOf } from '../stores/mail-invitation-store.ts'
 import { deleteMailsOf } from '../stores/mail-store.ts'
+import { deleteAuthorizationsOf } from '../stores/mcp-authorization-store.ts'
 import { deleteReactionsOf, emptyMessages } from '../stores/message-store.ts'
 import { deleteNotices } from '../stores/notice-store.ts'
 import { deleteNotificationSettings } from '../stores/notification-settings-store.ts'
@@ -245,6 +246,7 @@ async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: bool
   const formerly = toJson(task) as Prisma.InputJsonObject
   const nothing = { externalId: null, email: null, picture: null, timeZone: null, budget: Prisma.DbNull }
   await deleteUnsentFilesOf(tx, id)
+  await deleteAuthorizationsOf(tx, id)
   await tx.entity.update({ where: { id }, data: { ...nothing, goneAt, name: ERASED, formerly } })
 }
 

@@ -33,6 +33,12 @@ export const SEALED = [
     context: Prisma.sql`'mcp-oauth:' || "agentId" || ':' || name`,
   },
   {
+    table: 'McpPersonAuthorization',
+    column: 'sealed',
+    id: Prisma.sql`"agentId" || ':' || name || ':' || "humanId"`,
+    context: Prisma.sql`'mcp-oauth:' || "agentId" || ':' || name || ':' || "humanId"`,
+  },
+  {
     table: 'AgentDraft',
     column: 'headersSealed',
     id: Prisma.sql`"agentId"`,

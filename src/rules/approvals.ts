@@ -27,6 +27,13 @@ export type ApprovalTerms = {
   patient: boolean
   /** The number of edits of the input; absent: none. */
   edits?: number
+  /** The call waits until its one approver has connected to a server, and not for a decision. Absent: for a decision. */
+  connects?: {
+    /** The name of the MCP server. */
+    serverName: string
+    /** The AskedApproval that the call needs then; null: none. */
+    next: JsonObject | null
+  }
 }
 
 /** The approval that a tool requires for its calls. */
@@ -59,6 +66,24 @@ export function waitSecondsOf(
   { toolWaitSeconds, approvalWaitSeconds }: WaitLimits,
 ): number {
   return expiresInSeconds ?? (patient ? approvalWaitSeconds : toolWaitSeconds)
+}
+
+/** Returns the name of the server to which the approver of a call has to connect; null: the call waits for no such thing. */
+export function connectsTo(call: Pick<ToolCall, 'approval' | 'approvalState'>): string | null {
+  return call.approvalState === 'PENDING' ? (termsOf(call)?.connects?.serverName ?? null) : null
+}
+
+/** Returns a sentence about the person who has to connect. */
+export const connectionInWords = (name: string, serverName: string): string =>
+  `${name} has to connect to the MCP server "${serverName}" before this call is made.`
+
+/** @throws ConflictError if a call waits for its approver to connect, which is more than a decision */
+export function requireNoConnection(call: Pick<ToolCall, 'approval' | 'approvalState'>): void {
+  const serverName = connectsTo(call)
+  if (serverName !== null)
+    throw new ConflictError(
+      `This call goes on once its approver has connected to the MCP server "${serverName}": open ToolCall.authorization.url in a browser, or deny the call.`,
+    )
 }
 
 /** Returns the digest that identifies an input. */
@@ -262,6 +287,12 @@ export function denialOf(name: string | null, reason: string | null): Refusal {
 
 /** Returns the refusal of a call whose time is up. `names`: those who approved its input. */
 export function expiryOf(call: Pick<ToolCall, 'approval'>, names: readonly string[]): Refusal {
+  const { serverName } = termsOf(call)?.connects ?? {}
+  if (serverName !== undefined)
+    return {
+      state: 'EXPIRED',
+      message: `The person did not connect to the MCP server "${serverName}" in time. ${NOT_EXECUTED}`,
+    }
   const listed = names.map((name) => JSON.stringify(oneLine(name))).join(', ')
   const who = names.length === 0 ? 'Nobody decided' : `Only ${listed} agreed, of ${termsOf(call)?.quorum}`
   const message = `${who} before its time was up. ${NOT_EXECUTED} Go on without it, or ask again where it still matters.`

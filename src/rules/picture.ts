@@ -1,6 +1,12 @@
 /** The longest picture of a human, in UTF-16 units: many people are in one response. */
 export const LONGEST_PICTURE = 8192
 const LONGEST_URL = 2048
+const PORTRAIT_START = 'data:image/webp;base64,'
+/** The largest WebP image that fits as a picture. */
+export const LARGEST_PORTRAIT_BYTES = Math.floor((LONGEST_PICTURE - PORTRAIT_START.length) / 4) * 3
+/** Returns a WebP image as a picture. */
+export const pictureOfPortrait = (portrait: Buffer): string => PORTRAIT_START + portrait.toString('base64')
+
 /** Formats that browsers show and that contain no script; SVG could. */
 const IMAGE_DATA = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/
 

@@ -37,7 +37,7 @@ import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
 import { createMcpHandler, MCP_PATH, PROTECTED_RESOURCE_PATH } from './http/mcp.ts'
-import { createMcpCallback, MCP_CALLBACK_PATH } from './http/mcp-callback.ts'
+import { createMcpAuthorization, MCP_CALLBACK_PATH, MCP_CONNECT_PATH } from './http/mcp-authorization.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createOidcHandler, OIDC_PATH } from './http/oidc.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
@@ -225,7 +225,7 @@ interface Endpoint {
   auth: Record<string, Handler>
   /** The link of a mail. */
   mailLink: Handler
-  mcpCallback: Handler
+  mcpAuthorization: { connect: Handler; callback: Handler }
   mcp: { handle: Handler; metadata: Handler }
   a2a: Handler
   oidc: Handler
@@ -336,10 +336,10 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       '/auth/mail': mailLinks.request,
     },
     mailLink: mailLinks.link,
-    mcpCallback: createMcpCallback(domain),
     mcp,
     a2a,
-    oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl }),
+    mcpAuthorization: createMcpAuthorization({ domain, signIns, rates: domain.rates, publicUrl }),
+    oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl, bodies: authBodies }),
     files: createFileHandler({
       files: domain.files,
       resumableUploads: domain.resumableUploads,
@@ -385,12 +385,15 @@ function createRoutes(
     '/health/live': health.live,
     '/health/ready': health.ready,
     '/metrics': figures,
-    ...(endpoint === null ? {} : { [GRAPHQL_PATH]: endpoint.handle, [MCP_CALLBACK_PATH]: endpoint.mcpCallback }),
+    ...(endpoint === null
+      ? {}
+      : { [GRAPHQL_PATH]: endpoint.handle, [MCP_CALLBACK_PATH]: endpoint.mcpAuthorization.callback }),
   }
   function handlerIn(served: Endpoint, { method }: IncomingMessage, path: string): Handler | null {
     if (method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
     if (INVITATION_PATH.test(path)) return served.invitation
     if (MAIL_LINK_PATH.test(path)) return served.mailLink
+    if (MCP_CONNECT_PATH.test(path)) return served.mcpAuthorization.connect
     if (OIDC_PATH.test(path)) return served.oidc
     if (FILES_PATH.test(path)) return served.files
     if (path === MCP_PATH) return served.mcp.handle

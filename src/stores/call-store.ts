@@ -203,6 +203,25 @@ export function awaitAnswerSql(toolCallId: string, wait: NewWait): Prisma.Sql {
     FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".*`
 }
 
+/** Makes a locked PENDING call wait for another approval than before. */
+export async function askAgain(tx: Tx, toolCallId: string, approval: NewApproval): Promise<ToolCall> {
+  const wait = waitSql({ waitMs: approval.expiresInSeconds * 1000, approval })
+  const [call] = await tx.$queryRaw<ToolCall[]>`UPDATE "ToolCall" SET ${wait} WHERE id = ${toolCallId} RETURNING *`
+  if (call === undefined) throw new Error(`the call ${toolCallId} was not locked`)
+  return call
+}
+
+/** Returns the calls that wait until a person has connected to an MCP server of an agent. */
+export async function readConnecting(
+  tx: Tx,
+  { agentId, serverName, humanId }: { agentId: string; serverName: string; humanId: string },
+): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM "ToolCall" WHERE "agentId" = ${agentId} AND status = 'WAITING' AND "approvalState" = 'PENDING'
+      AND approval#>>'{connects,serverName}' = ${serverName} AND "approverIds" = ${[humanId]}::text[] ORDER BY id`
+  return rows.map(({ id }) => id)
+}
+
 /** Cancels the calls whose input a dead worker was streaming. */
 export function cancelStreamingCallsSql(runId: string): Prisma.Sql {
   return Prisma.sql`

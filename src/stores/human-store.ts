@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { Prisma } from '../generated/prisma/client.ts'
+import { type Entity, Prisma } from '../generated/prisma/client.ts'
 import type { HumanRole } from '../generated/prisma/enums.ts'
 import { emailKeyOf } from '../lib/email.ts'
 import { newId } from '../lib/ids.ts'
@@ -13,7 +13,8 @@ export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
   return Prisma.sql`EXISTS (SELECT 1 FROM "ServerDefault" d WHERE d.name = 'directory' AND d.value = 'everyone')`
 }
 
-// The writes of roles and addresses of humans in the table "Entity", and of what depends on them.
+// The statements that write the humans in the table "Entity", and what depends on their roles. Their erasure is in
+// `operation/erasure.ts`.
 
 /** The consequences of another role. The caller publishes it after the commit with `publishRoleChange`. */
 export interface RoleChange {
@@ -71,19 +72,38 @@ async function revokeAdminTokensOf(tx: Tx, createdById: string): Promise<string[
   return revoked.map(({ id }) => id)
 }
 
-/** Creates a human with an address. */
-export async function insertHuman(
-  tx: Tx,
-  { name, email, createdAt }: { name: string; email: string; createdAt: Date },
-): Promise<HumanWithEmail> {
-  const id = newId('hum')
-  await tx.entity.create({ data: { id, kind: 'HUMAN', name, email, createdAt } })
-  return { id, name, email }
+export type NewHuman = Pick<Entity, 'name' | 'createdAt'> &
+  Partial<Pick<Entity, 'externalId' | 'picture' | 'email' | 'role'>>
+
+export async function insertHuman(tx: Tx, human: NewHuman): Promise<Entity> {
+  return tx.entity.create({ data: { ...human, id: newId('hum'), kind: 'HUMAN' } })
 }
 
-/** Changes the address of a human. Returns false if the human was erased. */
-export async function setEmail(tx: Tx, id: string, email: string): Promise<boolean> {
-  return (await tx.entity.updateMany({ where: { id, kind: 'HUMAN', goneAt: null }, data: { email } })).count > 0
+/** Absent fields are unchanged. `changeRole` changes the role. */
+export interface HumanChanges
+  extends Partial<Pick<Entity, 'name' | 'externalId' | 'email' | 'picture' | 'timeZone' | 'sharePresence'>> {
+  budget?: Prisma.InputJsonObject | typeof Prisma.DbNull
+}
+
+/** Changes a human. Returns null if there is none, or the human was erased. */
+export async function updateHuman(tx: Tx, id: string, changes: HumanChanges): Promise<Entity | null> {
+  const where = { id, kind: 'HUMAN' as const, goneAt: null }
+  const [human] = await tx.entity.updateManyAndReturn({ where, data: changes })
+  return human ?? null
+}
+
+/** Locks a human until the end of the transaction. Returns null if there is none, or the human was erased. */
+export async function lockHuman(tx: Tx, id: string): Promise<Pick<Entity, 'role' | 'budget'> | null> {
+  const [human] = await tx.$queryRaw<Pick<Entity, 'role' | 'budget'>[]>`
+    SELECT role, budget FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR NO KEY UPDATE`
+  return human ?? null
+}
+
+/** Finds and locks the human with an `externalId`. */
+export async function lockHumanByExternalId(tx: Tx, externalId: string): Promise<string | null> {
+  const [human] = await tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM "Entity" WHERE "externalId" = ${externalId} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`
+  return human?.id ?? null
 }
 
 export interface HumanWithEmail {

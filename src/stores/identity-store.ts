@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Identity } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
@@ -30,4 +31,51 @@ export async function useLogoutToken(tx: Tx, token: { hash: string; expiresAt: D
   const inserted = await tx.$executeRaw`
     INSERT INTO "UsedLogoutToken" (hash, "expiresAt") VALUES (${token.hash}, ${token.expiresAt}) ON CONFLICT DO NOTHING`
   return inserted === 1
+}
+
+/** A session, or all sessions of an account, at an identity provider, as a logout ends them. */
+export interface ProviderLogin {
+  issuer: string
+  provider: string
+  /** Names one session at the provider; null: all of the account. */
+  sid: string | null
+  subject: string
+  /** When the provider issued the token that says so, by its clock, in seconds. */
+  issuedAt: number
+}
+
+/** Longer than a sign-in takes from its ID token to its session. */
+const MARK_MS = 15 * 60_000
+
+const markOf = ({ issuer, provider }: ProviderLogin, ended: { sid: string } | { subject: string }) =>
+  createHash('sha256')
+    .update(JSON.stringify(['ended', issuer, provider, ended]))
+    .digest('hex')
+
+/** Locks a mark until the end of the transaction, so that a logout and a sign-in do not miss each other. */
+async function lockMark(tx: Tx, mark: string): Promise<void> {
+  await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${mark}, 0))`
+}
+
+/** Records a logout, so that a sign-in that began before it opens no session. The caller then deletes those that are open. */
+export async function markLoggedOut(tx: Tx, login: ProviderLogin): Promise<void> {
+  const { sid, subject, issuedAt } = login
+  const mark = markOf(login, sid === null ? { subject } : { sid })
+  await lockMark(tx, mark)
+  const expiresAt = new Date(issuedAt * 1000 + MARK_MS)
+  await tx.$executeRaw`
+    INSERT INTO "UsedLogoutToken" (hash, "expiresAt") VALUES (${mark}, ${expiresAt})
+    ON CONFLICT (hash) DO UPDATE SET "expiresAt" = greatest("UsedLogoutToken"."expiresAt", EXCLUDED."expiresAt")`
+}
+
+/** Whether a logout has ended a sign-in before its session is open: that of its session, or a later one of its account. */
+export async function isLoggedOut(tx: Tx, login: ProviderLogin): Promise<boolean> {
+  const { sid, subject, issuedAt } = login
+  const ofSession = sid === null ? [] : [{ mark: markOf(login, { sid }), from: new Date(0) }]
+  const marks = [...ofSession, { mark: markOf(login, { subject }), from: new Date(issuedAt * 1000 + MARK_MS) }]
+  for (const { mark } of marks.toSorted((a, b) => (a.mark < b.mark ? -1 : 1))) await lockMark(tx, mark)
+  const found = await tx.usedLogoutToken.count({
+    where: { OR: marks.map(({ mark, from }) => ({ hash: mark, expiresAt: { gte: from } })) },
+  })
+  return found > 0
 }

@@ -46,7 +46,7 @@ export interface ToolParts {
 
 /** The run that gets the tools. */
 export interface ToolInput {
-  run: Pick<ClaimedRun, 'triggerSpaceId'>
+  run: Pick<ClaimedRun, 'id' | 'triggerSpaceId'>
   scene: ToolScene
   speech: Speech
 }

@@ -151,6 +151,11 @@ export interface Tool {
    * person or service returns its result.
    */
   approval?: AskedApproval
+  /**
+   * Set if each person uses the tool with their own authorization: returns what a call waits for until the person behind the
+   * run has connected; null if they have. @throws ToolFailure if the run works for no such person
+   */
+  connection?(): Promise<AskedApproval | null>
   /** Executes a call from its input alone, without its run. @throws ToolFailure */
   executeApproved?(input: JsonObject, use: ApprovedCall): Promise<ToolOutput>
   /** The model continues without the result, which arrives in the agent's inbox. */

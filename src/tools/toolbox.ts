@@ -21,7 +21,7 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
       const asynchronous = agent.mind === 'PERSISTENT'
       const own = agent.tools.map((row) => ({ ...ownToolOf(row, parts), asynchronous }))
       const ofToolset = agent.toolset === 'ACTIVE_SPACE' ? own : own.map(displayTool)
-      const mcp = await parts.mcp.toolsFor(agent.mcpServers)
+      const mcp = await parts.mcp.toolsFor(agent.mcpServers, input.run)
       // A tool that the agent had before a built-in one got its name takes its place.
       const names = new Set(ofToolset.map(({ name }) => name))
       const builtIn = builtInTools(parts, input).filter(({ name }) => !names.has(name))

@@ -114,6 +114,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
         answeredByService: null,
         settledAt: null,
         grant: null,
+        authorization: null,
         approval: null,
       },
     }

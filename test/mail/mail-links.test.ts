@@ -291,6 +291,26 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     expect(smtp.mails.filter(({ to }) => to.includes(other.email))).toEqual([])
   })
 
+  test('of many addresses at once five are mailed, and the other requests change nothing', async () => {
+    const person = await ada()
+    const inputs = Array.from({ length: 8 }, (_, index) => ({
+      ...{ id: person.id, name: `Ada ${index}`, email: nextAddress() },
+    }))
+    const answers: Read[] = await Promise.all(inputs.map((input) => person.client.ask(UPDATE, { input })))
+    const refused = answers.flatMap(({ errors }, index) => (errors === undefined ? [] : [index]))
+    expect(refused).toHaveLength(3)
+    expect(answers[refused[0]!].errors[0]).toMatchObject({ extensions: { code: 'RATE_LIMITED' } })
+    await settled()
+    for (const [index, { email }] of inputs.entries())
+      expect(smtp.mails.filter(({ to }) => to.includes(email))).toHaveLength(refused.includes(index) ? 0 : 1)
+    const late = await person.client.ask(UPDATE, { input: { id: person.id, name: 'Eve', email: nextAddress() } })
+    expect(late.errors).toHaveLength(1)
+    const { human } = await ask(UPDATE, { input: { id: person.id } })
+    expect(human.email).toBe(person.email)
+    const { name } = await parley.app.platform.db.prisma.entity.findUniqueOrThrow({ where: { id: person.id } })
+    expect(inputs.filter((_, index) => !refused.includes(index)).map((input) => input.name)).toContain(name)
+  })
+
   test('erasing a human voids their links and invitations', async () => {
     const [person, host] = [await ada(), await ada()]
     const email = nextAddress()
@@ -304,6 +324,17 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
 })
 
 describe('a server without mail', () => {
+  test('changes nothing of a human whose new address it cannot confirm', async () => {
+    const parley = await startTestServer({ worker: false })
+    const bob = await parley.human('Bob')
+    const stage = await openStage(parley)
+    const input = { id: bob.id, name: 'Robert', timeZone: 'Europe/Berlin', email: 'bob@example.com' }
+    expect(await stage.ask(await parley.clientOf(bob), UPDATE, { input })).toMatchObject({ code: 'FORBIDDEN' })
+    const human = await parley.app.platform.db.prisma.entity.findUniqueOrThrow({ where: { id: bob.id } })
+    expect(human).toMatchObject({ name: 'Bob', timeZone: null, email: null })
+    await parley.close()
+  })
+
   test('says what it lacks', async () => {
     const parley = await startTestServer({ worker: false })
     const answer = await fetch(`${parley.origin}/auth/mail`, { method: 'POST', body: '{"email":"ada@example.com"}' })

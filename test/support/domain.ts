@@ -10,6 +10,7 @@ import { createHumans, type Humans } from '../../src/agents/humans.ts'
 import { createMemoryLog } from '../../src/broker/memory/log.ts'
 import { createMemorySignals } from '../../src/broker/memory/signals.ts'
 import { type Config, readConfig } from '../../src/config.ts'
+import { createFileReading } from '../../src/files/file-reading.ts'
 import { createSpaceCreation, type SpaceCreation } from '../../src/flows/create-space.ts'
 import { createJoinLinks } from '../../src/flows/join-links.ts'
 import { createJoining, type Joining } from '../../src/flows/join-space.ts'
@@ -100,8 +101,9 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
   const members = createMembers(platform)
   const joint = { ...NO_RUNS, visibility, publisher }
   const mailLinks = createMailLinks(platform, joint)
+  const tokens = createTokens(platform, ADMIN_TOKEN)
   const parts = {
-    tokens: createTokens(platform, ADMIN_TOKEN),
+    tokens,
     sessions: createSessions(platform, ADMIN_TOKEN),
     spaces: {
       ...createSpaces(platform),
@@ -120,7 +122,13 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
     }),
     humans: {
       ...createHumans(platform),
-      ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher }),
+      ...createHumanUpdates(platform, {
+        mailLinks,
+        visibility,
+        members,
+        publisher,
+        files: createFileReading(platform, { tokens }),
+      }),
     },
   }
   return {

@@ -1,6 +1,6 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { exportJWK, generateKeyPair, type JWK } from 'jose'
+import { exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose'
 import Provider from 'oidc-provider'
 
 /** The claims of the provider about a person, by login. */
@@ -15,6 +15,12 @@ export interface TestIdentityProvider {
   allow(origin: string, names: readonly string[]): void
   /** Signs with other keys from now on, and forgets sessions. */
   rotateKeys(): Promise<void>
+  /** Signs a logout token with the provider's key. `claims` and `header` replace those of a valid one; undefined removes a claim. */
+  logoutToken(claims: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
+  /** Awaited before the claims of a person are returned: after the exchange of the code. */
+  beforeClaims: () => Promise<void>
+  /** The number of codes that were exchanged, or refused. */
+  exchanges: number
   /** Whether requests are answered with 503. */
   isDown: boolean
   close(): Promise<void>
@@ -28,8 +34,12 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
   let logoutUri = ''
   let handle: RequestListener | null = null
   let isDown = false
-  const server: Server = createServer((request, response) => {
+  let beforeClaims = async () => {}
+  let exchanges = 0
+  const server: Server = createServer(async (request, response) => {
     if (isDown) return void response.writeHead(503).end()
+    if (request.url === '/token') exchanges += 1
+    if (request.url === '/me') await beforeClaims()
     handle ??= listenerOf()
     handle(request, response)
   })
@@ -71,6 +81,30 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
     async rotateKeys() {
       keys = [await newKey()]
       handle = null
+    },
+    async logoutToken(claims, header = {}) {
+      const now = Math.floor(Date.now() / 1000)
+      const valid = {
+        ...{ iss: issuer, aud: CLIENT.id, iat: now, exp: now + 120, jti: `jti-${++made}` },
+        events: { 'http://schemas.openid.net/event/backchannel-logout': {} },
+      }
+      const [key] = keys as [JWK]
+      const signed = new SignJWT({ ...valid, ...claims } as never)
+      return signed
+        .setProtectedHeader({ alg: 'RS256', kid: key.kid ?? '', ...header })
+        .sign(await importJWK(key, 'RS256'))
+    },
+    get beforeClaims() {
+      return beforeClaims
+    },
+    set beforeClaims(value) {
+      beforeClaims = value
+    },
+    get exchanges() {
+      return exchanges
+    },
+    set exchanges(value) {
+      exchanges = value
     },
     get isDown() {
       return isDown

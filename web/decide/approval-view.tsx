@@ -14,15 +14,22 @@ import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL } from './operations.ts'
 
 type Approval = NonNullable<ToolCall['approval']>
 
+interface Deciding {
+  isBusy: boolean
+  error: ReturnType<typeof useDo>['error']
+  start(choice: { approve: boolean }): void
+}
+
 /** The approval of a call: its state, its decisions, and a form for viewers who may decide. */
 export function ApprovalView({ call }: { call: ToolCall }) {
-  const { approval } = call
+  const { approval, authorization } = call
   if (approval === null) return null
   const { state, decisions, quorum, approvers, mayDecide } = approval
   const approved = decisions.filter(({ approve, counts }) => approve && counts).length
   return (
     <div className="approval">
-      {state === 'PENDING' && (
+      {authorization !== null && <p className="note">{authorization.text}</p>}
+      {state === 'PENDING' && authorization === null && (
         <p className="note">
           {approved} of {quorum} {quorum === 1 ? 'approval' : 'approvals'}
           {!mayDecide && approvers.length > 0 && `, requested from ${approvers.map(({ name }) => name).join(', ')}`}
@@ -31,6 +38,21 @@ export function ApprovalView({ call }: { call: ToolCall }) {
       )}
       <Decisions decisions={decisions} />
       {state === 'PENDING' && mayDecide && <DecideForm call={call} approval={approval} />}
+    </div>
+  )
+}
+
+/** The person connects on a page of their own; here they can only refuse. */
+function Connect({ url, decide }: { url: string; decide: Deciding }) {
+  return (
+    <div className="decide">
+      <a className="button primary" href={url} target="_blank" rel="noreferrer">
+        Connect
+      </a>
+      <Button look="danger" icon="cross" isBusy={decide.isBusy} onClick={() => decide.start({ approve: false })}>
+        Deny
+      </Button>
+      <Refused error={decide.error} />
     </div>
   )
 }
@@ -46,10 +68,12 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
     payloadOf((await connection.ask(DECIDE_TOOL_CALL, { input })).decideToolCall, 'DecideToolCallPayload')
     setEdited(null)
   })
+  const url = call.authorization?.url ?? null
   const [mode, setMode] = useState<'ONE' | 'ALL' | 'GRANT'>('ONE')
   const alike = callsLike(call, viewer.pendingToolCalls)
   const schema = call.inputSchema
   const back = () => setMode('ONE')
+  if (url !== null) return <Connect url={url} decide={decide} />
   if (mode === 'GRANT') return <GrantForm call={call} onBack={back} />
   if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
   if (edited !== null && typeof schema === 'object' && schema !== null) {

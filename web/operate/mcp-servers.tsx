@@ -109,6 +109,7 @@ type Listed = NonNullable<Connected['tools']>
 const AUTHORIZATIONS = [
   ['NONE', 'By headers, or none'],
   ['SERVER', 'OAuth: one token for the server'],
+  ['PERSON', 'OAuth: one token for each person'],
 ] as const
 
 interface ServerFormProps {
@@ -251,7 +252,7 @@ const asksFor = (server: Server | null, tool: string) =>
 
 function addressIn(values: FormData) {
   const headers = headersIn(values)
-  const oauth = values.get('oauth') === 'SERVER' ? ('SERVER' as const) : ('NONE' as const)
+  const [oauth] = AUTHORIZATIONS.find(([value]) => value === values.get('oauth')) ?? AUTHORIZATIONS[0]
   return { url: textIn(values, 'url') ?? '', oauth, ...(headers === undefined ? {} : { headers }) }
 }
 

@@ -35,9 +35,13 @@ export interface AuthParts {
 export interface AuthBodies {
   /** Returns the members of a JSON object; none for another body. @throws BodyRefusedError */
   json(request: IncomingMessage): Promise<Record<string, unknown>>
+  /** Returns the fields of a form. @throws BodyRefusedError */
+  form(request: IncomingMessage): Promise<URLSearchParams>
 }
 
 const LARGEST_BODY_BYTES = 16 * 1024
+/** A form carries a signed token of an identity provider. */
+const LARGEST_FORM_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 10_000
 const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
 
@@ -120,16 +124,20 @@ function statusOf(error: unknown): number | null {
 
 export function createAuthBodies(): AuthBodies {
   const bodies = createBodyReader({ timeoutMs: BODY_TIMEOUT_MS, mostUnfinishedBytes: MOST_UNFINISHED_BYTES })
+  const read = (request: IncomingMessage, mostBytes: number) =>
+    bodies.read(request, { mostBytes, owner: request.socket.remoteAddress ?? 'unknown' })
   return {
     async json(request) {
-      const owner = request.socket.remoteAddress ?? 'unknown'
-      const body = await bodies.read(request, { mostBytes: LARGEST_BODY_BYTES, owner })
+      const body = await read(request, LARGEST_BODY_BYTES)
       try {
         const parsed: unknown = JSON.parse(decodeUtf8(body))
         return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : {}
       } catch {
         return {}
       }
+    },
+    async form(request) {
+      return new URLSearchParams((await read(request, LARGEST_FORM_BYTES)).toString())
     },
   }
 }

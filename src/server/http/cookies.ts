@@ -73,30 +73,59 @@ function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>,
 export const isSchemeKnown = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   origin !== null || headers.origin !== undefined || headers['x-forwarded-proto'] !== undefined
 
-/** Each sign-in that a browser has begun has a cookie of its own. */
-const ATTEMPT_PREFIX = 'parley_oidc_'
-const ATTEMPT_PATH = '/auth/oidc'
+/** Each sign-in, or authorization at an MCP server, that a browser has begun has a cookie of its own. */
+interface AttemptCookies {
+  prefix: string
+  path: string
+}
+const SIGN_INS: AttemptCookies = { prefix: 'parley_oidc_', path: '/auth/oidc' }
+const MCP_AUTHORIZATIONS: AttemptCookies = { prefix: 'parley_mcp_', path: '/auth/mcp' }
 
-/** Returns the sealed sign-ins that a browser has begun, by key, oldest first. */
-export function attemptCookiesOf({ cookie = '' }: Headers): Map<string, string> {
+function attemptsIn({ cookie = '' }: Headers, { prefix }: AttemptCookies): Map<string, string> {
   const attempts = new Map<string, string>()
   for (const pair of cookie.split(';')) {
     const [name = '', value = ''] = pair.trim().split('=', 2)
-    if (name.startsWith(ATTEMPT_PREFIX)) attempts.set(name.slice(ATTEMPT_PREFIX.length), value)
+    if (name.startsWith(prefix)) attempts.set(name.slice(prefix.length), value)
   }
   return attempts
 }
+
+/** Returns the sealed sign-ins that a browser has begun, by key, oldest first. */
+export const attemptCookiesOf = (headers: Headers): Map<string, string> => attemptsIn(headers, SIGN_INS)
+
+/** Returns the secrets of the authorizations at MCP servers that a browser has begun, by attempt, oldest first. */
+export const mcpAttemptsOf = (headers: Headers): Map<string, string> => attemptsIn(headers, MCP_AUTHORIZATIONS)
 
 /** Sets the cookie of a sign-in that a browser has begun, or removes it (`sealed` is null). */
 export function setAttemptCookie(
   request: Pick<IncomingMessage, 'headers'>,
   response: Pick<ServerResponse, 'appendHeader'>,
-  { key, sealed, maxAgeSeconds }: { key: string; sealed: string | null; maxAgeSeconds: number },
+  { sealed, ...attempt }: { key: string; sealed: string | null; maxAgeSeconds: number },
   publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>,
 ): void {
+  setAttempt(request, response, { ...SIGN_INS, ...attempt, value: sealed }, publicUrl)
+}
+
+/** Sets the cookie of an authorization that a browser has begun, or removes it (`secret` is null). */
+export function setMcpAttempt(
+  request: Pick<IncomingMessage, 'headers'>,
+  response: Pick<ServerResponse, 'appendHeader'>,
+  { secret, ...attempt }: { key: string; secret: string | null; maxAgeSeconds: number },
+  publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>,
+): void {
+  setAttempt(request, response, { ...MCP_AUTHORIZATIONS, ...attempt, value: secret }, publicUrl)
+}
+
+function setAttempt(
+  request: Pick<IncomingMessage, 'headers'>,
+  response: Pick<ServerResponse, 'appendHeader'>,
+  attempt: AttemptCookies & { key: string; value: string | null; maxAgeSeconds: number },
+  publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>,
+): void {
+  const { prefix, path, key, value, maxAgeSeconds } = attempt
   const attributes = [
-    `${ATTEMPT_PREFIX}${key}=${sealed ?? ''}`,
-    `Path=${publicUrl.basePath}${ATTEMPT_PATH}`,
+    `${prefix}${key}=${value ?? ''}`,
+    `Path=${publicUrl.basePath}${path}`,
     `Max-Age=${maxAgeSeconds}`,
     'HttpOnly',
     'SameSite=Lax',

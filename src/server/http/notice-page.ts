@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import { escapeHtml } from '../../lib/html.ts'
 
 /** A page without scripts, for a browser that a link or another server has sent here. */
 export interface NoticePage {
@@ -29,18 +30,15 @@ const HEADERS = {
   'cache-control': 'no-store',
 }
 
-const ESCAPES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
-const escaped = (text: string) => text.replaceAll(/[&<>"']/g, (character) => ESCAPES[character] ?? '')
-
 export function sendNoticePage(response: ServerResponse, page: NoticePage): void {
   const { status, title, text, links, retryAfterSeconds } = page
-  const paragraphs = text.map((one) => `<p>${escaped(one)}</p>`).join('')
-  const anchors = links.map(({ href, label }) => `<a href="${escaped(href)}">${escaped(label)}</a>`).join('')
+  const paragraphs = text.map((one) => `<p>${escapeHtml(one)}</p>`).join('')
+  const anchors = links.map(({ href, label }) => `<a href="${escapeHtml(href)}">${escapeHtml(label)}</a>`).join('')
   const retry = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
   response.writeHead(status, { ...HEADERS, ...retry })
   response.end(
     `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
-      `<title>${escaped(title)} · Parley</title><style>${STYLE}</style></head>` +
-      `<body><main><h1>${escaped(title)}</h1>${paragraphs}<p>${anchors}</p></main></body></html>`,
+      `<title>${escapeHtml(title)} · Parley</title><style>${STYLE}</style></head>` +
+      `<body><main><h1>${escapeHtml(title)}</h1>${paragraphs}<p>${anchors}</p></main></body></html>`,
   )
 }

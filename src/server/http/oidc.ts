@@ -9,8 +9,9 @@ import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import { ownPathOf } from '../../rules/own-path.ts'
 import { askedOriginOf } from './asked-origin.ts'
+import { type AuthBodies, NO_STORE } from './auth.ts'
 import { AUTHENTICATION } from './authentication.ts'
-import { BodyRefusedError, createBodyReader } from './body.ts'
+import { BodyRefusedError } from './body.ts'
 import { attemptCookiesOf, sessionCookiesOf, setAttemptCookie, setSessionCookie } from './cookies.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
 import { sendNoticePage } from './notice-page.ts'
@@ -24,25 +25,21 @@ export interface OidcParts {
   signIns: Pick<SignIns, 'redeem'>
   rates: Pick<Rates, 'take'>
   publicUrl: Pick<PublicUrl, 'basePath' | 'origin' | 'to'>
+  bodies: Pick<AuthBodies, 'form'>
 }
 
 type Reason = Extract<Awaited<ReturnType<Domain['oidc']['finish']>>, { type: 'failed' }>['reason']
 type Provider = Domain['oidc']['providers'][number]
 
-const LARGEST_LOGOUT_BYTES = 64 * 1024
-const BODY_TIMEOUT_MS = 10_000
-const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
 const LONGEST_QUERY = 8192
 /** The number of requests (PARLEY_RATE_REQUESTS) that one step of a sign-in counts for the client's address. */
 const BEGIN_POINTS = 5
 const FINISH_POINTS = 20
 /** Sign-ins that a browser may have begun at the same time, in several tabs. */
 const MOST_ATTEMPTS = 5
-const NO_STORE = { 'cache-control': 'no-store' }
 
 /** Sign-in by OpenID Connect: see `OIDC_PATH`. */
-export function createOidcHandler({ oidc, signIns, rates, publicUrl }: OidcParts): Handler {
-  const bodies = createBodyReader({ timeoutMs: BODY_TIMEOUT_MS, mostUnfinishedBytes: MOST_UNFINISHED_BYTES })
+export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: OidcParts): Handler {
   const { basePath } = publicUrl
   const startOf = ({ name }: Provider, to: string) =>
     `${basePath}/auth/oidc/${name}${to === '/' ? '' : `?to=${encodeURIComponent(to)}`}`
@@ -93,8 +90,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl }: OidcParts
   /** Back-channel logout: the provider sends a signed token. */
   async function logout(request: IncomingMessage, response: ServerResponse, provider: Provider): Promise<void> {
     const address = request.socket.remoteAddress ?? 'unknown'
-    const body = await bodies.read(request, { mostBytes: LARGEST_LOGOUT_BYTES, owner: address })
-    const token = new URLSearchParams(body.toString()).get('logout_token')
+    const token = (await bodies.form(request)).get('logout_token')
     const verify = async () => (token !== null && (await oidc.logout(provider.name, token)) ? true : null)
     const isDone = await signIns.redeem(address, verify)
     if (isDone === true) response.writeHead(200, NO_STORE).end()

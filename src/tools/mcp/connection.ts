@@ -1,15 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import {
-  createMCPClient,
-  type ListToolsResult,
-  type MCPClient,
-  MCPClientError,
-  type OAuthClientProvider,
-} from '@ai-sdk/mcp'
+import { createMCPClient, type ListToolsResult, type MCPClient, MCPClientError } from '@ai-sdk/mcp'
 import { unlessAborted } from '../../lib/async.ts'
 import { cut } from '../../lib/json.ts'
 import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
-import { oauthFetch } from './oauth.ts'
+import { type McpAuthProvider, oauthFetch } from './oauth.ts'
 import { type McpOutcome, readResult } from './results.ts'
 
 /** The address of a server, and the headers that authenticate us. */
@@ -17,7 +11,7 @@ export interface McpAddress {
   url: string
   headers: Record<string, string>
   /** Sends and refreshes a token, for a server that wants OAuth. */
-  authProvider?: OAuthClientProvider
+  authProvider?: McpAuthProvider
 }
 
 export interface McpCallOptions {
@@ -75,6 +69,9 @@ export function createMcpConnection(
   const observed: typeof http.fetch = async (input, init) => {
     const request = current.getStore()
     const isOurs = String(input) === new URL(url).href
+    const form = init?.body
+    if (authProvider !== undefined && form instanceof URLSearchParams && form.get('grant_type') === 'refresh_token')
+      return authProvider.refresh(form, () => send(input, init))
     if (request === undefined || !isOurs || init?.method !== 'POST') return send(input, init)
     const sent = new Headers(init.headers)
     if (request.key !== null) sent.set('idempotency-key', request.key)

@@ -56,15 +56,24 @@ export function createListingKeeper(platform: Platform): ListingKeeper {
   }
 }
 
-/** Returns the access to a stored server. @throws SealBrokenError */
-export function accessTo(row: McpServer, secretBox: SecretBox, oauth: McpOAuth): McpServerAccess {
+/**
+ * Returns the access to a stored server, with the server's own token, or that of a person.
+ * @throws SealBrokenError
+ */
+export function accessTo(
+  row: McpServer,
+  { secretBox, oauth, humanId }: { secretBox: SecretBox; oauth: McpOAuth; humanId?: string },
+): McpServerAccess {
   const { name, url, restricted, allowedTools } = row
   const known = row.fingerprints as Record<string, string>
   const fingerprints = row.listing === null && Object.keys(known).length === 0 ? null : known
   const headers = openHeaders('mcp', row, secretBox)
   const access = { name, url, headers, allowedTools: restricted ? allowedTools : null, fingerprints }
-  if (row.oauth !== 'SERVER') return access
-  return { ...access, authProvider: oauth.providerFor(row), owner: `${row.agentId}:${name}` }
+  if (row.oauth === 'NONE') return access
+  const { agentId } = row
+  const key = { agentId, name, url, ...(humanId === undefined ? {} : { humanId }) }
+  // People share no session with one another.
+  return { ...access, authProvider: oauth.providerFor(key), owner: [agentId, name, humanId ?? ''].join(':') }
 }
 
 export const listedOf = ({ toolName, description, inputSchema, fingerprint }: McpTool): ListedMcpTool => ({

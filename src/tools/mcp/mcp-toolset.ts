@@ -1,14 +1,18 @@
+import type { ListedMcpTool } from '../../agents/mcp-servers.ts'
+import { mcpToolName } from '../../agents/tool-names.ts'
 import { policyOfMcpTool, versionOfMcpTool } from '../../agents/tool-versions.ts'
 import type { McpServer } from '../../generated/prisma/client.ts'
 import { messageOf } from '../../lib/errors.ts'
 import type { JsonObject } from '../../lib/json.ts'
 import type { Platform } from '../../platform/platform.ts'
+import { digestOf } from '../../rules/approvals.ts'
 import { askedApproval } from '../asked-approval.ts'
 import { type ApprovedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type McpTool, mayBeOf } from './definitions.ts'
 import { accessTo, createListingKeeper } from './listing-keeper.ts'
 import type { McpListing, McpServerAccess, McpTools } from './mcp-tools.ts'
 import type { McpOAuth } from './oauth.ts'
+import { createPersonCalls, type PersonOfCall } from './person-calls.ts'
 
 /** The MCP tools of an agent, as a run gets them. */
 export interface McpToolset {
@@ -16,13 +20,17 @@ export interface McpToolset {
    * Lists the servers. If a server is down, its tools are missing and the log says so. The first list of a
    * server is trusted.
    */
-  toolsFor(servers: McpServer[]): Promise<Tool[]>
+  toolsFor(servers: McpServer[], run: { id: string }): Promise<Tool[]>
   /**
-   * Returns one tool, by the name that the model called, for an earlier call; a server that has just failed
-   * is listed again. Undefined: the tool is no longer offered.
+   * Returns the tool of an earlier call; a server that has just failed is listed again. Undefined: the tool is no longer
+   * offered.
+   * @param call `personId`: the person who has connected for this call; null: the person behind its run
    * @throws ToolFailure if the server cannot be listed
    */
-  toolNamed(servers: McpServer[], name: string): Promise<Tool | undefined>
+  toolNamed(
+    servers: McpServer[],
+    call: { toolName: string; runId: string; personId: string | null },
+  ): Promise<Tool | undefined>
 }
 
 const CALL_TIMEOUT_MS = 60_000
@@ -36,13 +44,24 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
   const { secretBox, logger, config } = platform
   const keeper = createListingKeeper(platform)
 
+  const personCalls = createPersonCalls(platform, { mcp, oauth })
+
+  /** Decides with which token a server is listed: its own, else that of the person. */
+  async function reach(server: McpServer, person: PersonOfCall): Promise<Reached> {
+    if (server.oauth !== 'PERSON') return { server, humanId: null, isUnknown: false }
+    if ((await oauth.accessTokenOf(server)) !== null) return { server, humanId: null, isUnknown: false }
+    const found = (await personCalls.isConnected(server, person)) ? await person() : null
+    const humanId = found?.type === 'person' ? found.humanId : null
+    return { server, humanId, isUnknown: humanId === null }
+  }
+
   /**
    * Leaves out a server whose headers cannot be decrypted, so that it is skipped like one that is down.
    */
-  function accessesTo(servers: McpServer[]): McpServerAccess[] {
-    return servers.flatMap((server) => {
+  function accessesTo(reached: Reached[]): McpServerAccess[] {
+    return reached.flatMap(({ server, humanId }) => {
       try {
-        return [accessTo(server, secretBox, oauth)]
+        return [accessTo(server, { secretBox, oauth, ...(humanId === null ? {} : { humanId }) })]
       } catch (error) {
         const { name: serverName } = server
         logger.warn({ serverName, reason: messageOf(error) }, 'skipped an MCP server: could not decrypt its headers')
@@ -51,9 +70,12 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     })
   }
 
-  async function ask(servers: McpServer[], accesses: McpServerAccess[]): Promise<McpListing> {
+  async function ask(reached: Reached[], accesses: McpServerAccess[]): Promise<McpListing> {
     const listing = await mcp.list(accesses)
+    const unknown = new Set(reached.flatMap(({ server, isUnknown }) => (isUnknown ? [server.name] : [])))
     for (const { serverName, toolName, reason } of listing.failed) {
+      // Such a server is expected to want a token.
+      if (toolName === null && unknown.has(serverName)) continue
       if (toolName === null) logger.warn({ serverName, reason }, 'left out an MCP server: could not list its tools')
       else logger.warn({ serverName, toolName, reason }, 'left out a tool of an MCP server')
     }
@@ -63,15 +85,23 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
         'withheld an MCP tool that is new or has changed; an admin must confirm it (confirmMcpTools)',
       )
     }
-    await keeper.keep(servers, listing)
+    // One person's list is not everybody's: it only counts as the first one.
+    const kept = reached.filter(({ server, humanId, isUnknown }) => server.listing === null || !(humanId || isUnknown))
+    await keeper.keep(
+      kept.map(({ server }) => server),
+      listing,
+    )
     return listing
   }
 
-  function toolOf(server: McpServer, access: McpServerAccess, tool: McpTool): Tool {
+  function toolOf(server: McpServer, access: McpServerAccess, tool: McpTool, person: PersonOfCall): Tool {
     const { name, description, inputSchema, serverName, toolName } = tool
     const executeApproved = async (input: JsonObject, { callId, signal }: ApprovedCall) => {
       const use = { callId, signal, timeoutMs: CALL_TIMEOUT_MS }
-      const outcome = await mcp.call(access, toolName, input, use)
+      const outcome =
+        server.oauth === 'PERSON'
+          ? await personCalls.call(server, { toolName, input, ...use }, person)
+          : await mcp.call(access, toolName, input, use)
       if (outcome.type === 'result') return outcome
       const { code, message, details, files } = outcome
       const named = code === 'UNAUTHORIZED' ? `MCP server "${serverName}": ${message}` : message
@@ -84,6 +114,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     const policy = policyOfMcpTool(server, toolName)
     const outside = { mayReceiveConfidential: mayReceiveConfidential(server, toolName) }
     const terms = { inputSchema, versionDigest, grantDigest, visible: false, answerMs: null }
+    const approval = policy === null ? null : askedApproval(policy, terms, config.limits)
     return {
       name,
       description,
@@ -93,33 +124,104 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
       presence: { type: 'hidden' },
       execution: null,
       outside,
-      ...(policy === null ? {} : { approval: askedApproval(policy, terms, config.limits) }),
+      ...(approval === null ? {} : { approval }),
+      ...(server.oauth === 'PERSON'
+        ? { connection: () => personCalls.connection(server, { inputSchema, versionDigest, approval }, person) }
+        : {}),
       executeApproved,
       execute: executeApproved,
     }
   }
 
-  const toolsIn = (servers: McpServer[], accesses: McpServerAccess[], tools: McpTool[]): Tool[] =>
-    tools.flatMap((tool) => {
-      const access = accesses.find(({ name }) => name === tool.serverName)
-      const server = servers.find(({ name }) => name === tool.serverName)
-      return access === undefined || server === undefined ? [] : [toolOf(server, access, tool)]
+  /** The tool of a server whose tools nobody has listed yet: the person connects, and then the tools are there. */
+  function connectTool(server: McpServer, person: PersonOfCall): Tool {
+    const { name: serverName, url } = server
+    const versionDigest = digestOf({ serverName, url, connects: true })
+    const executeApproved = async () => ({
+      output: { connected: true, note: `The tools of "${serverName}" are available from your next step.` },
     })
+    return {
+      name: mcpToolName(serverName, CONNECT),
+      description: `Connects the person for whom you work to the server "${serverName}", which has further tools. The person is asked to authorize.`,
+      inputSchema: NO_INPUT,
+      versionDigest,
+      presence: { type: 'hidden' },
+      execution: null,
+      connection: () =>
+        personCalls.connection(server, { inputSchema: NO_INPUT, versionDigest, approval: null }, person),
+      executeApproved,
+      execute: executeApproved,
+    }
+  }
+
+  /**
+   * The tools of a server of people that could not be listed, as they were listed last: the token of the admin who lists them
+   * may have ended, and those of people not.
+   */
+  function storedTools({ server, isUnknown }: Reached, access: McpServerAccess, person: PersonOfCall): Tool[] {
+    if (server.listing === null) return isUnknown ? [connectTool(server, person)] : []
+    const { name: serverName, restricted, allowedTools, fingerprints } = server
+    const trusted = fingerprints as Record<string, string>
+    return (server.listing as unknown as ListedMcpTool[])
+      .filter(({ name, fingerprint }) => trusted[name] === fingerprint && (!restricted || allowedTools.includes(name)))
+      .map(({ name: toolName, description, ...tool }) =>
+        toolOf(
+          server,
+          access,
+          { ...tool, name: mcpToolName(serverName, toolName), serverName, toolName, description: description ?? '' },
+          person,
+        ),
+      )
+  }
+
+  async function offered(
+    servers: McpServer[],
+    person: PersonOfCall,
+    { again }: { again: boolean },
+  ): Promise<{ tools: Tool[]; failed: McpListing['failed'] }> {
+    const reached = await Promise.all(servers.map((server) => reach(server, person)))
+    const accesses = accessesTo(reached).map((access) => (again ? { ...access, again: true as const } : access))
+    const { tools, failed } = await ask(reached, accesses)
+    const down = new Set(failed.flatMap(({ serverName, toolName }) => (toolName === null ? [serverName] : [])))
+    const offered = reached.flatMap((one) => {
+      const { server } = one
+      const access = accesses.find(({ name }) => name === server.name)
+      if (access === undefined) return []
+      if (server.oauth === 'PERSON' && down.has(server.name)) return storedTools(one, access, person)
+      const own = tools.filter(({ serverName }) => serverName === server.name)
+      return own.map((tool) => toolOf(server, access, tool, person))
+    })
+    return { tools: offered, failed }
+  }
 
   return {
-    async toolsFor(servers) {
+    async toolsFor(servers, run) {
       if (servers.length === 0) return []
-      const accesses = accessesTo(servers)
-      return toolsIn(servers, accesses, (await ask(servers, accesses)).tools)
+      return (await offered(servers, personCalls.personOf(run.id), { again: false })).tools
     },
-    async toolNamed(servers, name) {
+    async toolNamed(servers, { toolName: name, runId, personId }) {
       const asked = servers.filter((server) => mayBeOf(server.name, name))
-      const accesses = accessesTo(asked).map((access) => ({ ...access, again: true as const }))
-      const { tools, failed } = await ask(asked, accesses)
-      const found = toolsIn(asked, accesses, tools).find((tool) => tool.name === name)
+      const person: PersonOfCall =
+        personId === null ? personCalls.personOf(runId) : async () => ({ type: 'person', humanId: personId })
+      const { tools, failed } = await offered(asked, person, { again: true })
+      const connects = asked.find((server) => server.oauth === 'PERSON' && mcpToolName(server.name, CONNECT) === name)
+      const found =
+        tools.find((tool) => tool.name === name) ?? (connects === undefined ? undefined : connectTool(connects, person))
       const down = failed.find(({ toolName }) => toolName === null)
       if (found === undefined && down !== undefined) throw new ToolFailure('UNREACHABLE', down.reason)
       return found
     },
   }
 }
+
+/** A server, with the token with which it is listed. */
+interface Reached {
+  server: McpServer
+  /** The person whose token it is; null: the server's own, or none. */
+  humanId: string | null
+  /** There is no token, although the server wants one of each person. */
+  isUnknown: boolean
+}
+
+const CONNECT = 'connect'
+const NO_INPUT: JsonObject = { type: 'object', properties: {}, additionalProperties: false }

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import {
   auth,
   type OAuthAuthorizationServerInformation,
@@ -6,25 +6,32 @@ import {
   type OAuthClientProvider,
   type OAuthTokens,
 } from '@ai-sdk/mcp'
-import type { Viewer } from '../../access/viewer.ts'
 import { lockAgentRow } from '../../agents/existing-agent.ts'
-import type { McpServer } from '../../generated/prisma/client.ts'
+import { sleep } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { isObject } from '../../lib/json.ts'
 import type { Tx } from '../../platform/db.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { noteDeed } from '../../platform/record.ts'
+import {
+  type AuthorizationKey,
+  lockAuthorization,
+  readAuthorization,
+  saveAuthorization,
+} from '../../stores/mcp-authorization-store.ts'
 import type { GuardedHttp } from '../custom/guarded-http.ts'
 
-/** The state of the authorization at one MCP server, which is stored encrypted with the server. */
+/** The state of an authorization at one MCP server, which is stored encrypted. */
 interface Authorization {
   /** How we are registered there; for one redirect URL. */
   client?: OAuthClientInformation
   redirectUrl?: string
   issuer?: OAuthAuthorizationServerInformation
   tokens?: OAuthTokens
-  /** An authorization that an admin has begun. */
+  /** An authorization that an admin or the person has begun. */
   pending?: { nonce: string; codeVerifier?: string }
+  /** A process is refreshing the tokens: a server may accept a refresh token only once. */
+  refreshing?: { by: string; until: number }
 }
 
 /** The state parameter that returns with the browser; encrypted, so that nobody else can make one. */
@@ -35,74 +42,128 @@ interface State {
   nonce: string
   actorId: string | null
   expiresAt: number
+  /** The person whose authorization it is; absent: the server's own. */
+  humanId?: string
+  /** The hash of the secret that the person's browser keeps, so that the link works in no other browser. */
+  browser?: string
 }
 
 /** The answer to a browser that returns from an authorization. */
 export interface Returned {
   isAuthorized: boolean
-  /** A sentence for the admin. */
+  /** A sentence for the admin or the person. */
   message: string
+  /** The person who is connected now, and where. */
+  person: ConnectedPerson | null
 }
 
-/** Authorizes us at MCP servers by OAuth, with one token for a server of an agent. */
+/** A person with an authorization of their own at an MCP server of an agent. */
+export interface ConnectedPerson {
+  agentId: string
+  serverName: string
+  humanId: string
+}
+
+/** A provider whose refreshes are serialized between processes. */
+export interface McpAuthProvider extends OAuthClientProvider {
+  /**
+   * Sends a request that refreshes the tokens, unless another process has refreshed them meanwhile: then returns a response
+   * with the new ones. While another process refreshes them, waits.
+   */
+  refresh(form: URLSearchParams, send: () => Promise<Response>): Promise<Response>
+}
+
+/** Authorizes us at MCP servers by OAuth, with a token for a server of an agent, or one for each person. */
 export interface McpOAuth {
   /** Sends the stored token with requests of runs, and refreshes it. Never begins an authorization. */
-  providerFor(server: McpServer): OAuthClientProvider
+  providerFor(key: AuthorizationKey): McpAuthProvider
   /** The same, and begins an authorization if there is no valid token; `authorizationUrl` returns where it continues. */
   beginning(
-    server: McpServer,
-    how: { viewer: Viewer; redirectUrl: string },
-  ): { provider: OAuthClientProvider; authorizationUrl(): string | null }
-  /** Ends an authorization with what the browser brought back to the redirect URL. Never throws. */
-  finish(returned: URLSearchParams): Promise<Returned>
+    key: AuthorizationKey,
+    how: { actorId: string | null; redirectUrl: string; browser?: BrowserSecret },
+  ): { provider: McpAuthProvider; authorizationUrl(): string | null }
+  /** Returns the access token that is stored; null if there is none. */
+  accessTokenOf(key: AuthorizationKey): Promise<string | null>
+  /** Removes the tokens, if this access token, which the server did not accept, is still the stored one. */
+  discard(key: AuthorizationKey, accessToken: string): Promise<void>
+  /**
+   * Ends an authorization with what the browser brought back to the redirect URL. Never throws.
+   * @param browser returns the secret that the browser has for an attempt
+   */
+  finish(returned: URLSearchParams, browser: (attempt: string) => string | undefined): Promise<Returned>
+}
+
+/** Binds an authorization to the browser in which the person has begun it. */
+export interface BrowserSecret {
+  /** Names the attempt. */
+  attempt: string
+  secret: string
 }
 
 const STATE_TTL_MS = 15 * 60_000
 const STATE_CONTEXT = 'mcp-oauth-state'
 
-/** The context to which the encryption of a server's authorization is bound. */
-const contextOf = ({ agentId, name }: Pick<McpServer, 'agentId' | 'name'>) => `mcp-oauth:${agentId}:${name}`
+/** Longer than a request may take. */
+const REFRESH_LEASE_MS = 15_000
+const REFRESH_POLL_MS = 100
+
+/** The context to which the encryption of an authorization is bound. Names of servers contain no colon. */
+const contextOf = ({ agentId, name, humanId }: AuthorizationKey) =>
+  `mcp-oauth:${agentId}:${name}${humanId === undefined ? '' : `:${humanId}`}`
+
+const hashOf = (secret: string) => createHash('sha256').update(secret).digest('base64url')
 
 export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { http }: { http: GuardedHttp }): McpOAuth {
-  type Key = Pick<McpServer, 'agentId' | 'name' | 'url'>
+  const opened = (key: AuthorizationKey, sealed: string | null): Authorization =>
+    sealed === null ? {} : (JSON.parse(secretBox.open(sealed, contextOf(key))) as Authorization)
 
-  async function read({ agentId, name, url }: Key): Promise<Authorization> {
-    const where = { agentId_name: { agentId, name }, url, oauth: 'SERVER' }
-    const row = await db.prisma.mcpServer.findUnique({ where, select: { oauthSealed: true } })
-    if (row?.oauthSealed == null) return {}
-    return JSON.parse(secretBox.open(row.oauthSealed, contextOf({ agentId, name }))) as Authorization
-  }
+  const read = async (key: AuthorizationKey) => opened(key, await readAuthorization(db.prisma, key))
 
   /**
    * Changes the stored authorization, and runs `within` in the same transaction. Returns the authorization before; null if
-   * nothing was changed, because the server was removed, or has another URL now.
+   * nothing was changed, because the server was removed or has another URL now, or the person was erased.
    */
   async function change(
-    key: Key,
+    key: AuthorizationKey,
     alter: (before: Authorization) => Authorization,
     within: (tx: Tx) => Promise<void> = async () => {},
   ): Promise<Authorization | null> {
-    const { agentId, name, url } = key
     return db.transaction(async (tx) => {
       // An update of the agent replaces the rows of its servers: the tokens must not be lost in between.
-      await lockAgentRow(tx, agentId)
-      const [row] = await tx.$queryRaw<{ oauthSealed: string | null }[]>`
-        SELECT "oauthSealed" FROM "McpServer"
-        WHERE "agentId" = ${agentId} AND name = ${name} AND url = ${url} AND oauth = 'SERVER' FOR UPDATE`
-      if (row === undefined) return null
-      const before: Authorization =
-        row.oauthSealed === null ? {} : JSON.parse(secretBox.open(row.oauthSealed, contextOf(key)))
-      const sealed = secretBox.seal(JSON.stringify(alter(before)), contextOf(key))
-      await tx.$executeRaw`UPDATE "McpServer" SET "oauthSealed" = ${sealed} WHERE "agentId" = ${agentId} AND name = ${name}`
+      await lockAgentRow(tx, key.agentId)
+      const locked = await lockAuthorization(tx, key)
+      if (locked === null) return null
+      const before = opened(key, locked.sealed)
+      await saveAuthorization(tx, key, secretBox.seal(JSON.stringify(alter(before)), contextOf(key)))
       await within(tx)
       return before
     })
   }
 
+  /** Claims the refresh for a process. Returns the stored tokens if they are newer than the ones to be refreshed. */
+  async function claimRefresh(key: AuthorizationKey, by: string, isNewer: (tokens: OAuthTokens) => boolean) {
+    let outcome: { type: 'claimed' } | { type: 'newer' | 'busy'; tokens: OAuthTokens } = { type: 'claimed' }
+    await change(key, (before) => {
+      const { tokens, refreshing } = before
+      outcome = { type: 'claimed' }
+      if (tokens !== undefined && isNewer(tokens)) outcome = { type: 'newer', tokens }
+      else if (tokens !== undefined && refreshing !== undefined && isNow(refreshing.until, clock.now()))
+        outcome = { type: 'busy', tokens }
+      else return { ...before, refreshing: { by, until: clock.now() + REFRESH_LEASE_MS } }
+      return before
+    })
+    return outcome as { type: 'claimed' } | { type: 'newer' | 'busy'; tokens: OAuthTokens }
+  }
+
+  const endRefresh = async (key: AuthorizationKey, by: string): Promise<void> =>
+    void (await change(key, (before) => (before.refreshing?.by === by ? withoutRefresh(before) : before)))
+
   /** A provider that keeps everything in the database, so that any process may use or refresh a token. */
-  function providerAt(server: Key, redirectUrl: string): OAuthClientProvider {
+  function providerAt(server: AuthorizationKey, redirectUrl: string): McpAuthProvider {
     /** The client as which this provider last introduced us. */
     let clientId: string | null = null
+    /** The access token that another process has refreshed: it is stored already. */
+    let adopted: string | null = null
     const save = async (alter: (before: Authorization) => Authorization) => void (await change(server, alter))
     return {
       redirectUrl,
@@ -114,7 +175,37 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         token_endpoint_auth_method: 'none',
       },
       tokens: async () => (await read(server)).tokens,
-      saveTokens: (tokens) => save((before) => ({ ...before, tokens })),
+      async saveTokens(tokens) {
+        if (tokens.access_token !== adopted) await save((before) => ({ ...withoutRefresh(before), tokens }))
+      },
+      async refresh(form, send) {
+        const by = randomBytes(16).toString('base64url')
+        let seen: string | null = null
+        for (;;) {
+          const claim = await claimRefresh(
+            server,
+            by,
+            (tokens) =>
+              tokens.refresh_token !== form.get('refresh_token') || (seen !== null && tokens.access_token !== seen),
+          )
+          if (claim.type === 'claimed') break
+          if (claim.type === 'newer') {
+            adopted = claim.tokens.access_token
+            return Response.json(claim.tokens)
+          }
+          seen = claim.tokens.access_token
+          await sleep(REFRESH_POLL_MS)
+        }
+        try {
+          const response = await send()
+          // `saveTokens` ends a refresh that has succeeded.
+          if (!response.ok) await endRefresh(server, by)
+          return response
+        } catch (error) {
+          await endRefresh(server, by)
+          throw error
+        }
+      },
       async clientInformation() {
         const stored = await read(server)
         const client = stored.redirectUrl === redirectUrl || redirectUrl === '' ? stored.client : undefined
@@ -140,8 +231,18 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   }
 
   return {
-    providerFor(server) {
-      const provider = providerAt(server, '')
+    async accessTokenOf(key) {
+      return (await read(key)).tokens?.access_token ?? null
+    },
+
+    async discard(key, accessToken) {
+      await change(key, ({ tokens, ...rest }) =>
+        tokens === undefined || tokens.access_token === accessToken ? rest : { ...rest, tokens },
+      )
+    },
+
+    providerFor(key) {
+      const provider = providerAt(key, '')
       return {
         ...provider,
         async clientInformation() {
@@ -155,16 +256,24 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       }
     },
 
-    beginning(server, { viewer, redirectUrl }) {
+    beginning(key, { actorId, redirectUrl, browser }) {
       let authorizationUrl: string | null = null
-      const { agentId, name, url } = server
-      const provider: OAuthClientProvider = {
-        ...providerAt(server, redirectUrl),
+      const { agentId, name, url, humanId } = key
+      const provider: McpAuthProvider = {
+        ...providerAt(key, redirectUrl),
         async state() {
-          const nonce = randomBytes(16).toString('base64url')
-          await change(server, (before) => ({ ...before, pending: { nonce } }))
-          const actorId = viewer.scope === 'HUMAN' ? viewer.id : null
-          const state: State = { agentId, name, url, nonce, actorId, expiresAt: clock.now() + STATE_TTL_MS }
+          const nonce = browser?.attempt ?? randomBytes(16).toString('base64url')
+          await change(key, (before) => ({ ...before, pending: { nonce } }))
+          const state: State = {
+            agentId,
+            name,
+            url,
+            nonce,
+            actorId,
+            expiresAt: clock.now() + STATE_TTL_MS,
+            ...(humanId === undefined ? {} : { humanId }),
+            ...(browser === undefined ? {} : { browser: hashOf(browser.secret) }),
+          }
           return secretBox.seal(JSON.stringify(state), STATE_CONTEXT)
         },
         redirectToAuthorization(to) {
@@ -176,13 +285,14 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       return { provider, authorizationUrl: () => authorizationUrl }
     },
 
-    async finish(returned) {
+    async finish(returned, browserOf) {
       try {
         const state = stateOf(returned.get('state') ?? '')
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
-        const { agentId, name, url, nonce, actorId } = state
+        const { nonce, humanId } = state
+        if (humanId !== undefined && hashOf(browserOf(nonce) ?? '') !== state.browser) return failed(OTHER_BROWSER)
         // One of two requests with the same link takes what is pending, before it exchanges the code.
-        const before = await change(state, ({ pending, ...rest }) =>
+        const before = await change(keyOf(state), ({ pending, ...rest }) =>
           pending === undefined || pending.nonce === nonce ? rest : { ...rest, pending },
         )
         const codeVerifier = before?.pending?.nonce === nonce ? before.pending.codeVerifier : undefined
@@ -192,34 +302,41 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
           const words = returned.get('error_description') ?? returned.get('error') ?? 'no code'
           return failed(`The server did not authorize Parley: ${words.slice(0, 300)}.`)
         }
-        const iss = returned.get('iss')
-        const issued = iss === null ? {} : { callbackIssuer: iss }
-        const deed = { actorId, serviceName: null, action: 'authorizeMcpServer', targetId: agentId, detail: {} }
-        let isSaved = false
-        const provider: OAuthClientProvider = {
-          ...providerAt(state, before?.redirectUrl ?? ''),
-          codeVerifier: () => codeVerifier,
-          async saveTokens(tokens) {
-            const changed = await change(
-              state,
-              (now) => ({ ...now, tokens }),
-              (tx) => noteDeed(tx, deed),
-            )
-            isSaved = changed !== null
-          },
-        }
-        const options = { serverUrl: url, authorizationCode: code, fetchFn: oauthFetch(http), ...issued }
-        await auth(provider, options)
-        if (!isSaved) return failed(`The MCP server "${name}" was removed or changed meanwhile. Connect to it again.`)
-        return {
-          isAuthorized: true,
-          message: `The MCP server "${name}" is authorized. Close this page and connect again.`,
-        }
+        const redirectUrl = before?.redirectUrl ?? ''
+        if (!(await exchange(state, { code, codeVerifier, redirectUrl, issuer: returned.get('iss') })))
+          return failed(`The MCP server "${state.name}" was removed or changed meanwhile. Connect to it again.`)
+        return authorized(state)
       } catch (error) {
         logger.warn({ reason: messageOf(error) }, 'could not finish the authorization at an MCP server')
         return failed('The server did not give a token. Connect again for a new link.')
       }
     },
+  }
+
+  /** Exchanges a code for tokens and stores them. Returns false if the server or the person has gone meanwhile. */
+  async function exchange(
+    state: State,
+    returned: { code: string; codeVerifier: string; redirectUrl: string; issuer: string | null },
+  ): Promise<boolean> {
+    const { agentId, url, actorId } = state
+    const { code, codeVerifier, redirectUrl, issuer } = returned
+    const deed = { actorId, serviceName: null, action: 'authorizeMcpServer', targetId: agentId, detail: {} }
+    let isSaved = false
+    const provider: OAuthClientProvider = {
+      ...providerAt(keyOf(state), redirectUrl),
+      codeVerifier: () => codeVerifier,
+      async saveTokens(tokens) {
+        const changed = await change(
+          keyOf(state),
+          (now) => ({ ...withoutRefresh(now), tokens }),
+          (tx) => noteDeed(tx, deed),
+        )
+        isSaved = changed !== null
+      },
+    }
+    const issued = issuer === null ? {} : { callbackIssuer: issuer }
+    await auth(provider, { serverUrl: url, authorizationCode: code, fetchFn: oauthFetch(http), ...issued })
+    return isSaved
   }
 
   function stateOf(text: string): State | null {
@@ -235,9 +352,36 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
 const AGAIN = 'The server does not accept the stored authorization. An admin has to connect to it again.'
 const TOO_LATE = 'This link was already used, or is older than 15 minutes. Connect again for a new one.'
 
+const OTHER_BROWSER =
+  'This link belongs to another person, or was opened in another browser. Open the link of your own call again, and finish in the same browser.'
+
 const LONGEST_REQUEST_MS = 10_000
 
-const failed = (message: string): Returned => ({ isAuthorized: false, message })
+const failed = (message: string): Returned => ({ isAuthorized: false, message, person: null })
+
+function authorized({ agentId, name: serverName, humanId }: State): Returned {
+  if (humanId === undefined)
+    return {
+      isAuthorized: true,
+      message: `The MCP server "${serverName}" is authorized. Close this page and connect again.`,
+      person: null,
+    }
+  const message = `You are connected to the MCP server "${serverName}". Close this page: the agent goes on.`
+  return { isAuthorized: true, message, person: { agentId, serverName, humanId } }
+}
+
+/** Returns the key of the authorization that a state is about. */
+const keyOf = ({ agentId, name, url, humanId }: State): AuthorizationKey => ({
+  agentId,
+  name,
+  url,
+  ...(humanId === undefined ? {} : { humanId }),
+})
+
+/** Whether a refresh is in progress. A process whose clock is ahead does not make others wait. */
+const isNow = (until: number, now: number) => until > now && until <= now + REFRESH_LEASE_MS
+
+const withoutRefresh = ({ refreshing: _, ...rest }: Authorization): Authorization => rest
 
 /**
  * Removes credentials if they are still those that were refused: another process may have new ones. A pending

@@ -12,6 +12,7 @@ import { BadInputError, messageOf, NotFoundError } from '../../lib/errors.ts'
 import { wellFormedIds } from '../../lib/ids.ts'
 import type { Platform } from '../../platform/platform.ts'
 import { requireAdmin } from '../../rules/permissions.ts'
+import type { AuthorizationKey } from '../../stores/mcp-authorization-store.ts'
 import type { GuardedHttp } from '../custom/guarded-http.ts'
 import { withoutValues } from '../custom/header-removal.ts'
 import { createMcpConnection, type McpConnection } from './connection.ts'
@@ -67,7 +68,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
     stored: McpServer | null,
   ): Promise<ConnectedMcpServer['tools']> {
     const list = await connection.list(LIST_TIMEOUT_MS)
-    const access = stored === null ? null : accessTo(stored, secretBox, oauth)
+    const access = stored === null ? null : accessTo(stored, { secretBox, oauth })
     if (stored !== null && access !== null) await keeper.keep([stored], await compareListing(access, list))
     const fingerprints = access?.fingerprints ?? null
     const compared = await compareListing({ name, url, allowedTools: null, fingerprints }, list)
@@ -93,7 +94,10 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
       const headers = headersFor(server, stored)
       // As when the server is saved: absent means as before.
       const wanted = server.oauth ?? (stored?.url === url ? stored.oauth : 'NONE')
-      const begun = wanted === 'NONE' ? null : oauth.beginning(storedWithOAuth(stored, url), { viewer, redirectUrl })
+      const begun =
+        wanted === 'NONE'
+          ? null
+          : oauth.beginning(keyOf(stored, { url, wanted }), { actorId: actorOf(viewer), redirectUrl })
       const address = { url, headers, ...(begun === null ? {} : { authProvider: begun.provider }) }
       const connection = createMcpConnection(address, http)
       // With other headers or at another address, the list may be another one.
@@ -112,11 +116,14 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
   }
 }
 
-/** @throws BadInputError if there is no place for a token yet */
-function storedWithOAuth(stored: McpServer | null, url: string): McpServer {
-  if (stored !== null && stored.url === url && stored.oauth === 'SERVER') return stored
+const actorOf = (viewer: Viewer): string | null => (viewer.scope === 'HUMAN' ? viewer.id : null)
+
+/** Returns the key of the server's own token. @throws BadInputError if there is no place for a token yet */
+function keyOf(stored: McpServer | null, { url, wanted }: { url: string; wanted: string }): AuthorizationKey {
+  if (stored !== null && stored.url === url && stored.oauth === wanted)
+    return { agentId: stored.agentId, name: stored.name, url }
   throw new BadInputError(
-    'Save the server with oauth: SERVER and this URL first: its token is stored with the server of the agent.',
+    `Save the server with oauth: ${wanted} and this URL first: its token is stored with the server of the agent.`,
     'input.agentId',
   )
 }

@@ -982,7 +982,8 @@ export type $McpServerPayload<ExtArgs extends runtime.Types.Extensions.InternalA
      */
     alwaysAskTools: string[]
     /**
-     * NONE; SERVER: requests carry a token that an admin obtained by OAuth.
+     * NONE; SERVER: requests carry a token that an admin obtained by OAuth; PERSON: calls carry that of the person for whom
+     * the run works, and the admin's only lists the tools.
      */
     oauth: string
     /**

@@ -1,0 +1,81 @@
+import type { McpServer } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import type { RunRequesters } from '../rules/person-of-run.ts'
+
+// The statements that write "McpPersonAuthorization", and the column "oauthSealed" of "McpServer" once the server exists.
+
+/** Names an authorization at an MCP server of an agent: that of a person, or, without `humanId`, that of the server itself. */
+export interface AuthorizationKey extends Pick<McpServer, 'agentId' | 'name' | 'url'> {
+  humanId?: string
+}
+
+/** Returns the encrypted authorization; null if there is none, or the server has another URL or another `oauth` now. */
+export async function readAuthorization(tx: Tx, key: AuthorizationKey): Promise<string | null> {
+  const { agentId, name, url, humanId } = key
+  const [row] =
+    humanId === undefined
+      ? await tx.$queryRaw<{ sealed: string | null }[]>`
+          SELECT "oauthSealed" AS sealed FROM "McpServer"
+          WHERE "agentId" = ${agentId} AND name = ${name} AND url = ${url} AND oauth IN ('SERVER', 'PERSON')`
+      : await tx.$queryRaw<{ sealed: string | null }[]>`
+          SELECT p.sealed FROM "McpPersonAuthorization" p
+            JOIN "McpServer" s ON s."agentId" = p."agentId" AND s.name = p.name AND s.url = p.url AND s.oauth = 'PERSON'
+          WHERE p."agentId" = ${agentId} AND p.name = ${name} AND p.url = ${url} AND p."humanId" = ${humanId}`
+  return row?.sealed ?? null
+}
+
+/**
+ * Locks an authorization. The caller has locked the agent's row. Null: the server was removed, or has another URL or another
+ * `oauth` now, or the person was erased.
+ */
+export async function lockAuthorization(tx: Tx, key: AuthorizationKey): Promise<{ sealed: string | null } | null> {
+  const { agentId, name, url, humanId } = key
+  const [server] = await tx.$queryRaw<{ sealed: string | null; oauth: string }[]>`
+    SELECT "oauthSealed" AS sealed, oauth FROM "McpServer"
+    WHERE "agentId" = ${agentId} AND name = ${name} AND url = ${url} AND oauth IN ('SERVER', 'PERSON') FOR UPDATE`
+  if (server === undefined) return null
+  if (humanId === undefined) return server
+  const there = await tx.$queryRaw<unknown[]>`
+    SELECT 1 FROM "Entity" WHERE id = ${humanId} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR SHARE`
+  if (server.oauth !== 'PERSON' || there.length === 0) return null
+  const [own] = await tx.$queryRaw<{ sealed: string }[]>`
+    SELECT sealed FROM "McpPersonAuthorization"
+    WHERE "agentId" = ${agentId} AND name = ${name} AND url = ${url} AND "humanId" = ${humanId}`
+  return { sealed: own?.sealed ?? null }
+}
+
+/** Stores a locked authorization. */
+export async function saveAuthorization(tx: Tx, key: AuthorizationKey, sealed: string): Promise<void> {
+  const { agentId, name, url, humanId } = key
+  if (humanId === undefined)
+    await tx.$executeRaw`UPDATE "McpServer" SET "oauthSealed" = ${sealed} WHERE "agentId" = ${agentId} AND name = ${name}`
+  else
+    await tx.$executeRaw`
+      INSERT INTO "McpPersonAuthorization" ("agentId", name, "humanId", url, sealed)
+      VALUES (${agentId}, ${name}, ${humanId}, ${url}, ${sealed})
+      ON CONFLICT ("agentId", name, "humanId") DO UPDATE SET url = EXCLUDED.url, sealed = EXCLUDED.sealed`
+}
+
+/** Deletes the authorizations of a person at all servers. */
+export async function deleteAuthorizationsOf(tx: Tx, humanId: string): Promise<void> {
+  await tx.mcpPersonAuthorization.deleteMany({ where: { humanId } })
+}
+
+/** Deletes the authorizations of people at servers that an agent no longer has, at this URL and with PERSON. */
+export async function deleteUnusedAuthorizations(tx: Tx, agentId: string): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "McpPersonAuthorization" p WHERE p."agentId" = ${agentId} AND NOT EXISTS (
+      SELECT 1 FROM "McpServer" s WHERE s."agentId" = p."agentId" AND s.name = p.name AND s.url = p.url AND s.oauth = 'PERSON')`
+}
+
+/** Returns the facts that decide whose own authorization a run may use. Null: the run was deleted. */
+export async function readRunRequesters(tx: Tx, runId: string): Promise<RunRequesters | null> {
+  const [run] = await tx.$queryRaw<RunRequesters[]>`
+    SELECT r.askers, r."triggerSenderId", EXISTS (
+      SELECT 1 FROM "Message" m WHERE m."actingAdminId" IS NOT NULL AND m.id IN (
+        SELECT r."triggerMessageId" UNION SELECT r."rootId"
+        UNION SELECT e."messageId" FROM "InboxEvent" e WHERE e."runId" = r.id
+        UNION SELECT e."rootId" FROM "InboxEvent" e WHERE e."runId" = r.id)) AS "isActed"
+    FROM "Run" r WHERE r.id = ${runId}`
+  return run ?? null
+}

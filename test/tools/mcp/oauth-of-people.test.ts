@@ -1,0 +1,334 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { HumanViewer, Viewer } from '../../../src/access/viewer.ts'
+import type { McpServerInput } from '../../../src/agents/mcp-servers.ts'
+import { resealAll } from '../../../src/operation/key-rotation.ts'
+import { createSecretBox } from '../../../src/platform/secret-box.ts'
+import { createGuardedHttp } from '../../../src/tools/custom/guarded-http.ts'
+import { createMcpConnection } from '../../../src/tools/mcp/connection.ts'
+import { createMcpOAuth } from '../../../src/tools/mcp/oauth.ts'
+import { STACKS } from '../../support/application.ts'
+import { steps } from '../../support/model-server-script.ts'
+import { type OAuthMcpServer, startOAuthMcpServer } from '../../support/oauth-mcp-server.ts'
+import { startTestServer, type TestServer } from '../../support/served.ts'
+import type { Read } from '../../support/stage.ts'
+import { until } from '../../support/until.ts'
+
+const PENDING = `{ viewer { pendingToolCalls { id toolName approval { mayDecide }
+  authorization { serverName text url human { id } } } } }`
+const CALL = `query ($id: ID!) { node(id: $id) { ... on ToolCall { status authorization { text url } } } }`
+const DECIDE = `mutation ($input: DecideToolCallInput!) { decideToolCall(input: $input) { __typename
+  ... on Error { message } } }`
+const CONNECT = `mutation ($input: ConnectMcpServerInput!) { connectMcpServer(input: $input) { __typename
+  ... on ConnectMcpServerPayload { tools { name } authorizationUrl error } ... on Error { message } } }`
+
+describe.each(STACKS)('an MCP server that each person uses with their own authorization, on the %s stack', (stack) => {
+  let parley: TestServer
+  let mcp: OAuthMcpServer
+  let ada: HumanViewer
+  let bob: HumanViewer
+
+  beforeAll(async () => {
+    parley = await startTestServer({ stack })
+    ada = await parley.human('Ada')
+    bob = await parley.human('Bob')
+  })
+  afterAll(() => parley?.close())
+  beforeEach(async () => {
+    parley.models.reset()
+    mcp = await startOAuthMcpServer([{ name: 'send', description: 'Sends a mail.' }])
+  })
+  afterEach(() => mcp.close())
+
+  const { ask, cookieOf } = {
+    async ask(viewer: Viewer, query: string, variables: object = {}): Promise<Read> {
+      const { data, errors } = await (await parley.clientOf(viewer)).ask<Record<string, Read>>(query, variables)
+      expect(errors).toBeUndefined()
+      return Object.values(data ?? {})[0]
+    },
+    async cookieOf({ id: humanId }: HumanViewer): Promise<string> {
+      const input = { humanId, by: 'mail' as const, userAgent: undefined, replaced: [] }
+      return `parley_session=${(await parley.app.domain.sessions.openForHuman(input)).secret}`
+    },
+  }
+
+  const server = (input: Partial<McpServerInput> = {}): McpServerInput => ({
+    name: 'mail',
+    url: mcp.url,
+    oauth: 'PERSON',
+    ...input,
+  })
+
+  /** An agent whose server an admin has connected to, so that its tools are known, alone with people in a space. */
+  async function roomOf(people: HumanViewer[], input: { mcp?: Partial<McpServerInput>; agent?: object } = {}) {
+    const agent = await parley.agent('Mina', { ...input.agent, mcpServers: [server(input.mcp)] })
+    const begun = await ask(parley.admin, CONNECT, { input: { agentId: agent.id, server: server(input.mcp) } })
+    const back = await fetch(mcp.consent(begun.authorizationUrl, 'the admin'))
+    expect(back.status).toBe(200)
+    const listed = await ask(parley.admin, CONNECT, { input: { agentId: agent.id, server: server(input.mcp) } })
+    expect(listed.tools).toEqual([{ name: 'send' }])
+    const space = await parley.space(people[0]!, [agent.id])
+    for (const { id: entityId } of people.slice(1))
+      await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId })
+    return { agent, space }
+  }
+  const mails = () => parley.models.script(steps([{ toolCall: 'mail__send', input: {} }], [{ text: 'Sent.' }]))
+  async function runOf(sender: HumanViewer, spaceId: string) {
+    const { runs } = await parley.send(sender, spaceId, 'Send it')
+    return runs[0]!.id
+  }
+  /** Waits for the call for which a person has to connect. */
+  const connecting = (viewer: HumanViewer): Promise<Read> =>
+    until(`${viewer.id} has to connect`, async () => {
+      const { pendingToolCalls } = await ask(viewer, PENDING)
+      return pendingToolCalls.find(({ authorization }: Read) => authorization)
+    })
+  const open = (url: string, cookie: string) => fetch(url, { headers: { cookie }, redirect: 'manual' })
+  /** Opens the link of a call as a person. Returns where the browser goes, and all of its cookies then. */
+  async function begin(viewer: HumanViewer, url: string) {
+    const session = await cookieOf(viewer)
+    const answer = await open(url, session)
+    expect(answer.status).toBe(303)
+    const [attempt] = (answer.headers.get('set-cookie') ?? '').split(';')
+    return { location: answer.headers.get('location') ?? '', cookie: `${session}; ${attempt}` }
+  }
+  async function connect(viewer: HumanViewer, user: string): Promise<void> {
+    const { authorization } = await connecting(viewer)
+    const { location, cookie } = await begin(viewer, authorization.url)
+    const back = await open(mcp.consent(location, user).href, cookie)
+    expect([back.status, await back.text()]).toEqual([200, expect.stringContaining('You are connected')])
+  }
+
+  test('a call waits until the person behind the run has connected, and goes on with their token', async () => {
+    const { space, agent } = await roomOf([ada, bob])
+    mails()
+    const first = await runOf(ada, space.id)
+    const { id, authorization } = await connecting(ada)
+    expect(authorization).toMatchObject({
+      serverName: 'mail',
+      text: 'Ada has to connect to the MCP server "mail" before this call is made.',
+      url: `${parley.origin}/auth/mcp/calls/${id}`,
+      human: { id: ada.id },
+    })
+    // Members read the words; the address is for one person.
+    expect(await ask(bob, CALL, { id })).toEqual({
+      status: 'WAITING',
+      authorization: { text: authorization.text, url: null },
+    })
+    expect(await ask(ada, DECIDE, { input: { toolCallId: id, approve: true } })).toMatchObject({
+      __typename: 'ConflictError',
+      message: expect.stringContaining('has connected to the MCP server "mail"'),
+    })
+    await connect(ada, 'ada')
+    expect(await parley.runWhen(first)).toMatchObject({ status: 'COMPLETED', summary: 'Sent.' })
+    expect(mcp.calledBy()).toEqual(['ada'])
+
+    // Once is enough; but not for somebody else.
+    mails()
+    expect(await parley.runWhen(await runOf(ada, space.id))).toMatchObject({ status: 'COMPLETED' })
+    mails()
+    const ofBob = await runOf(bob, space.id)
+    await connect(bob, 'bob')
+    expect(await parley.runWhen(ofBob)).toMatchObject({ status: 'COMPLETED' })
+    expect(mcp.calledBy()).toEqual(['ada', 'ada', 'bob'])
+
+    const { db, config } = parley.app.platform
+    const rows = await db.prisma.mcpPersonAuthorization.findMany({ where: { agentId: agent.id } })
+    for (const token of mcp.given) expect(JSON.stringify(rows)).not.toContain(token)
+    // A new key takes the tokens along; another URL, or erasure, removes them.
+    const rotation = await resealAll(db, createSecretBox('the next key of this server', config.secretKey))
+    expect(rotation.failed).toEqual([])
+    const [own] = await db.prisma.mcpPersonAuthorization.findMany({ where: { agentId: agent.id, humanId: ada.id } })
+    const context = `mcp-oauth:${agent.id}:mail:${ada.id}`
+    expect(createSecretBox('the next key of this server').open(own!.sealed, context)).toContain('of-ada')
+    await resealAll(db, createSecretBox(config.secretKey ?? '', 'the next key of this server'))
+    const update = 'mutation ($input: UpdateAgentInput!) { updateAgent(input: $input) { __typename } }'
+    await ask(parley.admin, update, { input: { id: agent.id, mcpServers: [server({ url: `${mcp.url}/other` })] } })
+    expect(await db.prisma.mcpPersonAuthorization.count({ where: { agentId: agent.id } })).toBe(0)
+  })
+
+  test('the link, the callback and the state work for that person only, in their browser, once', async () => {
+    const { space } = await roomOf([ada, bob])
+    mails()
+    const runId = await runOf(ada, space.id)
+    const { authorization } = await connecting(ada)
+    const { url } = authorization
+    expect((await open(url, '')).status).toBe(401)
+    expect((await open(url, await cookieOf(bob))).status).toBe(404)
+    expect((await open(url.replace(/.{4}$/, 'ffff'), await cookieOf(ada))).status).toBe(404)
+    // An admin who acts as the person is not the person.
+    const actAs = 'mutation ($id: ID!) { actAs(input: { humanId: $id }) { ... on ActAsPayload { secret } } }'
+    const { secret } = await ask(parley.admin, actAs, { id: ada.id })
+    const acting = await fetch(url, { headers: { authorization: `Bearer ${secret}` }, redirect: 'manual' })
+    expect(acting.status).toBe(404)
+
+    const begun = await begin(ada, url)
+    // Bob consents in the name of Ada's link, and Ada's link is finished in Bob's browser.
+    const back = mcp.consent(begun.location, 'bob')
+    expect((await open(back.href, await cookieOf(bob))).status).toBe(400)
+    const mine = await cookieOf(bob)
+    const [, attempt = ''] = begun.cookie.split('; ')
+    expect((await open(back.href, `${mine}; ${attempt.replace(/=.*/, '=guessed')}`)).status).toBe(400)
+    const forged = new URL(back)
+    forged.searchParams.set('state', createSecretBox('another key of another server').seal('{}', 'mcp-oauth-state'))
+    expect((await open(forged.href, begun.cookie)).status).toBe(400)
+    expect(mcp.given.filter((token) => token.endsWith('of-bob'))).toEqual([])
+
+    const right = mcp.consent(begun.location, 'ada')
+    const answers = await Promise.all([open(right.href, begun.cookie), open(right.href, begun.cookie)])
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 400])
+    expect((await open(right.href, begun.cookie)).status).toBe(400)
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+    expect(mcp.calledBy()).toEqual(['ada'])
+    expect((await open(url, await cookieOf(ada))).status).toBe(404)
+  })
+
+  test('where nobody has listed the tools, the person connects first, and then they are there', async () => {
+    const agent = await parley.agent('Mina', { mcpServers: [server()] })
+    const space = await parley.space(ada, [agent.id])
+    parley.models.script(
+      steps([{ toolCall: 'mail__connect', input: {} }], [{ toolCall: 'mail__send', input: {} }], [{ text: 'Sent.' }]),
+    )
+    const runId = await runOf(ada, space.id)
+    await connect(ada, 'ada')
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED', summary: 'Sent.' })
+    expect(mcp.calledBy()).toEqual(['ada'])
+  })
+
+  test('a call that needs approval needs it after the person has connected', async () => {
+    const approval = { quorum: 1, approverIds: [bob.id] }
+    const { space } = await roomOf([ada, bob], { mcp: { approval } })
+    mails()
+    const runId = await runOf(ada, space.id)
+    const { id } = await connecting(ada)
+    expect((await ask(bob, PENDING)).pendingToolCalls).toEqual([])
+    await connect(ada, 'ada')
+    await until('Bob may decide', async () => {
+      const { pendingToolCalls } = await ask(bob, PENDING)
+      return pendingToolCalls.some((one: Read) => one.id === id && one.authorization === null && one.approval.mayDecide)
+    })
+    expect(mcp.calledBy()).toEqual([])
+    const approve = { input: { toolCallId: id, approve: true } }
+    expect(await ask(ada, DECIDE, approve)).toMatchObject({ __typename: 'ForbiddenError' })
+    expect(await ask(bob, DECIDE, approve)).toMatchObject({ __typename: 'DecideToolCallPayload' })
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+    expect(mcp.calledBy()).toEqual(['ada'])
+  })
+
+  test('a person may refuse, and a run without one person gets an error', async () => {
+    const { space, agent } = await roomOf([ada, bob])
+    mails()
+    const runId = await runOf(ada, space.id)
+    const { id } = await connecting(ada)
+    await ask(ada, DECIDE, { input: { toolCallId: id, approve: false, reason: 'No' } })
+    await parley.runWhen(runId)
+    expect(await ask(parley.admin, CALL, { id })).toEqual({ status: 'FAILED', authorization: null })
+
+    const outputOf = async (run: string) =>
+      (await parley.app.domain.toolCalls.ofRuns([run])).get(run)?.map(({ output }) => output) ?? []
+    mails()
+    const trigger = `mutation ($input: TriggerAgentInput!) { triggerAgent(input: $input) {
+      ... on TriggerAgentPayload { run { id } } } }`
+    const service: Viewer = { scope: 'SERVICE', id: '', name: 'cron', agentIds: null, tokenId: null, expiresAt: null }
+    const triggered = await ask(service, trigger, { input: { agentId: agent.id, payload: {}, idempotencyKey: 'one' } })
+    await parley.runWhen(triggered.run.id)
+    expect(await outputOf(triggered.run.id)).toMatchObject([
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('you work for nobody') } },
+    ])
+    expect(mcp.calledBy()).toEqual([])
+  })
+
+  test('an admin who writes in the name of a person does not get their token', async () => {
+    const { space } = await roomOf([ada])
+    mails()
+    const first = await runOf(ada, space.id)
+    await connect(ada, 'ada')
+    await parley.runWhen(first)
+    const boss = await parley.human('Boss')
+    mails()
+    const { runs } = await parley.send({ ...ada, acting: { adminId: boss.id } }, space.id, 'Send it')
+    await parley.runWhen(runs[0]!.id)
+    const calls = (await parley.app.domain.toolCalls.ofRuns([runs[0]!.id])).get(runs[0]!.id)
+    expect(calls?.map(({ output }) => output)).toMatchObject([
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('in the name of that person') } },
+    ])
+    expect(mcp.calledBy()).toEqual(['ada'])
+  })
+
+  test('a token that is no longer accepted is refreshed, and otherwise the person is asked again', async () => {
+    const { space, agent } = await roomOf([ada])
+    mails()
+    const first = await runOf(ada, space.id)
+    await connect(ada, 'ada')
+    await parley.runWhen(first)
+    mcp.expire()
+    mails()
+    expect(await parley.runWhen(await runOf(ada, space.id))).toMatchObject({ status: 'COMPLETED' })
+    expect(mcp.calledBy()).toEqual(['ada', 'ada'])
+    mcp.expire('all')
+    parley.models.script(
+      steps([{ toolCall: 'mail__send', input: {} }], [{ toolCall: 'mail__send', input: {} }], [{ text: 'Sent.' }]),
+    )
+    const last = await runOf(ada, space.id)
+    await connect(ada, 'ada')
+    expect(await parley.runWhen(last)).toMatchObject({ status: 'COMPLETED' })
+    expect(mcp.calledBy()).toEqual(['ada', 'ada', 'ada'])
+    const outputs = (await parley.app.domain.toolCalls.ofRuns([last])).get(last)
+    expect(outputs?.[0]?.output).toMatchObject({ error: { code: 'NOT_CONNECTED' } })
+
+    const { db } = parley.app.platform
+    const gone = await parley.human('Gone')
+    await db.prisma.mcpPersonAuthorization.updateMany({ where: { agentId: agent.id }, data: { humanId: gone.id } })
+    await parley.app.domain.deletion.eraseHuman(parley.admin, { id: gone.id, messages: false })
+    expect(await db.prisma.mcpPersonAuthorization.count({ where: { agentId: agent.id } })).toBe(0)
+  })
+
+  test('the call of a think cycle is made after the cycle, once the person has connected', async () => {
+    const { space, agent } = await roomOf([ada], { agent: { mind: 'PERSISTENT' } })
+    mails()
+    await parley.send(ada, space.id, 'Send it')
+    await connect(ada, 'ada')
+    await until('the mail was sent', async () => mcp.calledBy().length === 1)
+    await until('the agent has the result', async () => {
+      const where = { agentId: agent.id }
+      return (await parley.app.platform.db.prisma.inboxEvent.count({ where })) >= 2
+    })
+    expect(mcp.calledBy()).toEqual(['ada'])
+  })
+
+  test.each(['PERSON', 'SERVER'] as const)('of two processes one refreshes a token (%s)', async (oauth) => {
+    const { space, agent } = await roomOf([ada], { mcp: { oauth } })
+    mails()
+    const first = await runOf(ada, space.id)
+    if (oauth === 'PERSON') await connect(ada, 'ada')
+    await parley.runWhen(first)
+    mcp.expire()
+    mcp.refreshes = []
+    const http = createGuardedHttp({ allowPrivate: true })
+    let waiting = () => {}
+    let seen = 0
+    const both = new Promise<void>((resolve) => (waiting = resolve))
+    // The refresh is answered only once the other process has seen that its token is not accepted.
+    mcp.beforeRefresh = () => both
+    const key = { agentId: agent.id, name: 'mail', url: mcp.url, ...(oauth === 'PERSON' ? { humanId: ada.id } : {}) }
+    const lists = [1, 2].map(async () => {
+      const provider = createMcpOAuth(parley.app.platform, { http }).providerFor(key)
+      let looks = 0
+      const authProvider = {
+        ...provider,
+        tokens() {
+          // Each process reads its tokens for the request, and again before the refresh.
+          if (++looks === 2) seen += 1
+          if (seen === 2) waiting()
+          return provider.tokens()
+        },
+      }
+      const connection = createMcpConnection({ url: mcp.url, headers: {}, authProvider }, http)
+      const tools = await connection.list(20_000)
+      await connection.disconnect()
+      return tools.map(({ name }) => name)
+    })
+    expect(await Promise.all(lists)).toEqual([['send'], ['send']])
+    expect(mcp.refreshes).toHaveLength(1)
+    await http.close()
+  })
+})
