@@ -68,6 +68,9 @@ graphql(`
     outcomes { ...LiveOutcome }
     waitingCall { id }
     rootUsage { totalTokens costUsd estimated }
+    editedAt
+    deletedAt
+    reactions { emoji count mine }
     parts { ...LivePart }
   }
 `)
@@ -96,7 +99,7 @@ export const SPACE_MESSAGES = graphql<
   types.LiveSpaceMessagesSubscription,
   types.LiveSpaceMessagesSubscriptionVariables
 >(`
-  subscription LiveSpaceMessages($spaceId: ID!, $after: StreamCursor) {
+  subscription LiveSpaceMessages($spaceId: ID!, $after: StreamCursor, $withPresence: Boolean = false) {
     spaceMessages(spaceId: $spaceId, after: $after) {
       __typename
       cursor
@@ -110,7 +113,14 @@ export const SPACE_MESSAGES = graphql<
       ... on MemberJoined { entity { id name kind } }
       ... on MemberLeft { entity { id name kind } }
       ... on SpaceUpdated { space { ...LiveSpace } }
+      ... on MemberPresenceChanged { changes @include(if: $withPresence) { entity { id } presence typingUntil } }
     }
+  }
+`)
+
+export const SPACE_PRESENCE = graphql<types.LiveSpacePresenceQuery, types.LiveSpacePresenceQueryVariables>(`
+  query LiveSpacePresence($spaceId: ID!) {
+    space(id: $spaceId) { members { __typename id ... on Human { presence } } }
   }
 `)
 

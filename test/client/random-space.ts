@@ -56,6 +56,9 @@ export function createRandomSpace(choices: number[]): RandomSpace {
       outcomes: [],
       waitingCall: null,
       rootUsage: null,
+      editedAt: null,
+      deletedAt: null,
+      reactions: [],
       parts: isHuman ? [text] : [],
     }
     messages.push(message)

@@ -18,6 +18,9 @@ const message = (status: Message['status'], text = ''): Message => ({
   outcomes: [],
   waitingCall: null,
   rootUsage: null,
+  editedAt: null,
+  deletedAt: null,
+  reactions: [],
   parts: text === '' ? [] : [textPart(text)],
 })
 const posted = (now: Message): SpaceEvent => ({ __typename: 'MessagePosted', cursor: 'c', message: now })

@@ -100,21 +100,6 @@ export const PEOPLE_CHOICES = graphql(`
   }
 `)
 
-export const MEMBERS_PRESENCE = graphql(`
-  query ConsoleMembersPresence($id: ID!) {
-    space(id: $id) { id members { __typename id ... on Human { presence } } }
-  }
-`)
-
-export const PRESENCE_CHANGES = graphql(`
-  subscription ConsolePresence($spaceId: ID!) {
-    spaceMessages(spaceId: $spaceId) {
-      __typename
-      ... on MemberPresenceChanged { changes { entity { id name } presence typingUntil } }
-    }
-  }
-`)
-
 export const SET_TYPING = graphql(`
   mutation ConsoleSetTyping($spaceId: ID!) {
     setTyping(input: { spaceId: $spaceId }) { __typename ... on Error { message code } }

@@ -15,7 +15,7 @@ import { Announcer } from './announcer.tsx'
 import { Composer } from './composer.tsx'
 import { ConfidenceLine } from './confidence.tsx'
 import { MARK_READ, MESSAGE_PLACE } from './operations.ts'
-import { TypingLine, useSpacePresence } from './presence.tsx'
+import { TypingLine, useTyping } from './presence.tsx'
 import { SpaceDetails } from './space-details.tsx'
 import { Suggestions } from './suggestions.tsx'
 import { Timeline } from './timeline.tsx'
@@ -30,12 +30,12 @@ const FOR_GOOD = ['FORBIDDEN', 'NOT_FOUND', 'UNAUTHENTICATED']
 
 function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   const { connection, isHuman, humanId } = useSession()
-  const state = useSpace(connection, spaceId)
+  const state = useSpace(connection, spaceId, { withPresence: true })
   const [isOpen, setOpen] = useState(false)
   const target = useTargetMessage(spaceId)
   const onSeen = useReading(spaceId)
-  const { space, status, error, messages, activity } = state
-  const presence = useSpacePresence(spaceId)
+  const { space, status, error, messages, activity, presence } = state
+  const typing = useTyping(state)
 
   if (status === 'ended') {
     const isForGood = error === null || FOR_GOOD.includes(error.code)
@@ -107,7 +107,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       <Boundary what="list of agents at work" version={activity}>
         <ActivityBar activity={activity} />
       </Boundary>
-      <TypingLine names={presence.typing} />
+      <TypingLine names={typing} />
       {isHuman ? (
         <Boundary what="text field">
           <Composer key={spaceId} space={space} send={state.send} />
