@@ -221,7 +221,7 @@ graphql(`
     createdAt
     unreadCount
     unreadMentions
-    lastMessage { id createdAt text sender { id name } }
+    lastMessage { id createdAt deletedAt text sender { id name kind } }
   }
 `)
 

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, memo, useEffect, useId, useRef, useState } from 'react'
+import { type KeyboardEvent, memo, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from 'react'
 import { type LiveSpace, newIdempotencyKey, type Space } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { Avatar } from '../ui/avatar.tsx'
@@ -8,9 +8,19 @@ import { WAKES } from './operations.ts'
 import { useTypingSignal } from './presence.tsx'
 import { UploadList, useUploads } from './uploads.tsx'
 
+/** For what is outside of the composer. */
+export interface ComposerHandle {
+  /** Puts a quoted text before what is written. */
+  quote(text: string): void
+  focus(): void
+}
+
 interface ComposerProps {
   space: Space
   send: LiveSpace['send']
+  ref?: Ref<ComposerHandle>
+  /** Called for `↑` in the empty field. */
+  onEditLast?: (() => void) | undefined
 }
 
 type Member = Space['members'][number]
@@ -21,7 +31,7 @@ const MOST_NAMED = 4
 const draftKey = (spaceId: string) => `parley.draft.${spaceId}`
 
 /** The field for a new message. Drafts are kept per space; `@` mentions a member. */
-export const Composer = memo(function Composer({ space, send }: ComposerProps) {
+export const Composer = memo(function Composer({ space, send, ref, onEditLast }: ComposerProps) {
   const { id: spaceId } = space
   const field = useRef<HTMLTextAreaElement>(null)
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey(spaceId)) ?? '')
@@ -53,6 +63,20 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
     else sessionStorage.setItem(draftKey(spaceId), text)
   }, [spaceId, text])
 
+  useImperativeHandle(ref, () => ({
+    quote(quoted) {
+      const lines = quoted.split('\n').map((line) => `> ${line}`)
+      setText((now) => `${lines.join('\n')}\n\n${now}`.slice(0, MOST_LETTERS))
+      // After the menu has closed, which moves the focus.
+      requestAnimationFrame(() => {
+        const { current } = field
+        current?.focus()
+        current?.setSelectionRange(current.value.length, current.value.length)
+      })
+    },
+    focus: () => field.current?.focus(),
+  }))
+
   const isEmpty = text.trim() === '' && uploads.ids.length === 0
 
   const submit = () => {
@@ -68,6 +92,11 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   }
   const onKeyDown = (event: KeyboardEvent) => {
     if (mention.onKeyDown(event)) return
+    if (event.key === 'ArrowUp' && text === '' && onEditLast !== undefined) {
+      event.preventDefault()
+      onEditLast()
+      return
+    }
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
     event.preventDefault()
     submit()
@@ -127,7 +156,9 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
       </div>
       <p className="composer-hint">
         {woken === undefined || text === '' ? wordsOfRouting(space, agents) : wordsOfWakes(woken.wakes)}{' '}
-        <span className="keys">Enter sends, Shift+Enter starts a new line.</span>
+        <span className="keys">
+          Enter sends, Shift+Enter starts a new line{onEditLast !== undefined && ', ↑ edits your last message'}.
+        </span>
       </p>
     </form>
   )
@@ -149,12 +180,13 @@ function wordsOfRouting({ routing, adminAgent }: Space, agents: Member[]): strin
 
 const MOST_MENTIONS = 20
 
-/** Returns the members whose names follow an `@`; under MENTION_CHAIN routing only the first of the agents. */
+/** Returns the members whose names follow an `@` outside of quotations; under MENTION_CHAIN routing only the first of the agents. */
 function mentionedIn(text: string, { members, routing }: Space): Member[] {
   // A name that two members share mentions the first of them.
   const byName = new Map(members.toReversed().map((member) => [member.name.toLowerCase(), member]))
   const names = [...byName.keys()].toSorted((one, other) => other.length - one.length).map(escapeRegExp)
-  const found = text.toLowerCase().matchAll(new RegExp(`(?<!\\S)@(${names.join('|')})(?!\\w)`, 'gu'))
+  const own = text.replace(/^>.*$/gm, '')
+  const found = own.toLowerCase().matchAll(new RegExp(`(?<!\\S)@(${names.join('|')})(?!\\w)`, 'gu'))
   const mentioned = [...new Set([...found].flatMap(([, name = '']) => byName.get(name) ?? []))]
   const [first] = mentioned.filter(({ kind }) => kind === 'AGENT')
   return mentioned

@@ -105,3 +105,45 @@ export const SET_TYPING = graphql(`
     setTyping(input: { spaceId: $spaceId }) { __typename ... on Error { message code } }
   }
 `)
+
+export const EDIT_MESSAGE = graphql(`
+  mutation ConsoleEditMessage($input: EditMessageInput!) {
+    editMessage(input: $input) {
+      __typename
+      ... on EditMessagePayload { editedMessage { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const DELETE_MESSAGE = graphql(`
+  mutation ConsoleDeleteMessage($messageId: ID!) {
+    deleteMessage(input: { messageId: $messageId }) {
+      __typename
+      ... on DeleteMessagePayload { deletedMessage { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const REACT = graphql(`
+  mutation ConsoleReact($messageId: ID!, $emoji: String!, $on: Boolean!) {
+    react(input: { messageId: $messageId, emoji: $emoji, on: $on }) {
+      __typename
+      ... on ReactPayload { changed: message { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const REACTIONS = graphql(`
+  query ConsoleReactions($messageId: ID!) {
+    message(id: $messageId) { id reactions { emoji count entities { id name } } }
+  }
+`)
+
+export const VERSIONS = graphql(`
+  query ConsoleVersions($messageId: ID!) {
+    message(id: $messageId) { id versions { text editedAt } staleRuns { id agent { id name } } }
+  }
+`)
