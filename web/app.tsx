@@ -32,6 +32,7 @@ const NotificationsPage = lazy(() =>
 )
 const MailLink = lazy(() => import('./shell/mail-link.tsx').then(({ MailLink: page }) => ({ default: page })))
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
+const SearchPage = lazy(() => import('./search/search-page.tsx').then(({ SearchPage: page }) => ({ default: page })))
 const ProfilePage = lazy(() =>
   import('./profile/profile-page.tsx').then(({ ProfilePage: page }) => ({ default: page })),
 )
@@ -184,6 +185,9 @@ function Pages() {
     <Switch>
       <Route path="/spaces/:id">{({ id }) => <SpacePage key={id} spaceId={id} />}</Route>
       <Route path="/join/:code">{({ code }) => <JoinPage code={code} />}</Route>
+      <Route path="/search">
+        <SearchPage />
+      </Route>
       <Route path="/waiting">
         <WaitingPage />
       </Route>

@@ -95,6 +95,10 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     '/start': [{ address: '/start', shows: (page) => page.getByText('built in', { exact: true }) }],
     '/': [{ address: '/', shows: heading(LONG) }],
     '/notifications': [{ address: '/notifications', shows: heading('Notifications') }],
+    '/search': [
+      { address: '/search', shows: anywhere('Write what you look for') },
+      { address: '/search?q=Order%20some', shows: (page) => page.locator('mark').first() },
+    ],
     '/waiting': [{ address: '/waiting', shows: anywhere('Nothing is waiting for you') }],
   })
 

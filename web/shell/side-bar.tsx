@@ -37,7 +37,7 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
         <ThemeButton />
       </div>
       <Button look="quiet" icon="search" className="search-button" onClick={onSearch}>
-        Go to… <kbd>Ctrl K</kbd>
+        Find or go to… <kbd>Ctrl K</kbd>
       </Button>
       {(isHuman || !isAdmin) && (
         <Place href="/waiting" icon="check" count={waiting} countLabel="waiting">

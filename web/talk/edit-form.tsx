@@ -65,7 +65,7 @@ export function EditForm({ message, onClose }: { message: Message; onClose(): vo
       </div>
       {hasWoken && (
         <CheckField
-          label="Let the agents that answered answer again"
+          label="Let the agents answer again"
           checked={isRetried}
           onChange={({ target }) => setRetried(target.checked)}
         />

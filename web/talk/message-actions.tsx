@@ -16,7 +16,7 @@ export const MessageActions = memo(function MessageActions({ message }: { messag
   const [surface, setSurface] = useState<Surface | null>(null)
   const box = useRef<HTMLDivElement>(null)
   const opener = useRef<HTMLButtonElement>(null)
-  if (verbs === null || message.deletedAt !== null) return null
+  if (verbs === null || message.deletedAt !== null || verbs.editingId === message.id) return null
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: loads the menu before it is opened
     <div

@@ -9,6 +9,7 @@ import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
+import { Icon } from '../ui/icons.tsx'
 import { Empty, Loading } from '../ui/notice.tsx'
 import { ActivityBar } from './activity-bar.tsx'
 import { Announcer } from './announcer.tsx'
@@ -80,6 +81,14 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   return (
     <MessageVerbsProvider spaceId={spaceId} editingId={editingId} edit={edit} quote={quote}>
       <PageHead title={space.name} note={space.description}>
+        <Link
+          href={`/search?space=${spaceId}`}
+          className="icon-button"
+          aria-label="Search in this space"
+          title="Search"
+        >
+          <Icon name="search" />
+        </Link>
         <button
           type="button"
           className="members-button"
