@@ -3,6 +3,7 @@ import { type Connection, createConnection, type ViewerState } from '../client/i
 import { useLive, useViewer } from '../client/react.ts'
 import { addressOf, basePath } from './location.ts'
 import { unsubscribe } from './notify/push.ts'
+import { forgetKept } from './talk/kept.ts'
 
 /** Servers under different prefixes of one host share the storage. */
 const TOKEN_KEY = `parley.token${basePath}`
@@ -140,6 +141,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       },
       signOut() {
         for (const key of [TOKEN_KEY, OPERATOR_KEY]) sessionStorage.removeItem(key)
+        forgetKept()
         // With a session, the server ends the subscription too.
         void unsubscribe(null).catch(() => {})
         if (token !== null) return onToken(null)

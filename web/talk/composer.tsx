@@ -1,11 +1,16 @@
 import { type KeyboardEvent, memo, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from 'react'
+import { errorOf } from '../../client/errors.ts'
 import { type LiveSpace, newIdempotencyKey, type Space } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
+import { draftKey, keep, keptAt } from './kept.ts'
 import { WAKES } from './operations.ts'
+import { mayPass } from './outbox.ts'
 import { useTypingSignal } from './presence.tsx'
+import { UnsentList, useOutbox, useUnsent } from './unsent-list.tsx'
 import { UploadList, useUploads } from './uploads.tsx'
 
 /** For what is outside of the composer. */
@@ -28,13 +33,14 @@ type Member = Space['members'][number]
 const MOST_LETTERS = 32_000
 const WAKES_EVERY_MS = 5000
 const MOST_NAMED = 4
-const draftKey = (spaceId: string) => `parley.draft.${spaceId}`
 
-/** The field for a new message. Drafts are kept per space; `@` mentions a member. */
+/** The field for a new message. Drafts are kept per space, in this browser; `@` mentions a member. */
 export const Composer = memo(function Composer({ space, send, ref, onEditLast }: ComposerProps) {
   const { id: spaceId } = space
+  const { connection, humanId } = useSession()
+  const key = draftKey(humanId ?? '', spaceId)
   const field = useRef<HTMLTextAreaElement>(null)
-  const [text, setText] = useState(() => sessionStorage.getItem(draftKey(spaceId)) ?? '')
+  const [text, setText] = useState(() => keptAt(key) ?? '')
   const signalTyping = useTypingSignal(spaceId)
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const mention = useMention(field, text, setText, space.members)
@@ -51,17 +57,33 @@ export const Composer = memo(function Composer({ space, send, ref, onEditLast }:
 
   const uploads = useUploads()
   const picker = useRef<HTMLInputElement>(null)
-  const sending = useDo(({ sent, fileIds }: { sent: string; fileIds: string[] }) => {
-    const content = [sent, ...fileIds].join('\n')
-    if (attempt.current.text !== content) attempt.current = { text: content, idempotencyKey: newIdempotencyKey() }
-    const { idempotencyKey } = attempt.current
-    return send({ text: sent, fileIds, mentionedIds: mentionedIn(sent, space).map(({ id }) => id), idempotencyKey })
-  })
+  const outbox = useOutbox()
+  const unsent = useUnsent(spaceId)
+  const sending = useDo(
+    async ({ sent, fileIds }: { sent: string; fileIds: string[] }) => {
+      const content = [sent, ...fileIds].join('\n')
+      if (attempt.current.text !== content) attempt.current = { text: content, idempotencyKey: newIdempotencyKey() }
+      const { idempotencyKey } = attempt.current
+      const message = {
+        text: sent,
+        fileIds,
+        mentionedIds: mentionedIn(sent, space).map(({ id }) => id),
+        idempotencyKey,
+      }
+      // What was written before it is sent before it.
+      const isWaiting = connection.getState() === 'lost' || unsent.some(({ refusal }) => refusal === null)
+      if (isWaiting && outbox !== null) return outbox.add({ spaceId, ...message })
+      try {
+        await send(message)
+      } catch (failure) {
+        if (outbox === null || !mayPass(errorOf(failure))) throw failure
+        outbox.add({ spaceId, ...message })
+      }
+    },
+    { awaitsQueries: false },
+  )
 
-  useEffect(() => {
-    if (text === '') sessionStorage.removeItem(draftKey(spaceId))
-    else sessionStorage.setItem(draftKey(spaceId), text)
-  }, [spaceId, text])
+  useEffect(() => keep(key, text === '' ? null : text), [key, text])
 
   useImperativeHandle(ref, () => ({
     quote(quoted) {
@@ -118,6 +140,7 @@ export const Composer = memo(function Composer({ space, send, ref, onEditLast }:
     >
       <Refused error={sending.error} onRetry={submit} />
       {mention.list}
+      <UnsentList spaceId={spaceId} />
       <UploadList uploads={uploads} />
       <div className="composer-box">
         <textarea
