@@ -61,6 +61,7 @@ graphql(`
     status
     createdAt
     sender { id name kind }
+    actingAdmin { id name }
     mentionedAgent { id name }
     mentions { id name }
     run { id }

@@ -17,7 +17,9 @@ import { NewSpace } from './talk/new-space.tsx'
 import { SpacePage } from './talk/space-page.tsx'
 import { OutboxProvider } from './talk/unsent-list.tsx'
 import { Boundary } from './ui/boundary.tsx'
+import { Button } from './ui/button.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
+import { Time } from './ui/time.tsx'
 
 // Few people open these pages, and none first: the first load goes without them.
 const AuditPage = lazy(() => import('./inspect/audit-page.tsx').then(({ AuditPage: page }) => ({ default: page })))
@@ -153,6 +155,7 @@ function Shell() {
         )}
         <main id="page" className="page">
           <LostConnection />
+          <ActingAs />
           <Boundary what="page" version={address}>
             <Suspense fallback={<Loading what="the page" />}>
               <Pages />
@@ -179,6 +182,28 @@ function LostConnection() {
         </p>
       )}
     </div>
+  )
+}
+
+/** Shown while an admin acts as somebody, until the token ends. */
+function ActingAs() {
+  const { viewer, actingUntil, goBack } = useSession()
+  useEffect(() => {
+    if (actingUntil === null) return
+    const timer = setTimeout(goBack, Math.max(0, Date.parse(actingUntil) - Date.now()))
+    return () => clearTimeout(timer)
+  }, [actingUntil, goBack])
+  if (actingUntil === null) return null
+  const { name } = viewer.viewer?.human ?? {}
+  return (
+    <p className="lost acting" role="status">
+      <span className="grow">
+        You act as <b>{name}</b> until <Time at={actingUntil} />. Your messages are marked, and {name} sees it.
+      </span>
+      <Button look="quiet" onClick={goBack}>
+        Stop
+      </Button>
+    </p>
   )
 }
 

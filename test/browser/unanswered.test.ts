@@ -38,7 +38,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
       [`/runs/${runs[0]?.id}`, 'Iris’s run'],
       ['/agents', 'Iris'],
       [`/agents/${agent.id}/mind`, 'Memories'],
-      ['/people', 'Continue as'],
+      ['/people', 'Act as'],
       ['/usage', 'tokens in'],
       ['/audit', 'No audit entries'],
     ] as const) {

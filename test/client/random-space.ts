@@ -49,6 +49,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
       status: isHuman ? 'COMPLETE' : 'STREAMING',
       createdAt: '2026-11-22T00:00:00Z',
       sender,
+      actingAdmin: null,
       mentionedAgent: null,
       mentions: [],
       run: null,

@@ -11,6 +11,7 @@ const message = (status: Message['status'], text = ''): Message => ({
   status,
   createdAt: '2026-11-22T00:00:00Z',
   sender: { id: 'agt_1', name: 'Iris', kind: 'AGENT' },
+  actingAdmin: null,
   mentionedAgent: null,
   mentions: [],
   run: null,

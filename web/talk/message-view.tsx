@@ -130,13 +130,18 @@ function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }
   }
 }
 
-function MessageHead({ message: { id, sender, createdAt, mentions, run } }: { message: Message }) {
+function MessageHead({ message: { id, sender, actingAdmin, createdAt, mentions, run } }: { message: Message }) {
   return (
     <header>
       <strong className="sender" dir="auto">
         {sender.kind === 'AGENT' ? <Link href={`/agents/${sender.id}`}>{sender.name}</Link> : sender.name}
       </strong>
       {sender.kind === 'AGENT' && <span className="kind">agent</span>}
+      {actingAdmin !== null && (
+        <span className="kind" title={`Sent by ${actingAdmin.name}, who acted as ${sender.name}`}>
+          sent by {actingAdmin.name}
+        </span>
+      )}
       {mentions.length > 0 && (
         <span className="to">
           to <b>{mentions.map(({ name }) => `@${name}`).join(', ')}</b>

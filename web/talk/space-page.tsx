@@ -137,8 +137,8 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
         </Boundary>
       ) : (
         <p className="spectator">
-          As the operator you can read everything, but not post. <Link href="/people">Continue as a person</Link> to
-          write here.
+          As the operator you can read everything, but not post. <Link href="/people">Act as a person</Link> to write
+          here.
         </p>
       )}
       <SpaceDetails space={space} presence={presence} activity={activity} open={isOpen} onOpenChange={setOpen} />

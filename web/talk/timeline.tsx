@@ -164,6 +164,7 @@ function useFilling({ scroller, mayLoad, load }: Filling): void {
 
 function continues(before: Message | undefined, message: Message): boolean {
   if (before === undefined || before.sender.id !== message.sender.id) return false
+  if (before.actingAdmin?.id !== message.actingAdmin?.id) return false
   if (message.origin !== null || message.mentions.length > 0 || before.run?.id !== message.run?.id) return false
   const apart = Date.parse(message.createdAt) - Date.parse(before.createdAt)
   return apart < TOGETHER_MS && dayOf(before.createdAt) === dayOf(message.createdAt)

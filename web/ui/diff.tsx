@@ -1,4 +1,4 @@
-const KINDS: Record<string, string> = { '+': 'added', '-': 'removed', '@': 'place' }
+const KINDS: Record<string, string> = { '+': 'added', '-': 'removed', '@': 'hunk' }
 
 /** A unified diff: what was added and removed, by colour and by sign. */
 export function Diff({ text }: { text: string }) {
