@@ -14,6 +14,7 @@ export {
   type LiveSpace,
   type LiveSpaceOptions,
   liveSpace,
+  type MemberPresence,
   newIdempotencyKey,
   type Outgoing,
   type SpaceState,

@@ -2,15 +2,28 @@ import type { Connection } from './connection.ts'
 import { type ParleyError, payloadOf } from './errors.ts'
 import type { LiveAgentActivitySubscription, LiveMessagesFragment } from './generated/graphql.ts'
 import { createObservable, type Observable } from './observable.ts'
-import { AGENT_ACTIVITY, EARLIER_MESSAGES, ONE_MESSAGE, SEND_MESSAGE, SPACE_MESSAGES } from './operations.ts'
+import {
+  AGENT_ACTIVITY,
+  EARLIER_MESSAGES,
+  ONE_MESSAGE,
+  SEND_MESSAGE,
+  SPACE_MESSAGES,
+  SPACE_PRESENCE,
+} from './operations.ts'
 import { requestPage } from './paging.ts'
-import type { Message } from './space-events.ts'
+import type { Message, SpaceEvent } from './space-events.ts'
 import { createTranscript, type Space } from './transcript.ts'
 
 const PAGE_SIZE = 50
 
 /** The activity of one agent of the space, in all spaces. */
 export type AgentActivity = LiveAgentActivitySubscription['agentActivity']
+
+/** Whether a person is there, and until when the person is shown as typing. */
+export type MemberPresence = Pick<
+  NonNullable<Extract<SpaceEvent, { __typename: 'MemberPresenceChanged' }>['changes']>[number],
+  'presence' | 'typingUntil'
+>
 
 /** The current state of a space. Parts that did not change keep their identity from one state to the next. */
 export interface SpaceState {
@@ -26,6 +39,8 @@ export interface SpaceState {
   firstUnread: { id: string; seq: number } | null
   /** One entry for each agent that is a member. */
   activity: readonly AgentActivity[]
+  /** Of people, by their ids. Empty unless `withPresence` is set. */
+  presence: ReadonlyMap<string, MemberPresence>
   error: ParleyError | null
 }
 
@@ -63,19 +78,29 @@ export interface LiveSpaceOptions {
   spaceId: string
   /** False: `activity` stays empty. */
   withActivity?: boolean
+  /** True: follows presence and typing of people. Default false. */
+  withPresence?: boolean
 }
 
-export function liveSpace(connection: Connection, { spaceId, withActivity = true }: LiveSpaceOptions): LiveSpace {
+export function liveSpace(
+  connection: Connection,
+  { spaceId, withActivity = true, withPresence = false }: LiveSpaceOptions,
+): LiveSpace {
   const transcript = createTranscript()
   const activity = new Map<string, AgentActivity>()
   // Updated with each event, so that a reconnect resumes after the last one.
-  const variables: { spaceId: string; after: string | null } = { spaceId, after: null }
+  const variables: { spaceId: string; after: string | null; withPresence: boolean } = {
+    spaceId,
+    after: null,
+    withPresence,
+  }
   let state: Pick<SpaceState, 'status' | 'error' | 'isLoadingEarlier'> = {
     status: 'loading',
     error: null,
     isLoadingEarlier: false,
   }
   let active: readonly AgentActivity[] = []
+  let presence: ReadonlyMap<string, MemberPresence> = new Map()
   const healing = new Set<string>()
 
   const observable = createObservable<SpaceState>({
@@ -86,9 +111,12 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
       hasEarlier: transcript.hasEarlier,
       firstUnread: transcript.firstUnread,
       activity: active,
+      presence,
     }),
     start: () => {
-      const stops = [watchMessages(), ...(withActivity ? [watchActivity()] : [])]
+      const stops = [watchMessages()]
+      if (withActivity) stops.push(watchActivity())
+      if (withPresence) stops.push(rereadPresence())
       return () => {
         for (const stop of stops) stop()
       }
@@ -107,6 +135,8 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
         variables.after = event.cursor
         transcript.apply(event)
         if (event.__typename === 'MemberLeft') forgetActivity(event.entity.id)
+        if (event.__typename === 'MemberJoined' && withPresence) readPresence()
+        if (event.__typename === 'MemberPresenceChanged') changePresence(event.changes ?? [])
         set({ status: 'live', error: null })
         heal()
       },
@@ -138,6 +168,41 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
 
   function forgetActivity(agentId: string): void {
     if (activity.delete(agentId)) active = [...activity.values()]
+  }
+
+  function changePresence(changes: readonly ({ entity: { id: string } } & MemberPresence)[]): void {
+    presence = new Map([
+      ...presence,
+      ...changes.map(({ entity, presence, typingUntil }) => [entity.id, { presence, typingUntil }] as const),
+    ])
+  }
+
+  /** Reads the presence of all people. Changes that arrive meanwhile are newer. */
+  function readPresence(): void {
+    const before = presence
+    connection
+      .ask(SPACE_PRESENCE, { spaceId })
+      .then(({ space }) => {
+        const read = (space?.members ?? []).flatMap((member) =>
+          member.__typename === 'Human' ? [[member.id, { presence: member.presence, typingUntil: null }] as const] : [],
+        )
+        const changed = [...presence].filter(([id, known]) => before.get(id) !== known)
+        presence = new Map([...read, ...changed])
+        observable.changed()
+      })
+      // Ignored: the next reconnect triggers another attempt.
+      .catch(() => {})
+  }
+
+  /** Changes of presence are not replayed after a reconnect. */
+  function rereadPresence(): () => void {
+    let last = connection.getState()
+    readPresence()
+    return connection.subscribe(() => {
+      const next = connection.getState()
+      if (last === 'lost' && next === 'live') readPresence()
+      last = next
+    })
   }
 
   /** Loads messages that have gaps. */

@@ -62,6 +62,7 @@ graphql(`
     status
     createdAt
     sender { id name kind }
+    actingAdmin { id name }
     mentionedAgent { id name }
     mentions { id name }
     run { id }
@@ -69,6 +70,9 @@ graphql(`
     outcomes { ...LiveOutcome }
     waitingCall { id }
     rootUsage { totalTokens costUsd estimated }
+    editedAt
+    deletedAt
+    reactions { emoji count mine }
     parts { ...LivePart }
   }
 `)
@@ -97,7 +101,7 @@ export const SPACE_MESSAGES = graphql<
   types.LiveSpaceMessagesSubscription,
   types.LiveSpaceMessagesSubscriptionVariables
 >(`
-  subscription LiveSpaceMessages($spaceId: ID!, $after: StreamCursor) {
+  subscription LiveSpaceMessages($spaceId: ID!, $after: StreamCursor, $withPresence: Boolean = false) {
     spaceMessages(spaceId: $spaceId, after: $after) {
       __typename
       cursor
@@ -111,7 +115,14 @@ export const SPACE_MESSAGES = graphql<
       ... on MemberJoined { entity { id name kind } }
       ... on MemberLeft { entity { id name kind } }
       ... on SpaceUpdated { space { ...LiveSpace } }
+      ... on MemberPresenceChanged { changes @include(if: $withPresence) { entity { id } presence typingUntil } }
     }
+  }
+`)
+
+export const SPACE_PRESENCE = graphql<types.LiveSpacePresenceQuery, types.LiveSpacePresenceQueryVariables>(`
+  query LiveSpacePresence($spaceId: ID!) {
+    space(id: $spaceId) { members { __typename id ... on Human { presence } } }
   }
 `)
 
@@ -212,7 +223,7 @@ graphql(`
     createdAt
     unreadCount
     unreadMentions
-    lastMessage { id createdAt text sender { id name } }
+    lastMessage { id createdAt deletedAt text sender { id name kind } }
   }
 `)
 

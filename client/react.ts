@@ -1,7 +1,7 @@
 import { useMemo, useSyncExternalStore } from 'react'
 import type { Connection } from './connection.ts'
 import { type LiveRun, liveRun, type RunState } from './live-run.ts'
-import { type LiveSpace, liveSpace, type SpaceState } from './live-space.ts'
+import { type LiveSpace, type LiveSpaceOptions, liveSpace, type SpaceState } from './live-space.ts'
 import { liveViewer, type ViewerState } from './live-viewer.ts'
 import type { Observable } from './observable.ts'
 
@@ -14,8 +14,12 @@ export function useLive<State>(live: Observable<State>): State {
 export function useSpace(
   connection: Connection,
   spaceId: string,
+  { withActivity = true, withPresence = false }: Omit<LiveSpaceOptions, 'spaceId'> = {},
 ): SpaceState & Pick<LiveSpace, 'loadEarlier' | 'loadUntil' | 'keepNewest' | 'send'> {
-  const live = useMemo(() => liveSpace(connection, { spaceId }), [connection, spaceId])
+  const live = useMemo(
+    () => liveSpace(connection, { spaceId, withActivity, withPresence }),
+    [connection, spaceId, withActivity, withPresence],
+  )
   const state = useLive(live)
   return useMemo(() => {
     const { loadEarlier, loadUntil, keepNewest, send } = live

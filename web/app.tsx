@@ -3,15 +3,8 @@ import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import { useLive } from '../client/react.ts'
 import { useNotifications } from './decide/notifications.ts'
 import { WaitingPage } from './decide/waiting-page.tsx'
-import { AuditPage } from './inspect/audit-page.tsx'
-import { RunPage } from './inspect/run-page.tsx'
-import { RunsPage } from './inspect/runs-page.tsx'
-import { UsagePage } from './inspect/usage-page.tsx'
 import { addressOf } from './location.ts'
 import { Notices } from './notify/notices.tsx'
-import { AgentsPage } from './operate/agents-page.tsx'
-import { PeoplePage } from './operate/people-page.tsx'
-import { StartPage } from './operate/start-page.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
 import { Invitation, invitationPath } from './shell/invitation.tsx'
 import { JoinPage } from './shell/join.tsx'
@@ -22,16 +15,27 @@ import { SideBar } from './shell/side-bar.tsx'
 import { SignIn } from './shell/sign-in.tsx'
 import { NewSpace } from './talk/new-space.tsx'
 import { SpacePage } from './talk/space-page.tsx'
+import { OutboxProvider } from './talk/unsent-list.tsx'
 import { Boundary } from './ui/boundary.tsx'
+import { Button } from './ui/button.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
+import { Time } from './ui/time.tsx'
 
 // Few people open these pages, and none first: the first load goes without them.
+const AuditPage = lazy(() => import('./inspect/audit-page.tsx').then(({ AuditPage: page }) => ({ default: page })))
+const RunPage = lazy(() => import('./inspect/run-page.tsx').then(({ RunPage: page }) => ({ default: page })))
+const RunsPage = lazy(() => import('./inspect/runs-page.tsx').then(({ RunsPage: page }) => ({ default: page })))
+const UsagePage = lazy(() => import('./inspect/usage-page.tsx').then(({ UsagePage: page }) => ({ default: page })))
+const AgentsPage = lazy(() => import('./operate/agents-page.tsx').then(({ AgentsPage: page }) => ({ default: page })))
+const PeoplePage = lazy(() => import('./operate/people-page.tsx').then(({ PeoplePage: page }) => ({ default: page })))
+const StartPage = lazy(() => import('./operate/start-page.tsx').then(({ StartPage: page }) => ({ default: page })))
 const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPage: page }) => ({ default: page })))
 const NotificationsPage = lazy(() =>
   import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
 )
 const MailLink = lazy(() => import('./shell/mail-link.tsx').then(({ MailLink: page }) => ({ default: page })))
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
+const SearchPage = lazy(() => import('./search/search-page.tsx').then(({ SearchPage: page }) => ({ default: page })))
 const ProfilePage = lazy(() =>
   import('./profile/profile-page.tsx').then(({ ProfilePage: page }) => ({ default: page })),
 )
@@ -95,7 +99,9 @@ export function App() {
   const token = credential === 'cookie' ? null : credential.token
   return (
     <SessionProvider key={token} token={token} onToken={onToken} onRefused={onRefused}>
-      <Shell />
+      <OutboxProvider>
+        <Shell />
+      </OutboxProvider>
     </SessionProvider>
   )
 }
@@ -149,6 +155,7 @@ function Shell() {
         )}
         <main id="page" className="page">
           <LostConnection />
+          <ActingAs />
           <Boundary what="page" version={address}>
             <Suspense fallback={<Loading what="the page" />}>
               <Pages />
@@ -178,12 +185,37 @@ function LostConnection() {
   )
 }
 
+/** Shown while an admin acts as somebody, until the token ends. */
+function ActingAs() {
+  const { viewer, actingUntil, goBack } = useSession()
+  useEffect(() => {
+    if (actingUntil === null) return
+    const timer = setTimeout(goBack, Math.max(0, Date.parse(actingUntil) - Date.now()))
+    return () => clearTimeout(timer)
+  }, [actingUntil, goBack])
+  if (actingUntil === null) return null
+  const { name } = viewer.viewer?.human ?? {}
+  return (
+    <p className="lost acting" role="status">
+      <span className="grow">
+        You act as <b>{name}</b> until <Time at={actingUntil} />. Your messages are marked, and {name} sees it.
+      </span>
+      <Button look="quiet" onClick={goBack}>
+        Stop
+      </Button>
+    </p>
+  )
+}
+
 function Pages() {
   const { isAdmin } = useSession()
   return (
     <Switch>
       <Route path="/spaces/:id">{({ id }) => <SpacePage key={id} spaceId={id} />}</Route>
       <Route path="/join/:code">{({ code }) => <JoinPage code={code} />}</Route>
+      <Route path="/search">
+        <SearchPage />
+      </Route>
       <Route path="/waiting">
         <WaitingPage />
       </Route>

@@ -21,12 +21,18 @@ export function useAsk<Data, Variables>(
   })
 }
 
-/** Performs an action, and then refetches every query on the page. `error` is the reason of a failure. */
-export function useDo<Input, Output>(action: (input: Input) => Promise<Output>) {
+/**
+ * Performs an action, and then refetches every query on the page. `error` is the reason of a failure. `awaitsQueries`: the
+ * action is busy until the queries are answered.
+ */
+export function useDo<Input, Output>(action: (input: Input) => Promise<Output>, { awaitsQueries = true } = {}) {
   const queries = useQueryClient()
   const mutation = useMutation({
     mutationFn: action,
-    onSuccess: () => queries.invalidateQueries(),
+    async onSuccess() {
+      const refetched = queries.invalidateQueries()
+      if (awaitsQueries) await refetched
+    },
   })
   return {
     run: mutation.mutateAsync,

@@ -3,10 +3,14 @@ import { type Connection, createConnection, type ViewerState } from '../client/i
 import { useLive, useViewer } from '../client/react.ts'
 import { addressOf, basePath } from './location.ts'
 import { unsubscribe } from './notify/push.ts'
+import { forgetKept } from './talk/kept.ts'
 
 /** Servers under different prefixes of one host share the storage. */
 const TOKEN_KEY = `parley.token${basePath}`
 const OPERATOR_KEY = `parley.operator${basePath}`
+/** The operator signed in by the session cookie, which is still there. */
+const BY_COOKIE = 'cookie'
+const ACTING_KEY = `parley.acting${basePath}`
 
 /**
  * The viewer of the console: who is signed in, and the operator's token while an operator continues as a person.
@@ -18,10 +22,12 @@ export interface Session {
   isHuman: boolean
   /** The human's id; null for other viewers. */
   humanId: string | null
-  /** Whether there is an operator to return to. */
+  /** Whether there is an operator or admin to return to. */
   mayGoBack: boolean
-  /** Continues as somebody else. An operator's own token is kept. */
-  become(token: string): void
+  /** Until when an admin acts as this human; null if nobody does. */
+  actingUntil: string | null
+  /** Continues as somebody else. `actingUntil`: the token is one of `actAs`. An operator's own token is kept. */
+  become(token: string, actingUntil?: string): void
   goBack(): void
   signOut(): void
 }
@@ -129,17 +135,23 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       isHuman: scope === 'HUMAN',
       humanId: viewer.viewer?.human?.id ?? null,
       mayGoBack: sessionStorage.getItem(OPERATOR_KEY) !== null,
-      become(next) {
-        if (scope === 'ADMIN' && token !== null) sessionStorage.setItem(OPERATOR_KEY, token)
+      actingUntil: sessionStorage.getItem(ACTING_KEY),
+      become(next, actingUntil) {
+        if (viewer.viewer?.isAdmin) sessionStorage.setItem(OPERATOR_KEY, token ?? BY_COOKIE)
+        if (actingUntil !== undefined) sessionStorage.setItem(ACTING_KEY, actingUntil)
         onToken(next)
       },
       goBack() {
         const operator = sessionStorage.getItem(OPERATOR_KEY)
-        sessionStorage.removeItem(OPERATOR_KEY)
-        onToken(operator)
+        for (const key of [OPERATOR_KEY, ACTING_KEY]) sessionStorage.removeItem(key)
+        if (operator !== BY_COOKIE) return onToken(operator)
+        // The page signs in by the cookie when it has no token.
+        sessionStorage.removeItem(TOKEN_KEY)
+        location.assign(addressOf('/people'))
       },
       signOut() {
-        for (const key of [TOKEN_KEY, OPERATOR_KEY]) sessionStorage.removeItem(key)
+        for (const key of [TOKEN_KEY, OPERATOR_KEY, ACTING_KEY]) sessionStorage.removeItem(key)
+        forgetKept()
         // With a session, the server ends the subscription too.
         void unsubscribe(null).catch(() => {})
         if (token !== null) return onToken(null)

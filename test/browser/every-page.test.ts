@@ -73,6 +73,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
       { address: `/agents/${agent.id}`, shows: anywhere('waits for an answer') },
       { address: `/agents/${agent.id}/settings`, shows: (page) => page.getByLabel('Instructions') },
       { address: `/agents/${agent.id}/tools`, shows: (page) => page.getByRole('button', { name: 'Remove order' }) },
+      { address: `/agents/${agent.id}/versions`, shows: anywhere('Version 1') },
       { address: `/agents/${mind.id}/mind`, shows: anywhere('Consciousness') },
       { address: `/agents/${agent.id}/mind`, shows: anywhere('This agent is stateless') },
       { address: `/agents/${agent.id}/plans`, shows: anywhere('No plans yet') },
@@ -95,6 +96,10 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     '/start': [{ address: '/start', shows: (page) => page.getByText('built in', { exact: true }) }],
     '/': [{ address: '/', shows: heading(LONG) }],
     '/notifications': [{ address: '/notifications', shows: heading('Notifications') }],
+    '/search': [
+      { address: '/search', shows: anywhere('Write what you look for') },
+      { address: '/search?q=Order%20some', shows: (page) => page.locator('mark').first() },
+    ],
     '/waiting': [{ address: '/waiting', shows: anywhere('Nothing is waiting for you') }],
   })
 

@@ -38,7 +38,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
       [`/runs/${runs[0]?.id}`, 'Iris’s run'],
       ['/agents', 'Iris'],
       [`/agents/${agent.id}/mind`, 'Memories'],
-      ['/people', 'Continue as'],
+      ['/people', 'Act as'],
       ['/usage', 'tokens in'],
       ['/audit', 'No audit entries'],
     ] as const) {
@@ -60,19 +60,38 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
     }
   }, 180_000)
 
-  test('an unsent message stays in its field, and is sent again with the same key', async () => {
+  test('messages that could not be sent wait, also over a reload, and are sent once and in order by themselves', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const { page, message, say, fail } = await openFailing(human, `/spaces/${space.id}`)
     await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
-    await fail()
+    // The server receives the first message, but its response is lost.
+    await page.route('**/graphql', async (route) => {
+      await route.fetch()
+      await fail()
+      await route.abort()
+    })
     await say('Are you there?')
-    await retry(page).waitFor(PATIENCE)
-    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('Are you there?')
+    const waiting = page.getByRole('status', { name: 'Not sent yet' })
+    await waiting.getByText('Are you there?').waitFor(PATIENCE)
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('')
+    await say('Hello?')
+    await waiting.getByText('Hello?').waitFor(PATIENCE)
+    await page.getByRole('textbox', { name: 'Message' }).fill('A dra')
     await page.unroute('**/graphql')
-    await retry(page).click()
-    await message('Are you there?').waitFor(PATIENCE)
-    await retry(page).waitFor({ ...PATIENCE, state: 'detached' })
+    await page.reload()
+    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    await message('Hello?').waitFor(PATIENCE)
+    await waiting
+      .getByRole('button')
+      .first()
+      .waitFor({ ...PATIENCE, state: 'detached' })
+    expect(await page.getByRole('article').locator('.markdown').allTextContents()).toEqual(['Are you there?', 'Hello?'])
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('A dra')
+
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('Token').waitFor(PATIENCE)
+    expect(await page.evaluate('Object.keys(localStorage).filter((key) => key.startsWith("parley.kept"))')).toEqual([])
   }, 90_000)
 
   test('a machine without internet still sends requests, because the server may run on it', async () => {

@@ -150,6 +150,40 @@ describe('the live client', () => {
     await expect(live.send({ text: 'Hello?' })).rejects.toMatchObject({ name: 'ParleyError', code: 'NOT_FOUND' })
   })
 
+  test('edits, reactions and deletion change the message in place; presence comes by the same subscription, also after a reconnect', async () => {
+    const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const memberIds = [ada.id, bob.id]
+    const { spaces, messageChanges, presence } = parley.app.domain
+    const space = await spaces.create(parley.admin, { name: 'Attic', routing: 'BROADCAST', memberIds })
+    const live = liveSpace(await connect(bob), { spaceId: space.id, withActivity: false, withPresence: true })
+    stops.push(live.subscribe(() => {}))
+    await when(live, ({ presence }) => presence.get(bob.id)?.presence === 'ONLINE')
+    expect(live.getState().presence.get(ada.id)?.presence).toBe('OFFLINE')
+    const { message } = await parley.send(ada, space.id, 'Helo')
+    const other = await parley.send(ada, space.id, 'Other')
+    await when(live, ({ messages }) => messages.length === 2)
+
+    await messageChanges.edit(ada, { messageId: message.id, text: 'Hello' })
+    await messageChanges.react(bob, { messageId: message.id, emoji: '👍' })
+    const state = await when(live, ({ messages: [first] }) => first?.reactions.length === 1)
+    expect(textsOf(state)).toEqual(['Hello', 'Other'])
+    expect(state.messages[0]).toMatchObject({
+      editedAt: expect.any(String),
+      deletedAt: null,
+      reactions: [{ emoji: '👍', count: 1, mine: true }],
+    })
+    await messageChanges.react(bob, { messageId: message.id, emoji: '👍', on: false })
+    await when(live, ({ messages: [first] }) => first?.reactions.length === 0)
+    await messageChanges.delete(ada, { messageId: other.message.id })
+    expect((await when(live, ({ messages }) => messages[1]?.deletedAt !== null)).messages[1]?.parts).toEqual([])
+
+    await presence.setTyping(ada, { spaceId: space.id })
+    await when(live, ({ presence }) => (presence.get(ada.id)?.typingUntil ?? null) !== null)
+    cut()
+    stops.push(liveSpace(await connect(ada), { spaceId: space.id }).subscribe(() => {}))
+    await when(live, ({ presence }) => presence.get(ada.id)?.presence === 'ONLINE')
+  })
+
   test('a run is followed from its first step to its end, also across a reconnect', async () => {
     const { human, agent, space } = await parley.room()
     const gate = Promise.withResolvers<void>()

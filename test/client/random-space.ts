@@ -49,6 +49,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
       status: isHuman ? 'COMPLETE' : 'STREAMING',
       createdAt: '2026-11-22T00:00:00Z',
       sender,
+      actingAdmin: null,
       mentionedAgent: null,
       mentions: [],
       run: null,
@@ -56,6 +57,9 @@ export function createRandomSpace(choices: number[]): RandomSpace {
       outcomes: [],
       waitingCall: null,
       rootUsage: null,
+      editedAt: null,
+      deletedAt: null,
+      reactions: [],
       parts: isHuman ? [text] : [],
     }
     messages.push(message)

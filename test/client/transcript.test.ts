@@ -11,6 +11,7 @@ const message = (status: Message['status'], text = ''): Message => ({
   status,
   createdAt: '2026-11-22T00:00:00Z',
   sender: { id: 'agt_1', name: 'Iris', kind: 'AGENT' },
+  actingAdmin: null,
   mentionedAgent: null,
   mentions: [],
   run: null,
@@ -18,6 +19,9 @@ const message = (status: Message['status'], text = ''): Message => ({
   outcomes: [],
   waitingCall: null,
   rootUsage: null,
+  editedAt: null,
+  deletedAt: null,
+  reactions: [],
   parts: text === '' ? [] : [textPart(text)],
 })
 const posted = (now: Message): SpaceEvent => ({ __typename: 'MessagePosted', cursor: 'c', message: now })

@@ -27,6 +27,7 @@ export const RUN = graphql(`
     run(id: $id) {
       ...ConsoleRun
       summary
+      agentVersion
       retryOf { id }
       retriedBy { id }
       stoppedBy { name }
@@ -167,5 +168,11 @@ export const DELETE_JOB = graphql(`
       ... on DeleteJobPayload { deletedJobId }
       ... on Error { message code }
     }
+  }
+`)
+
+export const CURRENT_VERSION = graphql(`
+  query ConsoleCurrentVersion($id: ID!) {
+    agent(id: $id) { id internals { versions(first: 1) { edges { node { id number } } } } }
   }
 `)

@@ -14,7 +14,7 @@ import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
-import { RUN } from './operations.ts'
+import { CURRENT_VERSION, RUN } from './operations.ts'
 import { RunConfidence } from './run-confidence.tsx'
 import { RunTree } from './run-tree.tsx'
 import { SentSteps } from './sent-steps.tsx'
@@ -149,6 +149,11 @@ function Facts({ run, now }: { run: Run; now: Now }) {
       <Fact name="Agent">
         <Link href={`/agents/${run.agent.id}`}>{run.agent.name}</Link>
       </Fact>
+      {run.agentVersion > 0 && (
+        <Fact name="Version">
+          <Version agentId={run.agent.id} number={run.agentVersion} />
+        </Fact>
+      )}
       {run.triggerSpace !== null && (
         <Fact name="Triggered in">
           <Link
@@ -174,6 +179,22 @@ function Facts({ run, now }: { run: Run; now: Now }) {
         </Fact>
       )}
     </dl>
+  )
+}
+
+/** The version of the agent; for admins, whether the agent has changed since. */
+function Version({ agentId, number }: { agentId: string; number: number }) {
+  const { isAdmin } = useSession()
+  const { data } = useAsk(CURRENT_VERSION, { id: agentId }, { enabled: isAdmin })
+  const current = data?.agent?.internals?.versions.edges[0]?.node.number
+  if (current === undefined) return number
+  return (
+    <>
+      <Link href={`/agents/${agentId}/versions`}>{number}</Link>
+      {current > number
+        ? `, ${current - number} ${current - number === 1 ? 'change' : 'changes'} since`
+        : ', the current one'}
+    </>
   )
 }
 

@@ -14,6 +14,7 @@ import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
 import { AgentSettings } from './agent-settings.tsx'
 import { AgentTools } from './agent-tools.tsx'
+import { AgentVersions } from './agent-versions.tsx'
 import { AgentBudget, isDaySpent } from './budget.tsx'
 import { MindView } from './mind-view.tsx'
 import { AGENT, DELETE_AGENT, UPDATE_AGENT } from './operations.ts'
@@ -65,6 +66,7 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
             <Tabs.Tab value="grants">Grants</Tabs.Tab>
             {isAdmin && <Tabs.Tab value="settings">Settings</Tabs.Tab>}
             {isAdmin && <Tabs.Tab value="tools">Tools</Tabs.Tab>}
+            {isAdmin && <Tabs.Tab value="versions">Versions</Tabs.Tab>}
             {isAdmin && <Tabs.Tab value="mind">Memory</Tabs.Tab>}
             {isAdmin && <Tabs.Tab value="plans">Plans</Tabs.Tab>}
             {isAdmin && <Tabs.Tab value="wake">Trigger</Tabs.Tab>}
@@ -141,6 +143,11 @@ function AdminPanels({ agent }: { agent: ConsoleAgentSettingsFragment }) {
       <Tabs.Panel value="tools">
         <Boundary what="list of tools">
           <AgentTools agent={agent} />
+        </Boundary>
+      </Tabs.Panel>
+      <Tabs.Panel value="versions">
+        <Boundary what="list of versions">
+          <AgentVersions agentId={agent.id} />
         </Boundary>
       </Tabs.Panel>
       <Tabs.Panel value="mind">

@@ -1,36 +1,37 @@
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { payloadOf } from '../../client/index.ts'
-import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
+import type { ConsoleAgentSettingsFragment, UpdateAgentInput } from '../../generated/graphql.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
-import { AreaField, Form, numberIn, TextField, textIn } from '../ui/field.tsx'
+import { AreaField, CheckField, Form, numberIn, TextField, textIn } from '../ui/field.tsx'
 import { jsonIn } from './json-input.ts'
 import { ModelField } from './model-field.tsx'
 import { UPDATE_AGENT } from './operations.ts'
 
+/** What the form leaves as it is. */
+type Settings = Omit<UpdateAgentInput, 'id'>
+
 /** Edits an agent's instructions and model settings. */
 export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
-  const [isSaved, setSaved] = useState(false)
+  const [status, setStatus] = useState('')
+  const form = useRef<HTMLDivElement>(null)
+  /** The values of the form when it was opened. */
+  const loaded = useRef<Settings | null>(null)
+  useEffect(() => {
+    const element = form.current?.querySelector('form') ?? null
+    loaded.current = element === null ? null : settingsIn(new FormData(element))
+  }, [])
   const { internals } = agent
   const save = useDo(async (values: FormData) => {
-    setSaved(false)
-    const input = {
-      id: agent.id,
-      name: textIn(values, 'name') ?? '',
-      description: textIn(values, 'description'),
-      instructions: String(values.get('instructions') ?? ''),
-      model: textIn(values, 'model') ?? '',
-      fallbackModels: (textIn(values, 'fallbackModels') ?? '').split(/[\s,]+/).filter(Boolean),
-      modelSettings: jsonIn(values, 'modelSettings', 'Model settings'),
-      maxSteps: numberIn(values, 'maxSteps') ?? undefined,
-      maxToolCalls: numberIn(values, 'maxToolCalls') ?? undefined,
-      maxConcurrentRuns: numberIn(values, 'maxConcurrentRuns') ?? undefined,
-      tokenBudget: numberIn(values, 'tokenBudget'),
-      phases: jsonIn(values, 'phases', 'Phases') as never,
-    }
+    setStatus('')
+    const settings = settingsIn(values)
+    const asDraft = values.get('asDraft') === 'on'
+    const changes = asDraft && loaded.current !== null ? changedIn(settings, loaded.current) : settings
+    const input = { id: agent.id, ...changes, asDraft, versionNote: textIn(values, 'versionNote') }
     payloadOf((await connection.ask(UPDATE_AGENT, { input })).updateAgent, 'UpdateAgentPayload')
-    setSaved(true)
+    if (!asDraft) loaded.current = settings
+    setStatus(asDraft ? 'Saved as a draft. Publish it under Versions.' : 'Saved.')
   })
   if (internals === null) return null
   const phases = internals.phases.map(({ fromStep, toolChoice, activeTools, model, modelSettings }) => ({
@@ -41,71 +42,103 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
     ...(modelSettings === null ? {} : { modelSettings }),
   }))
   return (
-    <Form label="Settings" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
-      <div className="columns">
-        <TextField label="Name" name="name" defaultValue={agent.name} required maxLength={200} />
-        <ModelField label="Model" name="model" defaultValue={agent.model} required />
-      </div>
-      <TextField label="Description" name="description" defaultValue={agent.description ?? ''} />
-      <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={10} required />
-      <TextField
-        label="Fallback models"
-        name="fallbackModels"
-        defaultValue={internals.fallbackModels.join(', ')}
-        hint="Tried in order when the model’s provider fails; separated by commas"
-      />
-      <div className="columns">
+    <div ref={form}>
+      <Form label="Settings" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
+        <div className="columns">
+          <TextField label="Name" name="name" defaultValue={agent.name} required maxLength={200} />
+          <ModelField label="Model" name="model" defaultValue={agent.model} required />
+        </div>
+        <TextField label="Description" name="description" defaultValue={agent.description ?? ''} />
+        <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={10} required />
         <TextField
-          label="Maximum steps per run"
-          name="maxSteps"
-          type="number"
-          min={1}
-          defaultValue={internals.maxSteps}
+          label="Fallback models"
+          name="fallbackModels"
+          defaultValue={internals.fallbackModels.join(', ')}
+          hint="Tried in order when the model’s provider fails; separated by commas"
         />
-        <TextField
-          label="Maximum tool calls per run"
-          name="maxToolCalls"
-          type="number"
-          min={1}
-          defaultValue={internals.maxToolCalls}
+        <div className="columns">
+          <TextField
+            label="Maximum steps per run"
+            name="maxSteps"
+            type="number"
+            min={1}
+            defaultValue={internals.maxSteps}
+          />
+          <TextField
+            label="Maximum tool calls per run"
+            name="maxToolCalls"
+            type="number"
+            min={1}
+            defaultValue={internals.maxToolCalls}
+          />
+          <TextField
+            label="Concurrent runs"
+            name="maxConcurrentRuns"
+            type="number"
+            min={1}
+            defaultValue={internals.maxConcurrentRuns}
+          />
+          <TextField
+            label="Token limit per run"
+            name="tokenBudget"
+            type="number"
+            min={1}
+            defaultValue={internals.tokenBudget ?? ''}
+            placeholder="no limit"
+          />
+        </div>
+        <AreaField
+          label="Model settings"
+          name="modelSettings"
+          rows={2}
+          spellCheck={false}
+          defaultValue={internals.modelSettings === null ? '' : JSON.stringify(internals.modelSettings)}
+          hint="JSON: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier"
         />
-        <TextField
-          label="Concurrent runs"
-          name="maxConcurrentRuns"
-          type="number"
-          min={1}
-          defaultValue={internals.maxConcurrentRuns}
+        <AreaField
+          label="Phases"
+          name="phases"
+          rows={3}
+          spellCheck={false}
+          defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
+          hint="JSON: which tools the model may or must use, from which step"
         />
-        <TextField
-          label="Token limit per run"
-          name="tokenBudget"
-          type="number"
-          min={1}
-          defaultValue={internals.tokenBudget ?? ''}
-          placeholder="no limit"
+        <TextField label="Note for the version" name="versionNote" maxLength={1000} placeholder="Why it was changed" />
+        <CheckField
+          label="Keep as a draft"
+          name="asDraft"
+          hint="Runs go on with the published version until the draft is published."
         />
-      </div>
-      <AreaField
-        label="Model settings"
-        name="modelSettings"
-        rows={2}
-        spellCheck={false}
-        defaultValue={internals.modelSettings === null ? '' : JSON.stringify(internals.modelSettings)}
-        hint="JSON: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier"
-      />
-      <AreaField
-        label="Phases"
-        name="phases"
-        rows={3}
-        spellCheck={false}
-        defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
-        hint="JSON: which tools the model may or must use, from which step"
-      />
-      <p role="status" className="hint">
-        {isSaved
-          ? 'Saved.'
-          : `Memory: ${agent.mind.toLowerCase()}. Toolset: ${agent.toolset.toLowerCase()}. These two cannot be changed.`}
-      </p>
-    </Form>
+        <p role="status" className="hint">
+          {status !== ''
+            ? status
+            : `Memory: ${agent.mind.toLowerCase()}. Toolset: ${agent.toolset.toLowerCase()}. These two cannot be changed.`}
+        </p>
+      </Form>
+    </div>
+  )
+}
+
+function settingsIn(values: FormData): Settings {
+  return {
+    name: textIn(values, 'name') ?? '',
+    description: textIn(values, 'description'),
+    instructions: String(values.get('instructions') ?? ''),
+    model: textIn(values, 'model') ?? '',
+    fallbackModels: (textIn(values, 'fallbackModels') ?? '').split(/[\s,]+/).filter(Boolean),
+    modelSettings: jsonIn(values, 'modelSettings', 'Model settings'),
+    maxSteps: numberIn(values, 'maxSteps') ?? undefined,
+    maxToolCalls: numberIn(values, 'maxToolCalls') ?? undefined,
+    maxConcurrentRuns: numberIn(values, 'maxConcurrentRuns') ?? undefined,
+    tokenBudget: numberIn(values, 'tokenBudget'),
+    phases: jsonIn(values, 'phases', 'Phases') as never,
+  }
+}
+
+/** Only what differs: the rest would undo what an earlier draft has changed. */
+function changedIn(settings: Settings, before: Settings): Settings {
+  const was = before as Record<string, unknown>
+  return Object.fromEntries(
+    Object.entries(settings).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(was[name])),
   )
 }

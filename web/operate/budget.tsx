@@ -6,7 +6,7 @@ import { useSession } from '../session.tsx'
 import { UPDATE_SPACE } from '../talk/operations.ts'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Form, numberIn, TextField } from '../ui/field.tsx'
-import { SPACE_BUDGET, SPENT, UPDATE_AGENT } from './operations.ts'
+import { SPACE_BUDGET, SPENT, UPDATE_AGENT, UPDATE_PERSON } from './operations.ts'
 
 type Budget = ConsoleBudgetFragment
 
@@ -54,8 +54,24 @@ export function SpaceBudget({ spaceId }: { spaceId: string }) {
   )
 }
 
+/** The budget of a person: for everything of which the person is the root. */
+export function HumanBudget({ humanId, budget }: { humanId: string; budget: Budget | null }) {
+  const { connection } = useSession()
+  const save = async (next: BudgetInput) => {
+    const made = await connection.ask(UPDATE_PERSON, { input: { id: humanId, budget: next } })
+    payloadOf(made.updateHuman, 'UpdateHumanPayload')
+  }
+  return (
+    <section className="block" aria-label="Budget">
+      <h3>Budget</h3>
+      <BudgetView whose={null} budget={budget} save={save} />
+    </section>
+  )
+}
+
 interface BudgetViewProps {
-  whose: { agentId?: string; spaceId?: string }
+  /** Null: what was spent is only shown beside a limit. */
+  whose: { agentId?: string; spaceId?: string } | null
   budget: Budget | null
   save(budget: BudgetInput): Promise<void>
 }
@@ -64,7 +80,8 @@ function BudgetView({ whose, budget, save }: BudgetViewProps) {
   const { isAdmin } = useSession()
   return (
     <>
-      {budget === null ? <SpentToday {...whose} /> : <Meters budget={budget} />}
+      {budget !== null && <Meters budget={budget} />}
+      {budget === null && (whose === null ? <p className="hint">No limit is set.</p> : <SpentToday {...whose} />)}
       {isDaySpent(budget) && (
         <p className="over-budget" role="status">
           Today’s budget is exhausted. Work resumes at midnight UTC, or when the budget is raised.
@@ -76,7 +93,7 @@ function BudgetView({ whose, budget, save }: BudgetViewProps) {
 }
 
 /** Shown if there is no limit. */
-function SpentToday(whose: BudgetViewProps['whose']) {
+function SpentToday(whose: NonNullable<BudgetViewProps['whose']>) {
   const day = new Date()
   day.setUTCHours(0, 0, 0, 0)
   const span = { from: day.toISOString(), to: new Date(day.getTime() + DAY_MS).toISOString() }

@@ -217,8 +217,34 @@ export const TRIGGER_AGENT = graphql(`
 export const HUMANS = graphql(`
   query ConsoleHumans($search: String, $after: String) {
     humans(first: 50, search: $search, after: $after) {
-      edges { node { id name kind createdAt erasedAt } }
+      edges { node { id name kind role createdAt erasedAt } }
       pageInfo { hasNextPage endCursor }
+    }
+  }
+`)
+
+export const PERSON = graphql(`
+  query ConsolePerson($id: ID!) {
+    node(id: $id) { __typename id ... on Human { role budget { ...ConsoleBudget } } }
+  }
+`)
+
+export const UPDATE_PERSON = graphql(`
+  mutation ConsoleUpdatePerson($input: UpdateHumanInput!) {
+    updateHuman(input: $input) {
+      __typename
+      ... on UpdateHumanPayload { human { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const ACT_AS = graphql(`
+  mutation ConsoleActAs($humanId: ID!) {
+    actAs(input: { humanId: $humanId }) {
+      __typename
+      ... on ActAsPayload { secret expiresAt }
+      ... on Error { message code }
     }
   }
 `)

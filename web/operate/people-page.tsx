@@ -1,17 +1,19 @@
 import { useState } from 'react'
+import { useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
+import type { HumanRole } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
-import { Button } from '../ui/button.tsx'
-import { Form, TextField, textIn } from '../ui/field.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
+import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 import { AccessLists } from './access-lists.tsx'
+import { HumanBudget } from './budget.tsx'
 import { InviteByMail } from './invite-by-mail.tsx'
-import { CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS } from './operations.ts'
-import { tokenFor } from './people.ts'
+import { ACT_AS, CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS, PERSON, UPDATE_PERSON } from './operations.ts'
 import { Secret } from './secret.tsx'
 
 /** Manages people, services and their access. */
@@ -73,23 +75,29 @@ function People() {
 }
 
 interface PersonProps {
-  person: { id: string; name: string; kind: string; createdAt: string; erasedAt: string | null }
+  person: { id: string; name: string; kind: string; role: HumanRole; createdAt: string; erasedAt: string | null }
 }
 
-function Person({ person: { id, name, kind, createdAt, erasedAt } }: PersonProps) {
-  const { connection, become } = useSession()
+function Person({ person: { id, name, kind, role, createdAt, erasedAt } }: PersonProps) {
+  const { connection, become, humanId } = useSession()
+  const [, go] = useLocation()
   const [link, setLink] = useState<string | null>(null)
+  const [isOpen, setOpen] = useState(false)
   const invite = useDo(async (_: null) => {
     const made = await connection.ask(CREATE_INVITATION, { humanId: id })
     setLink(payloadOf(made.createInvitation, 'CreateInvitationPayload').url)
   })
-  const goOn = useDo(async (_: null) => become(await tokenFor(connection, id)))
+  const act = useDo(async (_: null) => {
+    const { secret, expiresAt } = payloadOf((await connection.ask(ACT_AS, { humanId: id })).actAs, 'ActAsPayload')
+    go('/')
+    become(secret, expiresAt)
+  })
   return (
     <li>
       <div className="plain-row">
         <Avatar entity={{ id, name, kind }} size={30} />
         <span className="grow">
-          <b>{name}</b>{' '}
+          <b>{name}</b> {role === 'ADMIN' && <span className="kind">admin</span>}{' '}
           <span className="note">
             since <Moment at={createdAt} />
           </span>
@@ -99,15 +107,67 @@ function Person({ person: { id, name, kind, createdAt, erasedAt } }: PersonProps
             <Button onClick={() => invite.start(null)} isBusy={invite.isBusy} aria-label={`Invite ${name}`}>
               Invite
             </Button>
-            <Button look="quiet" onClick={() => goOn.start(null)} isBusy={goOn.isBusy}>
-              <span className="one-line">Continue as {name}</span>
-            </Button>
+            {id !== humanId && (
+              <Button
+                look="quiet"
+                onClick={() => act.start(null)}
+                isBusy={act.isBusy}
+                title={`For 30 minutes. Your messages are marked, and ${name} sees it.`}
+              >
+                <span className="one-line">Act as {name}</span>
+              </Button>
+            )}
+            <IconButton
+              label={`Role and budget of ${name}`}
+              icon={isOpen ? 'cross' : 'pen'}
+              aria-expanded={isOpen}
+              onClick={() => setOpen(!isOpen)}
+            />
           </>
         )}
       </div>
       {link !== null && <Secret label={`${name}’s invitation (works once)`} value={link} isOnce />}
-      <Refused error={invite.error ?? goOn.error} />
+      <Refused error={invite.error ?? act.error} />
+      {isOpen && <PersonSettings id={id} name={name} />}
     </li>
+  )
+}
+
+const ROLES = [
+  ['MEMBER', 'Member'],
+  ['ADMIN', 'Admin'],
+] as const
+
+/** The role and the budget of a person. */
+function PersonSettings({ id, name }: { id: string; name: string }) {
+  const { connection } = useSession()
+  const ask = useAsk(PERSON, { id })
+  const [isSaved, setSaved] = useState(false)
+  const save = useDo(async (values: FormData) => {
+    setSaved(false)
+    const role: HumanRole = values.get('role') === 'ADMIN' ? 'ADMIN' : 'MEMBER'
+    payloadOf((await connection.ask(UPDATE_PERSON, { input: { id, role } })).updateHuman, 'UpdateHumanPayload')
+    setSaved(true)
+  })
+  if (ask.data === undefined) return <Unanswered what="the person" ask={ask} />
+  const { node } = ask.data
+  if (node?.__typename !== 'Human') return null
+  return (
+    <div className="person-settings">
+      <Form label={`Role of ${name}`} submit="Set role" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
+        <SelectField
+          label="Role"
+          name="role"
+          defaultValue={node.role}
+          options={ROLES}
+          hint="An admin may do everything that the operator may, when signed in. Another role ends the person’s sessions."
+        />
+        <p role="status" className="hint">
+          {isSaved ? 'Saved.' : ''}
+        </p>
+      </Form>
+      <HumanBudget humanId={id} budget={node.budget} />
+    </div>
   )
 }
 

@@ -4,7 +4,7 @@ export const PROFILE = graphql(`
   query ConsoleProfile {
     viewer {
       human { id name email timeZone sharePresence }
-      sessions { id device createdAt lastUsedAt current }
+      sessions { id device createdAt lastUsedAt current actingAdmin { id name } }
     }
   }
 `)

@@ -86,10 +86,11 @@ function Sessions({ sessions }: { sessions: Viewer['sessions'] }) {
       <h2>Where you are signed in</h2>
       {sessions.length === 0 && <p className="hint">No browser keeps you signed in.</p>}
       <ul className="rows">
-        {sessions.map(({ id, device, lastUsedAt, current }) => (
+        {sessions.map(({ id, device, lastUsedAt, current, actingAdmin }) => (
           <li key={id} className="plain-row">
             <span className="grow">
               {device} {current && <span className="kind">this browser</span>}
+              {actingAdmin !== null && <span className="kind">{actingAdmin.name} acts as you</span>}
               <span className="note">
                 {' '}
                 last used <Moment at={lastUsedAt} />

@@ -1,17 +1,22 @@
-import { type KeyboardEvent, useId, useState } from 'react'
+import { type KeyboardEvent, type ReactNode, useId, useState } from 'react'
 import { useLocation } from 'wouter'
 import { useAsk } from '../ask.ts'
+import { SEARCH } from '../search/operations.ts'
+import { Snippet } from '../search/snippet.tsx'
+import { usePaused } from '../search/use-paused.ts'
 import { useSession } from '../session.tsx'
 import { AGENT_CHOICES } from '../talk/operations.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
 import { useTheme } from './theme.ts'
 
-/** A page to go to, or a command. */
+/** A page to go to, a message that was found, or a command. */
 interface Goal {
   id: string
   icon: IconName
   words: string
+  /** Shown instead of the words. */
+  shown?: ReactNode
   to: string | (() => void)
 }
 
@@ -23,11 +28,14 @@ interface PaletteProps {
 
 const MOST_SPACES = 5
 const MOST_AGENTS = 5
+const MOST_MESSAGES = 5
+/** Shorter texts are in almost every message. */
+const LEAST_LETTERS = 2
 
-/** The command palette (Ctrl K): finds spaces, agents, pages and commands. */
+/** The command palette (Ctrl K): finds spaces, agents, pages, commands and the words of messages. */
 export function Palette({ open, onOpenChange, onNewSpace }: PaletteProps) {
   return (
-    <Dialog title="Go to" open={open} onOpenChange={onOpenChange}>
+    <Dialog title="Find or go to" open={open} onOpenChange={onOpenChange}>
       <Search onDone={() => onOpenChange(false)} onNewSpace={onNewSpace} />
     </Dialog>
   )
@@ -59,11 +67,11 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) 
         // biome-ignore lint/a11y/noAutofocus: it is what the dialog was opened for
         autoFocus
         role="combobox"
-        aria-label="Space, agent, page or command"
+        aria-label="Space, agent, page, command or words of a message"
         aria-expanded="true"
         aria-controls={listId}
         aria-activedescendant={current && `${listId}-${current.id}`}
-        placeholder="Space, agent, page or command"
+        placeholder="Space, agent, page, command or words of a message"
         value={text}
         onChange={(event) => {
           setText(event.target.value)
@@ -82,7 +90,7 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) 
             ref={goal === current ? bringIntoView : null}
             onClick={() => take(goal)}
           >
-            <Icon name={goal.icon} /> <span className="one-line">{goal.words}</span>
+            <Icon name={goal.icon} /> <span className="one-line">{goal.shown ?? goal.words}</span>
           </div>
         ))}
       </div>
@@ -110,7 +118,45 @@ function useGoals(text: string, onNewSpace: () => void): Goal[] {
   const isFound = ({ words }: Goal) => words.toLowerCase().includes(sought)
   // The number of spaces is limited, so that pages and commands stay in the list.
   const found = [...spaces.filter(isFound).slice(0, MOST_SPACES), ...pages.filter(isFound)]
-  return [...found, ...agents.slice(0, MOST_AGENTS), ...commands.filter(isFound)]
+  return [
+    ...found,
+    ...agents.slice(0, MOST_AGENTS),
+    ...commands.filter(isFound),
+    ...useMessages(text.trim()),
+    ...(text.trim() === '' ? [SEARCH_PAGE] : [searchFor(text.trim())]),
+  ]
+}
+
+const SEARCH_PAGE: Goal = { id: 'search', icon: 'search', words: 'Search messages and files', to: '/search' }
+
+const searchFor = (text: string): Goal => ({
+  id: 'search',
+  icon: 'search',
+  words: `Search messages and files for “${text}”`,
+  to: `/search?q=${encodeURIComponent(text)}`,
+})
+
+/** The messages and files that match best. */
+function useMessages(text: string): Goal[] {
+  const query = usePaused(text)
+  const enabled = query.length >= LEAST_LETTERS && text.length >= LEAST_LETTERS
+  const { data } = useAsk(SEARCH, { query, order: 'BEST', first: MOST_MESSAGES }, { enabled })
+  if (!enabled) return []
+  return (data?.search.edges ?? []).map(({ node: { snippet, matches, file, message } }): Goal => {
+    const { id, sender, space } = message
+    return {
+      id: `${id}-${file?.id ?? ''}`,
+      icon: file === null ? 'space' : 'clip',
+      words: snippet,
+      shown: (
+        <>
+          <b>{file?.name ?? sender.name}</b> <Snippet text={snippet} matches={matches} />{' '}
+          <span className="note">in {space.name}</span>
+        </>
+      ),
+      to: `/spaces/${space.id}#${id}`,
+    }
+  })
 }
 
 const AGENTS: Goal = { id: 'agents', icon: 'agent', words: 'Agents', to: '/agents' }

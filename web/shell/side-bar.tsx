@@ -37,7 +37,7 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
         <ThemeButton />
       </div>
       <Button look="quiet" icon="search" className="search-button" onClick={onSearch}>
-        Go to… <kbd>Ctrl K</kbd>
+        Find or go to… <kbd>Ctrl K</kbd>
       </Button>
       {(isHuman || !isAdmin) && (
         <Place href="/waiting" icon="check" count={waiting} countLabel="waiting">
@@ -170,8 +170,11 @@ function SpaceLine({
   )
 }
 
-const lineOf = ({ sender, text }: NonNullable<ListedSpace['lastMessage']>) =>
-  text === '' ? `${sender.name} called a tool` : `${sender.name}: ${text.slice(0, 80)}`
+function lineOf({ sender, text, deletedAt }: NonNullable<ListedSpace['lastMessage']>): string {
+  if (deletedAt !== null) return `${sender.name} deleted a message`
+  if (text !== '') return `${sender.name}: ${text.slice(0, 80)}`
+  return sender.kind === 'HUMAN' ? `${sender.name} sent a file` : `${sender.name} called a tool or sent a file`
+}
 
 function Identity() {
   const { viewer, mayGoBack, goBack, signOut } = useSession()

@@ -1,16 +1,31 @@
-import { type KeyboardEvent, memo, useEffect, useId, useRef, useState } from 'react'
+import { type KeyboardEvent, memo, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from 'react'
+import { errorOf } from '../../client/errors.ts'
 import { type LiveSpace, newIdempotencyKey, type Space } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
+import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
+import { draftKey, keep, keptAt } from './kept.ts'
 import { WAKES } from './operations.ts'
+import { mayPass } from './outbox.ts'
 import { useTypingSignal } from './presence.tsx'
+import { UnsentList, useOutbox, useUnsent } from './unsent-list.tsx'
 import { UploadList, useUploads } from './uploads.tsx'
+
+/** For what is outside of the composer. */
+export interface ComposerHandle {
+  /** Puts a quoted text before what is written. */
+  quote(text: string): void
+  focus(): void
+}
 
 interface ComposerProps {
   space: Space
   send: LiveSpace['send']
+  ref?: Ref<ComposerHandle>
+  /** Called for `↑` in the empty field. */
+  onEditLast?: (() => void) | undefined
 }
 
 type Member = Space['members'][number]
@@ -18,13 +33,14 @@ type Member = Space['members'][number]
 const MOST_LETTERS = 32_000
 const WAKES_EVERY_MS = 5000
 const MOST_NAMED = 4
-const draftKey = (spaceId: string) => `parley.draft.${spaceId}`
 
-/** The field for a new message. Drafts are kept per space; `@` mentions a member. */
-export const Composer = memo(function Composer({ space, send }: ComposerProps) {
+/** The field for a new message. Drafts are kept per space, in this browser; `@` mentions a member. */
+export const Composer = memo(function Composer({ space, send, ref, onEditLast }: ComposerProps) {
   const { id: spaceId } = space
+  const { connection, humanId } = useSession()
+  const key = draftKey(humanId ?? '', spaceId)
   const field = useRef<HTMLTextAreaElement>(null)
-  const [text, setText] = useState(() => sessionStorage.getItem(draftKey(spaceId)) ?? '')
+  const [text, setText] = useState(() => keptAt(key) ?? '')
   const signalTyping = useTypingSignal(spaceId)
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const mention = useMention(field, text, setText, space.members)
@@ -41,17 +57,47 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
 
   const uploads = useUploads()
   const picker = useRef<HTMLInputElement>(null)
-  const sending = useDo(({ sent, fileIds }: { sent: string; fileIds: string[] }) => {
-    const content = [sent, ...fileIds].join('\n')
-    if (attempt.current.text !== content) attempt.current = { text: content, idempotencyKey: newIdempotencyKey() }
-    const { idempotencyKey } = attempt.current
-    return send({ text: sent, fileIds, mentionedIds: mentionedIn(sent, space).map(({ id }) => id), idempotencyKey })
-  })
+  const outbox = useOutbox()
+  const unsent = useUnsent(spaceId)
+  const sending = useDo(
+    async ({ sent, fileIds }: { sent: string; fileIds: string[] }) => {
+      const content = [sent, ...fileIds].join('\n')
+      if (attempt.current.text !== content) attempt.current = { text: content, idempotencyKey: newIdempotencyKey() }
+      const { idempotencyKey } = attempt.current
+      const message = {
+        text: sent,
+        fileIds,
+        mentionedIds: mentionedIn(sent, space).map(({ id }) => id),
+        idempotencyKey,
+      }
+      // What was written before it is sent before it.
+      const isWaiting = connection.getState() === 'lost' || unsent.some(({ refusal }) => refusal === null)
+      if (isWaiting && outbox !== null) return outbox.add({ spaceId, ...message })
+      try {
+        await send(message)
+      } catch (failure) {
+        if (outbox === null || !mayPass(errorOf(failure))) throw failure
+        outbox.add({ spaceId, ...message })
+      }
+    },
+    { awaitsQueries: false },
+  )
 
-  useEffect(() => {
-    if (text === '') sessionStorage.removeItem(draftKey(spaceId))
-    else sessionStorage.setItem(draftKey(spaceId), text)
-  }, [spaceId, text])
+  useEffect(() => keep(key, text === '' ? null : text), [key, text])
+
+  useImperativeHandle(ref, () => ({
+    quote(quoted) {
+      const lines = quoted.split('\n').map((line) => `> ${line}`)
+      setText((now) => `${lines.join('\n')}\n\n${now}`.slice(0, MOST_LETTERS))
+      // After the menu has closed, which moves the focus.
+      requestAnimationFrame(() => {
+        const { current } = field
+        current?.focus()
+        current?.setSelectionRange(current.value.length, current.value.length)
+      })
+    },
+    focus: () => field.current?.focus(),
+  }))
 
   const isEmpty = text.trim() === '' && uploads.ids.length === 0
 
@@ -68,6 +114,11 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
   }
   const onKeyDown = (event: KeyboardEvent) => {
     if (mention.onKeyDown(event)) return
+    if (event.key === 'ArrowUp' && text === '' && onEditLast !== undefined) {
+      event.preventDefault()
+      onEditLast()
+      return
+    }
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
     event.preventDefault()
     submit()
@@ -89,6 +140,7 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
     >
       <Refused error={sending.error} onRetry={submit} />
       {mention.list}
+      <UnsentList spaceId={spaceId} />
       <UploadList uploads={uploads} />
       <div className="composer-box">
         <textarea
@@ -127,7 +179,9 @@ export const Composer = memo(function Composer({ space, send }: ComposerProps) {
       </div>
       <p className="composer-hint">
         {woken === undefined || text === '' ? wordsOfRouting(space, agents) : wordsOfWakes(woken.wakes)}{' '}
-        <span className="keys">Enter sends, Shift+Enter starts a new line.</span>
+        <span className="keys">
+          Enter sends, Shift+Enter starts a new line{onEditLast !== undefined && ', ↑ edits your last message'}.
+        </span>
       </p>
     </form>
   )
@@ -149,12 +203,13 @@ function wordsOfRouting({ routing, adminAgent }: Space, agents: Member[]): strin
 
 const MOST_MENTIONS = 20
 
-/** Returns the members whose names follow an `@`; under MENTION_CHAIN routing only the first of the agents. */
+/** Returns the members whose names follow an `@` outside of quotations; under MENTION_CHAIN routing only the first of the agents. */
 function mentionedIn(text: string, { members, routing }: Space): Member[] {
   // A name that two members share mentions the first of them.
   const byName = new Map(members.toReversed().map((member) => [member.name.toLowerCase(), member]))
   const names = [...byName.keys()].toSorted((one, other) => other.length - one.length).map(escapeRegExp)
-  const found = text.toLowerCase().matchAll(new RegExp(`(?<!\\S)@(${names.join('|')})(?!\\w)`, 'gu'))
+  const own = text.replace(/^>.*$/gm, '')
+  const found = own.toLowerCase().matchAll(new RegExp(`(?<!\\S)@(${names.join('|')})(?!\\w)`, 'gu'))
   const mentioned = [...new Set([...found].flatMap(([, name = '']) => byName.get(name) ?? []))]
   const [first] = mentioned.filter(({ kind }) => kind === 'AGENT')
   return mentioned

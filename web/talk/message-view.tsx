@@ -8,8 +8,13 @@ import { Icon } from '../ui/icons.tsx'
 import { Markdown } from '../ui/markdown.tsx'
 import { Time, wordsOfDay } from '../ui/time.tsx'
 import { CallCard, plainCall } from './call-card.tsx'
+import { EditForm } from './edit-form.tsx'
+import { Edited } from './edited.tsx'
 import { FileView } from './file-view.tsx'
+import { MessageActions } from './message-actions.tsx'
+import { useMessageVerbs } from './message-verbs.tsx'
 import { Outcomes } from './outcomes.tsx'
+import { Reactions } from './reactions.tsx'
 
 interface MessageViewProps {
   message: Message
@@ -69,22 +74,40 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
         <div className="message-main">
           {!isContinued && <MessageHead message={message} />}
           <Origin message={message} />
-          {parts.map((part) => (
-            <PartView key={part.id} part={part} isGrowing={status === 'STREAMING'} />
-          ))}
+          <Content message={message} />
           {STATUS_WORDS[status] && !(status === 'REQUIRES_ACTION' && parts.some(isWaiting)) && (
             <p className={`message-status ${status.toLowerCase()}`}>
               {status === 'STREAMING' && <span className="dots" aria-hidden="true" />}
               {STATUS_WORDS[status]}
             </p>
           )}
+          <Reactions message={message} />
+          <Edited message={message} />
           <Outcomes message={message} />
           <Cost message={message} />
         </div>
+        <MessageActions message={message} />
       </article>
     </>
   )
 })
+
+/** The parts of a message; while its text is edited, a form in place of the texts. */
+function Content({ message }: { message: Message }) {
+  const verbs = useMessageVerbs()
+  if (message.deletedAt !== null) return <p className="deleted">This message was deleted.</p>
+  const isEditing = verbs?.editingId === message.id
+  return (
+    <>
+      {isEditing && <EditForm message={message} onClose={() => verbs.edit(null)} />}
+      {message.parts.map((part) =>
+        isEditing && part.__typename === 'TextPart' ? null : (
+          <PartView key={part.id} part={part} isGrowing={message.status === 'STREAMING'} />
+        ),
+      )}
+    </>
+  )
+}
 
 function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }) {
   switch (part.__typename) {
@@ -107,13 +130,18 @@ function PartView({ part, isGrowing }: { part: MessagePart; isGrowing: boolean }
   }
 }
 
-function MessageHead({ message: { id, sender, createdAt, mentions, run } }: { message: Message }) {
+function MessageHead({ message: { id, sender, actingAdmin, createdAt, mentions, run } }: { message: Message }) {
   return (
     <header>
       <strong className="sender" dir="auto">
         {sender.kind === 'AGENT' ? <Link href={`/agents/${sender.id}`}>{sender.name}</Link> : sender.name}
       </strong>
       {sender.kind === 'AGENT' && <span className="kind">agent</span>}
+      {actingAdmin !== null && (
+        <span className="kind" title={`Sent by ${actingAdmin.name}, who acted as ${sender.name}`}>
+          sent by {actingAdmin.name}
+        </span>
+      )}
       {mentions.length > 0 && (
         <span className="to">
           to <b>{mentions.map(({ name }) => `@${name}`).join(', ')}</b>

@@ -100,23 +100,50 @@ export const PEOPLE_CHOICES = graphql(`
   }
 `)
 
-export const MEMBERS_PRESENCE = graphql(`
-  query ConsoleMembersPresence($id: ID!) {
-    space(id: $id) { id members { __typename id ... on Human { presence } } }
+export const SET_TYPING = graphql(`
+  mutation ConsoleSetTyping($spaceId: ID!) {
+    setTyping(input: { spaceId: $spaceId }) { __typename ... on Error { message code } }
   }
 `)
 
-export const PRESENCE_CHANGES = graphql(`
-  subscription ConsolePresence($spaceId: ID!) {
-    spaceMessages(spaceId: $spaceId) {
+export const EDIT_MESSAGE = graphql(`
+  mutation ConsoleEditMessage($input: EditMessageInput!) {
+    editMessage(input: $input) {
       __typename
-      ... on MemberPresenceChanged { changes { entity { id name } presence typingUntil } }
+      ... on EditMessagePayload { editedMessage { id } }
+      ... on Error { message code }
     }
   }
 `)
 
-export const SET_TYPING = graphql(`
-  mutation ConsoleSetTyping($spaceId: ID!) {
-    setTyping(input: { spaceId: $spaceId }) { __typename ... on Error { message code } }
+export const DELETE_MESSAGE = graphql(`
+  mutation ConsoleDeleteMessage($messageId: ID!) {
+    deleteMessage(input: { messageId: $messageId }) {
+      __typename
+      ... on DeleteMessagePayload { deletedMessage { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const REACT = graphql(`
+  mutation ConsoleReact($messageId: ID!, $emoji: String!, $on: Boolean!) {
+    react(input: { messageId: $messageId, emoji: $emoji, on: $on }) {
+      __typename
+      ... on ReactPayload { changed: message { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const REACTIONS = graphql(`
+  query ConsoleReactions($messageId: ID!) {
+    message(id: $messageId) { id reactions { emoji count entities { id name } } }
+  }
+`)
+
+export const VERSIONS = graphql(`
+  query ConsoleVersions($messageId: ID!) {
+    message(id: $messageId) { id versions { text editedAt } staleRuns { id agent { id name } } }
   }
 `)

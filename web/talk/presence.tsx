@@ -1,66 +1,24 @@
 import { useEffect, useRef, useState } from 'react'
-import type { ConsolePresenceSubscription } from '../../generated/graphql.ts'
-import { useAsk } from '../ask.ts'
+import type { MemberPresence, SpaceState } from '../../client/index.ts'
 import { useSession } from '../session.tsx'
-import { MEMBERS_PRESENCE, PRESENCE_CHANGES, SET_TYPING } from './operations.ts'
+import { SET_TYPING } from './operations.ts'
 
-type Change = Extract<
-  ConsolePresenceSubscription['spaceMessages'],
-  { __typename: 'MemberPresenceChanged' }
->['changes'][number]
+export type Presence = MemberPresence['presence']
 
-export type Presence = Change['presence']
-
-/** The presence of the people of a space, and the names of those who type. */
-export interface SpacePresence {
-  of(humanId: string): Presence
-  typing: readonly string[]
-}
-
-/** Follows presence and typing in a space. */
-export function useSpacePresence(spaceId: string): SpacePresence {
-  const { connection, humanId } = useSession()
-  const { data, refetch } = useAsk(MEMBERS_PRESENCE, { id: spaceId })
-  const [changes, setChanges] = useState<ReadonlyMap<string, Change>>(new Map())
+/** Returns the names of the other people who type now. */
+export function useTyping({ space, presence }: Pick<SpaceState, 'space' | 'presence'>): readonly string[] {
+  const { humanId } = useSession()
   const [now, setNow] = useState(() => Date.now())
-  useEffect(() => {
-    setChanges(new Map())
-    return connection.watch(
-      PRESENCE_CHANGES,
-      { spaceId },
-      {
-        onData({ spaceMessages: event }) {
-          // Also after a lost connection, during which changes were missed.
-          if (event.__typename === 'SpaceSnapshot') {
-            setChanges(new Map())
-            void refetch()
-          }
-          if (event.__typename !== 'MemberPresenceChanged') return
-          setNow(Date.now())
-          setChanges((before) => new Map([...before, ...event.changes.map((one) => [one.entity.id, one] as const)]))
-        },
-        onEnd: () => setChanges(new Map()),
-      },
-    )
-  }, [connection, spaceId, refetch])
-  const until = [...changes.values()].map(({ typingUntil }) => (typingUntil === null ? 0 : Date.parse(typingUntil)))
-  const next = Math.min(...until.filter((time) => time > now))
+  const until = [...presence].map(([id, { typingUntil }]) => [id, Date.parse(typingUntil ?? '') || 0] as const)
+  const next = Math.min(...until.flatMap(([, time]) => (time > Date.now() ? [time] : [])))
   useEffect(() => {
     if (!Number.isFinite(next)) return
     const timer = setTimeout(() => setNow(Date.now()), Math.max(0, next - Date.now()) + 1)
     return () => clearTimeout(timer)
   }, [next])
-  const read = new Map(
-    (data?.space?.members ?? []).flatMap((member) =>
-      member.__typename === 'Human' ? [[member.id, member.presence] as const] : [],
-    ),
-  )
-  return {
-    of: (id) => changes.get(id)?.presence ?? read.get(id) ?? 'OFFLINE',
-    typing: [...changes.values()].flatMap(({ entity, typingUntil }) =>
-      typingUntil !== null && Date.parse(typingUntil) > now && entity.id !== humanId ? [entity.name] : [],
-    ),
-  }
+  const at = Math.max(now, Date.now())
+  const typing = new Set(until.flatMap(([id, time]) => (time > at && id !== humanId ? [id] : [])))
+  return (space?.members ?? []).flatMap(({ id, name }) => (typing.has(id) ? [name] : []))
 }
 
 const WORDS: Record<string, string> = { ONLINE: 'online', AWAY: 'away', OFFLINE: 'offline' }

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react'
 import { Link, useLocation } from 'wouter'
-import { type AgentActivity, payloadOf, type Space } from '../../client/index.ts'
+import { type AgentActivity, payloadOf, type Space, type SpaceState } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { Grants } from '../decide/grants.tsx'
@@ -16,7 +16,7 @@ import { Refused } from '../ui/notice.tsx'
 import { Confidence } from './confidence.tsx'
 import { JoinLinks } from './join-links.tsx'
 import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
-import { PresenceDot, type SpacePresence } from './presence.tsx'
+import { PresenceDot } from './presence.tsx'
 
 export const ROUTINGS = [
   ['BROADCAST', 'Every agent, for every message'],
@@ -26,7 +26,7 @@ export const ROUTINGS = [
 
 interface SpaceDetailsProps {
   space: Space
-  presence: SpacePresence
+  presence: SpaceState['presence']
   activity: readonly AgentActivity[]
   open: boolean
   onOpenChange(open: boolean): void
@@ -51,7 +51,7 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         title="People"
         members={people}
         space={space}
-        stateOf={({ id }) => <PresenceDot presence={presence.of(id)} />}
+        stateOf={({ id }) => <PresenceDot presence={presence.get(id)?.presence ?? 'OFFLINE'} />}
       />
       <AddPerson space={space} />
       <JoinLinks spaceId={space.id} />

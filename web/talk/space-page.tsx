@@ -9,13 +9,15 @@ import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
+import { Icon } from '../ui/icons.tsx'
 import { Empty, Loading } from '../ui/notice.tsx'
 import { ActivityBar } from './activity-bar.tsx'
 import { Announcer } from './announcer.tsx'
-import { Composer } from './composer.tsx'
+import { Composer, type ComposerHandle } from './composer.tsx'
 import { ConfidenceLine } from './confidence.tsx'
+import { MessageVerbsProvider, mayEdit, textOf } from './message-verbs.tsx'
 import { MARK_READ, MESSAGE_PLACE } from './operations.ts'
-import { TypingLine, useSpacePresence } from './presence.tsx'
+import { TypingLine, useTyping } from './presence.tsx'
 import { SpaceDetails } from './space-details.tsx'
 import { Suggestions } from './suggestions.tsx'
 import { Timeline } from './timeline.tsx'
@@ -29,13 +31,25 @@ export function SpacePage({ spaceId }: { spaceId: string }) {
 const FOR_GOOD = ['FORBIDDEN', 'NOT_FOUND', 'UNAUTHENTICATED']
 
 function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
-  const { connection, isHuman, humanId } = useSession()
-  const state = useSpace(connection, spaceId)
+  const session = useSession()
+  const { connection, isHuman, humanId } = session
+  const state = useSpace(connection, spaceId, { withPresence: true })
   const [isOpen, setOpen] = useState(false)
   const target = useTargetMessage(spaceId)
   const onSeen = useReading(spaceId)
-  const { space, status, error, messages, activity } = state
-  const presence = useSpacePresence(spaceId)
+  const { space, status, error, messages, activity, presence } = state
+  const typing = useTyping(state)
+  const [editingId, setEditing] = useState<string | null>(null)
+  const composer = useRef<ComposerHandle>(null)
+  const edit = useCallback((id: string | null) => {
+    setEditing(id)
+    if (id === null) composer.current?.focus()
+  }, [])
+  const quote = useCallback((message: Message) => composer.current?.quote(textOf(message)), [])
+  const editLast = useStable(() => {
+    const last = messages.findLast((message) => mayEdit(message, session))
+    if (last !== undefined) setEditing(last.id)
+  })
 
   if (status === 'ended') {
     const isForGood = error === null || FOR_GOOD.includes(error.code)
@@ -65,8 +79,16 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
     )
   }
   return (
-    <>
+    <MessageVerbsProvider spaceId={spaceId} editingId={editingId} edit={edit} quote={quote}>
       <PageHead title={space.name} note={space.description}>
+        <Link
+          href={`/search?space=${spaceId}`}
+          className="icon-button"
+          aria-label="Search in this space"
+          title="Search"
+        >
+          <Icon name="search" />
+        </Link>
         <button
           type="button"
           className="members-button"
@@ -107,21 +129,30 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       <Boundary what="list of agents at work" version={activity}>
         <ActivityBar activity={activity} />
       </Boundary>
-      <TypingLine names={presence.typing} />
+      <TypingLine names={typing} />
       {isHuman ? (
         <Boundary what="text field">
-          <Composer key={spaceId} space={space} send={state.send} />
+          <Composer key={spaceId} ref={composer} space={space} send={state.send} onEditLast={editLast} />
           <Suggestions spaceId={spaceId} send={state.send} />
         </Boundary>
       ) : (
         <p className="spectator">
-          As the operator you can read everything, but not post. <Link href="/people">Continue as a person</Link> to
-          write here.
+          As the operator you can read everything, but not post. <Link href="/people">Act as a person</Link> to write
+          here.
         </p>
       )}
       <SpaceDetails space={space} presence={presence} activity={activity} open={isOpen} onOpenChange={setOpen} />
-    </>
+    </MessageVerbsProvider>
   )
+}
+
+/** Returns a function that stays the same and does what the newest one would do. */
+function useStable(act: () => void): () => void {
+  const newest = useRef(act)
+  useEffect(() => {
+    newest.current = act
+  })
+  return useCallback(() => newest.current(), [])
 }
 
 /** Returns the message after `#` in the address, if it belongs to this space. */

@@ -7,6 +7,7 @@ import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { dayOf } from '../ui/time.tsx'
 import { useFollowing, useKeepingNewest } from './following.ts'
+import { useMessageVerbs } from './message-verbs.tsx'
 import { MessageView, plainMessage } from './message-view.tsx'
 
 interface TimelineProps {
@@ -64,6 +65,9 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
   useFilling({ scroller, load, mayLoad: hasEarlier && !state.isLoadingEarlier && error === null })
   useKeepingNewest({ count: messages.length, following, list, keepNewest })
 
+  const editingId = useMessageVerbs()?.editingId ?? null
+  const edited = editingId === null ? -1 : messages.findIndex(({ id }) => id === editingId)
+
   const unseen = messages.length - 1 - messages.findLastIndex(({ seq }) => seq <= seenUpTo)
 
   return (
@@ -85,7 +89,15 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
           </p>
         )}
         <Refused error={error} onRetry={load} />
-        <Virtualizer ref={list} scrollRef={scroller} shift={isShifted} bufferSize={300} data={messages}>
+        <Virtualizer
+          ref={list}
+          scrollRef={scroller}
+          shift={isShifted}
+          bufferSize={300}
+          data={messages}
+          // What somebody has typed stays when the message is scrolled away.
+          {...(edited < 0 ? {} : { keepMounted: [edited] })}
+        >
           {(message, at) => (
             <div key={message.id} className="row">
               <Boundary what="message" version={message} text={() => plainMessage(message)}>
@@ -152,6 +164,7 @@ function useFilling({ scroller, mayLoad, load }: Filling): void {
 
 function continues(before: Message | undefined, message: Message): boolean {
   if (before === undefined || before.sender.id !== message.sender.id) return false
+  if (before.actingAdmin?.id !== message.actingAdmin?.id) return false
   if (message.origin !== null || message.mentions.length > 0 || before.run?.id !== message.run?.id) return false
   const apart = Date.parse(message.createdAt) - Date.parse(before.createdAt)
   return apart < TOGETHER_MS && dayOf(before.createdAt) === dayOf(message.createdAt)

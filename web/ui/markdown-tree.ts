@@ -15,6 +15,8 @@ export interface MarkdownElement {
   /** For `th` and `td`. */
   align?: 'left' | 'center' | 'right'
   className?: string
+  /** For `pre`, as written after the fence. */
+  language?: string
   children: MarkdownNode[]
 }
 export type MarkdownNode = MarkdownElement | string
@@ -212,8 +214,10 @@ function leafOf(token: Token): MarkdownNode {
     case 'code_inline':
       return { tag: 'code', children: [content] }
     case 'fence':
-    case 'code_block':
-      return { tag: 'pre', children: [{ tag: 'code', children: [content] }] }
+    case 'code_block': {
+      const language = /^[\w+#.-]*/.exec(token.info)?.[0] ?? ''
+      return { tag: 'pre', language, children: [{ tag: 'code', children: [content] }] }
+    }
     case 'image':
       return { tag: 'img', address: attribute(token, 'src'), alt: content, children: [] }
     default:

@@ -1,5 +1,6 @@
 import { Fragment, memo, type ReactNode, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { Button } from './button.tsx'
+import { CodeBlock } from './code-block.tsx'
 import { destinationOf } from './destination.ts'
 import { Fold } from './fold.tsx'
 import { Icon } from './icons.tsx'
@@ -120,8 +121,7 @@ function render(node: MarkdownNode, isLinked: boolean): ReactNode {
         </section>
       )
     case 'pre':
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
-      return <pre tabIndex={0}>{content}</pre>
+      return <CodeBlock code={codeIn(node)} language={node.language ?? ''} />
     case 'th':
     case 'td':
       return <Tag style={align === undefined ? undefined : { textAlign: align }}>{content}</Tag>
@@ -137,6 +137,13 @@ function render(node: MarkdownNode, isLinked: boolean): ReactNode {
     }
   }
 }
+
+/** Without the line break at its end. */
+const codeIn = ({ children }: MarkdownElement): string =>
+  children
+    .map((child) => (typeof child === 'string' ? child : codeIn(child)))
+    .join('')
+    .replace(/\n$/, '')
 
 /** A placeholder is used when a component is rendered outside of a browser. */
 const pageAddress = () => (typeof location === 'undefined' ? 'http://localhost/' : location.href)

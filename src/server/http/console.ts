@@ -11,7 +11,7 @@ import { pathOf } from './targets.ts'
 const ASSETS_PATH = '/console/'
 /** The paths of the console's pages. All of them return the same document, which renders the page of the path. */
 const PAGES =
-  /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|people|models|start|usage|audit|notifications)\/?$/
+  /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|people|models|start|usage|audit|notifications|search)\/?$/
 
 /** Assets whose path decides for which pages they count: a service worker controls those below its own. */
 const AT_ROOT = ['/manifest.webmanifest', '/service-worker.js']

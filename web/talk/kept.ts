@@ -1,0 +1,28 @@
+// What people have written and not sent yet, in the storage of this browser, by person: closing the tab loses nothing.
+const PREFIX = 'parley.kept.'
+
+export const draftKey = (humanId: string, spaceId: string) => `${PREFIX}draft.${humanId}.${spaceId}`
+export const unsentKey = (humanId: string) => `${PREFIX}unsent.${humanId}`
+
+/** The storage may be full, or turned off. */
+export function keep(key: string, text: string | null): void {
+  try {
+    if (text === null) localStorage.removeItem(key)
+    else localStorage.setItem(key, text)
+  } catch {}
+}
+
+export function keptAt(key: string): string | null {
+  try {
+    return localStorage.getItem(key)
+  } catch {
+    return null
+  }
+}
+
+/** At sign-out. */
+export function forgetKept(): void {
+  try {
+    for (const key of Object.keys(localStorage)) if (key.startsWith(PREFIX)) localStorage.removeItem(key)
+  } catch {}
+}

@@ -1,0 +1,66 @@
+import { createContext, type ReactNode, use, useEffect, useMemo, useState } from 'react'
+import type { Message } from '../../client/index.ts'
+import type { Session } from '../session.tsx'
+
+/** What people can do with the messages of the open space, besides reading. */
+interface MessageVerbs {
+  spaceId: string
+  /** The message whose text is being edited. */
+  editingId: string | null
+  edit(messageId: string | null): void
+  /** Puts the text of a message into the field for a new one. */
+  quote(message: Message): void
+  /** Shows a few words for a moment, and announces them. */
+  tell(words: string): void
+}
+
+const VerbsContext = createContext<MessageVerbs | null>(null)
+
+/** Null where messages can only be read. */
+export const useMessageVerbs = (): MessageVerbs | null => use(VerbsContext)
+
+interface MessageVerbsProviderProps extends Pick<MessageVerbs, 'spaceId' | 'editingId' | 'edit' | 'quote'> {
+  children: ReactNode
+}
+
+const TOLD_MS = 2500
+
+export function MessageVerbsProvider({ spaceId, editingId, edit, quote, children }: MessageVerbsProviderProps) {
+  const [told, setTold] = useState({ words: '' })
+  useEffect(() => {
+    if (told.words === '') return
+    const timer = setTimeout(() => setTold({ words: '' }), TOLD_MS)
+    return () => clearTimeout(timer)
+  }, [told])
+  const verbs = useMemo<MessageVerbs>(
+    () => ({ spaceId, editingId, edit, quote, tell: (words) => setTold({ words }) }),
+    [spaceId, editingId, edit, quote],
+  )
+  return (
+    <VerbsContext value={verbs}>
+      {children}
+      <p className="told" role="status">
+        {told.words !== '' && <span>{told.words}</span>}
+      </p>
+    </VerbsContext>
+  )
+}
+
+/** The texts of a message, as its sender wrote them. */
+export const textOf = ({ parts }: Pick<Message, 'parts'>): string =>
+  parts.flatMap((part) => (part.__typename === 'TextPart' ? [part.text] : [])).join('\n\n')
+
+type Who = Pick<Session, 'isHuman' | 'isAdmin' | 'humanId'>
+
+/** The server decides; these rules decide what is offered. */
+export const mayEdit = ({ sender, status, deletedAt, parts }: Message, { isHuman, humanId }: Who): boolean =>
+  isHuman &&
+  sender.id === humanId &&
+  deletedAt === null &&
+  status === 'COMPLETE' &&
+  parts.every(({ __typename }) => __typename !== 'ToolCallPart')
+
+export const mayDelete = ({ sender, status, deletedAt }: Message, { isAdmin, humanId }: Who): boolean =>
+  deletedAt === null && status !== 'STREAMING' && (isAdmin || sender.id === humanId)
+
+export const mayReact = ({ deletedAt }: Message, { isHuman }: Who): boolean => isHuman && deletedAt === null
