@@ -17,6 +17,10 @@ export interface PgBouncer {
 
 export interface PgBouncerOptions {
   poolMode: 'transaction' | 'session' | 'statement'
+  /** The only database that it has; absent: every one of the server. */
+  database?: string
+  /** The user of the pooler's connections to the server, if it is not that of the server's URL. */
+  user?: string
   /** Further lines of `[pgbouncer]`. */
   settings?: Record<string, string | number>
 }
@@ -35,7 +39,10 @@ export function canStartPgBouncer(): boolean {
 }
 
 /** Starts PgBouncer on a free port of the loopback interface. It ends with this process. */
-export async function startPgBouncer(serverUrl: string, { poolMode, settings }: PgBouncerOptions): Promise<PgBouncer> {
+export async function startPgBouncer(
+  serverUrl: string,
+  { poolMode, database = '*', user: other, settings }: PgBouncerOptions,
+): Promise<PgBouncer> {
   const program = findPgBouncer()
   if (program === null) throw new Error('there is no PgBouncer on this machine: call canStartPgBouncer first')
   const { hostname, port: serverPort, username, password } = new URL(serverUrl)
@@ -52,8 +59,12 @@ export async function startPgBouncer(serverUrl: string, { poolMode, settings }: 
   }
   const file = path.join(folder, 'pgbouncer.ini')
   const lines = Object.entries(options).map(([name, value]) => `${name} = ${value}`)
-  const account = [`user=${quoted(username)}`, ...(password === '' ? [] : [`password=${quoted(password)}`])].join(' ')
-  const server = `* = host=${hostname} port=${serverPort || 5432} ${account}`
+  const isSame = other === undefined
+  const account = [
+    `user=${quoted(other ?? username)}`,
+    ...(!isSame || password === '' ? [] : [`password=${quoted(password)}`]),
+  ].join(' ')
+  const server = `${database} = host=${hostname} port=${serverPort || 5432} ${account}`
   await writeFile(file, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'))
   await chmod(folder, 0o755)
   // It refuses to run as root.
