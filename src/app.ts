@@ -37,17 +37,16 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     defaultModel: config.hasDefaultModel ? config.defaultModel : null,
     ...options.models,
   })
-  await models.reload().catch(async (error) => {
+  const closeAndThrow = async (error: unknown): Promise<never> => {
+    await models.close()
     await others.close()
     await close()
     throw error
-  })
+  }
+  await models.reload().catch(closeAndThrow)
   models.watch(MODELS_CHANNEL)
-  const pushKeys = await openPushKeys(platform).catch(async (error) => {
-    await others.close()
-    await close()
-    throw error
-  })
+  await models.warnOfMissing().catch(closeAndThrow)
+  const pushKeys = await openPushKeys(platform).catch(closeAndThrow)
   // The operator has chosen the identity providers, which may have private addresses.
   const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
   const domain = createDomain(platform, {
