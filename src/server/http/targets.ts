@@ -25,6 +25,14 @@ export const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?')
 /** The query of a request. */
 export const parametersOf = ({ url }: IncomingMessage): URLSearchParams => new URL(url ?? '', BASE).searchParams
 
+/** Returns what comes before a path that is served, as a proxy may have added it; null if there is none. */
+export function addedPrefixOf(path: string, isServed: (path: string) => boolean): string | null {
+  const slashes = [...path.matchAll(/(?!^)\//g)].map(({ index }) => index)
+  const at = slashes.find((index) => isServed(path.slice(index)))
+  const prefix = at === undefined ? path : path.slice(0, at)
+  return (at === undefined && slashes.length > 0) || !/^(\/[\w.~-]{1,64}){1,4}$/.test(prefix) ? null : prefix
+}
+
 function withoutPrefix(path: string, basePath: string): string {
   if (path === basePath) return '/'
   return basePath !== '' && path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : path
