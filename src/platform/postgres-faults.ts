@@ -23,7 +23,7 @@ export function connectionFault(url: PostgresUrl, error: unknown): string {
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `the host of ${address} is not found: correct its name`
   if (/timeout/i.test(message) || code === 'ETIMEDOUT')
     return `${address} does not answer in time: correct host and port, or let the connection through the firewall`
-  if ((code === '28P01' && url.password === undefined) || /client password must be a (non-empty )?string/.test(message))
+  if (isWithoutPassword(url, { code, message }))
     return `PostgreSQL asks for the password of the user ${user}: ${WRITE_PASSWORD}`
   if (code === '28P01') return `PostgreSQL refuses the password of the user ${user}: correct it, and ${ESCAPES}`
   if (code === '28000')
@@ -40,6 +40,9 @@ export function connectionFault(url: PostgresUrl, error: unknown): string {
     return `the certificate of ${address} is not trusted (${code || message}): write its CA as sslrootcert=/path/to/ca.pem, or sslmode=require to trust any`
   return poolerFault(url, { code, message }) ?? `${address} cannot be used: ${message}`
 }
+
+const isWithoutPassword = ({ password }: PostgresUrl, { code, message }: Required<Reported>) =>
+  (code === '28P01' && password === undefined) || /client password must be a (non-empty )?string/.test(message)
 
 /** Says what a pooler refuses, which has the code 08P01 for most; null for any other error. */
 function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): string | null {
