@@ -285,7 +285,7 @@ function jobOwnerOf({ main, direct, grantee, isJobOwnerDirect }: InspectedPostgr
  * processes wait for each of them.
  */
 async function migratePostgres(inspected: InspectedPostgres): Promise<void> {
-  const { main, direct, migrationVariable, pending, grantee } = inspected
+  const { main, direct, migrationVariable, pending, grantee, isJobOwnerDirect } = inspected
   if (pending.length === 0 && grantee === null) return
   const { schema } = main
   const client = createClient(direct ?? main, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
@@ -295,6 +295,9 @@ async function migratePostgres(inspected: InspectedPostgres): Promise<void> {
     await client.connect()
     await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) }, { schema })
     if (grantee !== null) await client.query(grantTablesSql(schema, grantee))
+    // An earlier start may have ended before it granted these.
+    if (grantee !== null && isJobOwnerDirect)
+      await client.query(grantTablesSql(jobSchemaOf(schema), grantee, { isJobs: true }))
   } catch (error) {
     throw new Error(`${migrationVariable}: the database cannot be used: ${messageOf(error)}`, { cause: error })
   } finally {

@@ -70,7 +70,8 @@ interface Rights {
   mayCreate: boolean
   hasJobSchema: boolean
   mayUseJobs: boolean
-  mayCreateJobs: boolean
+  /** Whether the role may create tables of jobs, and owns those that exist. */
+  ownsJobs: boolean
   mayCreateSchemas: boolean
   /** Whether there are tables or sequences that the role may not use, and tables that belong to another role. */
   hasClosedTables: boolean
@@ -94,7 +95,9 @@ const RIGHTS = `
     coalesce((SELECT has_schema_privilege(oid, 'USAGE') FROM own), false) AS "mayUse",
     coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM own), false) AS "mayCreate",
     coalesce((SELECT has_schema_privilege(oid, 'USAGE') FROM jobs), false) AS "mayUseJobs",
-    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM jobs), false) AS "mayCreateJobs",
+    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM jobs), false) AND NOT EXISTS (SELECT FROM pg_class c
+      WHERE c.relnamespace = (SELECT oid FROM jobs) AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner, 'MEMBER'))
+      AS "ownsJobs",
     has_database_privilege(current_database(), 'CREATE') AS "mayCreateSchemas",
     EXISTS (SELECT FROM tables WHERE NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
       AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))
@@ -298,7 +301,7 @@ async function checkRights(
   const rights = await rightsOf(main, schema)
   const migrationRights = isSame ? rights : await rightsOf(migrating, schema)
   // A schema that the user of the other URL created stays that user's.
-  const isJobOwnerDirect = !isSame && (!rights.hasJobSchema || migrationRights.mayCreateJobs)
+  const isJobOwnerDirect = !isSame && (!rights.hasJobSchema || migrationRights.ownsJobs)
   const faults: string[] = []
   const report = ({ variable }: Reached, found: string[]) =>
     faults.push(...found.map((fault) => `${variable}: ${fault}`))

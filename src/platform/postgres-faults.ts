@@ -42,7 +42,8 @@ export function connectionFault(url: PostgresUrl, error: unknown): string {
 }
 
 const isWithoutPassword = ({ password }: PostgresUrl, { code, message }: Required<Reported>) =>
-  (code === '28P01' && password === undefined) || /client password must be a (non-empty )?string/.test(message)
+  (code === '28P01' && password === undefined) ||
+  /client password must be a (non-empty )?string|empty password/.test(message)
 
 /** Says what a pooler refuses, which has the code 08P01 for most; null for any other error. */
 function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): string | null {

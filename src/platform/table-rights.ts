@@ -16,7 +16,8 @@ export function grantTablesSql(schema: string, user: string, { isJobs = false } 
       grantee text := ${literal(user)};
       one record;
     BEGIN
-      IF NOT has_schema_privilege(grantee, space, 'USAGE') THEN
+      IF NOT has_schema_privilege(grantee, space, 'USAGE')
+        AND (SELECT pg_has_role(nspowner, 'MEMBER') FROM pg_namespace WHERE oid = space) THEN
         EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', ${literal(schema)}, grantee);
       END IF;
       FOR one IN

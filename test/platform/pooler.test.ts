@@ -111,11 +111,12 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     await expect(refused(statements)).rejects.toThrow(
       /^DATABASE_URL: the pooler at .* \(transaction blocks not allowed in statement pooling mode\): set its pool_mode to/,
     )
-    const { through } = await pooler({ ...TRANSACTIONS, settings: { auth_type: 'plain', auth_file: '/dev/null' } })
+    const { through } = await pooler({ ...TRANSACTIONS, settings: { auth_type: 'plain' } })
     const as = (password: string) => Object.assign(new URL(through(database.url)), { username: 'ada', password }).href
     await expect(refused(as('wrong'))).rejects.toThrow(/the pooler at .* refuses the user "ada" or the password: /)
     await expect(refused(as(''))).rejects.toThrow(/asks for the password of the user "ada": write it in the URL/)
-    const named = (await pooler({ ...TRANSACTIONS, database: 'other' })).through(database.url)
+    const others: PgBouncerOptions = { ...TRANSACTIONS, database: 'other', settings: { auth_type: 'trust' } }
+    const named = (await pooler(others)).through(database.url)
     await expect(refused(named)).rejects.toThrow(
       /the pooler at .* has no database "parley_test_.*": add it to \[databases\]/,
     )

@@ -53,6 +53,7 @@ export async function startPgBouncer(
     listen_port: port,
     unix_socket_dir: '',
     auth_type: 'any',
+    auth_file: path.join(folder, 'users.txt'),
     pool_mode: poolMode,
     max_client_conn: 500,
     ...settings,
@@ -65,6 +66,8 @@ export async function startPgBouncer(
     ...(!isSame || password === '' ? [] : [`password=${quoted(password)}`]),
   ].join(' ')
   const server = `${database} = host=${hostname} port=${serverPort || 5432} ${account}`
+  // Read by other values of `auth_type`.
+  await writeFile(options.auth_file, `"${username}" ""\n`)
   await writeFile(file, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'))
   await chmod(folder, 0o755)
   // It refuses to run as root.
