@@ -1,4 +1,3 @@
-import { Prisma } from '../generated/prisma/client.ts'
 import { createShared, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
@@ -214,8 +213,8 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
       return { ok, text: cut(redact(text), LONGEST_TEXT) }
     },
     async warnOfMissing() {
-      const rows = await platform.db.query<{ name: string }>(Prisma.sql`
-        SELECT DISTINCT name FROM "Agent", unnest(model || "fallbackModels") AS name ORDER BY name LIMIT ${MOST_WARNINGS}`)
+      const rows = await platform.db.prisma.$queryRaw<{ name: string }[]>`
+        SELECT DISTINCT name FROM "Agent", unnest(model || "fallbackModels") AS name ORDER BY name LIMIT ${MOST_WARNINGS}`
       for (const { name } of rows) {
         const problem = registry.check(name)
         if (problem !== null) logger.warn({ model: name }, `agents use a model that cannot be called. ${problem}`)
