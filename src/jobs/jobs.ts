@@ -152,18 +152,18 @@ async function createTables(
 ): Promise<void> {
   const pool = owner.openPool({ max: 1 })
   pool.on('error', onError)
+  const boss = new PgBoss({
+    ...bossOptions,
+    db: { executeSql: (text, values) => pool.query(text, values) },
+    supervise: false,
+    schedule: false,
+  })
+  boss.on('error', onError)
   try {
-    const boss = new PgBoss({
-      ...bossOptions,
-      db: { executeSql: (text, values) => pool.query(text, values) },
-      supervise: false,
-      schedule: false,
-    })
-    boss.on('error', onError)
     await boss.start()
     await owner.grantTables(pool)
-    await boss.stop({ graceful: false })
   } finally {
+    await boss.stop({ graceful: false }).catch(onError)
     await pool.end()
   }
 }

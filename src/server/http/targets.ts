@@ -25,13 +25,21 @@ export const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?')
 /** The query of a request. */
 export const parametersOf = ({ url }: IncomingMessage): URLSearchParams => new URL(url ?? '', BASE).searchParams
 
+/** More would make a request with many slashes cost much. */
+const MOST_PREFIX_PARTS = 4
+
 /** Returns what comes before a path that is served, as a proxy may have added it; null if there is none. */
 export function addedPrefixOf(path: string, isServed: (path: string) => boolean): string | null {
-  const slashes = [...path.matchAll(/(?!^)\//g)].map(({ index }) => index)
-  const at = slashes.find((index) => isServed(path.slice(index)))
-  const prefix = at === undefined ? path : path.slice(0, at)
-  return (at === undefined && slashes.length > 0) || !/^(\/[\w.~-]{1,64}){1,4}$/.test(prefix) ? null : prefix
+  const parts = path.split('/', MOST_PREFIX_PARTS + 2).slice(1)
+  if (parts.length === 1) return isPrefix(path) ? path : null
+  for (let count = 1; count < parts.length; count++) {
+    const prefix = `/${parts.slice(0, count).join('/')}`
+    if (isServed(path.slice(prefix.length))) return isPrefix(prefix) ? prefix : null
+  }
+  return null
 }
+
+const isPrefix = (text: string) => /^(\/[\w.~-]{1,64})+$/.test(text)
 
 function withoutPrefix(path: string, basePath: string): string {
   if (path === basePath) return '/'
