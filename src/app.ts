@@ -11,6 +11,7 @@ import type { Config } from './config.ts'
 import { watchJobs } from './jobs/job-metrics.ts'
 import { createModels } from './models/models.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
+import { warnOfOthers } from './runs/presence.ts'
 import { watchLivingRuns } from './runs/run-metrics.ts'
 import { createGuardedHttp } from './tools/custom/guarded-http.ts'
 
@@ -28,6 +29,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const adminToken: Secret = keptSecret(config.dataDirectory, 'admin-token', config.adminToken)
   watchLivingRuns(platform)
   watchJobs(platform)
+  const others = warnOfOthers(platform)
   const core = createCore(platform)
   const toolSetup = createToolSetup(platform)
   const models = createModels(platform, {
@@ -35,15 +37,16 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     defaultModel: config.hasDefaultModel ? config.defaultModel : null,
     ...options.models,
   })
-  await models.reload().catch(async (error) => {
+  const closeAndThrow = async (error: unknown): Promise<never> => {
+    await models.close()
+    await others.close()
     await close()
     throw error
-  })
+  }
+  await models.reload().catch(closeAndThrow)
   models.watch(MODELS_CHANNEL)
-  const pushKeys = await openPushKeys(platform).catch(async (error) => {
-    await close()
-    throw error
-  })
+  await models.warnOfMissing().catch(closeAndThrow)
+  const pushKeys = await openPushKeys(platform).catch(closeAndThrow)
   // The operator has chosen the identity providers, which may have private addresses.
   const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
   const domain = createDomain(platform, {
@@ -81,6 +84,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     async close(graceMs: number) {
       await stopWorker(graceMs)
       await models.close()
+      await others.close()
       await core.announcer.close()
       await core.sharedStorage.close()
       await toolSetup.close()

@@ -32,11 +32,17 @@ async function announce(config: Config, app: Application, server: RunningServer)
           `  graphql   ${publicUrl.to('/graphql')} (role: ${config.role})`,
         ]),
     ...(config.publicUrl === null ? [] : [`  listens   ${server.url}`]),
-    `  database  ${config.databaseUrl === null ? `embedded PostgreSQL (PGlite) in ${config.dataDirectory}` : 'PostgreSQL (DATABASE_URL)'}`,
+    `  database  ${config.databaseUrl === null ? `embedded PostgreSQL (PGlite) in ${config.dataDirectory}` : wayTo(app.platform.db)}`,
     `  realtime  ${config.redisUrl === null ? 'in this process' : 'Redis (REDIS_URL)'}`,
     `  model     ${app.models.defaultModel()}, for agents created without one`,
   ]
   process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+function wayTo({ beside }: Application['platform']['db']): string {
+  const pooler = beside?.isPooled ? ' through a transaction pooler' : ''
+  const direct = beside?.isDirect ? ', and directly by PARLEY_DIRECT_DATABASE_URL' : ''
+  return `PostgreSQL (DATABASE_URL)${pooler}${direct}`
 }
 
 /**
@@ -69,6 +75,7 @@ function drainOnSignal(app: Application, server: RunningServer): void {
       if (drainingSince !== null && performance.now() - drainingSince < SAME_SIGNAL_MS) return
       if (drainingSince !== null) process.exit(1)
       drainingSince = performance.now()
+      app.platform.logger.info({ signal }, 'the server is shutting down')
       shutDown(app, server, DRAIN_MS).then(
         () => process.exit(0),
         (error) => {

@@ -51,6 +51,11 @@ export function readModelProviders(environment: Environment, isInstalled = isPac
       faults.push(`PARLEY_PROVIDERS: ${name} needs the package ${needed}, which is not installed`)
   }
   const warnings = named.flatMap(({ name, lacks }) => (lacks === null ? [] : [`PARLEY_PROVIDERS: ${name} ${lacks}`]))
+  // Anthropic's own clients read it, without the version path that Parley's setting needs.
+  if (environment.ANTHROPIC_BASE_URL)
+    warnings.push(
+      `ANTHROPIC_BASE_URL: has no effect: set PARLEY_PROVIDERS='{ "anthropic": { "baseUrl": "https://gateway.example.com/v1" } }'`,
+    )
   const isFree = (name: string) => named.every((other) => other.name !== name)
   const keyed = keyedProviders(environment, isFree)
   faults.push(...keyed.faults)

@@ -5,7 +5,7 @@ export const publicUrl = z
   .string()
   .refine(
     isPublicUrl,
-    'must be a URL like https://chat.example.com or https://example.com/parley, without user or query',
+    'must be a URL like https://chat.example.com or https://example.com/parley, without user, query or /graphql',
   )
   .transform(hrefOf)
   .optional()
@@ -13,7 +13,11 @@ export const publicUrl = z
 function isPublicUrl(value: string): boolean {
   const url = URL.parse(value)
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return false
-  return [url.username, url.password, url.search, url.hash].every((part) => part === '') && !url.pathname.includes('//')
+  return (
+    [url.username, url.password, url.search, url.hash].every((part) => part === '') &&
+    !url.pathname.includes('//') &&
+    !/\/graphql\/?$/.test(url.pathname)
+  )
 }
 
 function hrefOf(value: string): string {

@@ -122,7 +122,7 @@ export async function attempt(
       came.end = event
     },
   }
-  await follow(call, { maxRetries, fail }).catch((error) => {
+  await follow(call, { maxRetries, fail, silence }).catch((error) => {
     if (!abortSignal.aborted) fail(error)
   })
   silence.end()
@@ -146,11 +146,22 @@ type ModelCall = Parameters<typeof streamLanguageModelCall>[0] & { model: Langua
  */
 async function follow(
   call: ModelCall,
-  { maxRetries, fail }: { maxRetries: number; fail: (error: unknown) => void },
+  {
+    maxRetries,
+    fail,
+    silence,
+  }: { maxRetries: number; fail: (error: unknown) => void; silence: ReturnType<typeof createSilenceLimit> },
 ): Promise<void> {
   const { model, abortSignal } = call
   const { retry } = prepareRetries({ maxRetries, abortSignal })
-  const begun = retry(() => streamLanguageModelCall(call).catch(rethrowFinal))
+  // The pauses between retries are ours, not the model's.
+  const begun = retry(() => {
+    silence.begin()
+    return streamLanguageModelCall(call).catch((error) => {
+      silence.end()
+      rethrowFinal(error)
+    })
+  })
   const { stream } = await unlessAborted(abortSignal, Promise.resolve(begun))
   const reader = stream.getReader()
   // A provider that ignores the signal keeps running; only its stream is canceled here.
@@ -208,14 +219,18 @@ function described(tools: Map<string, Tool>): ToolSet {
 }
 
 /**
- * Aborts when nothing arrives for `limitMs`, counted from the request on; the SDK's own timeouts
+ * Aborts when nothing arrives for `limitMs`, counted from each request on; the SDK's own timeouts
  * start with the response.
  */
 function createSilenceLimit(limitMs: number) {
   const controller = new AbortController()
-  const timer = setTimeout(
-    () => controller.abort(new Error(`The model sent nothing for ${Math.round(limitMs / 1000)} s.`)),
-    limitMs,
-  )
-  return { signal: controller.signal, broken: () => void timer.refresh(), end: () => clearTimeout(timer) }
+  let timer: NodeJS.Timeout | undefined
+  const abort = () => controller.abort(new Error(`The model sent nothing for ${Math.round(limitMs / 1000)} s.`))
+  const end = () => clearTimeout(timer)
+  const begin = () => {
+    end()
+    timer = setTimeout(abort, limitMs)
+  }
+  begin()
+  return { signal: controller.signal, begin, broken: () => void timer?.refresh(), end }
 }

@@ -17,7 +17,7 @@ import { ModelFailure } from './model-failure.ts'
 export type Generated =
   /** The step is in the journal; the caller executes its calls. */
   | { type: 'journaled'; step: KeptStep }
-  | { type: 'failed'; failure: ModelFailure }
+  | { type: 'failed'; failure: ModelFailure; model: string }
   /** The failed attempts have exhausted a budget. */
   | { type: 'over-budget'; error: string }
   | { type: 'aborted' }
@@ -96,7 +96,7 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
       const { failure } = made
       return failure === null || parts.run.signal.aborted
         ? { type: 'journaled', step }
-        : { type: 'failed', failure, hasShown }
+        : { type: 'failed', failure, model: name, hasShown }
     }
     await account(parts, plan, made, name)
     const end = await endAfter(parts, question, made, { isStopped, isOver: next === 'give up' })
@@ -110,12 +110,12 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
 /** Returns why this model is not called again after a failed attempt; null if it is called again. */
 async function endAfter(
   parts: GenerationParts,
-  { plan, steps }: Question,
+  { plan, steps, name }: Question,
   made: Attempt,
   { isStopped, isOver }: { isStopped: boolean; isOver: boolean },
 ): Promise<Exclude<Generated, { type: 'journaled' }> | null> {
   if (isStopped || parts.run.signal.aborted) return { type: 'aborted' }
-  if (isOver) return { type: 'failed', failure: failureOf(made) }
+  if (isOver) return { type: 'failed', failure: failureOf(made), model: name }
   const over = await parts.reserve(plan, steps)
   if (over !== null) return { type: 'over-budget', error: over }
   return parts.run.signal.aborted ? { type: 'aborted' } : null

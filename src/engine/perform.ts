@@ -65,7 +65,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   try {
     const end = await finishAfter(writer, () => performAll(platform, loop, steps))
     if (end.type === 'failed') {
-      platform.logger.warn({ runId: run.context.run.id, error: end.error }, 'the run failed')
+      platform.logger.warn({ runId: run.context.run.id, model: end.model, error: end.error }, 'the run failed')
       await mind.onFailed(end.blame)
     }
     observed.end(end)
@@ -237,7 +237,7 @@ async function generateStep(loop: Loop, steps: JournaledStep[]): Promise<KeptSte
   }
   if (generated.type !== 'failed') return generated
   const { message: error, blame, fault } = generated.failure
-  return { type: 'failed', error, blame, fault }
+  return { type: 'failed', error, blame, fault, model: generated.model }
 }
 
 /**

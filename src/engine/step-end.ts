@@ -21,7 +21,8 @@ export type PerformEnd =
   | { type: 'ending'; ending: RequestedEnding }
   /** Calls wait for a result or decision from outside the run. */
   | { type: 'waiting'; callIds: string[] }
-  | { type: 'failed'; error: string; blame: Blame; fault: ModelFault }
+  /** `model`: the one that was called last. */
+  | { type: 'failed'; error: string; blame: Blame; fault: ModelFault; model: string }
   /** A budget is exhausted, or rules out every model of the agent. */
   | { type: 'over-budget'; error: string }
   /** The run's signal aborted. */
@@ -59,11 +60,18 @@ export const callsIn = (steps: readonly JournaledStep[]): number =>
   steps.reduce((sum, { calls }) => sum + calls.length, 0)
 
 /** Returns the failure of the run if the generation of the step broke off. */
-export function failureIn({ step, calls }: JournaledStep): Extract<PerformEnd, { type: 'failed' }> | null {
+export function failureIn(last: JournaledStep): Extract<PerformEnd, { type: 'failed' }> | null {
+  const failure = faultIn(last)
+  return failure === null ? null : { type: 'failed', model: last.step.model, ...failure }
+}
+
+function faultIn({
+  step,
+  calls,
+}: JournaledStep): Omit<Extract<PerformEnd, { type: 'failed' }>, 'type' | 'model'> | null {
   switch (step.finishReason) {
     case 'content-filter':
       return {
-        type: 'failed',
         error: "The provider's content filter stopped the model.",
         blame: 'prompt',
         fault: 'FILTERED',
@@ -75,15 +83,14 @@ export function failureIn({ step, calls }: JournaledStep): Extract<PerformEnd, {
     case 'length': {
       if (calls.length === 0) return null
       const error = 'The model reached its output limit in the middle of a tool call.'
-      return { type: 'failed', error, blame: 'limit', fault: 'LIMIT' }
+      return { error, blame: 'limit', fault: 'LIMIT' }
     }
     default:
       return null
   }
 }
 
-const failedWith = (error: string) =>
-  ({ type: 'failed', error, blame: 'unclear', fault: 'BROKEN_OFF' }) satisfies PerformEnd
+const failedWith = (error: string) => ({ error, blame: 'unclear' as const, fault: 'BROKEN_OFF' as const })
 
 /** The completion of a run whose last step made no calls. */
 export function completionAfter(step: JournaledStep): Completion & { stopReason: 'FINISHED' } {

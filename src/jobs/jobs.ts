@@ -1,6 +1,6 @@
 import { fromPrisma, PgBoss } from 'pg-boss'
 import { messageOf } from '../lib/errors.ts'
-import type { Database, Tx } from '../platform/db.ts'
+import type { Database, JobOwner, Tx } from '../platform/db.ts'
 import { type JobKind, PermanentJobError } from './job.ts'
 import { FAILED_JOBS, optionsOf, policyOf, type Queue } from './queue-options.ts'
 import { JOB_KINDS } from './queues.ts'
@@ -70,8 +70,12 @@ export async function openJobs(
   db: Database,
   options: { supervise: boolean; onError: (error: Error) => void },
 ): Promise<Jobs> {
+  if (db.jobOwner !== null) await createTables(db, db.jobOwner, options.onError)
   const boss = new PgBoss({
     ...db.bossOptions,
+    migrate: db.jobOwner === null,
+    // Needs the owner of the tables.
+    reindex: db.jobOwner === null,
     supervise: options.supervise,
     schedule: false,
     superviseIntervalSeconds: MONITOR_SECONDS,
@@ -137,6 +141,30 @@ export async function openJobs(
     async close() {
       await boss.stop({ graceful: false }).catch((error) => options.onError(new Error(messageOf(error))))
     },
+  }
+}
+
+/** Creates or upgrades the tables of jobs as their owner, and grants the user who performs jobs the rights to them. */
+async function createTables(
+  { bossOptions }: Database,
+  owner: JobOwner,
+  onError: (error: Error) => void,
+): Promise<void> {
+  const pool = owner.openPool({ max: 1 })
+  pool.on('error', onError)
+  const boss = new PgBoss({
+    ...bossOptions,
+    db: { executeSql: (text, values) => pool.query(text, values) },
+    supervise: false,
+    schedule: false,
+  })
+  boss.on('error', onError)
+  try {
+    await boss.start()
+    await owner.grantTables(pool)
+  } finally {
+    await boss.stop({ graceful: false }).catch(onError)
+    await pool.end()
   }
 }
 

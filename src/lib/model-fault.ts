@@ -2,6 +2,7 @@
 export type ModelFault = (typeof MODEL_FAULTS)[number]
 
 export const MODEL_FAULTS = [
+  'NOT_SET_UP',
   'KEY',
   'QUOTA',
   'RATE',
@@ -15,6 +16,8 @@ export const MODEL_FAULTS = [
 ] as const
 
 const ADVICE: Record<ModelFault, string> = {
+  NOT_SET_UP:
+    "This server has no provider, or no key, for the agent's model. An admin has to add it in the console under Models.",
   KEY: "The model's provider did not accept this server's key. An admin has to correct the key.",
   QUOTA: "The account at the model's provider has no quota left. An admin has to raise it or choose another model.",
   RATE: "The model's provider received too many requests. Try again in a minute.",
@@ -25,6 +28,11 @@ const ADVICE: Record<ModelFault, string> = {
   UNAVAILABLE: "The model's provider is not available. Try again later.",
   BROKEN_OFF: "The model's answer broke off. Try again.",
   LIMIT: 'The model reached its output limit. Ask for a shorter answer, or ask an admin to raise the limit.',
+}
+
+/** A model cannot be called, because its provider is missing, or has no key. The message is for admins. */
+export class ModelNotSetUpError extends Error {
+  override readonly name = 'ModelNotSetUpError'
 }
 
 /** Returns, for people without access to the provider's words, what failed and what they can do. */

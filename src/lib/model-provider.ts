@@ -96,6 +96,21 @@ export function smallModelOf(providers: readonly ModelProviderSettings[]): strin
   return null
 }
 
+/** Beginnings of the names that providers gave their own models. */
+const MAKERS: readonly [RegExp, string][] = [
+  [/^claude-/, 'anthropic'],
+  [/^(gpt-|chatgpt-|o\d)/, 'openai'],
+  [/^gemini-/, 'google'],
+  [/^(mistral|magistral|codestral|ministral)-/, 'mistral'],
+  [/^deepseek-/, 'deepseek'],
+  [/^grok-/, 'xai'],
+]
+
+/** Returns the provider of a well-known model whose name was written without one; null for any other name. */
+export function makerOf(model: string): string | null {
+  return /^[\w.-]+$/.test(model) ? (MAKERS.find(([beginning]) => beginning.test(model))?.[1] ?? null) : null
+}
+
 /**
  * Returns which setting makes a well-known provider available, as an imperative: `set ANTHROPIC_API_KEY`. Null for any
  * other name.

@@ -2,8 +2,9 @@ import { createShared, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
 import { counter } from '../lib/metrics.ts'
+import { ModelNotSetUpError } from '../lib/model-fault.ts'
 import { parseModelName } from '../lib/model-name.ts'
-import { type ModelProviderSettings, smallModelOf } from '../lib/model-provider.ts'
+import { type ModelProviderSettings, settingOfPreset, smallModelOf } from '../lib/model-provider.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type AddedProvider, readAddedProviders, settingsOfAdded } from './added-providers.ts'
 import type { LanguageModelV4 } from './language-model.ts'
@@ -55,6 +56,8 @@ export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takes
   listProviders(): Promise<ModelProvider[]>
   /** Calls a model of a provider once. Null if there is no such provider. */
   test(provider: string, modelId: string): Promise<ProviderTest | null>
+  /** Logs which models of agents cannot be called, and why. */
+  warnOfMissing(): Promise<void>
   /** Begins to watch for changes by other processes: by the signals of a channel, and by rechecks. */
   watch(channel: string): void
   close(): Promise<void>
@@ -166,7 +169,9 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
           const found = await registryFor(name)
           const provider = providerOf(name)
           const isMissing = found.check(name) !== null && found.settingsOf(provider) === undefined
-          if (isMissing) throw new Error(`${found.check(name)} An admin can also add the provider "${provider}" again.`)
+          // For a provider that everybody knows, the check has said so.
+          if (isMissing && settingOfPreset(provider) === null)
+            throw new ModelNotSetUpError(`${found.check(name)} An admin can also add the provider "${provider}" again.`)
           return found.resolve(name)
         },
         takesFile: (name, mediaType) => (begun.check(name) === null ? begun : registry).takesFile(name, mediaType),
@@ -206,6 +211,14 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
       if (settings !== undefined) checks.forget(settings)
       const { ok, text } = await testModel(async () => (await registry.resolve(name)) as LanguageModelV4)
       return { ok, text: cut(redact(text), LONGEST_TEXT) }
+    },
+    async warnOfMissing() {
+      const rows = await platform.db.prisma.$queryRaw<{ name: string }[]>`
+        SELECT DISTINCT name FROM "Agent", unnest(model || "fallbackModels") AS name ORDER BY name LIMIT ${MOST_WARNINGS}`
+      for (const { name } of rows) {
+        const problem = registry.check(name)
+        if (problem !== null) logger.warn({ model: name }, `agents use a model that cannot be called. ${problem}`)
+      }
     },
     watch(channel) {
       const subscribed = signals.subscribe(channel, () => void tryToReload())

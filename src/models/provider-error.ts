@@ -2,7 +2,7 @@
 import { APICallError, InvalidResponseDataError, JSONParseError, RetryError, TypeValidationError } from 'ai'
 import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
-import type { ModelFault } from '../lib/model-fault.ts'
+import { type ModelFault, ModelNotSetUpError } from '../lib/model-fault.ts'
 
 /** An error of a provider. */
 export interface ProviderError {
@@ -17,6 +17,8 @@ export interface ProviderError {
 
 /** Returns what a thrown error, or the error part of a stream, says. */
 export function readProviderError(error: unknown): ProviderError {
+  if (error instanceof ModelNotSetUpError)
+    return { words: error.message, fault: 'NOT_SET_UP', status: null, isRetryable: false }
   const cause = RetryError.isInstance(error) ? (error.lastError ?? error) : error
   const { words, codes, status } = reportOf(cause)
   const fault = faultOf({ words, codes, status })

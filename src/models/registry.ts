@@ -1,7 +1,8 @@
 import { extractReasoningMiddleware, type LanguageModel, wrapLanguageModel } from 'ai'
 import type { ModelProviderSettings } from '../config.ts'
+import { ModelNotSetUpError } from '../lib/model-fault.ts'
 import { parseModelName } from '../lib/model-name.ts'
-import { settingOfPreset } from '../lib/model-provider.ts'
+import { makerOf, settingOfPreset } from '../lib/model-provider.ts'
 import { openAnthropic } from './anthropic.ts'
 import { createDemoModel } from './demo.ts'
 import { openGoogle } from './google.ts'
@@ -15,7 +16,7 @@ import { textCalls } from './text-calls.ts'
 /** The models that agents may use, by name. */
 export interface ModelRegistry {
   /**
-   * Returns the model with this name after loading its provider's package. @throws Error with the message of `check`
+   * Returns the model with this name after loading its provider's package. @throws ModelNotSetUpError with the message of `check`
    * for an unusable name
    */
   resolve(name: string): Promise<LanguageModel>
@@ -90,8 +91,11 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
     if (remedy !== null) {
       return `The model ${JSON.stringify(name)} needs the provider "${missing}": ${remedy} and restart, or add the provider in the console under Models.`
     }
-    const known = [...byName.keys(), 'demo'].map((known) => (known === 'demo' ? '"demo"' : `"${known}:<model>"`))
-    return `The model ${JSON.stringify(name)} is unknown. Use ${known.slice(0, -1).join(', ')} or ${known.at(-1)}.`
+    const usable = providers.filter(({ lacks }) => lacks === null).map((one) => `"${one.name}:<model>"`)
+    const known = usable.length === 0 ? '"demo"' : `${usable.join(', ')} or "demo"`
+    const maker = makerOf(name)
+    const guess = maker === null ? '' : ` Did you mean "${maker}:${name}"?`
+    return `The model ${JSON.stringify(name)} is unknown.${guess} Use ${known}.`
   }
 
   /** Loads the provider's package for the first of its models. */
@@ -113,7 +117,7 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
       const known = models.get(name)
       if (known !== undefined) return known
       const problem = check(name)
-      if (problem !== null) throw new Error(problem)
+      if (problem !== null) throw new ModelNotSetUpError(problem)
       const { provider, modelId } = parseModelName(name) as NonNullable<ReturnType<typeof parseModelName>>
       const settings = byName.get(provider) as ModelProviderSettings
       const create = await open(settings)

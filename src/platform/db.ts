@@ -24,7 +24,7 @@ import { createFairTurns } from './fair-turns.ts'
 import { applyMigrations } from './migrate.ts'
 import { createEmbeddedQueries, createNamedQueries, createStatementNames, NO_NAMES } from './named-statements.ts'
 import { openPool } from './pool-metrics.ts'
-import { type InspectedPostgres, inspectPostgres } from './postgres-check.ts'
+import { checkTableRights, type InspectedPostgres, inspectPostgres } from './postgres-check.ts'
 import {
   type ConnectionOptions,
   configOf,
@@ -33,6 +33,7 @@ import {
   quoteName,
   searchPathOf,
 } from './postgres-connection.ts'
+import { grantTablesSql } from './table-rights.ts'
 
 /** The client for queries: the database, or a transaction in it. */
 export type Tx = Prisma.TransactionClient
@@ -42,7 +43,9 @@ export interface Database {
   prisma: PrismaClient
   kind: 'postgres' | 'pglite'
   /** The options with which pg-boss uses the same database, in a schema of its own. */
-  bossOptions: Pick<ConstructorOptions, 'db' | 'backend' | 'schema'>
+  bossOptions: Pick<ConstructorOptions, 'db' | 'backend' | 'schema' | 'createSchema'>
+  /** The user who creates the tables of jobs, if that is another one than uses them. */
+  jobOwner: JobOwner | null
   /** Connections beside the pool; null for PGlite, which has only one. */
   beside: ConnectionsBeside | null
   /**
@@ -65,8 +68,18 @@ export interface Database {
   close(): Promise<void>
 }
 
+/** The user of PARLEY_DIRECT_DATABASE_URL, if DATABASE_URL has another one. */
+export interface JobOwner {
+  openPool(options: ConnectionOptions): pg.Pool
+  /** Grants the user of DATABASE_URL all that performing jobs needs. */
+  grantTables(pool: pg.Pool): Promise<void>
+}
+
 /** Opens connections to PostgreSQL beside the pool: to the server itself if a setting names it. */
 export interface ConnectionsBeside {
+  /** Whether the pool goes through a transaction pooler, and these connections by PARLEY_DIRECT_DATABASE_URL. */
+  isPooled: boolean
+  isDirect: boolean
   openPool(options: ConnectionOptions): pg.Pool
   /** Creates a connection that keeps a session. Null if there is only a transaction pooler, behind which none does. */
   createSession: ((options: ConnectionOptions) => pg.Client) | null
@@ -169,6 +182,7 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
       prisma,
       kind: 'pglite',
       bossOptions: { backend: 'pglite', db: fromPglite(pglite), schema: jobSchemaOf('public') },
+      jobOwner: null,
       beside: null,
       transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
       query: <Row extends object>({ text, values }: Prisma.Sql) => withRetries(() => queryNamed<Row>(text, values)),
@@ -208,6 +222,7 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   const inspected = options.inspected ?? (await inspectPostgres({ url, directUrl }))
   const { main, direct } = inspected
   await migratePostgres(inspected)
+  await checkTableRights(inspected)
   const pool = openPool(
     configOf(main, {
       max: poolSize,
@@ -233,8 +248,15 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   return {
     prisma,
     kind: 'postgres',
-    bossOptions: { db: { executeSql: queryNamed }, schema: quoteName(jobSchemaOf(main.schema)) },
+    bossOptions: {
+      db: { executeSql: queryNamed },
+      schema: quoteName(jobSchemaOf(main.schema)),
+      createSchema: !inspected.hasJobSchema,
+    },
+    jobOwner: jobOwnerOf(inspected),
     beside: {
+      isPooled: !main.keepsSession,
+      isDirect: directUrl !== null,
       openPool: (config) => new pg.Pool(configOf(beside, config)),
       createSession: direct === null ? null : (config) => createClient(direct, config),
     },
@@ -249,9 +271,22 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   }
 }
 
-/** Applies missing migrations, on one connection. Other processes wait for each of them. */
-async function migratePostgres({ main, direct, migrationVariable, pending }: InspectedPostgres): Promise<void> {
-  if (pending.length === 0) return
+function jobOwnerOf({ main, direct, grantee, isJobOwnerDirect }: InspectedPostgres): JobOwner | null {
+  if (direct === null || grantee === null || !isJobOwnerDirect) return null
+  const grantSql = grantTablesSql(jobSchemaOf(main.schema), grantee, { isJobs: true })
+  return {
+    openPool: (config) => new pg.Pool(configOf(direct, config)),
+    grantTables: async (pool) => void (await pool.query(grantSql)),
+  }
+}
+
+/**
+ * Applies missing migrations, on one connection, and grants another user of DATABASE_URL the rights to the tables. Other
+ * processes wait for each of them.
+ */
+async function migratePostgres(inspected: InspectedPostgres): Promise<void> {
+  const { main, direct, migrationVariable, pending, grantee, isJobOwnerDirect } = inspected
+  if (pending.length === 0 && grantee === null) return
   const { schema } = main
   const client = createClient(direct ?? main, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
   // An error of the connection is also thrown by the running query.
@@ -259,6 +294,10 @@ async function migratePostgres({ main, direct, migrationVariable, pending }: Ins
   try {
     await client.connect()
     await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) }, { schema })
+    if (grantee !== null) await client.query(grantTablesSql(schema, grantee))
+    // An earlier start may have ended before it granted these.
+    if (grantee !== null && isJobOwnerDirect)
+      await client.query(grantTablesSql(jobSchemaOf(schema), grantee, { isJobs: true }))
   } catch (error) {
     throw new Error(`${migrationVariable}: the database cannot be used: ${messageOf(error)}`, { cause: error })
   } finally {

@@ -16,6 +16,9 @@ const CREATE_TABLE = `
     migration_name VARCHAR(255) NOT NULL, logs TEXT, rolled_back_at TIMESTAMPTZ, started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     applied_steps_count INTEGER NOT NULL DEFAULT 0)`
 
+/** Grants that two processes give at the same time would fail. Started in a transaction. */
+export const LOCK_MIGRATIONS_SQL = `SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
+
 /** The single connection for migrations: PGlite, or a connection to PostgreSQL. */
 export interface MigrationConnection {
   /** Executes several statements one after the other. */
@@ -68,12 +71,12 @@ async function apply(
     await connection.exec(`BEGIN;
       SET LOCAL statement_timeout = 0;
       SET LOCAL idle_in_transaction_session_timeout = 0;
-      SELECT pg_advisory_xact_lock(${MIGRATION_LOCK});
+      ${LOCK_MIGRATIONS_SQL};
       ${createSchemaSql(schema)}
       SET LOCAL search_path = ${quoteName(schema)};
       ${CREATE_TABLE}`)
     const isMissing = !(await namesOf(connection, schema)).has(name)
-    if (isMissing) await connection.exec(`${sql}\n;${recordOf(name, sql)}`)
+    if (isMissing) await connection.exec(`${sql.replace(CREATE_PUBLIC, '')}\n;${recordOf(name, sql)}`)
     await connection.exec('COMMIT')
     return isMissing
   } catch (error) {
@@ -81,6 +84,12 @@ async function apply(
     throw new Error(`the migration ${name} failed: ${messageOf(error)}`, { cause: error })
   }
 }
+
+/**
+ * Prisma wrote this into the first migration, whose text and checksum stay. The schema exists by then, and may be another
+ * one.
+ */
+const CREATE_PUBLIC = /^CREATE SCHEMA IF NOT EXISTS "public";$/m
 
 /** CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if the schema exists. */
 const createSchemaSql = (schema: string) => `

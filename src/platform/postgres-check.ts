@@ -29,6 +29,12 @@ export interface InspectedPostgres {
   direct: (PostgresAccess & { schema: string }) | null
   /** The variable with the URL by which migrations are applied. */
   migrationVariable: string
+  /** The user of `main` if `direct` has another one, who grants that user the rights to what it creates; else null. */
+  grantee: string | null
+  /** Whether the user of `direct` creates the tables of jobs. If not, the user of `main` does. */
+  isJobOwnerDirect: boolean
+  /** Whether the schema of jobs exists; creating it would need rights even then. */
+  hasJobSchema: boolean
   /** Names of the migrations that are missing. */
   pending: string[]
   /** For the log, a line each. */
@@ -64,8 +70,10 @@ interface Rights {
   mayCreate: boolean
   hasJobSchema: boolean
   mayUseJobs: boolean
+  /** Whether the role may create tables of jobs, and owns those that exist. */
+  ownsJobs: boolean
   mayCreateSchemas: boolean
-  /** Whether there are tables that the role may not read or write, and that belong to another role. */
+  /** Whether there are tables or sequences that the role may not use, and tables that belong to another role. */
   hasClosedTables: boolean
   hasForeignTables: boolean
   /** True if there is no table of migrations yet. */
@@ -79,14 +87,21 @@ const RIGHTS = `
     WHERE c.relkind IN ('r', 'p') AND (c.relnamespace = (SELECT oid FROM own) OR c.relnamespace = (SELECT oid FROM jobs))
       AND EXISTS (SELECT FROM pg_class m WHERE m.relname = '_prisma_migrations' AND m.relnamespace = (SELECT oid FROM own))
       AND (c.relname ~ '^[A-Z]' OR c.relnamespace = (SELECT oid FROM jobs))
+  ),
+  sequences AS MATERIALIZED (
+    SELECT c.oid FROM pg_class c WHERE c.relkind = 'S' AND c.relnamespace = (SELECT oid FROM own) AND c.relname ~ '^[A-Z]'
   )
   SELECT EXISTS (SELECT FROM own) AS "hasSchema", EXISTS (SELECT FROM jobs) AS "hasJobSchema",
     coalesce((SELECT has_schema_privilege(oid, 'USAGE') FROM own), false) AS "mayUse",
     coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM own), false) AS "mayCreate",
     coalesce((SELECT has_schema_privilege(oid, 'USAGE') FROM jobs), false) AS "mayUseJobs",
+    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM jobs), false) AND NOT EXISTS (SELECT FROM pg_class c
+      WHERE c.relnamespace = (SELECT oid FROM jobs) AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner, 'MEMBER'))
+      AS "ownsJobs",
     has_database_privilege(current_database(), 'CREATE') AS "mayCreateSchemas",
     EXISTS (SELECT FROM tables WHERE NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-      AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))) AS "hasClosedTables",
+      AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))
+      OR EXISTS (SELECT FROM sequences WHERE NOT has_sequence_privilege(oid, 'USAGE')) AS "hasClosedTables",
     EXISTS (SELECT FROM tables WHERE NOT pg_has_role(relowner, 'MEMBER')) AS "hasForeignTables",
     coalesce((SELECT has_table_privilege(oid, 'SELECT') FROM pg_class
       WHERE relname = '_prisma_migrations' AND relnamespace = (SELECT oid FROM own)), true) AS "mayReadMigrations"`
@@ -97,6 +112,10 @@ interface Reached {
   access: PostgresAccess
   facts: Facts
 }
+
+/** What a check of rights needs of it. */
+type Asked = Pick<Reached, 'variable' | 'access'>
+type WithRole = { facts: Pick<Facts, 'role'> }
 
 /** Tries both URLs. Writes nothing. @throws StartFaults with all that is wrong */
 export async function inspectPostgres(urls: { url: string; directUrl: string | null }): Promise<InspectedPostgres> {
@@ -115,7 +134,8 @@ export async function inspectPostgres(urls: { url: string; directUrl: string | n
     main: { ...main.access, schema },
     direct: sessions && { ...sessions.access, schema },
     migrationVariable: migrating.variable,
-    pending: await checkRights(main, migrating, schema),
+    grantee: direct !== null && direct.facts.role !== main.facts.role ? main.facts.role : null,
+    ...(await checkRights(main, migrating, schema)),
     warnings: warningsOf(main, direct),
   }
 }
@@ -269,38 +289,57 @@ function faultsOfPair(main: Reached, direct: Reached): string[] {
 const schemaOf = ({ access, facts }: Reached): string => access.url.schema ?? facts.schema ?? 'public'
 
 /**
- * Checks what the roles may do: `main` runs statements and the job queue, `migrating` applies migrations. Returns the
- * names of the migrations that are missing. @throws StartFaults
+ * Checks what the roles may do: `main` runs statements and performs jobs, `migrating` creates tables. Returns the names of
+ * the migrations that are missing, and who creates the tables of jobs. @throws StartFaults
  */
-async function checkRights(main: Reached, migrating: Reached, schema: string): Promise<string[]> {
-  const isSame = main === migrating
+async function checkRights(
+  main: Reached,
+  migrating: Reached,
+  schema: string,
+): Promise<Pick<InspectedPostgres, 'pending' | 'isJobOwnerDirect' | 'hasJobSchema'>> {
+  const isSame = main.facts.role === migrating.facts.role
   const rights = await rightsOf(main, schema)
-  const faults = [...faultsOfUse(main, rights, schema), ...faultsOfJobs(main, rights, schema)].map(
-    (fault) => `${main.variable}: ${fault}`,
-  )
-  if (faults.length > 0) throw new StartFaults(faults)
   const migrationRights = isSame ? rights : await rightsOf(migrating, schema)
-  const unreadable = faultsOfReadingMigrations(migrating, migrationRights, schema)
-  if (unreadable.length > 0) throw new StartFaults(unreadable.map((fault) => `${migrating.variable}: ${fault}`))
+  // A schema that the user of the other URL created stays that user's.
+  const isJobOwnerDirect = !isSame && (!rights.hasJobSchema || migrationRights.ownsJobs)
+  const faults: string[] = []
+  const report = ({ variable }: Reached, found: string[]) =>
+    faults.push(...found.map((fault) => `${variable}: ${fault}`))
+  // The owner of the tables grants another user of DATABASE_URL what is missing, after the migrations.
+  if (isSame || migrationRights.hasForeignTables) report(main, faultsOfUse(main, rights, schema))
+  if (isJobOwnerDirect) report(migrating, faultsOfJobs(migrating, migrationRights, schema))
+  else report(main, faultsOfJobs(main, rights, schema))
+  if (faults.length > 0) throw new StartFaults(faults)
+  report(migrating, faultsOfReadingMigrations(migrating, migrationRights, schema))
+  if (faults.length > 0) throw new StartFaults(faults)
   const pending = await pendingIn(migrating, schema)
-  if (pending.length === 0) return pending
-  const more = faultsOfMigrating(migrating, migrationRights, schema).map((fault) => `${migrating.variable}: ${fault}`)
-  if (pending.includes(FIRST_MIGRATION)) more.push(...(await faultsOfIgnoredSchema(main)))
-  if (more.length > 0) throw new StartFaults(more)
-  return pending
+  const found = { pending, isJobOwnerDirect, hasJobSchema: rights.hasJobSchema }
+  if (pending.length === 0) return found
+  report(migrating, faultsOfMigrating(migrating, migrationRights, schema))
+  if (pending.includes(FIRST_MIGRATION)) faults.push(...(await faultsOfIgnoredSchema(main)))
+  if (faults.length > 0) throw new StartFaults(faults)
+  return found
 }
 
-const rightsOf = (reached: Reached, schema: string) =>
+/** Checks again, after the migrations, that the user of DATABASE_URL may use all tables. @throws StartFaults */
+export async function checkTableRights({ main, grantee }: InspectedPostgres): Promise<void> {
+  if (grantee === null) return
+  const reached = { variable: MAIN, access: main, facts: { role: grantee } }
+  const faults = faultsOfUse(reached, await rightsOf(reached, main.schema), main.schema)
+  if (faults.length > 0) throw new StartFaults(faults.map((fault) => `${MAIN}: ${fault}`))
+}
+
+const rightsOf = (reached: Asked, schema: string) =>
   ask(reached, async (client) => {
     const { rows } = await client.query<Rights>(RIGHTS, [schema, jobSchemaOf(schema)])
     return rows[0] as Rights
   })
 
-const pendingIn = (reached: Reached, schema: string) =>
+const pendingIn = (reached: Asked, schema: string) =>
   ask(reached, (client) => pendingMigrations({ query: (sql) => client.query(sql) }, { schema }))
 
 /** Uses a connection of its own. @throws StartFaults if it cannot be opened, or a query fails */
-async function ask<T>({ variable, access }: Reached, use: (client: pg.Client) => Promise<T>): Promise<T> {
+async function ask<T>({ variable, access }: Asked, use: (client: pg.Client) => Promise<T>): Promise<T> {
   try {
     return await withClient(access, {}, use)
   } catch (error) {
@@ -308,20 +347,22 @@ async function ask<T>({ variable, access }: Reached, use: (client: pg.Client) =>
   }
 }
 
-function faultsOfSchema({ facts: { role } }: Reached, rights: Rights, schema: string): string[] {
+function faultsOfSchema({ facts: { role } }: WithRole, rights: Rights, schema: string): string[] {
   if (!rights.hasSchema || rights.mayUse) return []
   const [user, name] = [quoteName(role), quoteName(schema)]
   return [`the user ${user} may not use the schema ${name}: GRANT USAGE ON SCHEMA ${name} TO ${user}`]
 }
 
-function faultsOfUse(main: Reached, rights: Rights, schema: string): string[] {
+function faultsOfUse(main: WithRole, rights: Rights, schema: string): string[] {
   const user = quoteName(main.facts.role)
   const faults = faultsOfSchema(main, rights, schema)
   if (faults.length > 0) return faults
-  if (rights.hasClosedTables)
+  if (rights.hasClosedTables) {
+    const schemas = [schema, ...(rights.hasJobSchema ? [jobSchemaOf(schema)] : [])].map(quoteName).join(', ')
     return [
-      `the user ${user} may not read or write all tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${quoteName(schema)}, ${jobSchemaOf(schema)} TO ${user}`,
+      `the user ${user} may not read or write all tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schemas} TO ${user}; GRANT USAGE ON ALL SEQUENCES IN SCHEMA ${quoteName(schema)} TO ${user}`,
     ]
+  }
   return []
 }
 

@@ -4,6 +4,7 @@ import type { PostgresUrl } from '../lib/postgres-url.ts'
 // Faults of a database with their remedies, in one line each.
 
 const ESCAPES = 'percent-encode @ : / ? # and % in it'
+const WRITE_PASSWORD = 'write it in the URL, as postgresql://user:password@…'
 
 interface Reported {
   code?: string
@@ -16,14 +17,15 @@ export function connectionFault(url: PostgresUrl, error: unknown): string {
   const message = messageOf(error)
   const address = addressOf(url)
   const user = JSON.stringify(url.user ?? '')
-  if (code === 'ECONNREFUSED') return `nothing listens at ${address}: start PostgreSQL there, or correct host and port`
+  if (code === 'ECONNREFUSED')
+    return `nothing listens at ${address}: start PostgreSQL or the pooler there, or correct host and port`
   if (code === 'ENOENT') return `there is no socket ${address}: start PostgreSQL, or correct the folder and port`
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `the host of ${address} is not found: correct its name`
   if (/timeout/i.test(message) || code === 'ETIMEDOUT')
     return `${address} does not answer in time: correct host and port, or let the connection through the firewall`
+  if (isWithoutPassword(url, { code, message }))
+    return `PostgreSQL asks for the password of the user ${user}: ${WRITE_PASSWORD}`
   if (code === '28P01') return `PostgreSQL refuses the password of the user ${user}: correct it, and ${ESCAPES}`
-  if (/client password must be a (non-empty )?string/.test(message))
-    return `PostgreSQL asks for the password of the user ${user}: write it in the URL, as postgresql://user:password@…`
   if (code === '28000')
     return `PostgreSQL does not let the user ${user} in (${message}): correct the user, or pg_hba.conf`
   if (code === '3D000')
@@ -36,9 +38,27 @@ export function connectionFault(url: PostgresUrl, error: unknown): string {
     return `${address} does not bind the password to the TLS channel: remove channel_binding=require`
   if (isCertificateError(error))
     return `the certificate of ${address} is not trusted (${code || message}): write its CA as sslrootcert=/path/to/ca.pem, or sslmode=require to trust any`
-  if (code === '08P01' && /no such database|not allowed|unsupported/.test(message))
-    return `the pooler at ${address} refuses the connection (${message})`
-  return `${address} cannot be used: ${message}`
+  return poolerFault(url, { code, message }) ?? `${address} cannot be used: ${message}`
+}
+
+const isWithoutPassword = ({ password }: PostgresUrl, { code, message }: Required<Reported>) =>
+  (code === '28P01' && password === undefined) ||
+  /client password must be a (non-empty )?string|empty password/.test(message)
+
+/** Says what a pooler refuses, which has the code 08P01 for most; null for any other error. */
+function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): string | null {
+  const address = addressOf(url)
+  const user = JSON.stringify(url.user ?? '')
+  if (/statement pooling mode/.test(message))
+    return `the pooler at ${address} runs each statement by itself (${message}): set its pool_mode to transaction or session`
+  if (code !== '08P01') return null
+  if (/no such database/.test(message))
+    return `the pooler at ${address} has no database ${JSON.stringify(url.database ?? url.user ?? '')}: add it to [databases] of the pooler, or correct the name in the URL`
+  if (/password authentication failed|auth failed/.test(message))
+    return url.password === undefined
+      ? `the pooler at ${address} asks for the password of the user ${user}: ${WRITE_PASSWORD}`
+      : `the pooler at ${address} refuses the user ${user} or the password: correct them, also in the pooler's list of users, and ${ESCAPES}`
+  return /not allowed|unsupported/.test(message) ? `the pooler at ${address} refuses the connection (${message})` : null
 }
 
 export function isCertificateError(error: unknown): boolean {

@@ -62,6 +62,7 @@ export interface Generation {
 export type JournaledGeneration = Pick<
   Step,
   | 'index'
+  | 'model'
   | 'instructions'
   | 'messagesKept'
   | 'followsResponse'
@@ -271,12 +272,13 @@ function spendingOf(prices: ModelPrices, usage: Usage, model: string): Spending 
 
 /** The rows of a generation as just written. */
 function journaledStep(generation: Generation, calls: NewToolCall[], { costNanos }: Spending): JournaledStep {
-  const { index, instructions, messagesKept, followsResponse, finishReason, usage } = generation
+  const { index, model, instructions, messagesKept, followsResponse, finishReason, usage } = generation
   const messagesAdded = generation.messagesAdded as unknown as Prisma.JsonValue
   const assistant = generation.assistant as unknown as Prisma.JsonValue
   return {
     step: {
       index,
+      model,
       instructions,
       messagesKept,
       followsResponse,

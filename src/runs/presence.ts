@@ -96,5 +96,48 @@ export function keepPresent({ db, logger, worker }: Platform): { close(): Promis
   }
 }
 
+/** How often a process looks for others. */
+const OTHERS_EVERY_MS = 10_000
+
+/**
+ * Warns if other processes work on this database while REDIS_URL is not set: at the start, and when one appears. Each
+ * process has its events to itself then. Finds workers, by the locks that `keepPresent` holds.
+ */
+export function warnOfOthers(
+  { db, logger, worker, config }: Pick<Platform, 'db' | 'logger' | 'worker' | 'config'>,
+  everyMs = OTHERS_EVERY_MS,
+): { close(): Promise<void> } {
+  if (db.beside === null || config.redisUrl !== null) return { async close() {} }
+  const ended = new AbortController()
+  let known = new Set<number>()
+
+  async function look(): Promise<void> {
+    const rows = await db.query<{ id: number }>(Prisma.sql`SELECT l.objid::int8::int4 AS id FROM pg_locks l
+      WHERE ${IS_PRESENCE} AND l.objid::int8::int4 <> ${worker}::int`)
+    const found = new Set(rows.map(({ id }) => id))
+    if ([...found].some((id) => !known.has(id))) logger.warn(NOT_SHARED)
+    known = found
+  }
+
+  async function lookAgainAndAgain(): Promise<void> {
+    while (!ended.signal.aborted) {
+      // Other parts report that the database is away.
+      await look().catch(() => {})
+      await sleep(everyMs, ended.signal)
+    }
+  }
+
+  const looking = lookAgainAndAgain()
+  return {
+    async close() {
+      ended.abort()
+      await looking
+    },
+  }
+}
+
+const NOT_SHARED =
+  "another process uses this database, and REDIS_URL is not set: people on different processes do not see each other's live events. Set REDIS_URL to the same Redis for all processes."
+
 const NOT_PRESENT =
   'could not hold the advisory lock that marks this process as alive: other processes may claim its runs; retrying'

@@ -22,6 +22,7 @@ import { messageOf } from '../lib/errors.ts'
 import { isOverload } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { A2A_PATH, createA2aHandler } from './http/a2a.ts'
+import { forwardedOriginOf } from './http/asked-origin.ts'
 import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
@@ -43,7 +44,7 @@ import { createOidcHandler, OIDC_PATH } from './http/oidc.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
 import { pathToTell, underItsId } from './http/request-ids.ts'
-import { pathOf, rewriteTarget } from './http/targets.ts'
+import { addedPrefixOf, pathOf, rewriteTarget } from './http/targets.ts'
 import { closeUnreadBody, limitBodyTime } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
@@ -107,9 +108,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { route, health } = createRoutes(app, signIns, endpoint, () => draining)
 
   const answer = answering(route, logger)
+  const compareOrigin = createOriginComparison(platform)
   const { basePath } = platform.publicUrl
   const server = createServer(REQUEST_TIMES, (request, response) => {
     rewriteTarget(request, basePath)
+    compareOrigin(request)
     // A response that is sent while the server closes leaves an idle connection.
     response.once('close', () => closesIdle && setImmediate(() => server.closeIdleConnections()))
     if (closing) response.setHeader('connection', 'close')
@@ -201,6 +204,23 @@ async function acceptWaiting(server: Server): Promise<() => void> {
  * is not read yet. Resolves once all are closed.
  */
 const stopAccepting = (server: Server) => new Promise((resolve) => TcpServer.prototype.close.call(server, resolve))
+
+/** Returns a check of each request, which warns once if a proxy was reached at another origin than PARLEY_PUBLIC_URL. */
+function createOriginComparison({ publicUrl, logger }: Platform): (request: IncomingMessage) => void {
+  const { origin } = publicUrl
+  if (origin === null) return () => {}
+  let hasTold = false
+  return ({ headers }) => {
+    if (hasTold) return
+    const forwarded = forwardedOriginOf(headers, origin)
+    if (forwarded === null || forwarded === origin) return
+    hasTold = true
+    logger.warn(
+      { publicUrl: origin, forwarded },
+      'a proxy forwards requests for another address than that of PARLEY_PUBLIC_URL, to which links lead: correct PARLEY_PUBLIC_URL, or X-Forwarded-Proto and X-Forwarded-Host of the proxy',
+    )
+  }
+}
 
 /** Handles each request, and returns 500 if that fails. */
 function answering(route: (request: IncomingMessage) => Handler, logger: Platform['logger']): Handler {
@@ -371,7 +391,7 @@ function createRoutes(
   endpoint: Endpoint | null,
   isDraining: () => boolean,
 ) {
-  const { db, log, clock, metrics } = platform
+  const { db, log, clock, metrics, logger } = platform
   const health = createHealth({ database: () => db.fault(), realtime: () => log.healthy(), isDraining, clock })
   const figures = createMetrics({
     others: metrics,
@@ -380,7 +400,6 @@ function createRoutes(
     followed: () => log.stats(),
   })
   const webhook = createWebhookHandler(domain)
-  const notFound: Handler = (_, response) => sendNotFound(response)
   const byPath: Record<string, Handler> = {
     '/health/live': health.live,
     '/health/ready': health.ready,
@@ -388,6 +407,16 @@ function createRoutes(
     ...(endpoint === null
       ? {}
       : { [GRAPHQL_PATH]: endpoint.handle, [MCP_CALLBACK_PATH]: endpoint.mcpAuthorization.callback }),
+  }
+  const isServed = (path: string) => path in byPath || isConsolePath(path)
+  let hasToldPrefix = false
+  const notFound: Handler = (request, response) => {
+    const prefix = endpoint === null ? null : addedPrefixOf(pathOf(request), isServed)
+    if (prefix === null) return sendNotFound(response)
+    const hint = `If a proxy adds the prefix ${prefix}, set PARLEY_PUBLIC_URL to the address with this prefix.`
+    if (!hasToldPrefix) logger.warn({ path: pathToTell(request) }, `a request found nothing. ${hint}`)
+    hasToldPrefix = true
+    sendNotFound(response, hint)
   }
   function handlerIn(served: Endpoint, { method }: IncomingMessage, path: string): Handler | null {
     if (method === 'POST' && WEBHOOK_PATH.test(path)) return webhook

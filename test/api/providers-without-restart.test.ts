@@ -1,8 +1,9 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { resealAll } from '../../src/operation/key-rotation.ts'
 import { createSecretBox } from '../../src/platform/secret-box.ts'
+import { errorForMembers } from '../../src/rules/run-end.ts'
 import { type ModelServer, startModelServer } from '../support/model-server.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -266,6 +267,14 @@ describe('model providers without a restart', () => {
     expect(failed.status).toBe('FAILED')
     expect(failed.error).toContain('"mine:tiny" is unknown')
     expect(failed.error).toContain('An admin can also add the provider "mine" again.')
+    expect(errorForMembers(failed)).toMatch(/^This server has no provider, or no key, for the agent's model\./)
+    const warn = vi.spyOn(parley.app.platform.logger, 'warn')
+    await parley.app.models.warnOfMissing()
+    expect(warn.mock.calls).toContainEqual([
+      { model: 'mine:tiny' },
+      expect.stringMatching(/^agents use a model that cannot be called\. /),
+    ])
+    warn.mockRestore()
     const refused = await mutate('updateAgent', { id: agent.id, model: 'mine:large:8b' })
     expect(refused).toMatchObject({ __typename: 'BadInputError', field: 'input.model' })
     await mutate('setModelProvider', mine())

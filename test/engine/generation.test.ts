@@ -63,6 +63,13 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     expect(parley.models.requests).toHaveLength(3)
   })
 
+  test('the pauses of the SDK between the calls of an overloaded provider do not count as silence', async () => {
+    parley.models.script(() => [{ error: 'Overloaded.', status: 529 }])
+    const { runId } = await asked()
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED', error: 'Overloaded. (HTTP 529)' })
+    expect(parley.models.requests).toHaveLength(3)
+  })
+
   test('a stop during the pause before a retry ends the run at once', async () => {
     parley.models.script(() => beginning({ disconnect: true }))
     const { runId } = await asked()

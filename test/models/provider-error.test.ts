@@ -1,5 +1,6 @@
 import { APICallError, JSONParseError, TypeValidationError } from 'ai'
 import { describe, expect, test } from 'vitest'
+import { ModelNotSetUpError } from '../../src/lib/model-fault.ts'
 import { readProviderError } from '../../src/models/provider-error.ts'
 
 const response = (statusCode: number, responseBody: string) =>
@@ -78,6 +79,11 @@ const FORMS: [name: string, error: unknown, expected: object][] = [
   ['a filter', response(400, '{"error":{"message":"No","code":"content_filter"}}'), { fault: 'FILTERED' }],
   ['an error without words', {}, { words: '{}' }],
   ['null', null, { words: 'null' }],
+  [
+    'a model without a provider',
+    new ModelNotSetUpError('The model "mine:x" is unknown.'),
+    { words: 'The model "mine:x" is unknown.', fault: 'NOT_SET_UP', isRetryable: false },
+  ],
 ]
 
 describe('the error of a provider', () => {

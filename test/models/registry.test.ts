@@ -49,7 +49,16 @@ describe('the registry of models', () => {
     await expect(keyed.resolve(name)).rejects.toThrow(remedy)
   })
 
-  test.each(['claude:opus', 'gpt-5-mini', 'openai:', 'openai: x', 'demo:x', '', 'openai.responses:x'])(
+  test.each([
+    ['claude-haiku-4-5', 'anthropic'],
+    ['gpt-5-mini', 'openai'],
+    ['o3', 'openai'],
+    ['gemini-2.5-flash', 'google'],
+  ])('guesses the provider of %s, and lists only those that are set up', async (name, provider) => {
+    expect(bare.check(name)).toBe(`The model "${name}" is unknown. Did you mean "${provider}:${name}"? Use "demo".`)
+  })
+
+  test.each(['claude:opus', 'openai:', 'openai: x', 'demo:x', '', 'openai.responses:x'])(
     'lists the known models if %j is unknown',
     async (name) => {
       expect(keyed.check(name)).toBe(

@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { Prisma } from '../../src/generated/prisma/client.ts'
 import { type Database, openDatabase } from '../../src/platform/db.ts'
@@ -104,10 +105,20 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     },
   )
 
-  test('in statement mode is refused', async () => {
-    const url = (await pooler({ poolMode: 'statement' })).through(database.url)
-    await expect(inspectPostgres({ url, directUrl: null })).rejects.toThrow(
-      /^DATABASE_URL: .*transaction blocks not allowed in statement pooling mode/,
+  test('in statement mode, without the database, or with another password, is refused with what to write', async () => {
+    const refused = (url: string) => inspectPostgres({ url, directUrl: null })
+    const statements = (await pooler({ poolMode: 'statement' })).through(database.url)
+    await expect(refused(statements)).rejects.toThrow(
+      /^DATABASE_URL: the pooler at .* \(transaction blocks not allowed in statement pooling mode\): set its pool_mode to/,
+    )
+    const { through } = await pooler({ ...TRANSACTIONS, settings: { auth_type: 'plain' } })
+    const as = (password: string) => Object.assign(new URL(through(database.url)), { username: 'ada', password }).href
+    await expect(refused(as('wrong'))).rejects.toThrow(/the pooler at .* refuses the user "ada" or the password: /)
+    await expect(refused(as(''))).rejects.toThrow(/asks for the password of the user "ada": write it in the URL/)
+    const others: PgBouncerOptions = { ...TRANSACTIONS, database: 'other', settings: { auth_type: 'trust' } }
+    const named = (await pooler(others)).through(database.url)
+    await expect(refused(named)).rejects.toThrow(
+      /the pooler at .* has no database "parley_test_.*": add it to \[databases\]/,
     )
   })
 
@@ -149,6 +160,57 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     await expect(inspectPostgres({ url, directUrl: other.url })).rejects.toThrow(
       'PARLEY_DIRECT_DATABASE_URL: leads to another database than DATABASE_URL',
     )
+  })
+
+  test.each([
+    ['the owner of the database', false],
+    ['a user who may create nothing in it, with a schema for jobs', true],
+  ])('is migrated by the user of the direct URL, %s, for another user of the pooler', async (_, hasSchemas) => {
+    const empty = await createEmptyDatabase()
+    closing.push(() => empty.drop())
+    const [app, owner] = ['parley_test_app', 'parley_test_owner']
+    const name = new URL(empty.url).pathname.slice(1)
+    const execute = async (sql: string) => {
+      const client = new pg.Client({ connectionString: empty.url })
+      await client.connect()
+      await client.query(sql).finally(() => client.end())
+    }
+    for (const role of [app, owner])
+      await execute(`DO $$ BEGIN CREATE ROLE ${role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`)
+    closing.push(() => execute(`DROP OWNED BY ${app}, ${owner} CASCADE`))
+    await execute('REVOKE CREATE ON SCHEMA public FROM PUBLIC')
+    await execute(
+      hasSchemas
+        ? `GRANT CREATE, USAGE ON SCHEMA public TO ${owner}; CREATE SCHEMA pgboss AUTHORIZATION ${owner}`
+        : `ALTER DATABASE ${name} OWNER TO ${owner}; ALTER SCHEMA public OWNER TO ${owner}`,
+    )
+    if (!hasSchemas) closing.push(() => execute(`ALTER DATABASE ${name} OWNER TO CURRENT_USER`))
+    const { through } = await pooler({ ...TRANSACTIONS, user: app })
+    const as = (role: string, url: string) => Object.assign(new URL(url), { username: role, password: '' }).href
+    const settings = {
+      DATABASE_URL: as(app, through(empty.url)),
+      PARLEY_DIRECT_DATABASE_URL: as(owner, empty.url),
+    }
+    for (let start = 0; start < 2; start++) {
+      const parley = await startTestServer({ stack: 'postgres', isFresh: true, settings })
+      closing.push(() => parley.close())
+      const stage = await openStage(parley)
+      parley.models.script(() => [{ text: 'Nothing to do.' }])
+      const [person, agent] = [await stage.person('Ada'), await stage.bot('Bo')]
+      const space = await stage.space('Room', [person, agent])
+      await stage.say(person, space, 'Hello')
+      expect((await stage.endedRuns(agent, 1)).map(({ status }) => status)).toEqual(['COMPLETED'])
+      await closing.pop()?.()
+    }
+    const db = await openDatabase({
+      url: settings.DATABASE_URL,
+      directUrl: settings.PARLEY_DIRECT_DATABASE_URL,
+      dataDirectory: '',
+    })
+    closing.push(() => db.close())
+    const owners = await db.query(Prisma.sql`SELECT DISTINCT tableowner AS owner FROM pg_tables
+      WHERE schemaname IN ('public', 'pgboss')`)
+    expect(owners).toEqual([{ owner }])
   })
 
   test('is migrated, holds conversations, and runs jobs, through the pooler alone', async () => {

@@ -77,7 +77,7 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     const { url } = await database()
     const port = await freePort()
     expect(await refusal(withParts(url, { host: `127.0.0.1:${port}` }))).toEqual([
-      `DATABASE_URL: nothing listens at 127.0.0.1:${port}: start PostgreSQL there, or correct host and port`,
+      `DATABASE_URL: nothing listens at 127.0.0.1:${port}: start PostgreSQL or the pooler there, or correct host and port`,
     ])
     expect(await refusal(withParts(url, { pathname: '/nowhere' }))).toEqual([
       expect.stringMatching(
@@ -165,10 +165,12 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     await (await openDatabase({ url, dataDirectory: '' })).close()
     expect(await refusal(guest)).toEqual([
       expect.stringMatching(
-        /^DATABASE_URL: the user ".*" may not read or write all tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "public", pgboss TO "/,
+        /^DATABASE_URL: the user ".*" may not read or write all tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "public", "pgboss" TO "parley_test_guest"; GRANT USAGE ON ALL SEQUENCES IN SCHEMA "public" TO "/,
       ),
     ])
     await may(`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ${role}`)
+    expect(await refusal(guest)).toEqual([expect.stringContaining('may not read or write all tables')])
+    await may(`GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO ${role}`)
     await may(`REVOKE ALL ON _prisma_migrations FROM ${role}`)
     expect(await refusal(guest)).toEqual([
       `DATABASE_URL: the user "${role}" may not read the table of migrations: GRANT SELECT ON "public"."_prisma_migrations" TO "${role}"`,

@@ -1,7 +1,7 @@
 import pg from 'pg'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createCore } from '../../src/app/core.ts'
-import { presenceOf } from '../../src/runs/presence.ts'
+import { presenceOf, warnOfOthers } from '../../src/runs/presence.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
@@ -71,6 +71,22 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
     await lifecycle.lapse(id)
     return (await parley.run(id)).claimableAt !== null
   }
+
+  test('is announced to other processes of the database, which warn once if they share no Redis', async () => {
+    const { platform } = parley.app
+    const warn = vi.fn()
+    const logger = Object.assign(Object.create(platform.logger), { warn })
+    const config = { ...platform.config, redisUrl: null }
+    await present(platform.worker)
+    const watch = warnOfOthers({ ...platform, logger, config }, 20)
+    const other = await present(SOMEBODY_ELSE)
+    await until('it has warned', async () => warn.mock.calls.length > 0)
+    await gone(other)
+    await watch.close()
+    expect(warn.mock.calls).toEqual([[expect.stringContaining('another process uses this database')]])
+    await warnOfOthers({ ...platform, logger, config: { ...config, redisUrl: 'redis://h' } }, 20).close()
+    expect(warn).toHaveBeenCalledOnce()
+  })
 
   test('is taken over from a worker whose connection is gone, before its lease ends', async () => {
     const [own, other] = [await present(parley.app.platform.worker), await present(SOMEBODY_ELSE)]

@@ -118,6 +118,22 @@ describe('without PARLEY_PUBLIC_URL', () => {
     expect((await ask(parley.origin, { target: 'http://[chat/graphql' })).status).toBe(404)
   })
 
+  test('a path under a prefix that the server does not know says what to set, and is logged once', async () => {
+    const warn = vi.spyOn(parley.app.platform.logger, 'warn')
+    for (const target of ['/parley/', '/parley', '/parley/graphql', '/a/b/spaces/spc_1', '/parley/console/x.js'])
+      expect(await ask(parley.origin, { target })).toEqual({
+        status: 404,
+        body: expect.stringMatching(
+          /^Not found\. If a proxy adds the prefix \/(parley|a\/b), set PARLEY_PUBLIC_URL to /,
+        ),
+      })
+    for (const target of ['/a/b', '/health', '/<b>/graphql', '/console/x.js'])
+      expect((await ask(parley.origin, { target })).body).not.toContain('<b>')
+    expect((await ask(parley.origin, { target: '/a/b' })).body).toBe('Not found.\n')
+    expect(warn.mock.calls.filter(([, text]) => text?.includes('If a proxy adds'))).toHaveLength(1)
+    warn.mockRestore()
+  })
+
   test('an allowed origin may send any header that its page asks for, and no other origin may', async () => {
     const asked = 'authorization,content-type,apollographql-client-name,traceparent,sentry-trace,baggage'
     const preflight = async (origin: string) => {
@@ -208,6 +224,27 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
       expect(JSON.parse(body).data.createInvitation.url).toMatch(`${PUBLIC_URL}/invitations/`)
     },
   )
+
+  test('a proxy that was reached at another address is logged once', async () => {
+    const other = await startTestServer({
+      ...{ stack: 'embedded', worker: false, isFresh: true },
+      settings: { PARLEY_PUBLIC_URL: 'https://chat.example:8443' },
+    })
+    const warn = vi.spyOn(other.app.platform.logger, 'warn')
+    const warnings = () => warn.mock.calls.map(([about]) => (about as { forwarded?: string }).forwarded).filter(Boolean)
+    const target = '/health/live'
+    const right: Record<string, string>[] = [
+      { host: 'inner:4000' },
+      { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'chat.example:8443' },
+      { 'x-forwarded-proto': 'wss', host: 'inner:4000' },
+    ]
+    for (const headers of right) await ask(other.origin, { target, headers })
+    expect(warnings()).toEqual([])
+    for (let n = 0; n < 2; n++)
+      await ask(other.origin, { target, headers: { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'chat.example' } })
+    expect(warnings()).toEqual(['https://chat.example'])
+    await other.close()
+  })
 
   const post = (path: string, body: object, headers: Record<string, string>) =>
     fetch(`${parley.origin}/tools/parley${path}`, {

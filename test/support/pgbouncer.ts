@@ -17,6 +17,10 @@ export interface PgBouncer {
 
 export interface PgBouncerOptions {
   poolMode: 'transaction' | 'session' | 'statement'
+  /** The only database that it has; absent: every one of the server. */
+  database?: string
+  /** The user of the pooler's connections to the server, if it is not that of the server's URL. */
+  user?: string
   /** Further lines of `[pgbouncer]`. */
   settings?: Record<string, string | number>
 }
@@ -35,7 +39,10 @@ export function canStartPgBouncer(): boolean {
 }
 
 /** Starts PgBouncer on a free port of the loopback interface. It ends with this process. */
-export async function startPgBouncer(serverUrl: string, { poolMode, settings }: PgBouncerOptions): Promise<PgBouncer> {
+export async function startPgBouncer(
+  serverUrl: string,
+  { poolMode, database = '*', user: other, settings }: PgBouncerOptions,
+): Promise<PgBouncer> {
   const program = findPgBouncer()
   if (program === null) throw new Error('there is no PgBouncer on this machine: call canStartPgBouncer first')
   const { hostname, port: serverPort, username, password } = new URL(serverUrl)
@@ -46,14 +53,21 @@ export async function startPgBouncer(serverUrl: string, { poolMode, settings }: 
     listen_port: port,
     unix_socket_dir: '',
     auth_type: 'any',
+    auth_file: path.join(folder, 'users.txt'),
     pool_mode: poolMode,
     max_client_conn: 500,
     ...settings,
   }
   const file = path.join(folder, 'pgbouncer.ini')
   const lines = Object.entries(options).map(([name, value]) => `${name} = ${value}`)
-  const account = [`user=${quoted(username)}`, ...(password === '' ? [] : [`password=${quoted(password)}`])].join(' ')
-  const server = `* = host=${hostname} port=${serverPort || 5432} ${account}`
+  const isSame = other === undefined
+  const account = [
+    `user=${quoted(other ?? username)}`,
+    ...(!isSame || password === '' ? [] : [`password=${quoted(password)}`]),
+  ].join(' ')
+  const server = `${database} = host=${hostname} port=${serverPort || 5432} ${account}`
+  // Read by other values of `auth_type`.
+  await writeFile(options.auth_file, `"${username}" ""\n`)
   await writeFile(file, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'))
   await chmod(folder, 0o755)
   // It refuses to run as root.

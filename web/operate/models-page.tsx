@@ -76,6 +76,13 @@ export function ModelsPage() {
 /** `openai` and `openai.chat` are listed even before they are set up. */
 const isSet = ({ fromEnvironment, hasKey, baseUrl }: Provider) => fromEnvironment || hasKey || baseUrl !== null
 
+function readyWords({ baseUrl, models }: Provider): string {
+  if (models.length > 0) return 'Ready.'
+  const question =
+    baseUrl === null || /\/v\d\w*\/?$/.test(baseUrl) ? '' : ' Does its URL end with a version, such as /v1?'
+  return `Ready, but the provider lists no models.${question} Test a model.`
+}
+
 function ProviderCard({ provider, onEdit }: { provider: Provider; onEdit(): void }) {
   const { name, api, baseUrl, ready, notReadyReason, fromEnvironment, hasKey } = provider
   const [isDeleting, setDeleting] = useState(false)
@@ -96,7 +103,7 @@ function ProviderCard({ provider, onEdit }: { provider: Provider; onEdit(): void
           </Button>
         )}
       </div>
-      <p>{ready ? 'Ready.' : `Not ready: ${notReadyReason}`}</p>
+      <p>{ready ? readyWords(provider) : `Not ready: ${notReadyReason}`}</p>
       {isSet(provider) && <Trial provider={provider} />}
       <Dialog title={`Delete ${name}`} open={isDeleting} onOpenChange={setDeleting}>
         <Deletion name={name} onDone={() => setDeleting(false)} />

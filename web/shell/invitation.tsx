@@ -20,7 +20,7 @@ const STARTED = {
   title: 'Welcome to Parley',
   text: 'This signs you in as the operator, in this tab. The link works once, for 15 minutes after the start, and only while the server has no people.',
   usedUp:
-    'This link was already used or has expired. Restart the server for a new one, or sign in with the admin token.',
+    'This link was already used or has expired. Sign in with the admin token. A restart prints a new link only while no person exists.',
 }
 const TOO_MANY = 'Too many failed sign-ins. Try again in a minute.'
 const UNREACHABLE = 'The server cannot be reached. Try again.'

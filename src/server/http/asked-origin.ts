@@ -15,6 +15,19 @@ export function askedOriginOf(headers: Headers): string | null {
   return URL.parse(`${scheme}://${host}`)?.origin ?? null
 }
 
+/**
+ * Returns the origin at which a proxy was reached, as the page of a browser or else the proxy says; what nobody says is as
+ * in `expected`. Null for a request without a proxy.
+ */
+export function forwardedOriginOf(headers: Headers, expected: string): string | null {
+  const [proto, host] = [firstOf(headers['x-forwarded-proto']), firstOf(headers['x-forwarded-host'])]
+  if (!proto && !host) return null
+  if (headers['sec-fetch-site'] === 'same-origin' && headers.origin) return headers.origin
+  const own = new URL(expected)
+  const scheme = proto === 'https' || proto === 'http' ? proto : own.protocol.slice(0, -1)
+  return URL.parse(`${scheme}://${host || own.host}`)?.origin ?? null
+}
+
 /** Whether a page's origin is the host of the request, whether or not that names the default port of the scheme. */
 export function isOwnOrigin(headers: Headers): boolean {
   const origin = URL.parse(headers.origin ?? '')

@@ -34,7 +34,7 @@ const FIRST_QUERY = `# Welcome to Parley. Type your token into the
 # then run this query. From then on every tab of
 # this page sends the token, and the documentation
 # is available. The token is not stored, not even
-# in this browser. The console is at /.
+# in this browser.
 {
   viewer { scope unreadCount }
   spaces(first: 10) { edges { node { id name members { name kind } } } }
@@ -121,7 +121,8 @@ export function wantsPage({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && String(headers.accept ?? '').includes('text/html')
 }
 
-export function sendNotFound(response: ServerResponse): void {
+/** `hint`: a further sentence, about what an operator may have to change. */
+export function sendNotFound(response: ServerResponse, hint: string | null = null): void {
   response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
-  response.end('Not found.\n')
+  response.end(hint === null ? 'Not found.\n' : `Not found. ${hint}\n`)
 }

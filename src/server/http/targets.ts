@@ -25,6 +25,22 @@ export const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?')
 /** The query of a request. */
 export const parametersOf = ({ url }: IncomingMessage): URLSearchParams => new URL(url ?? '', BASE).searchParams
 
+/** More would make a request with many slashes cost much. */
+const MOST_PREFIX_PARTS = 4
+
+/** Returns what comes before a path that is served, as a proxy may have added it; null if there is none. */
+export function addedPrefixOf(path: string, isServed: (path: string) => boolean): string | null {
+  const parts = path.split('/', MOST_PREFIX_PARTS + 2).slice(1)
+  if (parts.length === 1) return isPrefix(path) ? path : null
+  for (let count = 1; count < parts.length; count++) {
+    const prefix = `/${parts.slice(0, count).join('/')}`
+    if (isServed(path.slice(prefix.length))) return isPrefix(prefix) ? prefix : null
+  }
+  return null
+}
+
+const isPrefix = (text: string) => /^(\/[\w.~-]{1,64})+$/.test(text)
+
 function withoutPrefix(path: string, basePath: string): string {
   if (path === basePath) return '/'
   return basePath !== '' && path.startsWith(`${basePath}/`) ? path.slice(basePath.length) : path
