@@ -66,7 +66,9 @@ describe.each(STACKS)('the A2A client, on the %s stack', (stack) => {
     for await (const event of client.sendMessageStream(saying('Count'))) seen.push(event)
     expect(seen[0]?.payload?.$case).toBe('task')
     const last = seen.at(-1)?.payload
-    const state = last?.$case === 'statusUpdate' ? last.value.status?.state : null
+    // A task that ends before the stream begins is sent in its last state.
+    const isState = last?.$case === 'task' || last?.$case === 'statusUpdate'
+    const state = isState ? last.value.status?.state : null
     expect(state).toBe(TaskState.TASK_STATE_COMPLETED)
   })
 })
