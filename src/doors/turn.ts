@@ -2,16 +2,9 @@
 // agent works any more, or all that work wait for people.
 import { decodeCursor, isAfter } from '../broker/cursor.ts'
 import { type Bell, createBell } from '../lib/async.ts'
+import type { Activity } from './activity.ts'
 import type { Caller } from './exchange.ts'
-import {
-  ACTIVITY,
-  CALL,
-  type Connection,
-  nodesOf,
-  type PendingCall,
-  SPACE_EVENTS,
-  type SpaceEvent,
-} from './operations.ts'
+import { CALL, type Connection, nodesOf, type PendingCall, SPACE_EVENTS, type SpaceEvent } from './operations.ts'
 
 /** The runs that are followed. */
 export interface TurnScope {
@@ -189,6 +182,7 @@ export interface FollowOptions extends TurnScope {
   after: string
   /** Goes on while calls wait for people. */
   waitsForPeople: boolean
+  activity: Activity
   /** Called when nothing happens, at intervals. */
   onIdle(): void
 }
@@ -196,7 +190,7 @@ export interface FollowOptions extends TurnScope {
 const IDLE_MS = 12_000
 /** Reads the state again at most this often, and when no event has reported a change, after these times. */
 const LEAST_BETWEEN_MS = 20
-const RECHECKS_MS = [1000, 2000, 5000, 10_000, 30_000]
+const RECHECKS_MS = [2000, 5000, 15_000, 60_000]
 
 /** Events that may end a turn, or let it wait. */
 const MAY_CHANGE_STATE: ReadonlySet<SpaceEvent['__typename']> = new Set([
@@ -210,11 +204,11 @@ type Followed = { type: 'event'; event: SpaceEvent } | { type: 'end'; state: Tur
  * @throws DoorError, also when the caller loses access
  */
 export async function* followTurn(caller: Caller, options: FollowOptions): AsyncGenerator<Followed, void> {
-  const { spaceId, after, waitsForPeople, onIdle } = options
+  const { waitsForPeople, onIdle } = options
   const bell = createBell()
-  const reception = createReception(caller, { spaceId, after }, bell)
+  const reception = createReception(caller, options, bell)
   const checks = createChecks()
-  let position = after
+  let position = options.after
   let state: TurnState | null = null
   let idleSince = performance.now()
 
@@ -279,9 +273,8 @@ function createChecks() {
 }
 
 /** Receives the events of a space one at a time, and notices when the status of a run there changes. */
-function createReception(caller: Caller, { spaceId, after }: { spaceId: string; after: string }, bell: Bell) {
+function createReception(caller: Caller, { spaceId, after, activity }: FollowOptions, bell: Bell) {
   const events = caller.subscribe<{ spaceMessages: SpaceEvent }>(SPACE_EVENTS, { spaceId, after })
-  const activity = caller.subscribe(ACTIVITY, { spaceId })
   const waiting: SpaceEvent[] = []
   let onTaken = () => {}
   let hasChanged = false
@@ -297,18 +290,15 @@ function createReception(caller: Caller, { spaceId, after }: { spaceId: string; 
     }
     hasEnded = true
   }
-  async function watch(): Promise<void> {
-    for await (const _ of activity) {
-      hasChanged = true
-      bell.ring()
-    }
-  }
   const ring = () => bell.ring()
   const fail = (error: unknown) => {
     failure ??= error
   }
   void receive().catch(fail).then(ring)
-  void watch().catch(fail).then(ring)
+  const stopListening = activity.listen(caller, spaceId, () => {
+    hasChanged = true
+    bell.ring()
+  })
 
   return {
     /** Returns the next event; null if there is none now. @throws the error that has ended the subscription */
@@ -326,7 +316,8 @@ function createReception(caller: Caller, { spaceId, after }: { spaceId: string; 
     hasEnded: () => hasEnded && waiting.length === 0,
     async close() {
       onTaken()
-      await Promise.allSettled([events.return?.(), activity.return?.()])
+      stopListening()
+      await events.return?.()
     },
   }
 }

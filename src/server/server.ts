@@ -11,6 +11,7 @@ import { createHub } from '../delivery/hub.ts'
 import { createStreams, type OwnStreams } from '../delivery/streams.ts'
 import { createSubscribe } from '../delivery/subscribe.ts'
 import { mostSubscriptions } from '../delivery/subscription-limits.ts'
+import { createActivity } from '../doors/activity.ts'
 import { createAgUiDoor } from '../doors/ag-ui/door.ts'
 import { createConversing } from '../doors/conversing.ts'
 import { createResponsesDoor } from '../doors/responses/door.ts'
@@ -312,10 +313,11 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     ...{ page, signIns, authentication, origins, publicUrl, bodies: authBodies },
   })
   const conversing = createConversing(domain)
+  const activity = createActivity()
   const doors = createDoors({
     ...{ graphql, maskError, signIns, origins, publicUrl, bodies, maxResponseBytes },
     maxStreamsPerViewer: maxSocketsPerViewer,
-    doors: { '/ag-ui': createAgUiDoor(conversing), '/v1': createResponsesDoor(conversing) },
+    doors: { '/ag-ui': createAgUiDoor(conversing, activity), '/v1': createResponsesDoor(conversing, activity) },
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
   const doorHttp = createDoorHttp({

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { HumanViewer } from '../../src/access/viewer.ts'
+import type { HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
 import type { AgUiEvent as Read } from '../support/ag-ui.ts'
 import { STACKS } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
@@ -18,6 +18,10 @@ describe.each(STACKS)('the Open Responses door on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
+  const serviceFor = (agentId: string): ServiceViewer => ({
+    ...{ scope: 'SERVICE', id: '', name: 'CI', agentIds: [agentId] },
+    ...{ tokenId: null, expiresAt: null },
+  })
   const say = (text: string) => [{ toolCall: 'send_message', input: { text } }]
   const ask = (path: string, body: object | null = null, { by = token as string | null, headers = {} } = {}) =>
     fetch(`${parley.origin}/v1${path}`, {

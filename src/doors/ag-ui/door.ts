@@ -1,4 +1,5 @@
 import { EventType, PROTOCOL_VERSION, type RunFinishedOutcome } from '@ag-ui/core'
+import type { Activity } from '../activity.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
 import { type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
 import { readPlace, sendMessage } from '../operations.ts'
@@ -26,7 +27,7 @@ interface Start {
  * AG-UI 1.0: `POST /ag-ui/agents/:id` and `/ag-ui/spaces/:id` run agents, and GET rejoins.
  * https://docs.ag-ui.com
  */
-export function createAgUiDoor(conversing: Conversing): Door {
+export function createAgUiDoor(conversing: Conversing, activity: Activity): Door {
   /** Returns the space of the request; null for a conversation that has not begun. */
   async function findSpace(
     caller: Caller,
@@ -47,7 +48,7 @@ export function createAgUiDoor(conversing: Conversing): Door {
     const start = spaceId === null ? null : await begin(caller, spaceId, input)
     const stream = exchange.openStream()
     try {
-      await run(exchange, { caller, stream, input, start })
+      await run(exchange, { caller, stream, input, start, activity })
     } catch (error) {
       if (caller.signal.aborted) return
       const { message, code } = error instanceof DoorError ? error : UNEXPECTED
@@ -143,9 +144,10 @@ interface Running {
   stream: EventStream
   input: RunInput
   start: Start | null
+  activity: Activity
 }
 
-async function run(exchange: Exchange, { caller, stream, input, start }: Running): Promise<void> {
+async function run(exchange: Exchange, { caller, stream, input, start, activity }: Running): Promise<void> {
   const { threadId, runId, known, follows } = input
   const started = { type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION } as const
   const finished = { type: EventType.RUN_FINISHED, threadId, runId } as const
@@ -163,7 +165,7 @@ async function run(exchange: Exchange, { caller, stream, input, start }: Running
   await writer.write(started)
   if (hydrates) await writer.showAll()
   const onIdle = () => void stream.write(PING).catch(() => {})
-  for await (const next of followTurn(caller, { spaceId, rootId, after, waitsForPeople: follows, onIdle })) {
+  for await (const next of followTurn(caller, { spaceId, rootId, after, waitsForPeople: follows, activity, onIdle })) {
     if (next.type === 'event') {
       await writer.show(next.event)
       continue

@@ -40,6 +40,8 @@ ${PART}`
 /** An event before its cursor is known. */
 type Draft = AGUIEvent extends infer Event ? (Event extends AGUIEvent ? Omit<Event, 'rawEvent'> : never) : never
 
+const ENCODER = new EventEncoder({ accept: 'text/event-stream' })
+
 export interface EventWriterOptions {
   caller: Caller
   stream: EventStream
@@ -60,7 +62,6 @@ interface SentText {
 /** Writes the events of a space as events of AG-UI. Each carries the position after which its client can go on. */
 export class EventWriter {
   readonly #options: EventWriterOptions
-  readonly #encoder = new EventEncoder({ accept: 'text/event-stream' })
   #cursor: string
   /** By id of the part's message. */
   readonly #texts = new Map<string, SentText>()
@@ -83,7 +84,7 @@ export class EventWriter {
   /** Writes an event at the present position. */
   async write(draft: Draft): Promise<void> {
     const event = { ...draft, rawEvent: { cursor: this.#cursor } } as AGUIEvent
-    await this.#options.stream.write(this.#encoder.encodeSSE(event as never))
+    await this.#options.stream.write(ENCODER.encodeSSE(event as never))
   }
 
   /** Ends the texts that are open, before the run ends. */

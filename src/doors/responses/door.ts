@@ -1,3 +1,4 @@
+import type { Activity } from '../activity.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
 import { badInput, type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
 import { type Result, resultOf, sendMessage } from '../operations.ts'
@@ -21,7 +22,7 @@ interface Begun extends Turn {
  * else.
  * https://www.openresponses.org
  */
-export function createResponsesDoor(conversing: Conversing): Door {
+export function createResponsesDoor(conversing: Conversing, activity: Activity): Door {
   /** Posts the new message, in the conversation that it continues or in a new one. */
   async function begin(exchange: Exchange, caller: Caller, request: ResponseRequest): Promise<Begun> {
     const key = keyOf(exchange.header('idempotency-key'))
@@ -41,6 +42,35 @@ export function createResponsesDoor(conversing: Conversing): Door {
     if (found !== null) return found
     const { spaceId } = await conversing.open(caller, { agentId, thread, name: nameOf(text) })
     return { spaceId, repeats: null }
+  }
+
+  /** Waits until the turn ends. @throws DoorError */
+  async function lastView(exchange: Exchange, caller: Caller, turn: Turn): Promise<TurnView> {
+    let last: TurnView | null = null
+    for await (const view of watchTurn(exchange, caller, turn, { activity, onIdle: () => {} })) last = view
+    if (last === null) throw notFound('The conversation was deleted.')
+    return last
+  }
+
+  async function streamResponse(exchange: Exchange, caller: Caller, begun: Begun, after: number): Promise<void> {
+    const stream = exchange.openStream()
+    const events = new ResponseEvents(begun.asked, after)
+    const write = (event: { type: string }) => stream.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+    let last: TurnView | null = null
+    await written(
+      caller,
+      stream,
+      async () => {
+        for await (const view of watchTurn(exchange, caller, begun, { activity, onIdle: pinging(stream) })) {
+          last = view
+          for (const event of events.next(view)) await write(event)
+        }
+      },
+      (failure) => {
+        const event = events.failure(failure.message, last)
+        return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+      },
+    )
   }
 
   async function createResponse(exchange: Exchange): Promise<void> {
@@ -63,7 +93,7 @@ export function createResponsesDoor(conversing: Conversing): Door {
         stream,
         async () => {
           const chunks = chatChunks(begun.asked, request.includesUsage)
-          for await (const view of watchTurn(exchange, caller, begun, pinging(stream)))
+          for await (const view of watchTurn(exchange, caller, begun, { activity, onIdle: pinging(stream) }))
             for (const chunk of chunks.next(view)) await stream.write(`data: ${JSON.stringify(chunk)}\n\n`)
         },
         (failure) => `data: ${JSON.stringify(failureOf(failure))}\n\n`,
@@ -179,35 +209,6 @@ function startingAfter(query: URLSearchParams): number {
   if (!/^\d{1,15}$/.test(given))
     throw badInput('starting_after must be the sequence_number of an event.', 'starting_after')
   return Number(given)
-}
-
-/** Waits until the turn ends. @throws DoorError */
-async function lastView(exchange: Exchange, caller: Caller, turn: Turn): Promise<TurnView> {
-  let last: TurnView | null = null
-  for await (const view of watchTurn(exchange, caller, turn, () => {})) last = view
-  if (last === null) throw notFound('The conversation was deleted.')
-  return last
-}
-
-async function streamResponse(exchange: Exchange, caller: Caller, begun: Begun, after: number): Promise<void> {
-  const stream = exchange.openStream()
-  const events = new ResponseEvents(begun.asked, after)
-  const write = (event: { type: string }) => stream.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
-  let last: TurnView | null = null
-  await written(
-    caller,
-    stream,
-    async () => {
-      for await (const view of watchTurn(exchange, caller, begun, pinging(stream))) {
-        last = view
-        for (const event of events.next(view)) await write(event)
-      }
-    },
-    (failure) => {
-      const event = events.failure(failure.message, last)
-      return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
-    },
-  )
 }
 
 const pinging = (stream: EventStream) => () => void stream.write(PING).catch(() => {})

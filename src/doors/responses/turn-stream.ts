@@ -1,3 +1,4 @@
+import type { Activity } from '../activity.ts'
 import type { Caller, Exchange } from '../exchange.ts'
 import { type Connection, MESSAGE, nodesOf, type PendingCall, type ShownMessage } from '../operations.ts'
 import { failureOf, followTurn, isCanceled, readTurn, type TurnState, type Usage } from '../turn.ts'
@@ -71,7 +72,7 @@ export async function* watchTurn(
   exchange: Exchange,
   caller: Caller,
   turn: Turn,
-  onIdle: () => void,
+  { activity, onIdle }: { activity: Activity; onIdle: () => void },
 ): AsyncGenerator<TurnView, void> {
   const { spaceId, messageId } = turn
   const transcript = new Transcript(messageId)
@@ -79,7 +80,7 @@ export async function* watchTurn(
   if (cursor === null) return
   transcript.load(messages)
   yield viewOf(exchange, transcript.items(), null)
-  const scope = { spaceId, rootId: messageId, after: cursor, waitsForPeople: false, onIdle }
+  const scope = { spaceId, rootId: messageId, after: cursor, waitsForPeople: false, activity, onIdle }
   for await (const next of followTurn(caller, scope)) {
     if (next.type === 'end') {
       yield viewOf(exchange, transcript.items(), next.state)

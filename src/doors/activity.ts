@@ -1,0 +1,62 @@
+import type { Caller } from './exchange.ts'
+import { ACTIVITY } from './operations.ts'
+
+/** Reports when the status of a run in a space changes. */
+export interface Activity {
+  /** Calls the listener after changes. Returns a function that stops it. */
+  listen(caller: Caller, spaceId: string, listener: () => void): () => void
+}
+
+interface Watch {
+  /** With the callers that may watch the space, in the order in which they came. */
+  listeners: Map<() => void, Caller>
+  isOpen: boolean
+}
+
+/**
+ * Watches each space once for all streams of this process, because a subscription of its own for each would take most of a
+ * stream's memory. Listeners learn only that something has changed, and look themselves.
+ */
+export function createActivity(): Activity {
+  const watches = new Map<string, Watch>()
+
+  /** Watches until the caller leaves, may not watch any more, or nobody listens. */
+  async function watchAs(caller: Caller, spaceId: string, { listeners }: Watch): Promise<void> {
+    try {
+      for await (const _ of caller.subscribe(ACTIVITY, { spaceId })) {
+        if (listeners.size === 0) return
+        for (const listener of [...listeners.keys()]) listener()
+      }
+    } catch {
+      // The stream of this caller ends for the same reason.
+    }
+  }
+
+  /** Watches as one of the callers after the other, until all have left. */
+  async function keepWatching(spaceId: string, watch: Watch): Promise<void> {
+    const tried = new Set<Caller>()
+    const nextCaller = () => [...watch.listeners.values()].find((one) => !tried.has(one))
+    for (let caller = nextCaller(); caller !== undefined; caller = nextCaller()) {
+      tried.add(caller)
+      await watchAs(caller, spaceId, watch)
+    }
+    watch.isOpen = false
+    if (watch.listeners.size === 0 && watches.get(spaceId) === watch) watches.delete(spaceId)
+  }
+
+  return {
+    listen(caller, spaceId, listener) {
+      const watch = watches.get(spaceId) ?? { listeners: new Map(), isOpen: false }
+      watches.set(spaceId, watch)
+      watch.listeners.set(listener, caller)
+      if (!watch.isOpen) {
+        watch.isOpen = true
+        void keepWatching(spaceId, watch)
+      }
+      return () => {
+        watch.listeners.delete(listener)
+        if (watch.listeners.size === 0 && watches.get(spaceId) === watch) watches.delete(spaceId)
+      }
+    },
+  }
+}
