@@ -456,3 +456,8 @@ export function readableCallsSql(messageId: Prisma.Sql): Prisma.Sql {
       'outputStart', CASE WHEN ${SHOWS_OUTPUT_SQL} AND length(c.output::text) > ${2 * LONGEST_OUTPUT} THEN left(c.output::text, ${LONGEST_OUTPUT}) END))
     FROM "ToolCall" c WHERE c."messageId" = ${messageId}`
 }
+
+/** Makes calls those of another run. */
+export async function moveCalls(tx: Tx, ids: readonly string[], runId: string): Promise<void> {
+  await tx.$executeRaw`UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${[...ids]}::text[])`
+}
