@@ -1,7 +1,7 @@
 import { Prisma, type Space, type Step, type ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
-import { moveCalls } from './call-store.ts'
+import { adoptCalls } from './call-store.ts'
 import { touchObjectsIn } from './file-store.ts'
 import { beginAt } from './run-store.ts'
 import { SETTLED_CALLS_SQL } from './status-sql.ts'
@@ -274,12 +274,7 @@ export async function insertBeginning(
   { steps, calls }: JournalBeginning,
 ): Promise<void> {
   if (steps.length > 0) await tx.$queryRaw(insertionOf('Step', steps))
-  if (calls.length > 0) await tx.$queryRaw(insertionOf('ToolCall', calls))
-  await moveCalls(
-    tx,
-    calls.map(({ id }) => id),
-    runId,
-  )
+  await adoptCalls(tx, calls, runId)
   await beginAt(tx, runId, { stepCount: steps.length, spaceId: fork.intoId })
 }
 
