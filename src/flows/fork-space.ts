@@ -17,11 +17,11 @@ import {
   type Fork,
   holdForkedSpace,
   holdPeople,
-  indexSome,
-  recordFormerMembers,
+  INDEXED_AT_ONCE,
+  indexMessages,
 } from '../stores/fork-store.ts'
-import { insertMembers } from '../stores/membership-store.ts'
-import { insertSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
+import { insertMembers, recordFormerMembers } from '../stores/membership-store.ts'
+import { insertSpace, lockUnindexed, NO_SUCH_SPACE, setUnindexed } from '../stores/space-store.ts'
 import { countNewSpace } from './create-space.ts'
 import { checkAgentsAreAddable } from './join-space.ts'
 
@@ -68,6 +68,15 @@ export const createCopyIndexing = ({ db }: Pick<Platform, 'db'>) =>
   bindJob(INDEX_COPY, async ({ spaceId }, { signal }) => {
     while (await db.transaction((tx) => indexSome(tx, spaceId))) signal.throwIfAborted()
   })
+
+/** Returns whether there are more. */
+async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
+  const upTo = await lockUnindexed(tx, spaceId)
+  const after = Math.max(0, upTo - INDEXED_AT_ONCE)
+  if (upTo > 0) await indexMessages(tx, spaceId, { after, upTo })
+  await setUnindexed(tx, spaceId, after)
+  return after > 0
+}
 
 /** The part of a space to copy, and changes. */
 export interface SpaceCopy {
@@ -148,6 +157,6 @@ export async function copySpace(
   await copyMessages(tx, fork, { unindexedSeq })
   if (unindexedSeq > 0) await jobs.enqueue(tx, INDEX_COPY, [{ input: { spaceId: intoId }, key: intoId }])
   const memberIds = joining.map(({ entityId }) => entityId)
-  await recordFormerMembers(tx, fork, memberIds)
+  await recordFormerMembers(tx, intoId, memberIds)
   return { space, memberIds, fork }
 }

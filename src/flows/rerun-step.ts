@@ -16,17 +16,15 @@ import { isEndedRun } from '../rules/statuses.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import {
-  type AdoptedMessage,
-  adoptMessages,
   copiedAmong,
   type Fork,
   insertBeginning,
   type JournalBeginning,
-  keepParts,
   lastSeqBefore,
   readBeginning,
 } from '../stores/fork-store.ts'
 import { insertMembers } from '../stores/membership-store.ts'
+import { type AdoptedMessage, adoptMessages, keepParts } from '../stores/message-store.ts'
 import { insertRun } from '../stores/run-store.ts'
 import { insertSpace } from '../stores/space-store.ts'
 import { copySpace } from './fork-space.ts'

@@ -7,6 +7,7 @@ import { type Json, type JsonObject, jsonbText } from '../lib/json.ts'
 import { keyOrdersText } from '../lib/key-orders.ts'
 import type { ToolFile } from '../lib/tool-file.ts'
 import type { Tx } from '../platform/db.ts'
+import { insertionOf } from '../platform/insertion.ts'
 import type { NewApproval } from '../rules/approvals.ts'
 import { EXECUTIONS_OUTSIDE } from '../rules/call-answers.ts'
 import type { SettledCallStatus } from '../rules/statuses.ts'
@@ -474,4 +475,11 @@ export function readableCallsSql(messageId: Prisma.Sql): Prisma.Sql {
       'output', CASE WHEN ${SHOWS_OUTPUT_SQL} AND length(c.output::text) <= ${2 * LONGEST_OUTPUT} THEN c.output END,
       'outputStart', CASE WHEN ${SHOWS_OUTPUT_SQL} AND length(c.output::text) > ${2 * LONGEST_OUTPUT} THEN left(c.output::text, ${LONGEST_OUTPUT}) END))
     FROM "ToolCall" c WHERE c."messageId" = ${messageId}`
+}
+
+/** Writes copies of calls as those of a run. A copy that exists already comes to belong to the run. */
+export async function adoptCalls(tx: Tx, calls: readonly ToolCall[], runId: string): Promise<void> {
+  if (calls.length > 0) await tx.$queryRaw(insertionOf('ToolCall', calls))
+  const ids = calls.map(({ id }) => id)
+  await tx.$executeRaw`UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${ids}::text[])`
 }

@@ -54,6 +54,13 @@ export const touchObjectSql = (hash: string, size: number): Prisma.Sql => Prisma
   INSERT INTO "FileObject" (hash, size, "storedAt") VALUES (${hash}, ${size}::int, now())
   ON CONFLICT (hash) DO UPDATE SET "storedAt" = now()`
 
+/** Does so for the files of a space. */
+export async function touchObjectsIn(tx: Tx, spaceId: string): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "FileObject" SET "storedAt" = now() WHERE hash IN (
+      SELECT unnest(ARRAY[f.hash, f."thumbnailHash"]) FROM "File" f WHERE f."spaceId" = ${spaceId})`
+}
+
 /** Counts bytes that an owner has uploaded on a day (UTC). Returns false, without counting, if they would exceed `most`. */
 export async function countUploadedBytes(
   tx: Tx,

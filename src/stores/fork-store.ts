@@ -1,7 +1,9 @@
 import { Prisma, type Space, type Step, type ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
-import type { MessagePart } from '../rules/message.ts'
+import { adoptCalls } from './call-store.ts'
+import { touchObjectsIn } from './file-store.ts'
+import { beginAt } from './run-store.ts'
 import { SETTLED_CALLS_SQL } from './status-sql.ts'
 
 // The statements that copy the rows of a space and its agents into a new space: one INSERT … SELECT for each table. A column
@@ -188,23 +190,7 @@ export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unind
       JOIN "Message" m ON m.id = f."messageId" AND ${isCopied('m')}`,
     ),
   )
-  // Nobody deletes the bytes for a while.
-  await tx.$executeRaw`
-    UPDATE "FileObject" SET "storedAt" = now() WHERE hash IN (
-      SELECT unnest(ARRAY[f.hash, f."thumbnailHash"]) FROM "File" f WHERE f."spaceId" = ${intoId})`
-}
-
-/**
- * Records who is named in a copied space without being a member: they stay visible in it, and an erasure finds their
- * messages. `memberIds` are the members of the copy.
- */
-export async function recordFormerMembers(tx: Tx, { intoId }: Fork, memberIds: readonly string[]): Promise<void> {
-  await tx.$executeRaw`
-    INSERT INTO "FormerMember" ("spaceId", "entityId")
-    SELECT ${intoId}, named.id FROM (
-      SELECT "senderId" AS id FROM "Message" WHERE "spaceId" = ${intoId}
-      UNION SELECT r."entityId" FROM "MessageReaction" r JOIN "Message" m ON m.id = r."messageId" AND m."spaceId" = ${intoId} AND m."reactionCount" > 0
-    ) named JOIN "Entity" e ON e.id = named.id WHERE named.id <> ALL(${[...memberIds]}::text[])`
+  await touchObjectsIn(tx, intoId)
 }
 
 /**
@@ -237,23 +223,21 @@ export async function copiesOfMessage(
     ORDER BY m.id FOR UPDATE OF m`
 }
 
-const INDEXED_AT_ONCE = 500
+/** The messages that one statement adds to the search index. */
+export const INDEXED_AT_ONCE = 500
 
-/** Adds some of a copy's messages to the search index, newest first. Returns whether there are more. */
-export async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
-  const [space] = await tx.$queryRaw<{ unindexedSeq: number | null }[]>`
-    SELECT "unindexedSeq" FROM "Space" WHERE id = ${spaceId} FOR NO KEY UPDATE`
-  const upTo = space?.unindexedSeq ?? 0
-  const after = Math.max(0, upTo - INDEXED_AT_ONCE)
-  if (upTo > 0)
-    await tx.$executeRaw`
-      INSERT INTO "SearchText" ("messageId", "spaceId", "senderId", at, plain, words)
-      SELECT m.id, m."spaceId", m."senderId", m."createdAt", folded.text, "searchWords"(folded.text)
-      FROM "Message" m, LATERAL (SELECT "searchFold"("searchTextOf"(m.parts)) AS text OFFSET 0) folded
-      WHERE m."spaceId" = ${spaceId} AND m.seq > ${after} AND m.seq <= ${upTo} AND m.status <> 'STREAMING' AND folded.text <> ''
-      ON CONFLICT ("messageId", "fileId") DO NOTHING`
-  await tx.$executeRaw`UPDATE "Space" SET "unindexedSeq" = ${after === 0 ? null : after}::int WHERE id = ${spaceId}`
-  return after > 0
+/** Adds messages of a copy to the search index: those after a number, up to another. */
+export async function indexMessages(
+  tx: Tx,
+  spaceId: string,
+  { after, upTo }: { after: number; upTo: number },
+): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "SearchText" ("messageId", "spaceId", "senderId", at, plain, words)
+    SELECT m.id, m."spaceId", m."senderId", m."createdAt", folded.text, "searchWords"(folded.text)
+    FROM "Message" m, LATERAL (SELECT "searchFold"("searchTextOf"(m.parts)) AS text OFFSET 0) folded
+    WHERE m."spaceId" = ${spaceId} AND m.seq > ${after} AND m.seq <= ${upTo} AND m.status <> 'STREAMING' AND folded.text <> ''
+    ON CONFLICT ("messageId", "fileId") DO NOTHING`
 }
 
 /** The beginning of a run's journal: its first steps with their calls. */
@@ -290,39 +274,8 @@ export async function insertBeginning(
   { steps, calls }: JournalBeginning,
 ): Promise<void> {
   if (steps.length > 0) await tx.$queryRaw(insertionOf('Step', steps))
-  if (calls.length > 0) await tx.$queryRaw(insertionOf('ToolCall', calls))
-  await tx.$executeRaw`
-    UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${calls.map(({ id }) => id)}::text[])`
-  await tx.$executeRaw`UPDATE "Run" SET attempt = 1, "stepCount" = ${steps.length}::int WHERE id = ${runId}`
-  await tx.$executeRaw`
-    INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, ${fork.intoId}
-    WHERE EXISTS (SELECT 1 FROM "Message" WHERE "runId" = ${runId})`
-}
-
-/** The copy of a message that a run has posted. */
-export interface AdoptedMessage {
-  id: string
-  originalId: string
-  composite: boolean
-  parts: MessagePart[]
-}
-
-/** Makes the copies of what a run has posted messages of the run that continues it. */
-export async function adoptMessages(
-  tx: Tx,
-  { fromId, intoId, atSeq }: Fork,
-  ids: { from: string; into: string },
-): Promise<AdoptedMessage[]> {
-  return tx.$queryRaw`
-    UPDATE "Message" m SET "runId" = ${ids.into}, "runPostKey" = CASE WHEN o."runPostKey" LIKE 'tcl!_%' ESCAPE '!'
-        THEN "copiedId"(o."runPostKey", ${intoId}) ELSE replace(o."runPostKey", ${fromId}, ${intoId}) END
-    FROM "Message" o WHERE o."runId" = ${ids.from} AND o."spaceId" = ${fromId} AND o.seq <= ${atSeq} AND m.id = "copiedId"(o.id, ${intoId})
-    RETURNING m.id, o.id AS "originalId", m.composite, m.parts`
-}
-
-/** Removes the last parts of an adopted message. */
-export async function keepParts(tx: Tx, id: string, parts: readonly MessagePart[]): Promise<void> {
-  await tx.message.update({ where: { id }, data: { parts: parts as unknown as Prisma.InputJsonValue } })
+  await adoptCalls(tx, calls, runId)
+  await beginAt(tx, runId, { stepCount: steps.length, spaceId: fork.intoId })
 }
 
 /** The number of the last message that a run could read before a time: at least that of its trigger. */

@@ -62,3 +62,16 @@ export async function setNotifyLevel(tx: Tx, { spaceId, entityId }: Member, leve
   const { count } = await tx.membership.updateMany({ where: { spaceId, entityId }, data: { notifyLevel: level } })
   return count > 0
 }
+
+/**
+ * Records who is named in a copied space without being a member: they stay visible in it, and an erasure finds their
+ * messages. `memberIds` are the members of the copy.
+ */
+export async function recordFormerMembers(tx: Tx, spaceId: string, memberIds: readonly string[]): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "FormerMember" ("spaceId", "entityId")
+    SELECT ${spaceId}, named.id FROM (
+      SELECT "senderId" AS id FROM "Message" WHERE "spaceId" = ${spaceId}
+      UNION SELECT r."entityId" FROM "MessageReaction" r JOIN "Message" m ON m.id = r."messageId" AND m."spaceId" = ${spaceId} AND m."reactionCount" > 0
+    ) named JOIN "Entity" e ON e.id = named.id WHERE named.id <> ALL(${[...memberIds]}::text[])`
+}

@@ -6,6 +6,7 @@ import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from
 import { type FinalMessageStatus, OPEN_MESSAGE_STATUSES } from '../rules/statuses.ts'
 import type { ReplyPlace } from '../rules/threads.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
+import type { Fork } from './fork-store.ts'
 
 // The statements that write "Message", "MessageVersion" and "MessageReaction". Those that end in `Sql` are parts of a WITH, so that callers can add their own
 // writes. Bulk work of operation/ that goes over many tables by name (import, retention, redaction) does not pass here.
@@ -263,3 +264,29 @@ export const lockOldestMessagesSql = (spaceId: string, most: number): Prisma.Sql
 
 /** Deletes the messages whose ids the subquery returns. */
 export const deleteMessagesSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`DELETE FROM "Message" WHERE id IN (${ids})`
+
+/** The copy of a message that a run has posted. */
+export interface AdoptedMessage {
+  id: string
+  originalId: string
+  composite: boolean
+  parts: MessagePart[]
+}
+
+/** Makes the copies of what a run has posted messages of the run that continues it. */
+export async function adoptMessages(
+  tx: Tx,
+  { fromId, intoId, atSeq }: Pick<Fork, 'fromId' | 'intoId' | 'atSeq'>,
+  ids: { from: string; into: string },
+): Promise<AdoptedMessage[]> {
+  return tx.$queryRaw`
+    UPDATE "Message" m SET "runId" = ${ids.into}, "runPostKey" = CASE WHEN o."runPostKey" LIKE 'tcl!_%' ESCAPE '!'
+        THEN "copiedId"(o."runPostKey", ${intoId}) ELSE replace(o."runPostKey", ${fromId}, ${intoId}) END
+    FROM "Message" o WHERE o."runId" = ${ids.from} AND o."spaceId" = ${fromId} AND o.seq <= ${atSeq} AND m.id = "copiedId"(o.id, ${intoId})
+    RETURNING m.id, o.id AS "originalId", m.composite, m.parts`
+}
+
+/** Removes the last parts of an adopted message. */
+export async function keepParts(tx: Tx, id: string, parts: readonly MessagePart[]): Promise<void> {
+  await tx.message.update({ where: { id }, data: { parts: parts as unknown as Prisma.InputJsonValue } })
+}

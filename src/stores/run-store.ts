@@ -371,3 +371,18 @@ export function runOfJson(row: Run): Run {
   })
   return { ...row, ...Object.fromEntries(times) }
 }
+
+/**
+ * Makes a new run continue a journal of so many steps: as if a worker had claimed it before, so that the next one reads the
+ * journal. Records that it has written in the space, if it has messages.
+ */
+export async function beginAt(
+  tx: Tx,
+  runId: string,
+  { stepCount, spaceId }: { stepCount: number; spaceId: string },
+): Promise<void> {
+  await tx.$executeRaw`UPDATE "Run" SET attempt = 1, "stepCount" = ${stepCount}::int WHERE id = ${runId}`
+  await tx.$executeRaw`
+    INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, ${spaceId}
+    WHERE EXISTS (SELECT 1 FROM "Message" WHERE "runId" = ${runId})`
+}

@@ -135,3 +135,14 @@ export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql 
         ORDER BY m.seq LIMIT 1), (${space('lastSeq')}) + 1))
     WHERE id = ${spaceId}`
 }
+
+/** Locks a copy of a space, and returns up to which message it is not in the search index yet; 0 if it is, or is gone. */
+export async function lockUnindexed(tx: Tx, id: string): Promise<number> {
+  const [space] = await tx.$queryRaw<{ unindexedSeq: number | null }[]>`
+    SELECT "unindexedSeq" FROM "Space" WHERE id = ${id} FOR NO KEY UPDATE`
+  return space?.unindexedSeq ?? 0
+}
+
+export async function setUnindexed(tx: Tx, id: string, upTo: number): Promise<void> {
+  await tx.$executeRaw`UPDATE "Space" SET "unindexedSeq" = ${upTo === 0 ? null : upTo}::int WHERE id = ${id}`
+}

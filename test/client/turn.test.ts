@@ -13,6 +13,10 @@ const QUESTION: Message = {
   sender: { id: 'hum_1', name: 'Ann', kind: 'HUMAN' },
   mentionedAgent: null,
   mentions: [],
+  editedAt: null,
+  deletedAt: null,
+  actingAdmin: null,
+  reactions: [],
   run: null,
   origin: null,
   outcomes: [

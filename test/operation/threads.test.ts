@@ -49,7 +49,7 @@ describe.each(RULE_STACKS)('threads on the %s stack', (stack) => {
     await say(bob, space, 'two', { replyToId: one })
     await stage.ask(ann.client, MARK, { input: { spaceId: space.id, messageId: one } })
     await Promise.all([stage.endedRuns(ada, 2), stage.endedRuns(bea, 1)])
-    await importSpace(to.app.platform.db, exportSpace(parley.app.platform.db, space.id))
+    await importSpace(to.app.platform, exportSpace(parley.app.platform, space.id))
     const client = await to.clientOf({ scope: 'HUMAN', id: ann.id, tokenId: null, expiresAt: null })
     const after = await spaceOf(there, { client }, space)
     expect(after).toEqual(await spaceOf(stage, ann, space))

@@ -48,6 +48,12 @@ export type AgentTool = Prisma.AgentToolModel
  */
 export type McpServer = Prisma.McpServerModel
 /**
+ * Model McpPersonAuthorization
+ * The authorization of one person at an MCP server of an agent whose `oauth` is PERSON. Servers are replaced as a whole, so
+ * there is no foreign key to them: src/stores/mcp-authorization-store.ts deletes what has no server any more.
+ */
+export type McpPersonAuthorization = Prisma.McpPersonAuthorizationModel
+/**
  * Model Memory
  * What an agent wrote down for itself, by key.
  */
@@ -110,8 +116,20 @@ export type SearchText = Prisma.SearchTextModel
  */
 export type MessageVersion = Prisma.MessageVersionModel
 /**
- * Model MessageReaction
+ * Model ThreadReader
  * An emoji that a human or an agent put on a message.
+ * How far a human has read a thread, and whether its replies count as unread: apart from the read marker of the space.
+ * Written when the human takes part in the thread (has sent its first message or a reply), is mentioned in it, or reads it.
+ */
+export type ThreadReader = Prisma.ThreadReaderModel
+/**
+ * Model ThreadTurn
+ * Which agent MENTION_CHAIN routing picked last in a thread: as Space.lastPickedId and Space.lastPickedJoinedAt.
+ */
+export type ThreadTurn = Prisma.ThreadTurnModel
+/**
+ * Model MessageReaction
+ * 
  */
 export type MessageReaction = Prisma.MessageReactionModel
 /**

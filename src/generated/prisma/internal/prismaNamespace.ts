@@ -403,6 +403,7 @@ export const ModelName = {
   AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
   McpServer: 'McpServer',
+  McpPersonAuthorization: 'McpPersonAuthorization',
   Memory: 'Memory',
   Goal: 'Goal',
   Plan: 'Plan',
@@ -415,6 +416,8 @@ export const ModelName = {
   Message: 'Message',
   SearchText: 'SearchText',
   MessageVersion: 'MessageVersion',
+  ThreadReader: 'ThreadReader',
+  ThreadTurn: 'ThreadTurn',
   MessageReaction: 'MessageReaction',
   MessageDeletion: 'MessageDeletion',
   Outcome: 'Outcome',
@@ -472,7 +475,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "messageVersion" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
+    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -917,6 +920,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.McpServerCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.McpServerCountAggregateOutputType> | number
+        }
+      }
+    }
+    McpPersonAuthorization: {
+      payload: Prisma.$McpPersonAuthorizationPayload<ExtArgs>
+      fields: Prisma.McpPersonAuthorizationFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.McpPersonAuthorizationFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.McpPersonAuthorizationFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        findFirst: {
+          args: Prisma.McpPersonAuthorizationFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.McpPersonAuthorizationFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        findMany: {
+          args: Prisma.McpPersonAuthorizationFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>[]
+        }
+        create: {
+          args: Prisma.McpPersonAuthorizationCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        createMany: {
+          args: Prisma.McpPersonAuthorizationCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.McpPersonAuthorizationCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>[]
+        }
+        delete: {
+          args: Prisma.McpPersonAuthorizationDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        update: {
+          args: Prisma.McpPersonAuthorizationUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        deleteMany: {
+          args: Prisma.McpPersonAuthorizationDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.McpPersonAuthorizationUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.McpPersonAuthorizationUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>[]
+        }
+        upsert: {
+          args: Prisma.McpPersonAuthorizationUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$McpPersonAuthorizationPayload>
+        }
+        aggregate: {
+          args: Prisma.McpPersonAuthorizationAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateMcpPersonAuthorization>
+        }
+        groupBy: {
+          args: Prisma.McpPersonAuthorizationGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.McpPersonAuthorizationGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.McpPersonAuthorizationCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.McpPersonAuthorizationCountAggregateOutputType> | number
         }
       }
     }
@@ -1789,6 +1866,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.MessageVersionCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.MessageVersionCountAggregateOutputType> | number
+        }
+      }
+    }
+    ThreadReader: {
+      payload: Prisma.$ThreadReaderPayload<ExtArgs>
+      fields: Prisma.ThreadReaderFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ThreadReaderFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ThreadReaderFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>
+        }
+        findFirst: {
+          args: Prisma.ThreadReaderFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ThreadReaderFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>
+        }
+        findMany: {
+          args: Prisma.ThreadReaderFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>[]
+        }
+        create: {
+          args: Prisma.ThreadReaderCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>
+        }
+        createMany: {
+          args: Prisma.ThreadReaderCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ThreadReaderCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>[]
+        }
+        delete: {
+          args: Prisma.ThreadReaderDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>
+        }
+        update: {
+          args: Prisma.ThreadReaderUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>
+        }
+        deleteMany: {
+          args: Prisma.ThreadReaderDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ThreadReaderUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ThreadReaderUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>[]
+        }
+        upsert: {
+          args: Prisma.ThreadReaderUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadReaderPayload>
+        }
+        aggregate: {
+          args: Prisma.ThreadReaderAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateThreadReader>
+        }
+        groupBy: {
+          args: Prisma.ThreadReaderGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ThreadReaderGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ThreadReaderCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ThreadReaderCountAggregateOutputType> | number
+        }
+      }
+    }
+    ThreadTurn: {
+      payload: Prisma.$ThreadTurnPayload<ExtArgs>
+      fields: Prisma.ThreadTurnFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.ThreadTurnFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.ThreadTurnFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>
+        }
+        findFirst: {
+          args: Prisma.ThreadTurnFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.ThreadTurnFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>
+        }
+        findMany: {
+          args: Prisma.ThreadTurnFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>[]
+        }
+        create: {
+          args: Prisma.ThreadTurnCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>
+        }
+        createMany: {
+          args: Prisma.ThreadTurnCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.ThreadTurnCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>[]
+        }
+        delete: {
+          args: Prisma.ThreadTurnDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>
+        }
+        update: {
+          args: Prisma.ThreadTurnUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>
+        }
+        deleteMany: {
+          args: Prisma.ThreadTurnDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.ThreadTurnUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.ThreadTurnUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>[]
+        }
+        upsert: {
+          args: Prisma.ThreadTurnUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$ThreadTurnPayload>
+        }
+        aggregate: {
+          args: Prisma.ThreadTurnAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateThreadTurn>
+        }
+        groupBy: {
+          args: Prisma.ThreadTurnGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ThreadTurnGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.ThreadTurnCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.ThreadTurnCountAggregateOutputType> | number
         }
       }
     }
@@ -4982,7 +5207,8 @@ export const AgentScalarFieldEnum = {
   notifySecretSealed: 'notifySecretSealed',
   addableBy: 'addableBy',
   plainText: 'plainText',
-  version: 'version'
+  version: 'version',
+  copyOfId: 'copyOfId'
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
@@ -5063,6 +5289,17 @@ export const McpServerScalarFieldEnum = {
 export type McpServerScalarFieldEnum = (typeof McpServerScalarFieldEnum)[keyof typeof McpServerScalarFieldEnum]
 
 
+export const McpPersonAuthorizationScalarFieldEnum = {
+  agentId: 'agentId',
+  name: 'name',
+  humanId: 'humanId',
+  url: 'url',
+  sealed: 'sealed'
+} as const
+
+export type McpPersonAuthorizationScalarFieldEnum = (typeof McpPersonAuthorizationScalarFieldEnum)[keyof typeof McpPersonAuthorizationScalarFieldEnum]
+
+
 export const MemoryScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
@@ -5137,7 +5374,10 @@ export const SpaceScalarFieldEnum = {
   mentionNarrows: 'mentionNarrows',
   createdAt: 'createdAt',
   creatorId: 'creatorId',
-  deletedAt: 'deletedAt'
+  deletedAt: 'deletedAt',
+  forkOfId: 'forkOfId',
+  forkSeq: 'forkSeq',
+  unindexedSeq: 'unindexedSeq'
 } as const
 
 export type SpaceScalarFieldEnum = (typeof SpaceScalarFieldEnum)[keyof typeof SpaceScalarFieldEnum]
@@ -5193,6 +5433,8 @@ export const MessageScalarFieldEnum = {
   fromPlainText: 'fromPlainText',
   actingAdminId: 'actingAdminId',
   idempotencyKey: 'idempotencyKey',
+  replyToId: 'replyToId',
+  threadRootId: 'threadRootId',
   rootId: 'rootId',
   depth: 'depth',
   origin: 'origin',
@@ -5229,6 +5471,27 @@ export const MessageVersionScalarFieldEnum = {
 } as const
 
 export type MessageVersionScalarFieldEnum = (typeof MessageVersionScalarFieldEnum)[keyof typeof MessageVersionScalarFieldEnum]
+
+
+export const ThreadReaderScalarFieldEnum = {
+  threadRootId: 'threadRootId',
+  humanId: 'humanId',
+  spaceId: 'spaceId',
+  lastReadSeq: 'lastReadSeq',
+  takesPart: 'takesPart'
+} as const
+
+export type ThreadReaderScalarFieldEnum = (typeof ThreadReaderScalarFieldEnum)[keyof typeof ThreadReaderScalarFieldEnum]
+
+
+export const ThreadTurnScalarFieldEnum = {
+  threadRootId: 'threadRootId',
+  spaceId: 'spaceId',
+  lastPickedId: 'lastPickedId',
+  lastPickedJoinedAt: 'lastPickedJoinedAt'
+} as const
+
+export type ThreadTurnScalarFieldEnum = (typeof ThreadTurnScalarFieldEnum)[keyof typeof ThreadTurnScalarFieldEnum]
 
 
 export const MessageReactionScalarFieldEnum = {
@@ -5283,6 +5546,7 @@ export const RunScalarFieldEnum = {
   triggerSpaceId: 'triggerSpaceId',
   deepestSpaceId: 'deepestSpaceId',
   triggerMessageId: 'triggerMessageId',
+  threadRootId: 'threadRootId',
   triggerSenderId: 'triggerSenderId',
   triggerServiceId: 'triggerServiceId',
   triggerSummary: 'triggerSummary',
@@ -6487,6 +6751,7 @@ export type GlobalOmitConfig = {
   agentDraft?: Prisma.AgentDraftOmit
   agentTool?: Prisma.AgentToolOmit
   mcpServer?: Prisma.McpServerOmit
+  mcpPersonAuthorization?: Prisma.McpPersonAuthorizationOmit
   memory?: Prisma.MemoryOmit
   goal?: Prisma.GoalOmit
   plan?: Prisma.PlanOmit
@@ -6499,6 +6764,8 @@ export type GlobalOmitConfig = {
   message?: Prisma.MessageOmit
   searchText?: Prisma.SearchTextOmit
   messageVersion?: Prisma.MessageVersionOmit
+  threadReader?: Prisma.ThreadReaderOmit
+  threadTurn?: Prisma.ThreadTurnOmit
   messageReaction?: Prisma.MessageReactionOmit
   messageDeletion?: Prisma.MessageDeletionOmit
   outcome?: Prisma.OutcomeOmit

@@ -57,6 +57,7 @@ export const ModelName = {
   AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
   McpServer: 'McpServer',
+  McpPersonAuthorization: 'McpPersonAuthorization',
   Memory: 'Memory',
   Goal: 'Goal',
   Plan: 'Plan',
@@ -69,6 +70,8 @@ export const ModelName = {
   Message: 'Message',
   SearchText: 'SearchText',
   MessageVersion: 'MessageVersion',
+  ThreadReader: 'ThreadReader',
+  ThreadTurn: 'ThreadTurn',
   MessageReaction: 'MessageReaction',
   MessageDeletion: 'MessageDeletion',
   Outcome: 'Outcome',
@@ -172,7 +175,8 @@ export const AgentScalarFieldEnum = {
   notifySecretSealed: 'notifySecretSealed',
   addableBy: 'addableBy',
   plainText: 'plainText',
-  version: 'version'
+  version: 'version',
+  copyOfId: 'copyOfId'
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
@@ -253,6 +257,17 @@ export const McpServerScalarFieldEnum = {
 export type McpServerScalarFieldEnum = (typeof McpServerScalarFieldEnum)[keyof typeof McpServerScalarFieldEnum]
 
 
+export const McpPersonAuthorizationScalarFieldEnum = {
+  agentId: 'agentId',
+  name: 'name',
+  humanId: 'humanId',
+  url: 'url',
+  sealed: 'sealed'
+} as const
+
+export type McpPersonAuthorizationScalarFieldEnum = (typeof McpPersonAuthorizationScalarFieldEnum)[keyof typeof McpPersonAuthorizationScalarFieldEnum]
+
+
 export const MemoryScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
@@ -327,7 +342,10 @@ export const SpaceScalarFieldEnum = {
   mentionNarrows: 'mentionNarrows',
   createdAt: 'createdAt',
   creatorId: 'creatorId',
-  deletedAt: 'deletedAt'
+  deletedAt: 'deletedAt',
+  forkOfId: 'forkOfId',
+  forkSeq: 'forkSeq',
+  unindexedSeq: 'unindexedSeq'
 } as const
 
 export type SpaceScalarFieldEnum = (typeof SpaceScalarFieldEnum)[keyof typeof SpaceScalarFieldEnum]
@@ -383,6 +401,8 @@ export const MessageScalarFieldEnum = {
   fromPlainText: 'fromPlainText',
   actingAdminId: 'actingAdminId',
   idempotencyKey: 'idempotencyKey',
+  replyToId: 'replyToId',
+  threadRootId: 'threadRootId',
   rootId: 'rootId',
   depth: 'depth',
   origin: 'origin',
@@ -419,6 +439,27 @@ export const MessageVersionScalarFieldEnum = {
 } as const
 
 export type MessageVersionScalarFieldEnum = (typeof MessageVersionScalarFieldEnum)[keyof typeof MessageVersionScalarFieldEnum]
+
+
+export const ThreadReaderScalarFieldEnum = {
+  threadRootId: 'threadRootId',
+  humanId: 'humanId',
+  spaceId: 'spaceId',
+  lastReadSeq: 'lastReadSeq',
+  takesPart: 'takesPart'
+} as const
+
+export type ThreadReaderScalarFieldEnum = (typeof ThreadReaderScalarFieldEnum)[keyof typeof ThreadReaderScalarFieldEnum]
+
+
+export const ThreadTurnScalarFieldEnum = {
+  threadRootId: 'threadRootId',
+  spaceId: 'spaceId',
+  lastPickedId: 'lastPickedId',
+  lastPickedJoinedAt: 'lastPickedJoinedAt'
+} as const
+
+export type ThreadTurnScalarFieldEnum = (typeof ThreadTurnScalarFieldEnum)[keyof typeof ThreadTurnScalarFieldEnum]
 
 
 export const MessageReactionScalarFieldEnum = {
@@ -473,6 +514,7 @@ export const RunScalarFieldEnum = {
   triggerSpaceId: 'triggerSpaceId',
   deepestSpaceId: 'deepestSpaceId',
   triggerMessageId: 'triggerMessageId',
+  threadRootId: 'threadRootId',
   triggerSenderId: 'triggerSenderId',
   triggerServiceId: 'triggerServiceId',
   triggerSummary: 'triggerSummary',

@@ -383,6 +383,7 @@ export type AgentWhereInput = {
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
+  personAuthorizations?: Prisma.McpPersonAuthorizationListRelationFilter
   versions?: Prisma.AgentVersionListRelationFilter
   draft?: Prisma.XOR<Prisma.AgentDraftNullableScalarRelationFilter, Prisma.AgentDraftWhereInput> | null
   memories?: Prisma.MemoryListRelationFilter
@@ -419,6 +420,7 @@ export type AgentOrderByWithRelationInput = {
   entity?: Prisma.EntityOrderByWithRelationInput
   tools?: Prisma.AgentToolOrderByRelationAggregateInput
   mcpServers?: Prisma.McpServerOrderByRelationAggregateInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationOrderByRelationAggregateInput
   versions?: Prisma.AgentVersionOrderByRelationAggregateInput
   draft?: Prisma.AgentDraftOrderByWithRelationInput
   memories?: Prisma.MemoryOrderByRelationAggregateInput
@@ -458,6 +460,7 @@ export type AgentWhereUniqueInput = Prisma.AtLeast<{
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
+  personAuthorizations?: Prisma.McpPersonAuthorizationListRelationFilter
   versions?: Prisma.AgentVersionListRelationFilter
   draft?: Prisma.XOR<Prisma.AgentDraftNullableScalarRelationFilter, Prisma.AgentDraftWhereInput> | null
   memories?: Prisma.MemoryListRelationFilter
@@ -557,6 +560,7 @@ export type AgentCreateInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -592,6 +596,7 @@ export type AgentUncheckedCreateInput = {
   copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -627,6 +632,7 @@ export type AgentUpdateInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -662,6 +668,7 @@ export type AgentUncheckedUpdateInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -993,6 +1000,20 @@ export type AgentUpdateOneRequiredWithoutMcpServersNestedInput = {
   update?: Prisma.XOR<Prisma.XOR<Prisma.AgentUpdateToOneWithWhereWithoutMcpServersInput, Prisma.AgentUpdateWithoutMcpServersInput>, Prisma.AgentUncheckedUpdateWithoutMcpServersInput>
 }
 
+export type AgentCreateNestedOneWithoutPersonAuthorizationsInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedCreateWithoutPersonAuthorizationsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutPersonAuthorizationsInput
+  connect?: Prisma.AgentWhereUniqueInput
+}
+
+export type AgentUpdateOneRequiredWithoutPersonAuthorizationsNestedInput = {
+  create?: Prisma.XOR<Prisma.AgentCreateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedCreateWithoutPersonAuthorizationsInput>
+  connectOrCreate?: Prisma.AgentCreateOrConnectWithoutPersonAuthorizationsInput
+  upsert?: Prisma.AgentUpsertWithoutPersonAuthorizationsInput
+  connect?: Prisma.AgentWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.AgentUpdateToOneWithWhereWithoutPersonAuthorizationsInput, Prisma.AgentUpdateWithoutPersonAuthorizationsInput>, Prisma.AgentUncheckedUpdateWithoutPersonAuthorizationsInput>
+}
+
 export type AgentCreateNestedOneWithoutMemoriesInput = {
   create?: Prisma.XOR<Prisma.AgentCreateWithoutMemoriesInput, Prisma.AgentUncheckedCreateWithoutMemoriesInput>
   connectOrCreate?: Prisma.AgentCreateOrConnectWithoutMemoriesInput
@@ -1062,6 +1083,7 @@ export type AgentCreateWithoutEntityInput = {
   copyOfId?: string | null
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1096,6 +1118,7 @@ export type AgentUncheckedCreateWithoutEntityInput = {
   copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1146,6 +1169,7 @@ export type AgentUpdateWithoutEntityInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1180,6 +1204,7 @@ export type AgentUncheckedUpdateWithoutEntityInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1215,6 +1240,7 @@ export type AgentCreateWithoutVersionsInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
@@ -1249,6 +1275,7 @@ export type AgentUncheckedCreateWithoutVersionsInput = {
   copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1299,6 +1326,7 @@ export type AgentUpdateWithoutVersionsInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
@@ -1333,6 +1361,7 @@ export type AgentUncheckedUpdateWithoutVersionsInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1367,6 +1396,7 @@ export type AgentCreateWithoutDraftInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
@@ -1401,6 +1431,7 @@ export type AgentUncheckedCreateWithoutDraftInput = {
   copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1451,6 +1482,7 @@ export type AgentUpdateWithoutDraftInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
@@ -1485,6 +1517,7 @@ export type AgentUncheckedUpdateWithoutDraftInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1518,6 +1551,7 @@ export type AgentCreateWithoutToolsInput = {
   copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1552,6 +1586,7 @@ export type AgentUncheckedCreateWithoutToolsInput = {
   version?: number
   copyOfId?: string | null
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1602,6 +1637,7 @@ export type AgentUpdateWithoutToolsInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1636,6 +1672,7 @@ export type AgentUncheckedUpdateWithoutToolsInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1670,6 +1707,7 @@ export type AgentCreateWithoutMcpServersInput = {
   copyOfId?: string | null
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -1704,6 +1742,7 @@ export type AgentUncheckedCreateWithoutMcpServersInput = {
   version?: number
   copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -1754,6 +1793,7 @@ export type AgentUpdateWithoutMcpServersInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -1788,6 +1828,163 @@ export type AgentUncheckedUpdateWithoutMcpServersInput = {
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
+  memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
+  goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
+  plans?: Prisma.PlanUncheckedUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentCreateWithoutPersonAuthorizationsInput = {
+  description?: string | null
+  instructions: string
+  model: string
+  fallbackModels?: Prisma.AgentCreatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind: $Enums.Mind
+  toolset: $Enums.Toolset
+  maxSteps: number
+  maxToolCalls?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns: number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: number
+  firstCycle?: number
+  restsUntil?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: boolean
+  notifyUrl?: string | null
+  notifySecretSealed?: string | null
+  addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
+  version?: number
+  copyOfId?: string | null
+  entity: Prisma.EntityCreateNestedOneWithoutAgentInput
+  tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
+  mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
+  memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
+  goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
+  plans?: Prisma.PlanCreateNestedManyWithoutAgentInput
+}
+
+export type AgentUncheckedCreateWithoutPersonAuthorizationsInput = {
+  id: string
+  description?: string | null
+  instructions: string
+  model: string
+  fallbackModels?: Prisma.AgentCreatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind: $Enums.Mind
+  toolset: $Enums.Toolset
+  maxSteps: number
+  maxToolCalls?: number | null
+  tokenBudget?: number | null
+  maxConcurrentRuns: number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: number
+  firstCycle?: number
+  restsUntil?: Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: boolean
+  notifyUrl?: string | null
+  notifySecretSealed?: string | null
+  addableBy?: $Enums.AddableBy
+  plainText?: $Enums.PlainText
+  version?: number
+  copyOfId?: string | null
+  tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
+  mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
+  draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
+  memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
+  goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
+  plans?: Prisma.PlanUncheckedCreateNestedManyWithoutAgentInput
+}
+
+export type AgentCreateOrConnectWithoutPersonAuthorizationsInput = {
+  where: Prisma.AgentWhereUniqueInput
+  create: Prisma.XOR<Prisma.AgentCreateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedCreateWithoutPersonAuthorizationsInput>
+}
+
+export type AgentUpsertWithoutPersonAuthorizationsInput = {
+  update: Prisma.XOR<Prisma.AgentUpdateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedUpdateWithoutPersonAuthorizationsInput>
+  create: Prisma.XOR<Prisma.AgentCreateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedCreateWithoutPersonAuthorizationsInput>
+  where?: Prisma.AgentWhereInput
+}
+
+export type AgentUpdateToOneWithWhereWithoutPersonAuthorizationsInput = {
+  where?: Prisma.AgentWhereInput
+  data: Prisma.XOR<Prisma.AgentUpdateWithoutPersonAuthorizationsInput, Prisma.AgentUncheckedUpdateWithoutPersonAuthorizationsInput>
+}
+
+export type AgentUpdateWithoutPersonAuthorizationsInput = {
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  instructions?: Prisma.StringFieldUpdateOperationsInput | string
+  model?: Prisma.StringFieldUpdateOperationsInput | string
+  fallbackModels?: Prisma.AgentUpdatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind?: Prisma.EnumMindFieldUpdateOperationsInput | $Enums.Mind
+  toolset?: Prisma.EnumToolsetFieldUpdateOperationsInput | $Enums.Toolset
+  maxSteps?: Prisma.IntFieldUpdateOperationsInput | number
+  maxToolCalls?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  tokenBudget?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  maxConcurrentRuns?: Prisma.IntFieldUpdateOperationsInput | number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: Prisma.IntFieldUpdateOperationsInput | number
+  firstCycle?: Prisma.IntFieldUpdateOperationsInput | number
+  restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
+  tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
+  mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
+  draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
+  memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
+  goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
+  plans?: Prisma.PlanUpdateManyWithoutAgentNestedInput
+}
+
+export type AgentUncheckedUpdateWithoutPersonAuthorizationsInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  description?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  instructions?: Prisma.StringFieldUpdateOperationsInput | string
+  model?: Prisma.StringFieldUpdateOperationsInput | string
+  fallbackModels?: Prisma.AgentUpdatefallbackModelsInput | string[]
+  modelSettings?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  mind?: Prisma.EnumMindFieldUpdateOperationsInput | $Enums.Mind
+  toolset?: Prisma.EnumToolsetFieldUpdateOperationsInput | $Enums.Toolset
+  maxSteps?: Prisma.IntFieldUpdateOperationsInput | number
+  maxToolCalls?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  tokenBudget?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  maxConcurrentRuns?: Prisma.IntFieldUpdateOperationsInput | number
+  phases?: Prisma.JsonNullValueInput | runtime.InputJsonValue
+  cycle?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  cycleCount?: Prisma.IntFieldUpdateOperationsInput | number
+  firstCycle?: Prisma.IntFieldUpdateOperationsInput | number
+  restsUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  budget?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  paused?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  notifyUrl?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  notifySecretSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  addableBy?: Prisma.EnumAddableByFieldUpdateOperationsInput | $Enums.AddableBy
+  plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
+  version?: Prisma.IntFieldUpdateOperationsInput | number
+  copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
+  mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -1823,6 +2020,7 @@ export type AgentCreateWithoutMemoriesInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   goals?: Prisma.GoalCreateNestedManyWithoutAgentInput
@@ -1857,6 +2055,7 @@ export type AgentUncheckedCreateWithoutMemoriesInput = {
   copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   goals?: Prisma.GoalUncheckedCreateNestedManyWithoutAgentInput
@@ -1907,6 +2106,7 @@ export type AgentUpdateWithoutMemoriesInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   goals?: Prisma.GoalUpdateManyWithoutAgentNestedInput
@@ -1941,6 +2141,7 @@ export type AgentUncheckedUpdateWithoutMemoriesInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   goals?: Prisma.GoalUncheckedUpdateManyWithoutAgentNestedInput
@@ -1975,6 +2176,7 @@ export type AgentCreateWithoutGoalsInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -2009,6 +2211,7 @@ export type AgentUncheckedCreateWithoutGoalsInput = {
   copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -2059,6 +2262,7 @@ export type AgentUpdateWithoutGoalsInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -2093,6 +2297,7 @@ export type AgentUncheckedUpdateWithoutGoalsInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -2127,6 +2332,7 @@ export type AgentCreateWithoutPlansInput = {
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryCreateNestedManyWithoutAgentInput
@@ -2161,6 +2367,7 @@ export type AgentUncheckedCreateWithoutPlansInput = {
   copyOfId?: string | null
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
   draft?: Prisma.AgentDraftUncheckedCreateNestedOneWithoutAgentInput
   memories?: Prisma.MemoryUncheckedCreateNestedManyWithoutAgentInput
@@ -2211,6 +2418,7 @@ export type AgentUpdateWithoutPlansInput = {
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUpdateManyWithoutAgentNestedInput
@@ -2245,6 +2453,7 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
+  personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
   draft?: Prisma.AgentDraftUncheckedUpdateOneWithoutAgentNestedInput
   memories?: Prisma.MemoryUncheckedUpdateManyWithoutAgentNestedInput
@@ -2259,6 +2468,7 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
 export type AgentCountOutputType = {
   tools: number
   mcpServers: number
+  personAuthorizations: number
   versions: number
   memories: number
   goals: number
@@ -2268,6 +2478,7 @@ export type AgentCountOutputType = {
 export type AgentCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   tools?: boolean | AgentCountOutputTypeCountToolsArgs
   mcpServers?: boolean | AgentCountOutputTypeCountMcpServersArgs
+  personAuthorizations?: boolean | AgentCountOutputTypeCountPersonAuthorizationsArgs
   versions?: boolean | AgentCountOutputTypeCountVersionsArgs
   memories?: boolean | AgentCountOutputTypeCountMemoriesArgs
   goals?: boolean | AgentCountOutputTypeCountGoalsArgs
@@ -2296,6 +2507,13 @@ export type AgentCountOutputTypeCountToolsArgs<ExtArgs extends runtime.Types.Ext
  */
 export type AgentCountOutputTypeCountMcpServersArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.McpServerWhereInput
+}
+
+/**
+ * AgentCountOutputType without action
+ */
+export type AgentCountOutputTypeCountPersonAuthorizationsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.McpPersonAuthorizationWhereInput
 }
 
 /**
@@ -2356,6 +2574,7 @@ export type AgentSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
+  personAuthorizations?: boolean | Prisma.Agent$personAuthorizationsArgs<ExtArgs>
   versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
   draft?: boolean | Prisma.Agent$draftArgs<ExtArgs>
   memories?: boolean | Prisma.Agent$memoriesArgs<ExtArgs>
@@ -2455,6 +2674,7 @@ export type AgentInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
+  personAuthorizations?: boolean | Prisma.Agent$personAuthorizationsArgs<ExtArgs>
   versions?: boolean | Prisma.Agent$versionsArgs<ExtArgs>
   draft?: boolean | Prisma.Agent$draftArgs<ExtArgs>
   memories?: boolean | Prisma.Agent$memoriesArgs<ExtArgs>
@@ -2475,6 +2695,7 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     entity: Prisma.$EntityPayload<ExtArgs>
     tools: Prisma.$AgentToolPayload<ExtArgs>[]
     mcpServers: Prisma.$McpServerPayload<ExtArgs>[]
+    personAuthorizations: Prisma.$McpPersonAuthorizationPayload<ExtArgs>[]
     versions: Prisma.$AgentVersionPayload<ExtArgs>[]
     draft: Prisma.$AgentDraftPayload<ExtArgs> | null
     memories: Prisma.$MemoryPayload<ExtArgs>[]
@@ -2946,6 +3167,7 @@ export interface Prisma__AgentClient<T, Null = never, ExtArgs extends runtime.Ty
   entity<T extends Prisma.EntityDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.EntityDefaultArgs<ExtArgs>>): Prisma.Prisma__EntityClient<runtime.Types.Result.GetResult<Prisma.$EntityPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
   tools<T extends Prisma.Agent$toolsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$toolsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentToolPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   mcpServers<T extends Prisma.Agent$mcpServersArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$mcpServersArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$McpServerPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  personAuthorizations<T extends Prisma.Agent$personAuthorizationsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$personAuthorizationsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$McpPersonAuthorizationPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   versions<T extends Prisma.Agent$versionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$versionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$AgentVersionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   draft<T extends Prisma.Agent$draftArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$draftArgs<ExtArgs>>): Prisma.Prisma__AgentDraftClient<runtime.Types.Result.GetResult<Prisma.$AgentDraftPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   memories<T extends Prisma.Agent$memoriesArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.Agent$memoriesArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$MemoryPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
@@ -3451,6 +3673,30 @@ export type Agent$mcpServersArgs<ExtArgs extends runtime.Types.Extensions.Intern
   take?: number
   skip?: number
   distinct?: Prisma.McpServerScalarFieldEnum | Prisma.McpServerScalarFieldEnum[]
+}
+
+/**
+ * Agent.personAuthorizations
+ */
+export type Agent$personAuthorizationsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the McpPersonAuthorization
+   */
+  select?: Prisma.McpPersonAuthorizationSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the McpPersonAuthorization
+   */
+  omit?: Prisma.McpPersonAuthorizationOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.McpPersonAuthorizationInclude<ExtArgs> | null
+  where?: Prisma.McpPersonAuthorizationWhereInput
+  orderBy?: Prisma.McpPersonAuthorizationOrderByWithRelationInput | Prisma.McpPersonAuthorizationOrderByWithRelationInput[]
+  cursor?: Prisma.McpPersonAuthorizationWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.McpPersonAuthorizationScalarFieldEnum | Prisma.McpPersonAuthorizationScalarFieldEnum[]
 }
 
 /**

@@ -51,6 +51,8 @@ export type MessageMinAggregateOutputType = {
   fromPlainText: boolean | null
   actingAdminId: string | null
   idempotencyKey: string | null
+  replyToId: string | null
+  threadRootId: string | null
   rootId: string | null
   depth: number | null
   routedAt: Date | null
@@ -73,6 +75,8 @@ export type MessageMaxAggregateOutputType = {
   fromPlainText: boolean | null
   actingAdminId: string | null
   idempotencyKey: string | null
+  replyToId: string | null
+  threadRootId: string | null
   rootId: string | null
   depth: number | null
   routedAt: Date | null
@@ -97,6 +101,8 @@ export type MessageCountAggregateOutputType = {
   fromPlainText: number
   actingAdminId: number
   idempotencyKey: number
+  replyToId: number
+  threadRootId: number
   rootId: number
   depth: number
   origin: number
@@ -137,6 +143,8 @@ export type MessageMinAggregateInputType = {
   fromPlainText?: true
   actingAdminId?: true
   idempotencyKey?: true
+  replyToId?: true
+  threadRootId?: true
   rootId?: true
   depth?: true
   routedAt?: true
@@ -159,6 +167,8 @@ export type MessageMaxAggregateInputType = {
   fromPlainText?: true
   actingAdminId?: true
   idempotencyKey?: true
+  replyToId?: true
+  threadRootId?: true
   rootId?: true
   depth?: true
   routedAt?: true
@@ -183,6 +193,8 @@ export type MessageCountAggregateInputType = {
   fromPlainText?: true
   actingAdminId?: true
   idempotencyKey?: true
+  replyToId?: true
+  threadRootId?: true
   rootId?: true
   depth?: true
   origin?: true
@@ -298,6 +310,8 @@ export type MessageGroupByOutputType = {
   fromPlainText: boolean
   actingAdminId: string | null
   idempotencyKey: string | null
+  replyToId: string | null
+  threadRootId: string | null
   rootId: string
   depth: number
   origin: runtime.JsonValue | null
@@ -349,6 +363,8 @@ export type MessageWhereInput = {
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
+  replyToId?: Prisma.StringNullableFilter<"Message"> | string | null
+  threadRootId?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
   origin?: Prisma.JsonNullableFilter<"Message">
@@ -382,6 +398,8 @@ export type MessageOrderByWithRelationInput = {
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrderInput | Prisma.SortOrder
+  replyToId?: Prisma.SortOrderInput | Prisma.SortOrder
+  threadRootId?: Prisma.SortOrderInput | Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
   origin?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -421,6 +439,8 @@ export type MessageWhereUniqueInput = Prisma.AtLeast<{
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
+  replyToId?: Prisma.StringNullableFilter<"Message"> | string | null
+  threadRootId?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
   origin?: Prisma.JsonNullableFilter<"Message">
@@ -454,6 +474,8 @@ export type MessageOrderByWithAggregationInput = {
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrderInput | Prisma.SortOrder
+  replyToId?: Prisma.SortOrderInput | Prisma.SortOrder
+  threadRootId?: Prisma.SortOrderInput | Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
   origin?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -490,6 +512,8 @@ export type MessageScalarWhereWithAggregatesInput = {
   fromPlainText?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
   actingAdminId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   idempotencyKey?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
+  replyToId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
+  threadRootId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   rootId?: Prisma.StringWithAggregatesFilter<"Message"> | string
   depth?: Prisma.IntWithAggregatesFilter<"Message"> | number
   origin?: Prisma.JsonNullableWithAggregatesFilter<"Message">
@@ -517,6 +541,8 @@ export type MessageCreateInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -550,6 +576,8 @@ export type MessageUncheckedCreateInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -581,6 +609,8 @@ export type MessageUpdateInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -614,6 +644,8 @@ export type MessageUncheckedUpdateInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -646,6 +678,8 @@ export type MessageCreateManyInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -673,6 +707,8 @@ export type MessageUpdateManyMutationInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -701,6 +737,8 @@ export type MessageUncheckedUpdateManyInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -755,6 +793,8 @@ export type MessageCountOrderByAggregateInput = {
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
+  replyToId?: Prisma.SortOrder
+  threadRootId?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
   origin?: Prisma.SortOrder
@@ -787,6 +827,8 @@ export type MessageMaxOrderByAggregateInput = {
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
+  replyToId?: Prisma.SortOrder
+  threadRootId?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
   routedAt?: Prisma.SortOrder
@@ -809,6 +851,8 @@ export type MessageMinOrderByAggregateInput = {
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
+  replyToId?: Prisma.SortOrder
+  threadRootId?: Prisma.SortOrder
   rootId?: Prisma.SortOrder
   depth?: Prisma.SortOrder
   routedAt?: Prisma.SortOrder
@@ -982,6 +1026,8 @@ export type MessageCreateWithoutSpaceInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1013,6 +1059,8 @@ export type MessageUncheckedCreateWithoutSpaceInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1074,6 +1122,8 @@ export type MessageScalarWhereInput = {
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
+  replyToId?: Prisma.StringNullableFilter<"Message"> | string | null
+  threadRootId?: Prisma.StringNullableFilter<"Message"> | string | null
   rootId?: Prisma.StringFilter<"Message"> | string
   depth?: Prisma.IntFilter<"Message"> | number
   origin?: Prisma.JsonNullableFilter<"Message">
@@ -1101,6 +1151,8 @@ export type MessageCreateWithoutSearchTextsInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1133,6 +1185,8 @@ export type MessageUncheckedCreateWithoutSearchTextsInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1179,6 +1233,8 @@ export type MessageUpdateWithoutSearchTextsInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1211,6 +1267,8 @@ export type MessageUncheckedUpdateWithoutSearchTextsInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1241,6 +1299,8 @@ export type MessageCreateWithoutVersionsInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1273,6 +1333,8 @@ export type MessageUncheckedCreateWithoutVersionsInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1319,6 +1381,8 @@ export type MessageUpdateWithoutVersionsInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1351,6 +1415,8 @@ export type MessageUncheckedUpdateWithoutVersionsInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1381,6 +1447,8 @@ export type MessageCreateWithoutReactionsInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1413,6 +1481,8 @@ export type MessageUncheckedCreateWithoutReactionsInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1459,6 +1529,8 @@ export type MessageUpdateWithoutReactionsInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1491,6 +1563,8 @@ export type MessageUncheckedUpdateWithoutReactionsInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1521,6 +1595,8 @@ export type MessageCreateWithoutFilesInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1553,6 +1629,8 @@ export type MessageUncheckedCreateWithoutFilesInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1599,6 +1677,8 @@ export type MessageUpdateWithoutFilesInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1631,6 +1711,8 @@ export type MessageUncheckedUpdateWithoutFilesInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1661,6 +1743,8 @@ export type MessageCreateManySpaceInput = {
   fromPlainText?: boolean
   actingAdminId?: string | null
   idempotencyKey?: string | null
+  replyToId?: string | null
+  threadRootId?: string | null
   rootId: string
   depth: number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1688,6 +1772,8 @@ export type MessageUpdateWithoutSpaceInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1719,6 +1805,8 @@ export type MessageUncheckedUpdateWithoutSpaceInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1750,6 +1838,8 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   rootId?: Prisma.StringFieldUpdateOperationsInput | string
   depth?: Prisma.IntFieldUpdateOperationsInput | number
   origin?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
@@ -1836,6 +1926,8 @@ export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   fromPlainText?: boolean
   actingAdminId?: boolean
   idempotencyKey?: boolean
+  replyToId?: boolean
+  threadRootId?: boolean
   rootId?: boolean
   depth?: boolean
   origin?: boolean
@@ -1870,6 +1962,8 @@ export type MessageSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   fromPlainText?: boolean
   actingAdminId?: boolean
   idempotencyKey?: boolean
+  replyToId?: boolean
+  threadRootId?: boolean
   rootId?: boolean
   depth?: boolean
   origin?: boolean
@@ -1899,6 +1993,8 @@ export type MessageSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   fromPlainText?: boolean
   actingAdminId?: boolean
   idempotencyKey?: boolean
+  replyToId?: boolean
+  threadRootId?: boolean
   rootId?: boolean
   depth?: boolean
   origin?: boolean
@@ -1928,6 +2024,8 @@ export type MessageSelectScalar = {
   fromPlainText?: boolean
   actingAdminId?: boolean
   idempotencyKey?: boolean
+  replyToId?: boolean
+  threadRootId?: boolean
   rootId?: boolean
   depth?: boolean
   origin?: boolean
@@ -1941,7 +2039,7 @@ export type MessageSelectScalar = {
   reactionCount?: boolean
 }
 
-export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "actingAdminId" | "idempotencyKey" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt" | "editedAt" | "deletedAt" | "reactionCount", ExtArgs["result"]["message"]>
+export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "actingAdminId" | "idempotencyKey" | "replyToId" | "threadRootId" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt" | "editedAt" | "deletedAt" | "reactionCount", ExtArgs["result"]["message"]>
 export type MessageInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   versions?: boolean | Prisma.Message$versionsArgs<ExtArgs>
@@ -2002,6 +2100,14 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     actingAdminId: string | null
     idempotencyKey: string | null
+    /**
+     * The message that it replies to, in the same space.
+     */
+    replyToId: string | null
+    /**
+     * The message on which its thread hangs; null outside of threads, and for that message itself. Not to be confused with `rootId`.
+     */
+    threadRootId: string | null
     /**
      * The human message, plan firing or service call that began the chain of triggers, and the hops since.
      */
@@ -2476,6 +2582,8 @@ export interface MessageFieldRefs {
   readonly fromPlainText: Prisma.FieldRef<"Message", 'Boolean'>
   readonly actingAdminId: Prisma.FieldRef<"Message", 'String'>
   readonly idempotencyKey: Prisma.FieldRef<"Message", 'String'>
+  readonly replyToId: Prisma.FieldRef<"Message", 'String'>
+  readonly threadRootId: Prisma.FieldRef<"Message", 'String'>
   readonly rootId: Prisma.FieldRef<"Message", 'String'>
   readonly depth: Prisma.FieldRef<"Message", 'Int'>
   readonly origin: Prisma.FieldRef<"Message", 'Json'>

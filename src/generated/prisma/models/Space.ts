@@ -30,12 +30,16 @@ export type SpaceAvgAggregateOutputType = {
   lastSeq: number | null
   firstSeq: number | null
   version: number | null
+  forkSeq: number | null
+  unindexedSeq: number | null
 }
 
 export type SpaceSumAggregateOutputType = {
   lastSeq: number | null
   firstSeq: number | null
   version: number | null
+  forkSeq: number | null
+  unindexedSeq: number | null
 }
 
 export type SpaceMinAggregateOutputType = {
@@ -54,6 +58,9 @@ export type SpaceMinAggregateOutputType = {
   createdAt: Date | null
   creatorId: string | null
   deletedAt: Date | null
+  forkOfId: string | null
+  forkSeq: number | null
+  unindexedSeq: number | null
 }
 
 export type SpaceMaxAggregateOutputType = {
@@ -72,6 +79,9 @@ export type SpaceMaxAggregateOutputType = {
   createdAt: Date | null
   creatorId: string | null
   deletedAt: Date | null
+  forkOfId: string | null
+  forkSeq: number | null
+  unindexedSeq: number | null
 }
 
 export type SpaceCountAggregateOutputType = {
@@ -91,6 +101,9 @@ export type SpaceCountAggregateOutputType = {
   createdAt: number
   creatorId: number
   deletedAt: number
+  forkOfId: number
+  forkSeq: number
+  unindexedSeq: number
   _all: number
 }
 
@@ -99,12 +112,16 @@ export type SpaceAvgAggregateInputType = {
   lastSeq?: true
   firstSeq?: true
   version?: true
+  forkSeq?: true
+  unindexedSeq?: true
 }
 
 export type SpaceSumAggregateInputType = {
   lastSeq?: true
   firstSeq?: true
   version?: true
+  forkSeq?: true
+  unindexedSeq?: true
 }
 
 export type SpaceMinAggregateInputType = {
@@ -123,6 +140,9 @@ export type SpaceMinAggregateInputType = {
   createdAt?: true
   creatorId?: true
   deletedAt?: true
+  forkOfId?: true
+  forkSeq?: true
+  unindexedSeq?: true
 }
 
 export type SpaceMaxAggregateInputType = {
@@ -141,6 +161,9 @@ export type SpaceMaxAggregateInputType = {
   createdAt?: true
   creatorId?: true
   deletedAt?: true
+  forkOfId?: true
+  forkSeq?: true
+  unindexedSeq?: true
 }
 
 export type SpaceCountAggregateInputType = {
@@ -160,6 +183,9 @@ export type SpaceCountAggregateInputType = {
   createdAt?: true
   creatorId?: true
   deletedAt?: true
+  forkOfId?: true
+  forkSeq?: true
+  unindexedSeq?: true
   _all?: true
 }
 
@@ -266,6 +292,9 @@ export type SpaceGroupByOutputType = {
   createdAt: Date
   creatorId: string | null
   deletedAt: Date | null
+  forkOfId: string | null
+  forkSeq: number | null
+  unindexedSeq: number | null
   _count: SpaceCountAggregateOutputType | null
   _avg: SpaceAvgAggregateOutputType | null
   _sum: SpaceSumAggregateOutputType | null
@@ -308,6 +337,9 @@ export type SpaceWhereInput = {
   createdAt?: Prisma.DateTimeFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Space"> | Date | string | null
+  forkOfId?: Prisma.StringNullableFilter<"Space"> | string | null
+  forkSeq?: Prisma.IntNullableFilter<"Space"> | number | null
+  unindexedSeq?: Prisma.IntNullableFilter<"Space"> | number | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMembers?: Prisma.FormerMemberListRelationFilter
   messages?: Prisma.MessageListRelationFilter
@@ -331,6 +363,9 @@ export type SpaceOrderByWithRelationInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrderInput | Prisma.SortOrder
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  forkOfId?: Prisma.SortOrderInput | Prisma.SortOrder
+  forkSeq?: Prisma.SortOrderInput | Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrderInput | Prisma.SortOrder
   memberships?: Prisma.MembershipOrderByRelationAggregateInput
   formerMembers?: Prisma.FormerMemberOrderByRelationAggregateInput
   messages?: Prisma.MessageOrderByRelationAggregateInput
@@ -357,6 +392,9 @@ export type SpaceWhereUniqueInput = Prisma.AtLeast<{
   createdAt?: Prisma.DateTimeFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableFilter<"Space"> | Date | string | null
+  forkOfId?: Prisma.StringNullableFilter<"Space"> | string | null
+  forkSeq?: Prisma.IntNullableFilter<"Space"> | number | null
+  unindexedSeq?: Prisma.IntNullableFilter<"Space"> | number | null
   memberships?: Prisma.MembershipListRelationFilter
   formerMembers?: Prisma.FormerMemberListRelationFilter
   messages?: Prisma.MessageListRelationFilter
@@ -380,6 +418,9 @@ export type SpaceOrderByWithAggregationInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrderInput | Prisma.SortOrder
   deletedAt?: Prisma.SortOrderInput | Prisma.SortOrder
+  forkOfId?: Prisma.SortOrderInput | Prisma.SortOrder
+  forkSeq?: Prisma.SortOrderInput | Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.SpaceCountOrderByAggregateInput
   _avg?: Prisma.SpaceAvgOrderByAggregateInput
   _max?: Prisma.SpaceMaxOrderByAggregateInput
@@ -407,6 +448,9 @@ export type SpaceScalarWhereWithAggregatesInput = {
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"Space"> | Date | string
   creatorId?: Prisma.StringNullableWithAggregatesFilter<"Space"> | string | null
   deletedAt?: Prisma.DateTimeNullableWithAggregatesFilter<"Space"> | Date | string | null
+  forkOfId?: Prisma.StringNullableWithAggregatesFilter<"Space"> | string | null
+  forkSeq?: Prisma.IntNullableWithAggregatesFilter<"Space"> | number | null
+  unindexedSeq?: Prisma.IntNullableWithAggregatesFilter<"Space"> | number | null
 }
 
 export type SpaceCreateInput = {
@@ -426,6 +470,9 @@ export type SpaceCreateInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
@@ -449,6 +496,9 @@ export type SpaceUncheckedCreateInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
@@ -472,6 +522,9 @@ export type SpaceUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
@@ -495,6 +548,9 @@ export type SpaceUncheckedUpdateInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
@@ -518,6 +574,9 @@ export type SpaceCreateManyInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
 }
 
 export type SpaceUpdateManyMutationInput = {
@@ -537,6 +596,9 @@ export type SpaceUpdateManyMutationInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
 }
 
 export type SpaceUncheckedUpdateManyInput = {
@@ -556,6 +618,9 @@ export type SpaceUncheckedUpdateManyInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
 }
 
 export type SpaceCountOrderByAggregateInput = {
@@ -575,12 +640,17 @@ export type SpaceCountOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  forkOfId?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceAvgOrderByAggregateInput = {
   lastSeq?: Prisma.SortOrder
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceMaxOrderByAggregateInput = {
@@ -599,6 +669,9 @@ export type SpaceMaxOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  forkOfId?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceMinOrderByAggregateInput = {
@@ -617,12 +690,17 @@ export type SpaceMinOrderByAggregateInput = {
   createdAt?: Prisma.SortOrder
   creatorId?: Prisma.SortOrder
   deletedAt?: Prisma.SortOrder
+  forkOfId?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceSumOrderByAggregateInput = {
   lastSeq?: Prisma.SortOrder
   firstSeq?: Prisma.SortOrder
   version?: Prisma.SortOrder
+  forkSeq?: Prisma.SortOrder
+  unindexedSeq?: Prisma.SortOrder
 }
 
 export type SpaceScalarRelationFilter = {
@@ -707,6 +785,9 @@ export type SpaceCreateWithoutMembershipsInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
   conversations?: Prisma.ConversationCreateNestedManyWithoutSpaceInput
@@ -729,6 +810,9 @@ export type SpaceUncheckedCreateWithoutMembershipsInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
   conversations?: Prisma.ConversationUncheckedCreateNestedManyWithoutSpaceInput
@@ -767,6 +851,9 @@ export type SpaceUpdateWithoutMembershipsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
   conversations?: Prisma.ConversationUpdateManyWithoutSpaceNestedInput
@@ -789,6 +876,9 @@ export type SpaceUncheckedUpdateWithoutMembershipsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
   conversations?: Prisma.ConversationUncheckedUpdateManyWithoutSpaceNestedInput
@@ -811,6 +901,9 @@ export type SpaceCreateWithoutFormerMembersInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
   conversations?: Prisma.ConversationCreateNestedManyWithoutSpaceInput
@@ -833,6 +926,9 @@ export type SpaceUncheckedCreateWithoutFormerMembersInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
   conversations?: Prisma.ConversationUncheckedCreateNestedManyWithoutSpaceInput
@@ -871,6 +967,9 @@ export type SpaceUpdateWithoutFormerMembersInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
   conversations?: Prisma.ConversationUpdateManyWithoutSpaceNestedInput
@@ -893,6 +992,9 @@ export type SpaceUncheckedUpdateWithoutFormerMembersInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
   conversations?: Prisma.ConversationUncheckedUpdateManyWithoutSpaceNestedInput
@@ -915,6 +1017,9 @@ export type SpaceCreateWithoutConversationsInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageCreateNestedManyWithoutSpaceInput
@@ -937,6 +1042,9 @@ export type SpaceUncheckedCreateWithoutConversationsInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   messages?: Prisma.MessageUncheckedCreateNestedManyWithoutSpaceInput
@@ -975,6 +1083,9 @@ export type SpaceUpdateWithoutConversationsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUpdateManyWithoutSpaceNestedInput
@@ -997,6 +1108,9 @@ export type SpaceUncheckedUpdateWithoutConversationsInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   messages?: Prisma.MessageUncheckedUpdateManyWithoutSpaceNestedInput
@@ -1019,6 +1133,9 @@ export type SpaceCreateWithoutMessagesInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberCreateNestedManyWithoutSpaceInput
   conversations?: Prisma.ConversationCreateNestedManyWithoutSpaceInput
@@ -1041,6 +1158,9 @@ export type SpaceUncheckedCreateWithoutMessagesInput = {
   createdAt?: Date | string
   creatorId?: string | null
   deletedAt?: Date | string | null
+  forkOfId?: string | null
+  forkSeq?: number | null
+  unindexedSeq?: number | null
   memberships?: Prisma.MembershipUncheckedCreateNestedManyWithoutSpaceInput
   formerMembers?: Prisma.FormerMemberUncheckedCreateNestedManyWithoutSpaceInput
   conversations?: Prisma.ConversationUncheckedCreateNestedManyWithoutSpaceInput
@@ -1079,6 +1199,9 @@ export type SpaceUpdateWithoutMessagesInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUpdateManyWithoutSpaceNestedInput
   conversations?: Prisma.ConversationUpdateManyWithoutSpaceNestedInput
@@ -1101,6 +1224,9 @@ export type SpaceUncheckedUpdateWithoutMessagesInput = {
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   creatorId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   deletedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  forkOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  forkSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  unindexedSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   memberships?: Prisma.MembershipUncheckedUpdateManyWithoutSpaceNestedInput
   formerMembers?: Prisma.FormerMemberUncheckedUpdateManyWithoutSpaceNestedInput
   conversations?: Prisma.ConversationUncheckedUpdateManyWithoutSpaceNestedInput
@@ -1181,6 +1307,9 @@ export type SpaceSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
+  forkOfId?: boolean
+  forkSeq?: boolean
+  unindexedSeq?: boolean
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
   messages?: boolean | Prisma.Space$messagesArgs<ExtArgs>
@@ -1205,6 +1334,9 @@ export type SpaceSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
+  forkOfId?: boolean
+  forkSeq?: boolean
+  unindexedSeq?: boolean
 }, ExtArgs["result"]["space"]>
 
 export type SpaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -1224,6 +1356,9 @@ export type SpaceSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
+  forkOfId?: boolean
+  forkSeq?: boolean
+  unindexedSeq?: boolean
 }, ExtArgs["result"]["space"]>
 
 export type SpaceSelectScalar = {
@@ -1243,9 +1378,12 @@ export type SpaceSelectScalar = {
   createdAt?: boolean
   creatorId?: boolean
   deletedAt?: boolean
+  forkOfId?: boolean
+  forkSeq?: boolean
+  unindexedSeq?: boolean
 }
 
-export type SpaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "name" | "description" | "routing" | "adminAgentId" | "lastSeq" | "lastPickedId" | "lastPickedJoinedAt" | "budget" | "firstSeq" | "version" | "confidential" | "mentionNarrows" | "createdAt" | "creatorId" | "deletedAt", ExtArgs["result"]["space"]>
+export type SpaceOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "name" | "description" | "routing" | "adminAgentId" | "lastSeq" | "lastPickedId" | "lastPickedJoinedAt" | "budget" | "firstSeq" | "version" | "confidential" | "mentionNarrows" | "createdAt" | "creatorId" | "deletedAt" | "forkOfId" | "forkSeq" | "unindexedSeq", ExtArgs["result"]["space"]>
 export type SpaceInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   memberships?: boolean | Prisma.Space$membershipsArgs<ExtArgs>
   formerMembers?: boolean | Prisma.Space$formerMembersArgs<ExtArgs>
@@ -1305,6 +1443,15 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      * Nobody sees it any more; what belongs to it is being removed, and then it.
      */
     deletedAt: Date | null
+    /**
+     * The space of which it is a copy, and the last message that was copied. A copied message has the `seq` of its original.
+     */
+    forkOfId: string | null
+    forkSeq: number | null
+    /**
+     * Messages of a copy up to this number are not in the search index yet; null: all are.
+     */
+    unindexedSeq: number | null
   }, ExtArgs["result"]["space"]>
   composites: {}
 }
@@ -1748,6 +1895,9 @@ export interface SpaceFieldRefs {
   readonly createdAt: Prisma.FieldRef<"Space", 'DateTime'>
   readonly creatorId: Prisma.FieldRef<"Space", 'String'>
   readonly deletedAt: Prisma.FieldRef<"Space", 'DateTime'>
+  readonly forkOfId: Prisma.FieldRef<"Space", 'String'>
+  readonly forkSeq: Prisma.FieldRef<"Space", 'Int'>
+  readonly unindexedSeq: Prisma.FieldRef<"Space", 'Int'>
 }
     
 
