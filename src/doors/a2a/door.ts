@@ -10,7 +10,7 @@ import { isOver, stateOf, taskOf } from './a2a-task.ts'
 import { cardOf, type Described } from './card.ts'
 import { Following } from './following.ts'
 
-/** What a URL stands for: an agent, a space, or the server. */
+/** The thing that a URL stands for: an agent, a space, or the server. */
 export type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
 
 export interface A2aRequest {

@@ -25,8 +25,8 @@ export interface FollowingParts {
 }
 
 /**
- * Sends a task, and then its changes until it ends. What a slow client has not read yet is joined: only the state that was sent
- * is kept.
+ * Sends a task, and then its changes until it ends. Changes that a slow client has not read yet are joined:
+ * only the state that was sent is kept.
  */
 export class Following {
   readonly #parts: FollowingParts

@@ -70,7 +70,7 @@ export function createCalls({ operations, tasks, maxResponseBytes }: CallParts):
       signal: waiting,
       onChange: (state) => reportProgress(context, state),
     })
-    if (task === null) throw new OperationError('NOT_FOUND', 'What was started exists no more.')
+    if (task === null) throw new OperationError('NOT_FOUND', 'The message or run that was started exists no more.')
     if (task.status === 'completed' || task.status === 'cancelled') return resultOf(exchange, task)
     if (takesTasks) return { resultType: 'task', ...taskFields(exchange, task) }
     if (task.status === 'input_required' && takesForms && !dismissed)

@@ -164,7 +164,7 @@ export function failed(status: number, code: number, message: string, id: unknow
 
 interface Extra extends Record<string, unknown> {
   exchange: Exchange
-  /** Of a single request. */
+  /** The method of a single request; null for several. */
   method: unknown
 }
 

@@ -14,7 +14,7 @@ const CURSOR_META_KEY = 'io.parley/cursor'
 const MOST_FOLLOWED = 100
 const KEEP_ALIVE_MS = 12_000
 
-/** What a client wants to be notified of, as it sends it. */
+/** The filter of a client: the things that it wants to be notified of. */
 interface Wanted {
   uris: string[]
   taskIds: string[]
@@ -73,7 +73,7 @@ export class Listening {
     if (this.#exchange.waiting.aborted || this.#ends.size === 0) this.#finish()
   }
 
-  /** Returns those of the ids that could be followed. What the viewer may not see does not exist. @throws OperationError */
+  /** Returns those of the ids that could be followed. Things that the viewer may not see do not exist. @throws OperationError */
   async #honored(ids: readonly string[], follow: (id: string) => Promise<boolean>): Promise<string[]> {
     const followed: string[] = []
     for (const id of ids) {

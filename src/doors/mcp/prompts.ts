@@ -20,7 +20,7 @@ export interface Prompts {
   get(exchange: Exchange, params: unknown): Promise<Result>
 }
 
-const ARGUMENTS = [{ name: 'message', description: 'What to ask the agent.', required: true }]
+const ARGUMENTS = [{ name: 'message', description: 'The text to send to the agent.', required: true }]
 
 const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message)
 

@@ -144,7 +144,7 @@ export const WAITING_TOOLS: readonly string[] = ['send_message', 'ask_agent'] sa
 
 export const isToolName = (name: unknown): name is ToolName => typeof name === 'string' && Object.hasOwn(TOOLS, name)
 
-/** What `tools/list` returns, which is the same for everybody. */
+/** The result of `tools/list`, which is the same for everybody. */
 export const TOOL_LIST = Object.entries(TOOLS).map(([name, { title, description, input, annotations }]) => {
   const { $schema: _, ...inputSchema } = z.toJSONSchema(input)
   return { name, title, description, inputSchema: inputSchema as { type: 'object' }, annotations }

@@ -18,7 +18,7 @@ import { createOwnSpaces } from '../tasks/own-space.ts'
 import type { TaskOutput } from '../tasks/tasks.ts'
 import type { ToolInput, ToolName } from './tool-inputs.ts'
 
-/** What a tool did. */
+/** The outcome of a tool. */
 export type ToolOutcome =
   | { type: 'complete'; data: Record<string, unknown> }
   /** It started runs: the answer is that of the task, and of the time that the client gives. */

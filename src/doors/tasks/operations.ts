@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Viewer } from '../../access/viewer.ts'
 
-/** Who sent a request, and how its response is sent. */
+/** The sender of a request, and the response to it. */
 export interface Caller {
   viewer: Viewer
   /** The origin to which the request was sent, as its client sees it. */

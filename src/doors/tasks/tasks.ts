@@ -14,7 +14,7 @@ import type { Caller, Operations } from './operations.ts'
 
 export type TaskStatus = 'working' | 'input_required' | 'completed' | 'cancelled'
 
-/** What one agent did, or is doing, for a task. */
+/** The work of one agent for a task. */
 export interface TaskOutcome {
   agent: Named
   /** The outcome of the message for the agent; RUN for a task that is a run. */
@@ -43,7 +43,7 @@ export interface Task {
   source: { messageId: string; spaceId: string } | null
 }
 
-/** What a finished task returns. */
+/** The result of a task, so far. */
 export interface TaskOutput {
   outcomes: TaskOutcome[]
   replies: Message[]
@@ -59,7 +59,7 @@ interface ReadOutcome {
   run: RunState | null
 }
 
-/** What a task was read from. */
+/** The rows that a task was read from. */
 interface Read {
   createdAt: string
   outcomes: ReadOutcome[]

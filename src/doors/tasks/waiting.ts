@@ -34,7 +34,7 @@ export async function waitForTask(
   const bell = createBell()
   const stop = await followTask(operations, caller, task, () => bell.ring())
   try {
-    // What happened before the subscription began.
+    // The task may have changed before the subscription began.
     bell.ring()
     for (let last = ''; ; ) {
       const leftMs = deadline - performance.now()

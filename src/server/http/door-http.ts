@@ -50,7 +50,7 @@ export interface DoorOptions {
   reads?(path: string): boolean
 }
 
-/** What doors of JSON-RPC have in common: sign-in, limits, bodies and draining. */
+/** The parts that all doors of JSON-RPC share: sign-in, limits, bodies and draining. */
 export interface DoorHttp {
   handlerOf(options: DoorOptions): Handler
   /** Ends streams and waits. Resolves once every request is answered, after `timeoutMs` at the latest. */
