@@ -243,6 +243,29 @@ describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await fork(ann, { spaceId: room.id })).toMatchObject({ __typename: 'LimitExceededError' })
   })
 
+  test('of many messages can be searched soon', async () => {
+    const ann = await stage.person('Ann')
+    const space = await stage.space('Long', [ann])
+    const first = (await stage.say(ann, space, 'The first word is ostrich')).sentMessage.id
+    await prisma().$executeRaw`
+      INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "rootId", depth)
+      SELECT left(left(${first}, 16) || md5(n::text || ${first}), 36), ${space.id}, n, ${ann.id}, 'COMPLETE', '[{"type":"text","text":"filler"}]', ${first}, 0
+      FROM generate_series(2, 1700) n`
+    await prisma().space.update({ where: { id: space.id }, data: { lastSeq: 1700 } })
+    const copy = await forked(ann, { spaceId: space.id })
+    const found = await until('the message is found', async () => {
+      const { edges } = await stage.ask(ann.client, SEARCH, { query: 'ostrich', spaceId: copy.id })
+      return edges[0]?.node.message.id ?? null
+    })
+    const { id, seq } = await prisma().message.findFirstOrThrow({ where: { spaceId: copy.id, seq: 1 } })
+    expect([found, seq]).toEqual([id, 1])
+    await until(
+      'all is indexed',
+      async () => (await prisma().searchText.count({ where: { spaceId: copy.id } })) === 1700,
+    )
+    expect((await prisma().space.findUniqueOrThrow({ where: { id: copy.id } })).unindexedSeq).toBeNull()
+  })
+
   test('loses what is deleted in the original, and the messages of people who are erased', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const space = await stage.space('Desk', [ann, bob])
