@@ -209,7 +209,10 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
         settings === undefined && modelId !== 'demo' ? 'The only model of "demo" is "demo".' : registry.check(name)
       if (problem !== null) return { ok: false, text: redact(problem) }
       if (settings !== undefined) checks.forget(settings)
-      const { ok, text } = await testModel(async () => (await registry.resolve(name)) as LanguageModelV4)
+      const { ok, text } = await testModel(
+        async () => (await registry.resolve(name)) as LanguageModelV4,
+        settings?.baseUrl ?? null,
+      )
       return { ok, text: cut(redact(text), LONGEST_TEXT) }
     },
     async warnOfMissing() {

@@ -17,17 +17,21 @@ const LONGEST_READ = 20_000
 const MOST_TOKENS = 1024
 const PROMPT = 'Answer with one short sentence: say hello, and which model you are.'
 
-/** Calls a model once, as agents do, without retries. Never throws. */
-export async function testModel(open: () => Promise<LanguageModelV4>): Promise<ProviderTest> {
+/**
+ * Calls a model once, as agents do, without retries. `baseUrl`: the provider's address, if it is not the usual one. Never
+ * throws.
+ */
+export async function testModel(open: () => Promise<LanguageModelV4>, baseUrl: string | null): Promise<ProviderTest> {
   const signal = AbortSignal.timeout(TIMEOUT_MS)
   try {
     const text = await unlessAborted(signal, answerOf(open, signal))
     return { ok: true, text: text.trim() === '' ? 'The model answered without text.' : text.trim() }
   } catch (error) {
-    const words = signal.aborted
-      ? `The provider did not answer within ${TIMEOUT_MS / 1000} s.`
-      : readProviderError(error).words
-    return { ok: false, text: cut(words, LONGEST_READ) }
+    if (signal.aborted) return { ok: false, text: `The provider did not answer within ${TIMEOUT_MS / 1000} s.` }
+    const { words, status } = readProviderError(error)
+    const isVersionless = baseUrl !== null && !/\/v\d\w*\/?$/.test(baseUrl)
+    const question = status === 404 && isVersionless ? ' Does baseUrl end with a version, such as /v1?' : ''
+    return { ok: false, text: cut(words, LONGEST_READ) + question }
   }
 }
 

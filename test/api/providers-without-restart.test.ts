@@ -129,6 +129,15 @@ describe('model providers without a restart', () => {
     expect(await providerOf('mine')).toMatchObject({ ready: true })
   })
 
+  test('a provider whose address lacks the version fails the test with a question about that', async () => {
+    const baseUrl = `${provider.baseUrl.replace(/\/v1$/, '')}/nowhere`
+    await mutate('setModelProvider', mine({ baseUrl }))
+    expect(await mutate('testModelProvider', { name: 'mine', model: 'tiny' })).toMatchObject({
+      ok: false,
+      text: expect.stringMatching(/^No route .* Does baseUrl end with a version, such as \/v1\?$/),
+    })
+  })
+
   test('a provider that is down, or that never answers, says so within a bounded time', async () => {
     const closed = await startModelServer()
     await closed.close()
