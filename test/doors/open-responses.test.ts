@@ -199,14 +199,7 @@ describe.each(STACKS)('the Open Responses door on the %s stack', (stack) => {
       memberIds: [ana.id, shared.id],
     })
     expect(await idsFor(token)).toContain(shared.id)
-    const service = {
-      scope: 'SERVICE',
-      id: '',
-      name: 'CI',
-      agentIds: [closed.id],
-      tokenId: null,
-      expiresAt: null,
-    } as const
+    const service = serviceFor(closed.id)
     expect(await idsFor(await parley.tokenOf(service))).toEqual([closed.id])
     expect(await answer(`/models/${open.id}`)).toMatchObject({ id: open.id, object: 'model', owned_by: 'parley' })
   })
@@ -233,14 +226,7 @@ describe.each(STACKS)('the Open Responses door on the %s stack', (stack) => {
     expect(await failure('/embeddings', {})).toMatchObject({ status: 404 })
     expect(await failure('/models', null, { by: null })).toMatchObject({ status: 401, type: 'authentication_error' })
     expect(await failure('/models', {})).toMatchObject({ status: 405 })
-    const service = {
-      scope: 'SERVICE',
-      id: '',
-      name: 'CI',
-      agentIds: [bot.id],
-      tokenId: null,
-      expiresAt: null,
-    } as const
+    const service = serviceFor(bot.id)
     for (const by of [await parley.tokenOf(service), await parley.tokenOf(parley.admin)])
       expect(await failure('/responses', { model: bot.id, input: 'x' }, { by })).toMatchObject({ status: 403 })
     for (const [body, param] of [
