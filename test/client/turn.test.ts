@@ -11,6 +11,7 @@ const QUESTION: Message = {
   status: 'COMPLETE',
   createdAt: '2026-11-25T00:00:00Z',
   sender: { id: 'hum_1', name: 'Ann', kind: 'HUMAN' },
+  actingAdmin: null,
   mentionedAgent: null,
   mentions: [],
   editedAt: null,
@@ -24,6 +25,9 @@ const QUESTION: Message = {
   ] as unknown as Message['outcomes'],
   waitingCall: null,
   rootUsage: null,
+  editedAt: null,
+  deletedAt: null,
+  reactions: [],
   parts: [],
 }
 
