@@ -146,13 +146,15 @@ export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): 
   const outcomes = message?.outcomes ?? []
   const isUnread = outcomes.some(({ kind, readAt }) => kind === 'INBOX' && readAt === null)
   const waitsForReply = new Set(waiting.flatMap(({ waitsFor, run }) => (waitsFor === 'MESSAGE' ? (run?.id ?? []) : [])))
+  const isBusy =
+    isUnread || active.some(({ id, status }) => !(status === 'WAITING_TOOL' ? waitingRuns : waitsForReply).has(id))
   return {
-    isBusy:
-      isUnread || active.some(({ id, status }) => !(status === 'WAITING_TOOL' ? waitingRuns : waitsForReply).has(id)),
+    isBusy,
     waiting,
     outcomes,
     usage: message?.rootUsage ?? null,
-    cursor: space.streamCursor,
+    // Taken after the runs were read: the cursor of the same query may be older than their last events.
+    cursor: isBusy ? space.streamCursor : (await readPlace(caller, spaceId)).cursor,
   }
 }
 
