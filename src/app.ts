@@ -44,7 +44,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     await close()
     throw error
   })
-  // The operator has chosen the identity providers, which may have private addresses.
+  // The operator chose the identity providers, so they may have private addresses.
   const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
   const domain = createDomain(platform, {
     core,
@@ -69,15 +69,15 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     startLink: createStartLink(platform),
     models,
     domain,
-    /** Publishes the events of runs again after the event log has lost them. */
+    /** Republishes the events of runs after the event log has lost them. */
     journal: core.journal,
     /** Starts executing runs in this process. */
     async startWorker() {
       engine = await startEngine(platform, { config, core, domain, models, pushKeys, push: options.push ?? {} })
     },
-    /** Gives running work `graceMs` to finish, then releases it. */
+    /** Gives active runs `graceMs` to finish, then releases them. */
     stopWorker,
-    /** Stops the worker as `stopWorker`, then closes all connections. */
+    /** Stops the worker like `stopWorker`, then closes all connections. */
     async close(graceMs: number) {
       await stopWorker(graceMs)
       await models.close()

@@ -9,7 +9,7 @@ import type { Platform } from '../platform/platform.ts'
 export interface Consciousness {
   agentId: string
   /**
-   * AI SDK ModelMessage[], oldest first: the cycles as they happened. Later cycles may be shown only a part of them.
+   * AI SDK ModelMessage[], oldest first: the cycles as they happened. Later cycles may be shown only some of them.
    */
   messages: unknown[]
   cycleCount: number

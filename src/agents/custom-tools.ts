@@ -63,7 +63,7 @@ export interface CheckedTool {
   approval: ApprovalPolicy | null
   resultSchema: Json
   mayReceiveConfidential: boolean
-  /** No standing grant covers the tool's calls. */
+  /** No standing grant may cover the tool's calls. */
   alwaysAsk: boolean
 }
 
@@ -104,7 +104,7 @@ const LONGEST_SCHEMA = 65_536
 const ADMINS: Requester = { id: 'admins', isPatient: true }
 
 /**
- * Checks the schemas of tools. Call it before locking rows, because a schema of others may take long to check.
+ * Checks the schemas of tools. Call it before locking rows, because checking somebody else's schema may take long.
  * @throws BadInputError with the field at fault.
  */
 export async function checkToolSchemas(tools: readonly ToolInput[] | null | undefined): Promise<void> {
@@ -145,7 +145,7 @@ export function checkTools(tools: readonly ToolInput[], limits: Limits, { isBuil
   return checked
 }
 
-/** Validates one tool, except its schemas and that its name is free. @throws BadInputError with the field at fault. */
+/** Validates one tool, except its schemas and whether its name is free. @throws BadInputError with the field at fault. */
 export function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool {
   const name = checkToolName(tool.name, `${field}.name`)
   const isSpace = tool.execution === 'SPACE'

@@ -44,24 +44,24 @@ export interface McpServer
   approvalTools: string[] | null
   /** Null for all tools, if the server may receive confidential content. */
   confidentialTools: string[] | null
-  /** The tools that could not be used when a run last contacted the server, with the reasons. */
+  /** The tools that could not be used when a run last contacted the server, with reasons. */
   problems: McpProblem[]
 }
 
-/** How requests to a server are authorized, besides by its headers. */
+/** How requests to a server are authorized, in addition to its headers. */
 export const MCP_AUTHORIZATIONS = ['NONE', 'SERVER'] as const
 export type McpAuthorization = (typeof MCP_AUTHORIZATIONS)[number]
 
 /** Why a server, or one of its tools, is left out. */
 export interface McpProblem {
-  /** Null: the server itself. */
+  /** Null if the server itself is left out. */
   toolName: string | null
   reason: string
 }
 
 /** A tool as the server last listed it. */
 export interface ListedMcpTool {
-  /** The server's own name of the tool. */
+  /** The tool's name on the server. */
   name: string
   description: string | null
   inputSchema: JsonObject
@@ -94,9 +94,9 @@ export interface CheckedMcpServer {
   approvalTools: string[] | null
   mayReceiveConfidential: boolean
   confidentialTools: string[] | null
-  /** The tools whose calls no standing grant covers. */
+  /** The tools whose calls no standing grant may cover. */
   alwaysAskTools: string[]
-  /** Null: as before, while the URL stays the same. */
+  /** Null: unchanged while the URL stays the same. */
   oauth: McpAuthorization | null
 }
 
@@ -256,7 +256,7 @@ export async function replaceMcpServers(
       confidentialTools: server.confidentialTools ?? Prisma.DbNull,
       alwaysAskTools: server.alwaysAskTools,
       oauth,
-      // A token is for one address.
+      // A token is valid for one address.
       oauthSealed: oauth === 'SERVER' && same?.url === url ? same.oauthSealed : null,
       fingerprints: same?.url === url ? (same.fingerprints ?? {}) : {},
       listing: (same?.url === url ? same.listing : null) ?? Prisma.DbNull,

@@ -20,7 +20,7 @@ export function checkToolName(name: string, field: string): string {
 
 /**
  * The stored name of a call whose tool does not exist. The model's own text is only in the step, which admins see,
- * because it may contain words that readers of the call may not read.
+ * because it may contain text that readers of the call may not see.
  */
 export const UNKNOWN_TOOL = 'unknown'
 

@@ -5,13 +5,13 @@ import { isKnownTo, type Marks, marksOf, type Provenance } from './marks.ts'
 import { type Obstacle, RULES, type Rules } from './rules.ts'
 import { type Cleared, type KnownWorld, readWorld } from './world.ts'
 
-/** Why an operation was refused, for the model to act on. */
+/** Why an operation was refused, as text that the model can act on. */
 export interface Refusal {
   code: 'CONFIDENTIAL'
   message: string
 }
 
-/** A run that is being executed, with its marks and requesters. */
+/** A run that is being executed, with its marks (see `Marks`) and requesters. */
 export type Carrier = Readonly<Pick<Run, 'agentId'>> & Provenance
 
 export type Clearance =
@@ -34,7 +34,7 @@ export interface Discretion {
    * details.
    */
   toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>
-  /** Returns why the run may not send its content to a tool outside of the server; null if it may. */
+  /** Returns why the run may not send its content to a tool outside the server; null if it may. */
   toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
 }
 

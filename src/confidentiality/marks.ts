@@ -65,7 +65,7 @@ export const isKnownTo = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) <@ (${la
 /** A condition on a row: a run with these marks would write it with the same label. */
 export const isOfLabel = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) = (${labelOfCarrier(marks)})`
 
-/** The spaces of an array that are confidential now. The expression is free of cost if no space is confidential. */
+/** The spaces of an array that are confidential now. The expression costs nothing if no space is confidential. */
 export function confidentialAmong(spaceIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential)
     THEN ARRAY(SELECT s.id FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds}) ORDER BY s.id) ELSE '{}'::text[] END`

@@ -87,7 +87,7 @@ export const TURNS_ELSEWHERE =
   'one agent of a chain acts at a time. Whom you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
 
 /**
- * Returns the line of the user message that says which agent mentioned, delegated to or called back this one, and why.
+ * Returns the line of the user message that states which agent mentioned, delegated to or called back this one, and why.
  * Text of the other agent is quoted. Null if no agent did.
  */
 export function wokenByLine(wokenBy: unknown): string | null {

@@ -31,7 +31,7 @@ export interface Scene {
   history: HistoryLine[]
   /** The message that triggered the run. */
   triggerMessage: HistoryLine | null
-  /** The text of the files of that message, as far as a prompt shows it. */
+  /** The text of the files of that message, up to the limit of a prompt. */
   triggerTexts: FileText[]
   /** The origin of the run's trigger. */
   origin: MessageOrigin
@@ -42,11 +42,11 @@ export interface Scene {
   /** For a run called back in a chain: the chain's original task, if the history does not show it. */
   task: Json
   worksIn: string | null
-  /** The spaces, confidential at the time of the claim, that any cycle of the agent comes from. */
+  /** The spaces that any cycle of the agent comes from and that were confidential at the time of the claim. */
   cycleMarks: string[]
   /** Notes of the agent that are withheld from the run. */
   withheld: Withheld[]
-  /** How often texts of deleted messages have been removed from the run's journal. */
+  /** How often the text of a deleted message was removed from the run's journal. */
   redactions: number
 }
 
@@ -59,7 +59,7 @@ export interface SceneLoader {
   /** Also returns the run's label, with the labels of the scene. */
   load(claim: Claim): Promise<{ scene: Scene; label: string[] }>
   /**
-   * Reads again what may have changed since: the agent's spaces, its notes and its other runs. Updates `scene`; returns
+   * Reads again everything that may have changed: the agent's spaces, its notes and its other runs. Updates `scene`; returns
    * the run's label, with the labels of the scene.
    */
   refresh(claim: Claim, scene: Scene): Promise<{ label: string[] }>
@@ -78,9 +78,9 @@ export interface Meanwhile {
   lines: HistoryLine[]
 }
 
-/** The limit of a prompt's initial history, as JSON. */
+/** The size limit of a prompt's initial history, as JSON. */
 const HISTORY_CHARACTERS = 60_000
-/** The limit of the text of the trigger's files. */
+/** The size limit of the text of the trigger's files. */
 const FILE_CHARACTERS = 20_000
 
 export function createSceneLoader(
@@ -94,7 +94,7 @@ export function createSceneLoader(
       spaceId: Prisma.sql`r."triggerSpaceId"`,
       readerId: Prisma.sql`r."agentId"`,
       upToSeq: Prisma.sql`r."enteredSeq"`,
-      // `load` shows these in full: the trigger, and the task of a chain, of which the run may be called back.
+      // `load` shows these in full: the trigger, and the task of the chain in which the run was called back.
       isWhole: Prisma.sql`m.id IS NOT DISTINCT FROM r."triggerMessageId" OR r."chainId" IS NOT NULL`,
       limit: historyLimit,
       characters: HISTORY_CHARACTERS,

@@ -18,8 +18,8 @@ interface CachedAnswer {
 const TOO_LARGE: CachedAnswer = { answer: undefined }
 
 /**
- * Few subscribers resume later than this. Their events are executed again, so the memory that a burst of events takes
- * can be freed.
+ * Few subscribers resume later than this; their events are executed again. The limit frees the memory that a burst
+ * of events takes.
  */
 const KEPT_FOR_MS = 30_000
 const PURGED_EVERY_MS = 15_000

@@ -31,9 +31,9 @@ const FIRST_PAUSE_MS = 500
 
 /**
  * Makes one generation and journals it. Calls the first model whose provider is not in cooldown,
- * and shows its output live. If it fails before anything was shown, calls the next model at once.
- * If the last model, or one that has already shown something, breaks off, calls it again, and it
- * continues the message that it had begun. Journals the result and publishes the calls that failed
+ * and streams its output to viewers. If that model fails before anything was shown, calls the next one at
+ * once. If the last model breaks off, or one that has already shown something, calls that model again,
+ * which continues the message that it had begun. Journals the result and publishes the calls that failed
  * validation.
  */
 export async function generate(parts: GenerationParts, steps: JournaledStep[], plan: StepPlan): Promise<Generated> {
@@ -64,7 +64,7 @@ async function orderOf(
     order: [...plan.models.filter(isAwake), ...plan.models.filter((name) => !isAwake(name))],
     failed: passedOver.map((model) => ({
       model,
-      error: `Its provider failed too often and is skipped until ${resting.get(model)?.toISOString()}.`,
+      error: `The provider failed too often and is skipped until ${resting.get(model)?.toISOString()}.`,
     })),
   }
 }
@@ -122,8 +122,8 @@ async function endAfter(
 }
 
 /**
- * Decides what follows an attempt. Keeps a broken-off response if no other model will be called, because it shows why
- * the run fails.
+ * Decides what follows an attempt. Keeps an incomplete response if no other model will be called, because it shows
+ * why the run fails.
  */
 function nextOf(made: Attempt, retries: number, insists: boolean): 'keep' | 'again' | 'give up' {
   if (insists && retries < MOST_RETRIES && isRecoverable(made)) return 'again'
@@ -168,7 +168,7 @@ function isRecoverable(made: Attempt): boolean {
   return made.end !== null || made.live.hasBegun() || made.isSilent
 }
 
-/** Whether the provider caused the failure, which it does not if it rejects a prompt. */
+/** Whether the provider caused the failure. A rejected prompt does not count. */
 function isItsProvidersFault(made: Attempt): boolean {
   return isBrokenOff(made) && made.failure?.blame !== 'prompt'
 }

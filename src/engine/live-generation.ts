@@ -18,7 +18,7 @@ export interface Draft {
 
 /** One attempt at a generation while it streams: its live output, and the ids of its calls. */
 export interface LiveGeneration {
-  /** Returns the model with a tap on its stream, which sees each part before the SDK does. */
+  /** Returns the model with a tap on its stream, which receives each part before the SDK does. */
   watch(model: LanguageModel): LanguageModel
   /** Our id for a call of the model. */
   callIdOf(modelCallId: string): string

@@ -27,7 +27,7 @@ export type PerformEnd =
   /** The run's signal aborted. */
   | { type: 'aborted' }
 
-/** Returns how the run ends after these steps, whose calls have results; null if the model is called again. */
+/** Returns how the run ends after these steps, all of whose calls have results; null if the model is called again. */
 export function endAfter(
   steps: readonly JournaledStep[],
   { agent, mind, ending }: { agent: SceneAgent; mind: Pick<Mind, 'isDone'>; ending: RequestedEnding | null },

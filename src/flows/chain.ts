@@ -112,7 +112,7 @@ interface Before {
   reason: string | null
 }
 
-/** A turn that is passed: the state of the chain, and the previous turn as the called-back agent sees it. */
+/** A turn that is being passed on: the state of the chain, and the previous turn as the called-back agent sees it. */
 interface Giving {
   chain: Chain
   end: EndedTurn
@@ -127,7 +127,7 @@ interface Call {
   spaceId: string
   messageId: string | null
   senderId: string
-  /** Takes the name of the agent that passes the turn. */
+  /** Receives the name of the agent that passes the turn. */
   wokenBy(agentName: string): WokenBy
 }
 
@@ -175,7 +175,7 @@ async function give(tx: Tx, platform: ChainPlatform, giving: Giving, turn: NextT
   )
 }
 
-/** Gives the turn to the first agent that can take it; an agent that cannot counts as skipped. */
+/** Gives the turn to the first agent that can take it; agents that cannot are recorded as skipped. */
 async function pass(
   tx: Tx,
   platform: ChainPlatform,
@@ -275,8 +275,8 @@ async function lastWordOf(tx: Tx, runId: string, spaceId: string): Promise<strin
 }
 
 /**
- * Returns the chain in which a run holds the turn, with its row locked. Outside of a chain, a mention begins
- * a new chain; a delegation does so only in a MENTION_CHAIN space. Returns null if another run holds the
+ * Returns the chain in which a run holds the turn, with its row locked. Outside a chain, a mention
+ * begins a new chain; a delegation does so only in a MENTION_CHAIN space. Returns null if another run holds the
  * turn, or if the run is in no chain and begins none.
  */
 async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | null> {

@@ -21,7 +21,7 @@ export interface CreateSpaceInput {
   adminAgentId?: string | null
   memberIds?: readonly string[] | null
   mentionNarrows?: boolean | null
-  /** Absent: PARLEY_CONFIDENTIAL_SPACES decides. */
+  /** If absent, PARLEY_CONFIDENTIAL_SPACES decides. */
   confidential?: boolean | null
   /** Admins only. */
   budget?: BudgetInput | null
@@ -34,8 +34,8 @@ export interface SpaceCreation {
    * given order; repeats count once.
    * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError if
    * ADMIN routing lacks an admin agent, or it is not an agent member; ForbiddenError by an agent's
-   * `addableBy`; LimitExceededError over 500 members, over 1,000 spaces of an agent, or over the
-   * allowed number of new spaces of a human within a day
+   * `addableBy`; LimitExceededError over 500 members, over 1,000 spaces of an agent, or over
+   * the number of new spaces allowed to a human per day
    */
   create(viewer: Viewer, input: CreateSpaceInput): Promise<Space>
 }
@@ -90,7 +90,7 @@ async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: number):
   )
 }
 
-/** Maximum characters of a space's description. */
+/** The maximum length of a space's description, in characters. */
 export const LONGEST_DESCRIPTION = 4000
 
 /** Only admins may set the budget of a space. @throws ForbiddenError */

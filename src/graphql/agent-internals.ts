@@ -177,7 +177,7 @@ McpTool.implement({
 const McpProblem = builder.objectRef<shapes.McpServer['problems'][number]>('McpProblem').implement({
   description: 'Why an MCP server, or one of its tools, is not offered to the model.',
   fields: (t) => ({
-    toolName: t.exposeString('toolName', { nullable: true, description: 'Null: the server itself.' }),
+    toolName: t.exposeString('toolName', { nullable: true, description: 'Null if the server itself is left out.' }),
     reason: t.exposeString('reason'),
   }),
 })
@@ -195,7 +195,7 @@ McpServer.implement({
     tools: t.expose('tools', { type: [McpTool] }),
     problems: t.expose('problems', {
       type: [McpProblem],
-      description: 'The tools that could not be used when a run last contacted the server, with the reasons.',
+      description: 'The tools that could not be used when a run last contacted the server, with reasons.',
     }),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     approvalTools: t.exposeStringList('approvalTools', { nullable: true }),

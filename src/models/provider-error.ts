@@ -11,7 +11,7 @@ export interface ProviderError {
   fault: ModelFault
   /** The HTTP status; null if there was none. */
   status: number | null
-  /** Whether the same request may succeed if it is repeated. */
+  /** Whether the same request may succeed if it is sent again. */
   isRetryable: boolean
 }
 

@@ -69,7 +69,7 @@ export interface EnteredSpace {
   confidential: boolean
 }
 
-/** Reads messages for agents. Access is for the caller to check. */
+/** Reads messages for agents. The caller must check access. */
 export interface History {
   /**
    * Returns the last `limit` messages up to `seq`, skipping the newest `offset`, oldest first.

@@ -300,8 +300,8 @@ export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: E
 }
 
 /**
- * Marks a message as handled because a waiting cycle received it as its answer; no other cycle gets the event, even if
- * it has yet to arrive.
+ * Marks a message as handled because a waiting cycle received it as its answer. No other cycle gets the message's event, even
+ * if the event arrives later.
  */
 export async function finishAnsweredEvent(
   prisma: PrismaClient,

@@ -213,7 +213,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
       expect((await stepsOf(run.id))[0]).toEqual({
         model: SPARE,
         failed: [
-          { model: FIRST, error: `Its provider failed too often and is skipped until ${until?.toISOString()}.` },
+          { model: FIRST, error: `The provider failed too often and is skipped until ${until?.toISOString()}.` },
         ],
       })
       if (other !== parley) await other.close()

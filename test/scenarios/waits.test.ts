@@ -316,7 +316,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
     )
     expect(await tick(3)).toEqual([
       '1 inbox event: the service "clock"',
-      '1 inbox event: a message in a space that you are not a member of any more',
+      '1 inbox event: a message in a space that you are no longer a member of',
     ])
   })
 

@@ -152,7 +152,7 @@ export class RedisWriter {
     return this.#queues.get(queue.topic) === queue
   }
 
-  /** Sends a batch until Redis responds, or the batch is no longer wanted. */
+  /** Sends a batch until Redis responds, or its operations have expired. */
   #send(topic: string, { number, tasks, startsAnew }: Batch, isWanted: () => boolean): Promise<string> {
     const { connection, redis, keys, wakeUpChannel } = this.#options
     const into = encodeBatch(
@@ -261,7 +261,7 @@ export class RedisWriter {
     queue.hasHoles = true
   }
 
-  /** Drops a queue. Its subscribers receive no gap, since that would need the queue to be remembered. */
+  /** Drops a queue. Its subscribers receive no gap, because that would require remembering the queue. */
   #dropQueue(queue: Queue, error: Error): void {
     clearTimeout(queue.patience)
     for (const { reject } of [...(queue.sent?.tasks ?? []), ...queue.waiting]) reject(error)
@@ -277,7 +277,7 @@ export class RedisWriter {
   }
 }
 
-/** Whether the operation drops what the batch before it wrote, so that it must be the first of its batch. */
+/** Whether the operation drops the earlier entries of the topic, so that it must be the first of its batch. */
 const beginsBatch = (operation: Operation) => operation.type === 'event' && operation.forgets === true
 
 const closedError = () => new LogUnavailableError('The event log is closed.')

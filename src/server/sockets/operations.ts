@@ -108,7 +108,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
   ): Promise<Omit<OperationArgs, 'isReplaced'>> {
     const { viewer, writer, closed: signal } = session
     if (viewer === null || session.ended)
-      throw new UnauthenticatedError('Your token is no longer valid. Log in with another token.')
+      throw new UnauthenticatedError('Your token is no longer valid. Sign in with another token.')
     const inexact = session.inexactNumbers.get(id)
     session.inexactNumbers.delete(id)
     if (inexact !== undefined) throw inexactNumberError(inexact)

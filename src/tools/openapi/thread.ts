@@ -1,4 +1,4 @@
-// The worker thread of reader.ts. It parses a document of others, and may be terminated while it does.
+// The worker thread of reader.ts. It parses an untrusted document, and may be terminated while it does.
 import { parentPort, workerData } from 'node:worker_threads'
 import { parse } from 'yaml'
 import { messageOf } from '../../lib/errors.ts'
