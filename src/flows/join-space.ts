@@ -52,7 +52,7 @@ export function createJoining(platform: Platform, { visibility, publisher, decid
 }
 
 /** The error for a human or an agent that does not exist or is not visible to the viewer. */
-export const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
+export const NO_SUCH_ENTITY = 'There is no such human or agent, or you may not see them.'
 
 /** Maximum spaces of one agent, since each is listed in its prompt and may wake it. */
 const MOST_SPACES_OF_AGENT = 1000
@@ -78,7 +78,7 @@ export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly s
 }
 
 /**
- * Locks entities that are to become members, so that they are not deleted first.
+ * Locks entities that are about to become members, so that they are not deleted first.
  * @throws NotFoundError if one does not exist
  */
 export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick<Entity, 'id' | 'kind'>[]> {

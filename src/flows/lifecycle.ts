@@ -30,7 +30,7 @@ export interface StopOptions {
 export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publishCompleted'> {
   /**
    * QUEUED, answered WAITING_TOOL or released RUNNING → RUNNING, for at most `most` runs. Also returns
-   * the inboxes that are next.
+   * the inboxes that are next in line.
    */
   claim(most: number): Promise<Claimed>
   /** Publishes that a claimed run started or resumed, and cleans up after a dead worker. */
@@ -48,7 +48,7 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
   end(claim: Claim, ending: RunEnding): Promise<EndedRun | null>
   /** Active and over its time limit → FAILED; aborts its worker. */
   expire(runId: string): Promise<void>
-  /** RUNNING with an expired lease: claimable again after a pause; after the third time in a row → FAILED. */
+  /** RUNNING with an expired lease: claimable again after a pause; → FAILED after the third time in a row. */
   lapse(runId: string): Promise<void>
   /**
    * Any active status → CANCELED, which is final when this returns. With `cascade` also stops the runs
@@ -66,7 +66,7 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
   /** Finishes the cleanup of ended runs whose process died before it. */
   sweep(): Promise<void>
   /**
-   * Releases a run that this worker does not finish. After `handed-over` the run is claimable at once,
+   * Releases a run that this worker will not finish. After `handed-over` the run is claimable at once,
    * otherwise after a pause that doubles until the run makes progress. Only a fault counts as a crash; the
    * third crash in a row fails the run.
    */

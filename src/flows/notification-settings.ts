@@ -24,7 +24,7 @@ export interface NotificationSettings {
 
 export type NotificationSettingsInput = { [Name in keyof NotificationSettings]?: NotificationSettings[Name] | null }
 
-/** The decisions of humans about their notices. */
+/** How humans configure their notifications. */
 export interface Notifications {
   /** The VAPID key that a browser needs to subscribe; null if this server cannot send push messages. */
   readonly pushPublicKey: string | null
@@ -46,7 +46,7 @@ export interface Notifications {
   removePushSubscription(viewer: Viewer, input: { endpoint: string }): Promise<{ removedEndpoint: string }>
 }
 
-const HUMANS_ONLY = 'Only a human is notified: use the token of a human.'
+const HUMANS_ONLY = 'Only humans receive notifications: use the token of a human.'
 const NO_SUCH_SUBSCRIPTION = 'You have no push subscription with this endpoint.'
 
 const hashOf = (endpoint: string) => createHash('sha256').update(endpoint).digest('hex')

@@ -22,7 +22,7 @@ export interface Delivery {
 export interface WebhookDeliveries {
   /**
    * Receives a delivery; the names of its headers are in lower case. Repeated ids are ignored. The body is JSON or
-   * text. Resolves when the trigger is written. Calls `body` with the size limit, after the headers have been checked.
+   * text. Resolves when the trigger is written. Calls `body` with the size limit after it has checked the headers.
    * @throws NotFoundError for an unknown webhook, UnauthenticatedError for an invalid signature or an old timestamp,
    * BadInputError for a payload that is not UTF-8, too large, or has inexact numbers.
    */

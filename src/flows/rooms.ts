@@ -7,7 +7,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { NotifyLevel } from '../rules/notices.ts'
 import type { AgentMember, Room } from '../rules/routing.ts'
 
-/** A space as routing sees it, with all of its members. */
+/** A space with all its members, as routing sees it. */
 export interface FullRoom extends Room {
   spaceName: string
   /** Incremented on each change; see the triggers on "Space" and "Membership". */
@@ -19,7 +19,7 @@ export interface FullRoom extends Room {
 export interface Rooms {
   /**
    * Returns the cached space, without budgets. The caller must check its `version` in the statement that writes the
-   * decision. Null: there is no such space.
+   * decision. Null if there is no such space.
    */
   cached(spaceId: string): Promise<FullRoom | null>
   /** Drops a space from the cache. */

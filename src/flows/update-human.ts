@@ -28,20 +28,20 @@ export interface UpdateHumanInput {
   role?: HumanRole | null
   /** IANA name. Null: none. */
   timeZone?: string | null
-  /** False: others see the human OFFLINE, and no typing. */
+  /** If false, others see the human as OFFLINE, and never as typing. */
   sharePresence?: boolean | null
   /** For admins. Null: none. */
   budget?: BudgetInput | null
-  /** Null: none, for admins. A human's own stays as it is until they open the link that is mailed to the new one. */
+  /** Null removes the address, for admins only. The address of a human who changes it stays the same until they open the link that is emailed to the new one. */
   email?: string | null
 }
 
-/** Changes humans, publishes a new name in their spaces, and ends the sessions of those who get another role. */
+/** Changes humans, publishes a new name in their spaces, and ends the sessions of humans whose role changes. */
 export interface HumanUpdates {
   /**
-   * Admins may change everything; people only their own name, time zone and sharing of presence. Their own address changes
-   * when they open the link that is mailed to it. @throws ForbiddenError, NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId` or
-   * `email`. ForbiddenError also if a human takes the role ADMIN from the last person who has it.
+   * Admins may change everything; people only their own name, time zone, address and presence sharing. Their address changes
+   * when they open the link that is emailed to the new one. @throws ForbiddenError, NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has the `externalId` or
+   * `email`. Also throws ForbiddenError if a human revokes the role ADMIN of the last person who has it.
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
 }
@@ -57,10 +57,10 @@ export function createHumanUpdates(
   { db, signals, logger }: Pick<Platform, 'db' | 'signals' | 'logger'>,
   { mailLinks, visibility, members, publisher }: UpdateParts,
 ): HumanUpdates {
-  /** Returns the address for which a human is to get a link; null for none. @throws BadInputError, ForbiddenError */
+  /** Returns the address to which a confirmation link must be sent; null for none. @throws BadInputError, ForbiddenError */
   async function emailToConfirm({ id }: Viewer, email: string | null | undefined): Promise<string | null> {
     if (email == null) return null
-    // Sign-in by mail to the new address would give the role, which an access token does not have.
+    // Signing in by email with the new address would grant the role, which an access token does not have.
     if ((await db.prisma.entity.count({ where: { id, role: 'ADMIN' } })) > 0)
       throw new ForbiddenError('An access token cannot change the address of an admin: sign in, or ask another admin.')
     return checkEmail(email, 'input.email')
@@ -107,7 +107,7 @@ function checkRights(viewer: Viewer, { id, email, externalId, role, budget }: Up
   const isOfAdmins = email === null || [externalId, role, budget].some((one) => one !== undefined)
   if (!isAdmin(viewer) && (viewer.id !== id || isOfAdmins))
     throw new ForbiddenError(
-      'You may change only your own name, address, time zone and sharing of presence; an admin may change every human.',
+      'You may change only your own name, address, time zone and presence sharing; an admin may change every human.',
     )
 }
 

@@ -29,7 +29,7 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
       type: [Run],
       description: "The agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see.",
       complexity: { field: 1, multiplier: 3 },
-      // Runs of the event were selected with only the fields that it contains.
+      // The selection of the event's runs has only fields that the event contains.
       resolve: ({ agentId, activeRuns }, _, context) =>
         activeRunsOf(agentId, context, activeRuns as shapes.Run[] | null),
     }),

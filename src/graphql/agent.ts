@@ -10,7 +10,7 @@ import type * as shapes from './shapes.ts'
 
 type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
 
-/** Loads the public fields of an agent. For a deleted agent, returns those that were kept. */
+/** Loads the public fields of an agent. For a deleted agent, returns the fields that were kept. */
 async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<PublicFields> {
   const agent = await loaders.agents.load(id)
   if (agent !== null) return agent

@@ -159,7 +159,7 @@ const MOST_DECIDED_AT_ONCE = 100
 /** How many decisions of one mutation count as one message. */
 const DECISIONS_A_MESSAGE = 10
 
-/** Decides on one of several calls, with an audit entry of its own. Returns an expected failure. */
+/** Decides on one of several calls, with a separate audit entry. Returns an expected failure. */
 async function decideOne(
   context: Context,
   { toolCallId, approve, reason }: { toolCallId: string; approve: boolean; reason: string | null },
@@ -188,7 +188,7 @@ builder.mutationFields((t) => ({
     type: DecideToolCallResult,
     args: { input: t.arg({ type: DecideToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
-      // A denial ends the call, so it is not limited by the rate of messages.
+      // A denial ends the call, so it does not count towards the rate of messages.
       if (input.approve) await takeRate(context, 'messages')
       else checkRequestRate(context)
       const fresh = renewed(context)

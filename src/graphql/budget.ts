@@ -5,7 +5,7 @@ import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { AgentInternals, Human, Space } from './refs.ts'
 
-/** A budget, and the id of the agent, space or human that has it. */
+/** A budget, and the id of the agent, space or human to which it applies. */
 interface OwnedBudget {
   ownerId: string
   limits: BudgetLimits

@@ -243,7 +243,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
       return pages.map((page) => ('items' in page ? filled(page) : page))
     }),
     filePages: batchedByRequest((spaceIds, request: PageRequest) => domain.files.pageMany(spaceIds, request)),
-    /** Each of up to 32,000 characters, twenty of a message. */
+    /** Each has up to 32,000 characters, and a message up to twenty. */
     messageVersions: batchedInChunks(
       CONTENTS_A_CHUNK,
       async (asked: (ForResponse & { id: string })[]) => {
@@ -260,7 +260,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
   }
 }
 
-/** How many long inputs and outputs of calls are read at a time: up to 256 KiB each. */
+/** How many long inputs and outputs of calls are read at a time; each has up to 256 KiB. */
 const CONTENTS_A_CHUNK = 8
 
 function createOfRuns({ domain }: CommonOptions, { seenToolCalls }: Rows) {

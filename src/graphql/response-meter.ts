@@ -103,7 +103,7 @@ export class ResponseMeter {
     return this.#mostBytes - this.bytes
   }
 
-  /** The unit for planning cuts: bytes, or for many short leaves their share of the allowed number of leaves. */
+  /** The unit for planning cuts: bytes, or, for many short leaves, their share of the allowed number of leaves. */
   costOf(bytes: number, leaves: number): number {
     return Math.max(bytes, leaves * (this.limit / MOST_LEAVES))
   }
@@ -144,8 +144,8 @@ interface Sized {
 }
 
 /**
- * Decides how many edges each connection keeps so that the response fits. Sibling connections share the space.
- * Each keeps at least one edge; if this one alone is too large, connections nested in it are cut too. Returns
+ * Decides how many edges each connection keeps so that the response fits. Sibling connections share the available size.
+ * Each keeps at least one edge; if that edge alone is too large, the connections nested in it are cut too. Returns
  * null if nothing can be cut.
  */
 export function planCuts(meter: ResponseMeter): EdgeCuts | null {
@@ -160,7 +160,7 @@ export function planCuts(meter: ResponseMeter): EdgeCuts | null {
 function share(connections: readonly Sized[], available: number, cuts: Map<string, number>): boolean {
   let isCut = false
   let left = available
-  // The smallest first, so that the others can use the space that it does not need.
+  // The smallest comes first, so that the others can use the size that it does not need.
   const bySize = connections.toSorted((one, other) => one.total - other.total)
   for (const [index, sized] of bySize.entries()) {
     const part = left / (bySize.length - index)

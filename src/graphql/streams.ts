@@ -67,7 +67,7 @@ export interface Watcher {
  */
 export interface Streams {
   /**
-   * `selectsPresence`: the operation selects the content of MemberPresenceChanged; only then it gets these events.
+   * `selectsPresence`: the operation selects the content of MemberPresenceChanged; only then does it receive these events.
    * @throws BadInputError for an invalid `after`
    */
   spaceMessages(

@@ -31,7 +31,7 @@ const ToolCallWait = builder.enumType('ToolCallWait', {
   } as const,
 })
 
-/** Whether the call is a part of a message that is shown here, or the viewer may read its content. */
+/** Whether the call is part of a message that is shown in this response, or the viewer may read its content. */
 async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Promise<boolean> {
   const asksPeople = call.approvalState !== null || call.grantId !== null
   const isPart = (call.execution !== null || asksPeople) && call.messageId !== null
@@ -52,7 +52,7 @@ async function contentOf(
 }
 
 /**
- * Resolves what a call returned, for viewers who may read it. The output of a tool that is shown only because it
+ * Resolves the result of a call, for viewers who may read it. The output of a tool that is shown only because it
  * needs approval is private to its run.
  */
 async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {

@@ -52,7 +52,7 @@ toolCallEvent('ViewerToolCallWaiting')
 toolCallEvent('ViewerToolCallSettled')
 toolCallEvent(
   'ViewerToolCallChanged',
-  'As RunToolCallChanged, for a call that the viewer may answer or could answer before.',
+  'Like RunToolCallChanged, for a call that the viewer may answer or could answer before.',
 )
 
 builder
