@@ -47,7 +47,7 @@ interface SchemaOrigin {
   isOurs?: boolean
 }
 
-/** Returns what is wrong with a tool's input, in words that a model can act on; null if it is valid. */
+/** Returns the error in a tool's input, as text that a model can act on; null if the input is valid. */
 export function checkInput(schema: JsonObject, input: unknown, origin?: SchemaOrigin): string | null {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return 'The input must be a JSON object.'
   return checkJson(schema, input, origin)
@@ -114,7 +114,7 @@ function checkAgainstDialect(schema: JsonObject, dialect: keyof typeof DIALECTS)
 
 /**
  * Returns a copy without `$id` and `id`, which could collide with those of the specification's schemas. References by
- * id have become pointers before.
+ * id have already been replaced by pointers.
  * @throws for a schema with asynchronous checks (ajv's `$async`)
  */
 function withoutIds(schema: JsonObject): JsonObject {

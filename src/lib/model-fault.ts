@@ -1,4 +1,4 @@
-/** The kind of a failure of a model's provider. Members of a space see `adviceOn` it; admins see the provider's own words. */
+/** The kind of a failure of a model's provider. Members of a space see `adviceOn` it; admins see the provider's own message. */
 export type ModelFault = (typeof MODEL_FAULTS)[number]
 
 export const MODEL_FAULTS = [
@@ -27,7 +27,7 @@ const ADVICE: Record<ModelFault, string> = {
   LIMIT: 'The model reached its output limit. Ask for a shorter answer, or ask an admin to raise the limit.',
 }
 
-/** Returns, for people without access to the provider's words, what failed and what they can do. */
+/** Returns what failed and how to proceed, for people who may not see the provider's message. */
 export function adviceOn(fault: ModelFault): string {
   return ADVICE[fault]
 }

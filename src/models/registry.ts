@@ -21,9 +21,9 @@ export interface ModelRegistry {
   resolve(name: string): Promise<LanguageModel>
   /** Returns why the name cannot be used, as a sentence; null if it can. */
   check(name: string): string | null
-  /** Whether the model's provider is a server of one's own. */
+  /** Whether the model's provider is self-hosted. */
   isLocal(name: string): boolean
-  /** Whether results of tools may contain files of this type for the model. */
+  /** Whether the model accepts files of this type in tool results. */
   takesFile(name: string, mediaType: string): boolean
   /** The providers in the order of the setting, the built-in one last. */
   providers: RegisteredProvider[]
@@ -61,7 +61,7 @@ const PACKAGES: Record<ModelProviderSettings['package'], (settings: ModelProvide
 }
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp']
-/** The types of files that an API takes in results of tools. Chat Completions takes text only. */
+/** The types of files that an API accepts in tool results. Chat Completions accepts only text. */
 const FILES_IN_RESULTS: Record<ModelProviderSettings['api'], readonly string[]> = {
   openai: [...IMAGES, 'application/pdf'],
   'openai-chat': [],
@@ -142,7 +142,7 @@ function joined(given: readonly ModelProviderSettings[], added: readonly ModelPr
   return { providers, isAdded: (provider: ModelProviderSettings) => others.has(provider) }
 }
 
-/** Servers of one's own may pass on reasoning and calls as the model wrote them: as text between tags. */
+/** Self-hosted servers may pass on reasoning and calls as the model wrote them: as text between tags. */
 function corrected(model: LanguageModel): LanguageModel {
   const middleware = [textCalls, extractReasoningMiddleware({ tagName: 'think' })]
   return wrapLanguageModel({ model: model as LanguageModelV4, middleware })

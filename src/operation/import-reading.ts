@@ -43,7 +43,7 @@ interface Heading {
   version: number
 }
 
-/** Stages every row that is valid on its own. @throws Error if the file is not one complete export */
+/** Stages every row that is valid in itself. @throws Error if the file is not one complete export */
 export async function readAll(
   tx: Tx,
   lines: AsyncIterable<string> | Iterable<string>,

@@ -18,7 +18,7 @@ export interface MovedRow {
 const LARGE_ROWS_AT_ONCE = 20
 const ROWS_AT_ONCE = 200
 
-/** A row, and the other confidential spaces that it comes from, by its current marks. */
+/** A row, and the other confidential spaces that it comes from, according to its current marks. */
 interface FoundRow {
   row: Record<string, unknown>
   foreign: string[]

@@ -9,7 +9,7 @@ export interface Edit {
   text: string
 }
 
-/** Facts about the surroundings of a row. */
+/** Facts about the context of a row. */
 export interface Surroundings {
   /** Whether a name without an id means the erased human in this row. */
   isByName: boolean
