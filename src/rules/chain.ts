@@ -16,7 +16,7 @@ export interface Chain {
   id: string
   /** The space in which the chain began. */
   spaceId: string
-  /** Runs so far, call-backs included. */
+  /** The number of runs so far, including call-backs. */
   depth: number
   /** The agent that has the turn, and its run (null for a persistent agent); both null once the chain has ended. */
   holderId: string | null
@@ -25,13 +25,13 @@ export interface Chain {
   replyStack: Waiter[]
   /** `<from>-><to>` of every mention so far. */
   mentionedPairs: string[]
-  /** The confidentiality label of what its agents passed on, apart from the chain's own space. */
+  /** The confidentiality label of everything that its agents passed on, apart from the chain's own space. */
   label: string[]
 }
 
 /** The agent that passed the turn to a run, by its name at that time. */
 export type WokenBy =
-  /** It posted a message and mentioned the run's agent, and waits for a reply if `expectReply`. */
+  /** It posted a message that mentioned the run's agent, and waits for a reply if `expectReply` is set. */
   | { type: 'mention'; agentId: string; agentName: string; reason: string | null; expectReply: boolean }
   /** It delegated its own trigger without posting. */
   | { type: 'delegation'; agentId: string; agentName: string; reason: string | null }
@@ -76,7 +76,7 @@ export interface Mention {
   spaceId: string
 }
 
-/** A silent handoff: the target replaces the delegator, on the reply stack too. */
+/** A silent handoff: the target replaces the delegator, including on the reply stack. */
 export interface Delegation {
   type: 'delegation'
   targetId: string
@@ -147,7 +147,7 @@ export function runsToCome(
   return 1 + replyStack.length + (expectReply ? 1 : 0)
 }
 
-/** Agents on the reply stack are promised a call-back: no later turn may use up the runs that those need. */
+/** Agents on the reply stack are promised a call-back: no later turn may use up the runs that the call-backs need. */
 function refuseByDepth(
   { depth, replyStack }: Pick<ChainState, 'depth' | 'replyStack'>,
   { expectReply }: { expectReply: boolean },

@@ -54,7 +54,7 @@ export interface Generation {
   msToFirstChunk: number | null
   startedAt: Date
   durationMs: number
-  /** What the prompt omitted of the agent's context. */
+  /** The parts of the agent's context that the prompt omitted. */
   withheld?: Withheld[]
 }
 
@@ -102,7 +102,7 @@ export interface JournaledStep<S = JournaledGeneration, C = JournaledCall> {
 
 /** A step that was just journaled. */
 export interface KeptStep extends JournaledStep {
-  /** The run's end was written with it. */
+  /** Whether the run's end was written with it. */
   hasEnded?: true
   /** The run's label, as written with it. */
   label: readonly string[]
@@ -163,7 +163,7 @@ export interface Journal {
   settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<WrittenLabel>
   /**
    * Runs a tool's database changes and stores its result in one transaction, so that a resumed run
-   * finds both or neither. Adds what the tool learned to the run's marks. Writes an audit entry for
+   * finds both or neither. Adds the sources of the tool's output to the run's marks. Writes an audit entry for
    * each id that `work` passes to `changed`, or one for the agent if it passes none.
    */
   settledWith(
@@ -255,7 +255,7 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
   }
 }
 
-/** Writes audit entries for what an agent's tool changed on the server. */
+/** Writes audit entries for the objects that an agent's tool changed on the server. */
 function recordOf(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
   return Prisma.sql`
     INSERT INTO "AuditEntry" (id, "actorId", action, "targetId", detail)

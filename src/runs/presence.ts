@@ -19,7 +19,7 @@ export const presenceOf = (worker: number) =>
   Prisma.sql`SELECT pg_try_advisory_lock_shared(${CLASS}::int, ${worker}::int) AS present`
 
 /**
- * The worker holds no lock, and the lease is overdue. Does not apply just after all workers lost
+ * The worker holds no lock, and its lease should have been renewed by now. Does not apply just after all workers lost
  * their connections.
  */
 const IS_DESERTED = Prisma.sql`"leaseUntil" < clock_timestamp() + ${OVERDUE}

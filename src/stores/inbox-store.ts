@@ -75,7 +75,7 @@ const MOST_QUIET_EVENTS = 20
 
 type Candidate = InboxEvent &
   ClaimableEvent & {
-    /** The exhausted budget that forbids the event. */
+    /** The exhausted budget because of which the event must wait. */
     over: OverBudget | null
   }
 

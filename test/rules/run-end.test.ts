@@ -81,7 +81,7 @@ describe('the plan of the end of a think cycle', () => {
       {
         messageId: 'msg_a',
         kind: 'INBOX',
-        reason: "Its model's provider failed: it is tried again in 5 minutes.",
+        reason: "The model's provider failed: the next attempt is in 5 minutes.",
         error: null,
         runId: 'run_1',
       },
