@@ -48,7 +48,7 @@ export type FileVariant = 'original' | 'thumbnail'
 
 /** Reads files. */
 export interface FileReading {
-  /** By id, in the order of the ids; null if there is none. The caller must check access. */
+  /** By id, in the order of the ids; null for an unknown id. The caller must check access. */
   getMany(ids: readonly string[]): Promise<(File | null)[]>
   /** Like `getMany`, with null for files that the viewer may not see. */
   visibleMany(viewer: Viewer, ids: readonly string[]): Promise<(File | null)[]>

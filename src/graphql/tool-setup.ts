@@ -20,7 +20,7 @@ const ConnectMcpServerPayload = builder.objectRef<shapes.ConnectedMcpServer>('Co
     tools: t.expose('tools', {
       type: [McpTool],
       nullable: true,
-      description: 'All tools of the server. Null if the server wants authorization first, or could not be used.',
+      description: 'All tools of the server. Null if the server requires authorization first, or could not be used.',
     }),
     authorizationUrl: t.exposeString('authorizationUrl', {
       nullable: true,

@@ -9,9 +9,9 @@ export type DemoStep = { type: 'calls'; calls: { toolName: string; input: object
 /**
  * Decides the next step from the prompt alone, so that a run continues in the same way if another process takes it over.
  *
- * For each event that wants an answer, in order: enter its space, where that is not the active one; call the tools that
- * the message asks for; say something there. Then close. Another agent's message wants an answer only when it is addressed
- * to this agent, or several demo agents would never stop talking.
+ * For each event that calls for an answer, in order: enters its space if that is not the active one, calls the tools that
+ * the message asks for, and posts a message. Then it ends. Another agent's message calls for an answer only when it is addressed
+ * to this agent; otherwise several demo agents would never stop talking.
  */
 export function decideDemoStep(reading: DemoReading): DemoStep {
   const { events, calls, tools, toolChoice } = reading

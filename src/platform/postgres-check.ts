@@ -98,7 +98,7 @@ interface Reached {
   facts: Facts
 }
 
-/** Tries both URLs. Writes nothing. @throws StartFaults with all that is wrong */
+/** Checks both URLs. Writes nothing. @throws StartFaults with all faults */
 export async function inspectPostgres(urls: { url: string; directUrl: string | null }): Promise<InspectedPostgres> {
   const reaching = [reach(MAIN, urls.url), ...(urls.directUrl === null ? [] : [reach(DIRECT, urls.directUrl)])]
   const reached = await Promise.allSettled(reaching)

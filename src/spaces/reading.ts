@@ -35,23 +35,23 @@ export interface ReadOutcome {
   /** When the agent's run or think cycle with this message began, and when it ended. */
   readingSince: Date | null
   readAt: Date | null
-  /** Of SKIPPED: the confidential spaces that the reason comes from, if they are known. */
+  /** For SKIPPED: the confidential spaces that the reason comes from, if known. */
   label: string[]
   isLabelKnown: boolean
-  /** Of SKIPPED without a reason: the first line of the run's closing text. */
+  /** For SKIPPED without a reason: the first line of the run's closing text. */
   closing: string | null
 }
 
-/** Counts of messages after a human's read marker that others sent, out of the first 10,000. */
+/** Counts of messages by others after a human's read marker, up to 10,000. */
 export interface Unread {
   messages: number
   /** How many of them mention the human. */
   mentions: number
 }
 
-/** Reads messages and read markers. Lookups for many spaces take one statement; access is for the caller to check. */
+/** Reads messages and read markers. Lookups for many spaces take one statement; the caller must check access. */
 export interface Reading {
-  /** By id, in the order of the ids; null if there is none. */
+  /** By id, in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(Message | null)[]>
   /**
    * A page of each space's messages by `seq`, in the order of the ids. Returns a BadInputError in
@@ -82,7 +82,7 @@ export interface Reading {
   withDraftText(messages: readonly Message[]): Promise<Message[]>
 }
 
-/** Counting stops here: an exact number is of no use in a badge, and its cost would grow with the time away. */
+/** Counting stops at this number: a badge needs no exact larger number, and the cost would grow with the number of unread messages. */
 const MOST_COUNTED = 10_000
 
 /** The columns of an Unread. */
@@ -198,8 +198,8 @@ type WindowRow = Partial<Row> & {
 
 /**
  * Reads pages. A space's row holds its first and last `seq`, so both ends of a page are known
- * without reading further. A cursor of a message that retention has deleted stands before the first
- * kept one, because ids are ordered by time.
+ * without reading further. A cursor of a message that retention has deleted comes before the first
+ * kept message, because ids are ordered by time.
  */
 async function fetchWindows({ db }: Platform, spaceIds: readonly string[], request: PageRequest): Promise<WindowRow[]> {
   const { after, before, size, fromEnd } = request
@@ -221,8 +221,8 @@ async function fetchWindows({ db }: Platform, spaceIds: readonly string[], reque
 }
 
 /**
- * Maximum bytes of messages loaded for pages of several spaces together; beyond that each page has
- * fewer messages.
+ * The maximum bytes of messages loaded for pages of several spaces together; over that limit each page
+ * has fewer messages.
  */
 const MOST_LOADED_BYTES = 16 * 1024 * 1024
 

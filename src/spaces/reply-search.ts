@@ -9,12 +9,12 @@ export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entit
 /** A message that answers a wait. */
 export interface Reply {
   messageId: string
-  /** Its first text; in search results, empty if the message only shows tools. */
+  /** Its first text; in search results, empty if the message only shows tool calls. */
   text: string
   entityId: string
   entityName: string
   entityType: 'human' | 'agent'
-  /** The message also wakes the waiting agent. */
+  /** Whether the message also wakes the waiting agent. */
   mentionsWaiter: boolean
   /** The spaces from which the text may come, apart from its own. */
   marks: string[]
@@ -28,9 +28,9 @@ export type UnderWay = Map<string, number>
 
 export interface SearchedWait {
   spaceId: string
-  /** Only messages after this one count: the waiting agent's own. */
+  /** The waiting agent's own message: only messages after it count. */
   afterSeq: number
-  /** The waiting agent: its own messages do not count, and none counts once it has left the space. */
+  /** The waiting agent: its own messages do not count, and no message counts once the agent has left the space. */
   waiterId: string
   conditions: WaitCondition[]
   /** Searches remove finished messages. */
@@ -169,7 +169,7 @@ export function isMet(condition: WaitCondition, { senderId, kind }: Pick<Sent, '
   return condition.type === (kind === 'AGENT' ? 'agent' : 'human')
 }
 
-/** A composite message may have a finished text before it is finished; one without text answers by what it shows. */
+/** A composite message may have a finished text before it is finished; a message without text answers with the tool calls that it shows. */
 function hasAnswer({ status, composite, firstText }: Candidate): boolean {
   const isShown = status === 'COMPLETE' || status === 'REQUIRES_ACTION'
   if (firstText === null) return isShown

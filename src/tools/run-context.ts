@@ -17,8 +17,8 @@ export type RequestedEnding =
   | { type: 'skip'; reason: string | null }
 
 /**
- * A run at one moment of its execution; never changed. `run` is its row as claimed, with the marks, lineage and cycle
- * state that the run has now.
+ * An immutable snapshot of a run during its execution. `run` is its row as claimed, with the current marks,
+ * lineage and cycle state of the run.
  */
 export interface RunContext extends Claim {
   readonly agent: { readonly id: string }

@@ -22,7 +22,7 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
       const own = agent.tools.map((row) => ({ ...ownToolOf(row, parts), asynchronous }))
       const ofToolset = agent.toolset === 'ACTIVE_SPACE' ? own : own.map(displayTool)
       const mcp = await parts.mcp.toolsFor(agent.mcpServers)
-      // A tool that the agent had before a built-in one got its name takes its place.
+      // A tool that the agent had before a built-in one got the same name replaces the built-in one.
       const names = new Set(ofToolset.map(({ name }) => name))
       const builtIn = builtInTools(parts, input).filter(({ name }) => !names.has(name))
       const tools = [...mcp, ...ofToolset, ...builtIn]

@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http'
 type Headers = IncomingMessage['headers']
 
 /**
- * Returns the origin to which a client sent a request, as the client sees it: the host of the request, or the one that
- * a proxy forwards, with the scheme of the page that asks, or the one that a proxy forwards. Null without a host.
+ * Returns the origin to which a client sent a request, as the client sees it: the host of the request or the one
+ * that a proxy forwards, with the scheme of the requesting page or the one that a proxy forwards. Null without a host.
  */
 export function askedOriginOf(headers: Headers): string | null {
   if (isOwnOrigin(headers)) return headers.origin ?? null
@@ -15,7 +15,7 @@ export function askedOriginOf(headers: Headers): string | null {
   return URL.parse(`${scheme}://${host}`)?.origin ?? null
 }
 
-/** Whether a page's origin is the host of the request, whether or not that names the default port of the scheme. */
+/** Whether a page's origin matches the host of the request, with or without the default port of the scheme. */
 export function isOwnOrigin(headers: Headers): boolean {
   const origin = URL.parse(headers.origin ?? '')
   if (origin === null) return false
@@ -23,8 +23,8 @@ export function isOwnOrigin(headers: Headers): boolean {
 }
 
 /**
- * The host that a proxy forwards, and that of the request itself. A page of another origin can forge neither: a browser
- * sends no such header without a preflight.
+ * The host that a proxy forwards, and that of the request itself. A page of another origin can forge neither, because a
+ * browser sends no such header without a preflight.
  */
 const hostsOf = (headers: Headers): string[] =>
   [firstOf(headers['x-forwarded-host']), headers.host].filter((host) => host !== undefined && host !== '') as string[]

@@ -19,7 +19,7 @@ export interface McpToolset {
   toolsFor(servers: McpServer[]): Promise<Tool[]>
   /**
    * Returns one tool, by the name that the model called, for an earlier call; a server that has just failed
-   * is listed again. Undefined: the tool is no longer offered.
+   * is listed again. Undefined if the tool is no longer offered.
    * @throws ToolFailure if the server cannot be listed
    */
   toolNamed(servers: McpServer[], name: string): Promise<Tool | undefined>

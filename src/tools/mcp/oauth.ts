@@ -18,7 +18,7 @@ import type { GuardedHttp } from '../custom/guarded-http.ts'
 
 /** The state of the authorization at one MCP server, which is stored encrypted with the server. */
 interface Authorization {
-  /** How we are registered there; for one redirect URL. */
+  /** Our client registration at the server, for one redirect URL. */
   client?: OAuthClientInformation
   redirectUrl?: string
   issuer?: OAuthAuthorizationServerInformation
@@ -27,7 +27,7 @@ interface Authorization {
   pending?: { nonce: string; codeVerifier?: string }
 }
 
-/** The state parameter that returns with the browser; encrypted, so that nobody else can make one. */
+/** The state parameter that returns with the browser; encrypted, so that nobody else can create one. */
 interface State {
   agentId: string
   name: string
@@ -44,16 +44,16 @@ export interface Returned {
   message: string
 }
 
-/** Authorizes us at MCP servers by OAuth, with one token for a server of an agent. */
+/** Authorizes Parley at MCP servers with OAuth, with one token per server of an agent. */
 export interface McpOAuth {
   /** Sends the stored token with requests of runs, and refreshes it. Never begins an authorization. */
   providerFor(server: McpServer): OAuthClientProvider
-  /** The same, and begins an authorization if there is no valid token; `authorizationUrl` returns where it continues. */
+  /** The same, but begins an authorization if there is no valid token; `authorizationUrl` returns the URL at which it continues. */
   beginning(
     server: McpServer,
     how: { viewer: Viewer; redirectUrl: string },
   ): { provider: OAuthClientProvider; authorizationUrl(): string | null }
-  /** Ends an authorization with what the browser brought back to the redirect URL. Never throws. */
+  /** Ends an authorization with the parameters that the browser brought to the redirect URL. Never throws. */
   finish(returned: URLSearchParams): Promise<Returned>
 }
 
@@ -74,8 +74,8 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   }
 
   /**
-   * Changes the stored authorization, and runs `within` in the same transaction. Returns the authorization before; null if
-   * nothing was changed, because the server was removed, or has another URL now.
+   * Changes the stored authorization, and runs `within` in the same transaction. Returns the previous authorization;
+   * null if nothing was changed because the server was removed or now has another URL.
    */
   async function change(
     key: Key,
@@ -84,7 +84,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   ): Promise<Authorization | null> {
     const { agentId, name, url } = key
     return db.transaction(async (tx) => {
-      // An update of the agent replaces the rows of its servers: the tokens must not be lost in between.
+      // An update of the agent replaces the rows of its servers, and tokens that were written in the meantime must not be lost.
       await lockAgentRow(tx, agentId)
       const [row] = await tx.$queryRaw<{ oauthSealed: string | null }[]>`
         SELECT "oauthSealed" FROM "McpServer"
@@ -101,7 +101,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
 
   /** A provider that keeps everything in the database, so that any process may use or refresh a token. */
   function providerAt(server: Key, redirectUrl: string): OAuthClientProvider {
-    /** The client as which this provider last introduced us. */
+    /** The client registration that this provider last used. */
     let clientId: string | null = null
     const save = async (alter: (before: Authorization) => Authorization) => void (await change(server, alter))
     return {
@@ -145,7 +145,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       return {
         ...provider,
         async clientInformation() {
-          // Without a token nothing can be refreshed, and a run does not register us.
+          // Without a token nothing can be refreshed, and a run does not register a client.
           if ((await provider.tokens()) === undefined) throw new Error(AGAIN)
           return provider.clientInformation()
         },
@@ -181,7 +181,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         const state = stateOf(returned.get('state') ?? '')
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
         const { agentId, name, url, nonce, actorId } = state
-        // One of two requests with the same link takes what is pending, before it exchanges the code.
+        // Of two requests with the same link, only one takes the pending authorization, before it exchanges the code.
         const before = await change(state, ({ pending, ...rest }) =>
           pending === undefined || pending.nonce === nonce ? rest : { ...rest, pending },
         )
@@ -210,14 +210,14 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         }
         const options = { serverUrl: url, authorizationCode: code, fetchFn: oauthFetch(http), ...issued }
         await auth(provider, options)
-        if (!isSaved) return failed(`The MCP server "${name}" was removed or changed meanwhile. Connect to it again.`)
+        if (!isSaved) return failed(`The MCP server "${name}" was removed or changed in the meantime. Connect to it again.`)
         return {
           isAuthorized: true,
           message: `The MCP server "${name}" is authorized. Close this page and connect again.`,
         }
       } catch (error) {
         logger.warn({ reason: messageOf(error) }, 'could not finish the authorization at an MCP server')
-        return failed('The server did not give a token. Connect again for a new link.')
+        return failed('The server did not issue a token. Connect again for a new link.')
       }
     },
   }
@@ -254,12 +254,12 @@ function invalidated(
     return isOther ? before : rest
   }
   if (scope === 'verifier' || before.client?.client_id !== refused.clientId) return before
-  // Nothing else can use the tokens of a client.
+  // The tokens of a client cannot be used by any other client.
   const { client: _client, tokens: _tokens, ...rest } = before
   return rest
 }
 
-/** The guarded fetch takes bodies of text; the OAuth client also sends forms, and sets no time limit. */
+/** The guarded fetch accepts only text bodies; the OAuth client also sends forms, and sets no time limit. */
 export function oauthFetch(http: GuardedHttp): typeof http.fetch {
   return (input, init) => {
     const { body, signal } = init ?? {}

@@ -25,7 +25,7 @@ function answerTo({ text, address }: DocumentQuestion): DocumentAnswer {
 function parsed(text: string): Json {
   const isJson = /^\s*\{/.test(text)
   try {
-    // JSON.parse is much faster; aliases of YAML that multiply are refused by the library.
+    // JSON.parse is much faster than the YAML parser, which refuses YAML aliases that expand exponentially.
     return (isJson ? JSON.parse(text) : parse(text, { logLevel: 'error', merge: true })) as Json
   } catch (error) {
     const [line] = messageOf(error).split('\n')
