@@ -13,7 +13,7 @@ export type Viewer = Omit<LiveViewerStateFragment, 'pendingToolCalls' | 'unreadC
 /** A tool call that waits for an answer of the viewer, with the message that shows it. */
 export type WaitingCall = LiveWaitingCallFragment
 type ViewerEvent = LiveViewerEventsSubscription['viewerEvents']
-/** Something that the viewer is notified of. `number` increases with each. */
+/** A notification for the viewer. `number` increases with each. */
 export interface ViewerNotice extends Pick<NoticeEvent, 'kind' | 'messageId' | 'toolCallId' | 'runId'> {
   spaceId: string | null
   number: number

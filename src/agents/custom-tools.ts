@@ -35,7 +35,7 @@ export interface ToolInput {
   visible?: boolean | null
   timeoutMs?: number | null
   url?: string | null
-  /** Absent: POST of the whole input as JSON to the URL as it is. */
+  /** If absent: a POST of the whole input as JSON to the unchanged URL. */
   method?: string | null
   /** Undefined in an update keeps the headers of the tool with the same name; null removes them. */
   headers?: HeadersInput

@@ -74,7 +74,7 @@ builder.objectField(Human, 'budget', (t) =>
   t.field({
     type: Budget,
     nullable: true,
-    description: 'For everything of which this human is the root. Null unless the viewer is an admin.',
+    description: 'For all usage with this human at the root. Null unless the viewer is an admin.',
     resolve: async ({ id }, _, { loaders, viewer }) =>
       isAdmin(viewer) ? budgetOf(id, (await loadExisting(loaders.entities, id)).budget) : null,
   }),

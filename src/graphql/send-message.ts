@@ -21,7 +21,7 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
     }),
     idempotencyKey: t.string({
       description:
-        'If the same sender sends the same content to the same space with the same key again, the first message is returned and nothing is posted. Other content with the same key: ConflictError. The key is kept as long as the message.',
+        'If the same sender sends the same content to the same space with the same key again, the first message is returned and nothing is posted. Different content with the same key causes a ConflictError. The key is kept as long as the message.',
     }),
   }),
 })
@@ -32,7 +32,7 @@ const SendMessagePayload = builder
     fields: (t) => ({
       sentMessage: t.expose('sentMessage', {
         type: Message,
-        description: 'Not named `message`, so that clients can select it beside `... on Error { message }`.',
+        description: 'Not named `message`, so that clients can select it next to `... on Error { message }`.',
       }),
       runs: t.expose('runs', {
         type: [Run],
@@ -52,8 +52,8 @@ builder.queryField('wakes', (t) =>
       'The agents that a message of the viewer would wake now, in join order; at most 100. NOT_FOUND if the viewer may not see the space.',
     args: {
       spaceId: t.arg.id({ required: true }),
-      mentionedIds: t.arg.idList({ description: 'Ids that are no agent members do not count.' }),
-      replyToId: t.arg.id({ description: 'The message that the new one replies to; does not change who is woken.' }),
+      mentionedIds: t.arg.idList({ description: 'Ids of other entities do not count.' }),
+      replyToId: t.arg.id({ description: 'The message that the new one replies to. It does not affect which agents are woken.' }),
     },
     async resolve(_, { spaceId, mentionedIds }, { domain, viewer, loaders }) {
       const ids = await domain.wakes.preview(viewer, { spaceId, mentionedIds: mentionedIds ?? [] })

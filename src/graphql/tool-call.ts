@@ -142,14 +142,14 @@ builder.objectFields(ToolCall, (t) => ({
     type: StandingGrant,
     nullable: true,
     description:
-      'The standing grant that let the call through without asking. Null if there was none, or the viewer may not see it.',
+      'The standing grant by which the call was executed without asking. Null if there was none, or the viewer may not see it.',
     resolve: ({ grantId }, _, { loaders }) => loadOptional(loaders.visible.standingGrants, grantId),
   }),
   claimedBy: t.field({
     type: Human,
     nullable: true,
     description:
-      'The human who claimed the call with `claimToolCall`. Others may still answer. Null again when this human may no longer answer.',
+      'The human who claimed the call with `claimToolCall`. Others may still answer. Null again if this human may no longer answer.',
     resolve: async (call, _, { loaders }) =>
       call.claimedById === null ? null : loadOptional(loaders.entities, await loaders.claimers.load(call)),
   }),

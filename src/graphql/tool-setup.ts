@@ -10,7 +10,7 @@ const ConnectMcpServerInput = builder.inputType('ConnectMcpServerInput', {
     server: t.field({ type: McpServerInput, required: true }),
     agentId: t.id({
       description:
-        "An agent whose stored headers are used where the input has none: those of its server with this name, if the URL's origin is the same. Required for `oauth: SERVER`: the token is stored with that server, which has to have this URL.",
+        "If the input has no headers, the stored headers of this agent's server with the same name are used, if the origin of the URL is the same. Required for `oauth: SERVER`: the token is stored with that server, which must have this URL.",
     }),
   }),
 })
@@ -24,11 +24,11 @@ const ConnectMcpServerPayload = builder.objectRef<shapes.ConnectedMcpServer>('Co
     }),
     authorizationUrl: t.exposeString('authorizationUrl', {
       nullable: true,
-      description: "Where the admin's browser goes to authorize; it returns to `/auth/mcp/callback`.",
+      description: "The URL at which the admin authorizes in a browser, which then returns to `/auth/mcp/callback`.",
     }),
     error: t.exposeString('error', {
       nullable: true,
-      description: "The server's own words if it could not be used.",
+      description: "The server's message if it could not be used.",
     }),
   }),
 })
@@ -37,9 +37,9 @@ const ReadOpenApiInput = builder.inputType('ReadOpenApiInput', {
   fields: (t) => ({
     document: t.string({
       description:
-        'The document itself, OpenAPI 3 as JSON or YAML. Exactly one of `document` and `url`; at most 5 MB. A request has at most 1 MiB, so give a larger document by its address.',
+        'The document itself, OpenAPI 3 as JSON or YAML. Exactly one of `document` and `url`; at most 5 MB. A request has at most 1 MiB, so pass a larger document by its URL.',
     }),
-    url: t.string({ description: 'The address of the document.' }),
+    url: t.string({ description: 'The URL of the document.' }),
   }),
 })
 
@@ -59,7 +59,7 @@ const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').impleme
     inputSchema: t.expose('inputSchema', { type: 'JSON' }),
     problem: t.exposeString('problem', {
       nullable: true,
-      description: 'Why the tool cannot be used as it is. Null: it can.',
+      description: 'Why the tool cannot be used unchanged. Null if it can.',
     }),
   }),
 })
@@ -88,7 +88,7 @@ builder.mutationFields((t) => ({
   connectMcpServer: t.field({
     type: ConnectMcpServerPayload,
     description:
-      'For admins. Lists the tools of an MCP server, without changing an agent. If the agent already has the server at this URL, the list is kept as after a run.',
+      'For admins. Lists the tools of an MCP server, without changing an agent. If the agent already has the server at this URL, the list is stored as after a run.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ConnectMcpServerInput, required: true }) },
     resolve(_, { input }, context) {

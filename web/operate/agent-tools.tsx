@@ -215,7 +215,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             name="method"
             defaultValue={tool?.method ?? ''}
             options={METHODS}
-            hint="With a method, inputs that the URL names are part of it: …/pets/{id}{?limit}."
+            hint="With a method, inputs that the URL names are part of the URL: …/pets/{id}{?limit}."
           />
         )}
         {execution === 'HTTP' && <HeaderFields stored={tool?.headerNames ?? []} />}

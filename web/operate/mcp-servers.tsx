@@ -179,7 +179,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
         )}
         {connected?.authorizationUrl != null && (
           <p role="status">
-            The server wants authorization.{' '}
+            The server requires authorization.{' '}
             <a href={connected.authorizationUrl} target="_blank" rel="noreferrer">
               Authorize at {new URL(connected.authorizationUrl).host}
             </a>

@@ -159,7 +159,7 @@ export function createMcpConnection(
     const wanted =
       challenge === '' ? '' : ` The server asks for: ${cut(challenge.replace(/\s+/g, ' '), LONGEST_CHALLENGE)}.`
     if (authProvider !== undefined)
-      return `The server ${new URL(url).host} wants authorization.${wanted} An admin has to connect to the server again.`
+      return `The server ${new URL(url).host} requires authorization.${wanted} An admin has to connect to the server again.`
     const remedy =
       given === undefined
         ? 'An admin has to set its header authorization.'

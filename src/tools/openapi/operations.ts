@@ -236,7 +236,7 @@ function reasonToLeaveOut({ name, place, given }: { name: string; place: string;
   if (place === 'cookie') return `The operation needs the cookie ${name}, which tools do not send.`
   if (place !== 'path' && place !== 'query') return `Its parameter ${name} is in an unknown place.`
   if (!isTemplateName(name))
-    return `Its parameter ${JSON.stringify(name)} has a name with other characters than letters, digits and _ . $ [ ] -.`
+    return `Its parameter ${JSON.stringify(name)} has a name with characters other than letters, digits and _ . $ [ ] -.`
   if (given['content'] !== undefined || given['style'] === 'deepObject')
     return `Its parameter ${name} is an object, which tools do not send in a URL.`
   const { schema } = given
