@@ -87,14 +87,14 @@ const NOTE = 'At most 1000 characters.'
 const PublishAgentDraftInput = builder.inputType('PublishAgentDraftInput', {
   fields: (t) => ({
     agentId: t.id({ required: true }),
-    note: t.string({ description: `${NOTE} Absent: that of the draft.` }),
+    note: t.string({ description: `${NOTE} If absent, the note of the draft.` }),
   }),
 })
 
 const RestoreAgentVersionInput = builder.inputType('RestoreAgentVersionInput', {
   fields: (t) => ({
     versionId: t.id({ required: true }),
-    note: t.string({ description: `${NOTE} Absent: "Version N again".` }),
+    note: t.string({ description: `${NOTE} If absent: "Version N again".` }),
   }),
 })
 

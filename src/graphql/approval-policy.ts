@@ -16,7 +16,7 @@ export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
     }),
     approverIds: t.idList({ description: 'If absent: every human member of the space in which the call is shown.' }),
     expiresInSeconds: t.int({
-      description: 'At most 2,592,000. Absent: `PARLEY_APPROVAL_WAIT_SECONDS`. An expired call is not executed.',
+      description: 'At most 2,592,000. If absent: `PARLEY_APPROVAL_WAIT_SECONDS`. An expired call is not executed.',
     }),
     escalateAfterSeconds: t.int({
       description:

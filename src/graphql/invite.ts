@@ -7,7 +7,7 @@ const InviteInput = builder.inputType('InviteInput', {
   fields: (t) => ({
     email: t.string({ required: true, description: 'The link is emailed, never returned.' }),
     spaceIds: t.idList({
-      description: 'Spaces of the inviter that the person joins. At most 20. Absent: none.',
+      description: 'Spaces of the inviter that the person joins. At most 20. None if absent.',
     }),
   }),
 })
