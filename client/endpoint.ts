@@ -4,8 +4,8 @@ const PATH = '/graphql'
 const SCHEMES: Record<string, string> = { 'http:': 'http:', 'https:': 'https:', 'ws:': 'http:', 'wss:': 'https:' }
 
 /**
- * Returns the address for requests. `url` is the server's, with or without a path prefix and `/graphql`; in a page it may
- * be relative, and is the page's origin by default.
+ * Returns the URL for requests. `url` is the server's URL, with or without a path prefix and `/graphql`; in a page it
+ * may be relative, and defaults to the page's origin.
  * @throws ParleyError if the url is missing or cannot be used
  */
 export function endpointOf(url: string | undefined): string {

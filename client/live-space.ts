@@ -14,7 +14,7 @@ export type AgentActivity = LiveAgentActivitySubscription['agentActivity']
 
 /** The current state of a space. Parts that did not change keep their identity from one state to the next. */
 export interface SpaceState {
-  /** `loading` until the first snapshot; `ended` when the viewer loses access: `error` says why. */
+  /** `loading` until the first snapshot; `ended` when the viewer loses access; `error` then has the reason. */
   status: 'loading' | 'live' | 'ended'
   space: Space | null
   /** The newest messages in the order of the space, without gaps. */
@@ -59,14 +59,14 @@ export interface LiveSpace extends Observable<SpaceState> {
 
 export interface LiveSpaceOptions {
   spaceId: string
-  /** False: `activity` stays empty. */
+  /** If false, `activity` stays empty. */
   withActivity?: boolean
 }
 
 export function liveSpace(connection: Connection, { spaceId, withActivity = true }: LiveSpaceOptions): LiveSpace {
   const transcript = createTranscript()
   const activity = new Map<string, AgentActivity>()
-  // Updated with each event, so that a reconnect resumes after the last one.
+  // Updated with each event, so that a reconnect resumes after the last event.
   const variables: { spaceId: string; after: string | null } = { spaceId, after: null }
   let state: Pick<SpaceState, 'status' | 'error' | 'isLoadingEarlier'> = {
     status: 'loading',
@@ -101,7 +101,7 @@ export function liveSpace(connection: Connection, { spaceId, withActivity = true
   function watchMessages(): () => void {
     return connection.watch(SPACE_MESSAGES, variables, {
       onData({ spaceMessages: event }) {
-        // Before the event is applied: an event that throws would otherwise come again after each reconnect.
+        // This happens before the event is applied; otherwise an event that throws would be delivered again after each reconnect.
         variables.after = event.cursor
         transcript.apply(event)
         if (event.__typename === 'MemberLeft') forgetActivity(event.entity.id)

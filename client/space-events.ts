@@ -15,7 +15,7 @@ export const isWhole = ({ status }: Pick<Message, 'status'>) => status === 'COMP
 
 /**
  * Merges two versions of a message. A complete message does not become incomplete again. The text of an
- * incomplete message may be shorter than what the deltas have brought: the longer one is kept.
+ * incomplete message may be shorter than what the deltas have brought: so the longer one is kept.
  */
 export function newerOf(known: Message | undefined, message: Message): Message {
   if (known === undefined || isWhole(message)) return message
@@ -34,7 +34,7 @@ export function withPart(parts: MessagePart[], part: MessagePart): MessagePart[]
 }
 
 /**
- * Returns the parts with a delta applied. Returns the same array if the delta is known already, and null if
+ * Returns the parts with a delta applied. Returns the same array if it already contains the delta, and null if
  * something before it is missing.
  */
 export function withDelta(
@@ -52,7 +52,7 @@ export function withDelta(
 }
 
 /**
- * Returns the parts with a replacement applied. Returns the same array if the text contains it already, and null if
+ * Returns the parts with a replacement applied. Returns the same array if the text already contains it, and null if
  * something before it is missing.
  */
 export function withReplacement(

@@ -25,7 +25,7 @@ import { SpacePage } from './talk/space-page.tsx'
 import { Boundary } from './ui/boundary.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
 
-// Few people open these pages, and none first: the first load goes without them.
+// Few people open these pages, and nobody opens them first, so they are not part of the first load.
 const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPage: page }) => ({ default: page })))
 const NotificationsPage = lazy(() =>
   import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
@@ -100,7 +100,7 @@ export function App() {
   )
 }
 
-/** The side bar and the current page. On a narrow screen the side bar opens on request. */
+/** The sidebar and the current page. On a narrow screen the sidebar opens on request. */
 function Shell() {
   const { viewer } = useSession()
   const [isSideOpen, setSideOpen] = useState(false)
@@ -143,7 +143,7 @@ function Shell() {
           <button
             type="button"
             className="side-shade"
-            aria-label="Close the side bar"
+            aria-label="Close the sidebar"
             onClick={() => setSideOpen(false)}
           />
         )}
@@ -241,7 +241,7 @@ function Pages() {
   )
 }
 
-/** Redirects to the space with the latest activity; on an empty server, an operator gets the start page. */
+/** Redirects to the space with the latest activity; on an empty server, the operator gets the start page. */
 function Home() {
   const { viewer, isAdmin } = useSession()
   const [first] = viewer.spaces

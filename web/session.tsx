@@ -4,7 +4,7 @@ import { useLive, useViewer } from '../client/react.ts'
 import { addressOf, basePath } from './location.ts'
 import { unsubscribe } from './notify/push.ts'
 
-/** Servers under different prefixes of one host share the storage. */
+/** Servers under different prefixes of one host share the browser's storage. */
 const TOKEN_KEY = `parley.token${basePath}`
 const OPERATOR_KEY = `parley.operator${basePath}`
 
@@ -20,7 +20,7 @@ export interface Session {
   humanId: string | null
   /** Whether there is an operator to return to. */
   mayGoBack: boolean
-  /** Continues as somebody else. An operator's own token is kept. */
+  /** Continues as somebody else. The operator's own token is kept. */
   become(token: string): void
   goBack(): void
   signOut(): void
@@ -37,7 +37,7 @@ export function useSession(): Session {
 /** How the console signs in: with a token that this tab forgets when it is closed, or with the cookie of this browser. */
 export type Credential = { token: string } | 'cookie'
 
-/** Null: nobody is signed in. `unknown`: the server has not said yet whether this browser has a session. */
+/** Null: nobody is signed in. `unknown`: the server has not yet answered whether this browser has a session. */
 export function useCredential() {
   const [credential, setCredential] = useState<Credential | null | 'unknown'>(() => {
     const token = sessionStorage.getItem(TOKEN_KEY)
@@ -63,7 +63,7 @@ export function credentialHeaders(): Record<string, string> {
 
 const CSRF = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
 
-/** Null if the server does not accept the token or the cookie. @throws if the server cannot say */
+/** Null if the server does not accept the token or the cookie. @throws if the server cannot check them */
 async function scopeOf(headers: Record<string, string>): Promise<string | null> {
   const answer = await fetch(addressOf('/auth/session'), { headers })
   if (answer.status === 403) return null
@@ -71,7 +71,7 @@ async function scopeOf(headers: Record<string, string>): Promise<string | null> 
   return ((await answer.json()) as { scope: string | null }).scope
 }
 
-/** A server that does not respond is not a refusal: the connection tries again, and says so. */
+/** A missing response is not a refusal: the connection tries again, and shows that it does. */
 async function hasSession(): Promise<boolean> {
   try {
     return (await scopeOf(CSRF)) !== null
@@ -81,9 +81,9 @@ async function hasSession(): Promise<boolean> {
 }
 
 /**
- * Signs in with a token. A person stays signed in in this browser, by a cookie. The tokens of the operator, of admins and of
- * services stay in this tab, and so does a person's if the browser does not send the cookie: it is `Secure`, or for another
- * path, if the server has another address than PARLEY_PUBLIC_URL.
+ * Signs in with a token. A person stays signed in to this browser with a cookie. The tokens of the operator, of admins and of
+ * services stay in this tab, and so does a person's if the browser does not send the cookie: the cookie is `Secure`, or for
+ * another path, if the server's address differs from PARLEY_PUBLIC_URL.
  */
 export async function signInWith(token: string): Promise<Credential> {
   try {

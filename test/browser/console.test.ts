@@ -283,7 +283,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('button', { name: '1 new' }).click(PATIENCE)
     await message('Number 61.').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
-    await page.getByRole('button', { name: 'Open the side bar' }).click()
+    await page.getByRole('button', { name: 'Open the sidebar' }).click()
     await page.getByRole('link', { name: /^Garden/ }).click()
     await page.getByRole('link', { name: /^Garden/ }).waitFor({ ...PATIENCE, state: 'hidden' })
   }, 90_000)

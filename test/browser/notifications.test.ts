@@ -88,7 +88,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     expect(await subscriptions(ada.id)).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint, ...keys }])
     const form = page.getByRole('form', { name: 'Channels' })
     await form.getByLabel('Mail', { exact: true }).check()
-    await form.getByLabel('Minutes until a mail is sent').fill('60')
+    await form.getByLabel('Minutes until an email is sent').fill('60')
     await form.getByRole('button', { name: 'Save' }).click()
     const settings = () => parley.app.domain.notifications.settings(ada)
     await until('the settings are saved', async () => (await settings())?.notifyAfterMinutes === 60)

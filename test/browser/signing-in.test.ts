@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     const space = await parley.space(ada, [], { name: 'Garden' })
     const { page } = await openAs(ada, `/spaces/${space.id}`)
     await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
-    await page.getByRole('button', { name: 'Make a join link' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Create a join link' }).click(PATIENCE)
     const link = await page.getByText(`${parley.origin}/join/`).textContent(PATIENCE)
     const path = new URL(link ?? '').pathname
     const other = await openAs(bob, path)

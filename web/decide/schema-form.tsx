@@ -28,7 +28,7 @@ export default function SchemaForm(props: SchemaFormProps) {
     <div className="schema-form">
       <RjsfForm
         schema={schema as RJSFSchema}
-        // Not `formData`: every render of a parent would then reset the form to the initial value.
+        // Not `formData`, because every render of a parent would then reset the form to the initial value.
         initialFormData={value}
         validator={VALIDATOR}
         showErrorList={false}
@@ -63,7 +63,7 @@ function orderOf({ properties, required }: Record<string, unknown>): { 'ui:order
   return { 'ui:order': [...required.filter((name) => name in properties), '*'] }
 }
 
-/** A list button with one of our icons: the library's own need a font that is not loaded. */
+/** A list button with one of our icons, because the library's own icons need a font that is not loaded. */
 const listButton =
   (label: string, icon: IconName, className = '') =>
   ({ id, onClick, disabled }: IconButtonProps) => (

@@ -250,7 +250,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             rows={3}
             spellCheck={false}
             defaultValue={tool?.resultSchema == null ? '' : JSON.stringify(tool.resultSchema, null, 2)}
-            hint="JSON Schema of the answer, which people see as a form. Empty: any answer is accepted."
+            hint="JSON Schema of the answer, which people see as a form. If empty, any answer is accepted."
           />
         )}
         <div className="columns">

@@ -22,7 +22,7 @@ interface McpServersProps {
 /** The agent's Model Context Protocol servers. */
 export function McpServers({ agentId, servers, onSave }: McpServersProps) {
   const [isMaking, setMaking] = useState(false)
-  /** A name, because a connection refetches the servers. */
+  /** The name of the server, because connecting refetches the servers. */
   const [editedName, setEditedName] = useState<string | null>(null)
   const edited = servers.find(({ name }) => name === editedName) ?? null
   const othersThan = (name: string | null) => servers.filter((one) => one.name !== name).map(inputOf)
@@ -107,7 +107,7 @@ type Connected = Extract<ConsoleConnectMcpServerMutation['connectMcpServer'], { 
 type Listed = NonNullable<Connected['tools']>
 
 const AUTHORIZATIONS = [
-  ['NONE', 'By headers, or none'],
+  ['NONE', 'With headers, or none'],
   ['SERVER', 'OAuth: one token for the server'],
 ] as const
 
@@ -262,7 +262,7 @@ function serverIn(values: FormData, server: Server | null, tools: Listed) {
   const allowed = values.getAll('allowed').map(String)
   const asks = values.getAll('asks').map(String)
   const policy = server?.approval == null ? { quorum: 1 } : policyInputOf(server.approval)
-  // Approval of all tools also covers those that appear later.
+  // Approval for all tools also covers tools that appear later.
   const asksForAll = server?.approval != null && server.approvalTools === null && asks.length === tools.length
   return {
     ...address,

@@ -6,8 +6,8 @@ const NEAR_PX = 80
 /** A scroll upwards within this time after a wheel, touch or key event was made by a person. */
 const GESTURE_MS = 500
 /**
- * What is kept of a conversation while its end is in view: as many messages as when it was opened, and enough
- * screens to scroll.
+ * How much of a conversation is kept while its end is in view: as many messages as when it was opened, and
+ * enough screenfuls to scroll.
  */
 const KEPT = { messages: 50, screens: 3 }
 /** Fewer messages than this are not worth dropping. */

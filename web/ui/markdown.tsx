@@ -19,11 +19,11 @@ interface MarkdownProps {
   isGrowing?: boolean
 }
 
-/** Time limit after a person clicked “Try again”; a busy machine may need it even for an ordinary text. */
+/** The time limit after a person clicks “Try again”; a busy machine may need it even for ordinary text. */
 const LONGEST_MS = 1000
 
 /**
- * Formatted text of people and models. HTML is shown as text, an image as a link to it. A text beyond the limits
+ * Formatted text by people and models. HTML is shown as text, an image as a link to it. A text over the limits
  * of the parser is shown unformatted.
  */
 export const Markdown = memo(function Markdown({ text, isGrowing = false }: MarkdownProps) {
@@ -138,7 +138,7 @@ function render(node: MarkdownNode, isLinked: boolean): ReactNode {
   }
 }
 
-/** A placeholder is used when a component is rendered outside of a browser. */
+/** A placeholder is used when a component is rendered outside a browser. */
 const pageAddress = () => (typeof location === 'undefined' ? 'http://localhost/' : location.href)
 
 /** A link in content: shows its host, unless it stays on this server. */

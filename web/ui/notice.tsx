@@ -47,7 +47,7 @@ interface UnansweredProps {
   ask: { error: Error | null; refetch(): unknown }
 }
 
-/** Takes the place of data that is not there yet: a loading state, or the error with a button to retry. */
+/** Replaces data that has not been loaded yet: a loading state, or the error with a button to retry. */
 export function Unanswered({ what, ask: { error, refetch } }: UnansweredProps) {
   if (error === null) return <Loading what={what} />
   return <Refused error={errorOf(error)} onRetry={() => void refetch()} />

@@ -64,7 +64,7 @@ function subjectOf(change: ViewerChange): string {
 }
 
 /**
- * The events that a side bar needs, merged as far as possible: see createWaitingChanges. A space is delivered
+ * The events that a sidebar needs, merged as far as possible: see createWaitingChanges. A space is delivered
  * at most twice a second.
  */
 export function createViewerEvents(
