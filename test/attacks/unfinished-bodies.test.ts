@@ -6,8 +6,8 @@ import { until } from '../support/until.ts'
 const MIB = 1024 * 1024
 const BODIES = 600
 /**
- * Since the last of the bodies stopped arriving: on a busy machine this process needs seconds to send so much to
- * itself.
+ * Measured from the end of the last body, because on a busy machine this process needs seconds to send this much data
+ * to itself.
  */
 const CLOSED_WITHIN_MS = 15_000
 

@@ -58,7 +58,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
       registrations.find(({ scopeURL }) => scopeURL === scope),
     )
     await page.context().grantPermissions(['notifications'], { origin: parley.origin })
-    // No page of the console is in front.
+    // No page of the console is in the foreground.
     await page.goto('about:blank')
     const content = { text: 'Somebody mentions you.', path: `/spaces/${space.id}`, topic: space.id }
     await session.send('ServiceWorker.deliverPushMessage', {

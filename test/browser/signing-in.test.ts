@@ -46,7 +46,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
   test('a browser that does not keep the cookie keeps the token in its tab', async () => {
     const human = await parley.human('Ivy')
     const { page, signIn } = await open({ path: '/' })
-    // As a browser that drops a Secure cookie, because it has reached the server by http.
+    // Like a browser that drops a Secure cookie because it reached the server over http.
     await page.route('**/auth/token', (route) => route.fulfill({ json: { scope: 'HUMAN' } }))
     await signIn(await parley.tokenOf(human))
     await page.getByText('You are Ivy').waitFor(PATIENCE)

@@ -212,7 +212,7 @@ describe('the instructions of the steps of a run', () => {
     await parley.app.domain.memories.set(agent.id, [{ key: 'evil', value: evil }])
     await parley.app.domain.goals.set(agent.id, [{ description: evil }])
     await parley.app.domain.plans.setOwn(agent.id, [{ name: 'evil', instruction: evil, cron: '0 6 * * *' }])
-    // Names from before line breaks were refused.
+    // Names that are older than the rule against line breaks.
     const { prisma } = parley.app.platform.db
     await prisma.entity.update({ where: { id: human.id }, data: { name: evil } })
     await prisma.entity.update({ where: { id: bob.id }, data: { name: `Bob ${evil}` } })

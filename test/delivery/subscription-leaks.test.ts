@@ -98,8 +98,8 @@ describe('subscribers who share payloads', () => {
       }
     }
     for (const socket of first.splice(0)) socket.terminate()
-    // For each remaining subscription the objects of the client and of the server; occasionally one more that a
-    // recent call still references.
+    // For each remaining subscription, the objects of the client and of the server; occasionally one more object
+    // that a recent call still references.
     const areLeft = () => {
       collectGarbage()
       return queryObjects(WebSocket, { format: 'count' }) - before < 2 * second.length + 5

@@ -33,7 +33,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     ;({ parley, stage } = opened)
   })
 
-  /** Runs retention with the clock that many days ahead. */
+  /** Runs retention with the clock set this many days ahead. */
   const sweepIn = (
     days: number,
     keep: { messagesDays?: number; runsDays?: number },

@@ -236,7 +236,7 @@ test.runIf(hasPostgres)('plans and notices that wait for a version with its own 
     { name: 'Due', instruction: 'Go.', afterSeconds: 60 },
     { name: 'Later', instruction: 'Go.', afterSeconds: 3600 },
   ])
-  // As the former version left them: jobs in a separate queue, notifications in a table.
+  // The rows as the previous version left them: jobs in a separate queue, notifications in a table.
   await prisma.$executeRaw`DELETE FROM pgboss.job`
   await prisma.$executeRaw`SELECT pgboss.create_queue('wake-ups', '{"policy":"standard"}'::jsonb)`
   await prisma.$executeRaw`

@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], url: `${mcp.url}?moved` }] })
     await play.deciders.decide(alice, one.id, true)
     await play.deciders.callWhen(one.id, ({ status }) => status === 'FAILED')
-    // At the first address again, in a new session with the current list; an admin has confirmed the tool.
+    // Back at the first address, in a new session with the current list; an admin has confirmed the tool.
     mcp.tools[0]!.description = 'Pays twice.'
     const confirmed = { name: 'bank', url: mcp.url, approval: {}, headers: { 'x-again': '1' } }
     await change('updateAgent', { id: agent.id, mcpServers: [] })

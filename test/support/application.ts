@@ -55,17 +55,17 @@ export interface TestApplication {
 }
 
 export interface TestApplicationOptions extends AppOptions {
-  /** `postgres`: PostgreSQL and Redis; `embedded`: PGlite and this process. Absent: where the stack does not matter. */
+  /** `postgres`: PostgreSQL and Redis; `embedded`: PGlite and this process. If absent, the stack does not matter. */
   stack?: 'postgres' | 'embedded'
   settings?: Record<string, string>
-  /** False: this application executes no runs. */
+  /** If false, this application executes no runs. */
   worker?: boolean
   /**
    * Another application that shares its database, Redis keys and models with this one: a second process of one
    * deployment.
    */
   beside?: TestApplication
-  /** True: no other test file used this application before, or will after it. */
+  /** If true, no other test file uses this application, before or afterwards. */
   isFresh?: boolean
 }
 
@@ -74,14 +74,14 @@ const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
 const GRACE_MS = 500
 const ENDED: RunStatus[] = ['COMPLETED', 'FAILED', 'CANCELED']
 
-/** An application without a started worker, and what it runs on. */
+/** An application without a started worker, and its stores. */
 interface Opened extends Reusable {
   app: Application
   models: ModelServer
   stores: Stores
 }
 
-/** The applications that are in use, with the number of those that are open beside each. */
+/** The applications in use, each with the number of other applications that are open alongside it. */
 const inUse = new Map<Application, { opened: Opened; beside: number }>()
 
 /**
@@ -126,7 +126,7 @@ async function openApplication(options: TestApplicationOptions): Promise<Opened>
     PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
     PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
     PARLEY_LOG_LEVEL: 'error',
-    // Strangers, whom most tests need; test/access/directory.test.ts tests the other choice and the default.
+    // Most tests need strangers; test/access/directory.test.ts tests the other choice and the default.
     PARLEY_DIRECTORY: 'shared',
     PARLEY_DELTA_MS: '5',
     PARLEY_CYCLE_REST_MS: '0',

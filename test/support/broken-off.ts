@@ -14,7 +14,7 @@ const LET_GO_WITHIN = { timeoutMs: 5000 }
 
 /** Permanent errors of PostgreSQL: a number out of range, a bad byte, a duplicate, an unknown column. */
 const REFUSALS = ['22003', '22021', '23505', '42703']
-/** More than three attempts with pauses of 1 s and 2 s take. */
+/** Longer than three attempts with pauses of 1 s and 2 s take. */
 const GIVEN_UP_WITHIN = { timeoutMs: 12_000 }
 /**
  * How often a run may send a statement that is refused each time. The claim statement is sent twice a second more:
@@ -24,7 +24,7 @@ const MOST_TRIES = 8
 const LOOKS_A_SECOND = 2
 
 export interface BrokenRuns {
-  /** Chooses among the statements of an unbroken run, from 1. */
+  /** Chooses among the statements of an uninterrupted run, numbered from 1. */
   choose(count: number): number[]
   /** The number of concurrent deployments. */
   stages: number
@@ -147,7 +147,7 @@ const USED = {
   ...{ costNanos: true, usageDay: true, usageSpaceId: true, usageModel: true },
 } as const
 
-/** Everything of a run except its usage. */
+/** All data of a run except its usage. */
 async function stateOf({ app }: TestApplication, { id }: Run) {
   const { prisma } = app.platform.db
   const [run, messages, calls, steps, heads] = await Promise.all([
@@ -175,7 +175,7 @@ const pointOf = ({ frailty }: Performance, n: number) =>
 
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
 
-/** Expects the same as of an unbroken run, except that one generation was requested twice. */
+/** Expects the same as for an uninterrupted run, except that one generation was requested twice. */
 function expectSameRequests(point: string, requests: ModelRequest[], whole: ModelRequest[]): void {
   const asked = requests.filter(({ step }, index) => requests[index + 1]?.step !== step)
   expect([point, shown(asked)]).toEqual([point, shown(whole)])

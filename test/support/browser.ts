@@ -30,8 +30,8 @@ export function openBrowser(): Promise<Browser> {
 }
 
 /**
- * A browser with its own priority, so that it yields the processor to the measured processes. Closing it ends pages
- * that hang, too.
+ * A browser with its own priority, so that it yields the processor to the measured processes. Closing the browser also
+ * ends pages that hang.
  */
 export async function launchNiceBrowser(niceness: number): Promise<{ browser: Browser; end(): Promise<void> }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-browser-'))

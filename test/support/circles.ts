@@ -6,7 +6,7 @@ export interface Circle {
   /** For the title of a test: `$circle`. */
   circle: string
   confidential: boolean
-  /** The members of a space that has its `own` people, out of `all` people of the example. */
+  /** The members of a space with its `own` people, out of `all` people of the example. */
   people<Person>(own: Person[], all: Person[]): Person[]
 }
 

@@ -69,9 +69,9 @@ export interface BookedService {
   url: string
   /** The requests, with the Idempotency-Key, oldest first. */
   calls: { key: string; input: Read }[]
-  /** Delays its responses until it resolves. */
+  /** Delays the service's responses until this promise resolves. */
   hold: Promise<unknown>
-  /** Its response; by default `{ booked: <the input> }`. */
+  /** The service's response; by default `{ booked: <the input> }`. */
   answer?: object
   close(): Promise<void>
 }

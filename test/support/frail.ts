@@ -4,7 +4,7 @@ import { createDeferred } from '../../src/lib/async.ts'
 
 /** A statement of the application under test, before it is sent. */
 export interface Statement {
-  /** Its position since `watch`, from 1. */
+  /** The statement's position since `watch`, from 1. */
   n: number
   text: string
   /** A transaction is open on its connection, or the statement begins or ends one. */
@@ -36,7 +36,7 @@ export interface Frailty {
   /** Restarts the count of statements; `fateOf` decides about each before it is sent. */
   watch(fateOf: (statement: Statement) => Fate): void
   isDead(): boolean
-  /** Resolves when it has died. */
+  /** Resolves when the application has died. */
   death: Promise<void>
 }
 
@@ -108,7 +108,7 @@ const bodyOf = (client: pg.Client) => bodies.get(internalsOf(client).connectionP
 type Callback = (error: Error | null, result?: unknown) => void
 let isInstalled = false
 
-/** Patches the drivers once. */
+/** Patches the drivers, only once. */
 function install(): void {
   if (isInstalled) return
   isInstalled = true

@@ -6,7 +6,7 @@ export interface ServedTool {
   name: string
   description?: string
   inputSchema?: object
-  /** Within it, `{ rawJson }` stands for that JSON text. */
+  /** In a response, `{ rawJson }` stands for that JSON text. */
   answer?: (input: Record<string, unknown>) => object | Promise<object>
 }
 
@@ -21,7 +21,7 @@ export interface McpServer {
   mode: 'well' | 'hang' | 'refuse' | 'forget' | 'deny'
   /** The response to a request with a session that the server does not know. */
   onUnknownSession: { status: number; body: string }
-  /** The credentials that it wants; null for none. */
+  /** The credentials that it requires; null for none. */
   authorization: string | null
   /** Answers requests that are not for the protocol, such as those of OAuth; returns whether it did. */
   aside: ((request: IncomingMessage, response: ServerResponse) => boolean) | null

@@ -6,14 +6,14 @@ import Provider from 'oidc-provider'
 /** The claims of the provider about a person, by login. */
 export type Accounts = Record<string, Record<string, unknown>>
 
-/** A real identity provider (`oidc-provider`) of this process, with forms in which any password will do. */
+/** A real identity provider (`oidc-provider`) of this process, with login forms that accept any password. */
 export interface TestIdentityProvider {
   issuer: string
   /** May be changed at any time. */
   accounts: Accounts
   /** The redirect URIs of the client `parley`, set before the first request. */
   allow(origin: string, names: readonly string[]): void
-  /** Signs with other keys from now on, and forgets sessions. */
+  /** Signs with new keys from now on, and drops all sessions. */
   rotateKeys(): Promise<void>
   /** Whether requests are answered with 503. */
   isDown: boolean
@@ -114,7 +114,7 @@ export function createCookieJar() {
     return answer
   }
 
-  /** Follows redirects until another answer, or until an address that `stop` holds back. Returns both. */
+  /** Follows redirects until there is another response, or until a URL at which `stop` returns true. Returns both. */
   async function follow(url: string, init: RequestInit = {}, stop: (url: string) => boolean = () => false) {
     let [at, answer] = [url, await request(url, init)]
     for (let hops = 0; hops < 20; hops += 1) {

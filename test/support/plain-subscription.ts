@@ -16,7 +16,7 @@ export interface PlainSubscription {
 
 /**
  * `spaceMessages` by its definition: follows the log for one viewer, and executes each event for that viewer
- * separately. It shares nothing with others, and nothing with the server's delivery.
+ * separately. It shares nothing with other subscriptions, and no code with the server's delivery.
  */
 export function reexecute(
   { domain, platform }: Pick<Application, 'domain' | 'platform'>,

@@ -8,8 +8,8 @@ export interface Betrayal {
 }
 
 /**
- * The secret of a space for a period in which it is confidential without a break. Opening a space frees its
- * content.
+ * The secret of a space for a continuous period in which it is confidential. Removing confidentiality frees
+ * its content.
  */
 type Canary = `${string}@${number}`
 
@@ -38,8 +38,8 @@ const COUNTS = { spaces: 5, humans: 5, agents: 3, runs: 8, kept: 6, said: 4 }
 
 /**
  * Random actions of people and agents: spaces that become confidential and open again, members who join and leave,
- * and runs whose model tries everything. The play calls every rule as the product does; it checks recipients
- * against the true content.
+ * and runs whose model tries everything. The test calls every rule like the product, and checks
+ * recipients against the true content.
  */
 export function playConfidences(rules: Rules, { seed, steps }: { seed: number; steps: number }): Betrayal | null {
   const play = createPlay(rules, randomOf(seed))
@@ -147,7 +147,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** The run posts what it knows there, and another agent continues from that. */
+  /** The run posts its content there, and another agent continues from it. */
   function speaks(run: Run): string | null {
     const place = one(places.filter((one) => one.agents.has(run.agent)))
     if (place === undefined || !rules.mayEnter(run.askers, place.id, world)) return null

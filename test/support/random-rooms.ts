@@ -45,7 +45,7 @@ const WORD = /zq\d+x\d+qz/g
 interface Player {
   id: string
   name: string
-  /** The words that it may have read: of spaces that it belonged to then, or at some time since. */
+  /** The words that the agent may have read: those of spaces that it belonged to then or at some time since. */
   mayKnow: Set<string>
   /** Its current spaces, and its former ones with the time of leaving. */
   spaces: Set<string>
@@ -78,7 +78,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   let words = 0
   let time = 0
 
-  /** A new word for a space: all its members may know it. */
+  /** A new word for a space, which all its members may read. */
   function wordFor(spaceId: string): string {
     const word = `zq${round}x${++words}qz`
     spaces.find(({ id }) => id === spaceId)?.words.push(word)
@@ -223,7 +223,7 @@ async function crash(parley: TestApplication, players: Player[]): Promise<void> 
     WHERE status = 'RUNNING' AND "agentId" = ANY(${ids}::text[])`
 }
 
-/** In every case: nobody reads texts of spaces without being a member, and every prompt has its trigger. */
+/** In every case, nobody reads texts of spaces without being a member, and every prompt has its trigger. */
 export async function expectDiscretion(
   parley: TestApplication,
   { numRuns, seed }: { numRuns: number; seed: number },

@@ -7,7 +7,7 @@ export interface Reusable {
   shape: string
   /** Resolves when nothing works on the database any more. */
   settle(): Promise<void>
-  /** Ends everything and removes the database. */
+  /** Closes everything and removes the database. */
   dispose(): Promise<void>
 }
 
@@ -22,10 +22,10 @@ const MOST_KEPT = 3
 /** Larger tables stay large after their rows are deleted, and are slow to scan. */
 const MOST_BYTES = 30_000_000
 
-/** Only files that share their process can use one thing after the other: see vitest.config.ts. */
+/** Only test files in the same process can reuse an item: see vitest.config.ts. */
 const isReusing = process.env['TEST_REUSE'] === '1'
 
-/** Returns what was kept under this key, which now belongs to the caller. */
+/** Returns the item that was kept under this key, which now belongs to the caller. */
 export function takeKept<Item extends Reusable>(key: string): Item | undefined {
   const index = kept.findIndex((one) => one.key === key)
   return index < 0 ? undefined : (kept.splice(index, 1)[0]?.item as Item)

@@ -5,7 +5,7 @@ import { steps } from './model-server-script.ts'
 import { spaceIn, thinkingOn } from './thinking.ts'
 import { countSent, type Sent } from './wire-counter.ts'
 
-/** The cost of one operation, from its first message to the last consequence. */
+/** The cost of one operation, from its first message to its last consequence. */
 export interface Cost extends Sent {
   what: string
 }
@@ -24,8 +24,8 @@ export const BOUNDS: Record<string, Pick<Sent, 'statements' | 'commands'>> = {
 }
 
 /**
- * Each operation runs several times, and the least count decides: periodic work of the process falls into some of
- * them.
+ * Each operation runs several times, and the lowest count decides, because periodic work of the process falls into some of
+ * the runs.
  */
 const TIMES = 4
 /** The time for the consequences after a run's end is published. */

@@ -1,7 +1,7 @@
 /** A word that is posted once, and distinct from all others. */
 interface Canary {
   spaceId: string
-  /** The period in which its space is confidential without a break; null for a word that was posted openly. */
+  /** The continuous period in which its space is confidential; null for a word that was posted openly. */
   since: number | null
 }
 
@@ -22,7 +22,7 @@ export interface Hearing {
   saidIn(place: Place, text: string, where: string): void
   /** Records that a person reads a text: the person must have read its words before, or have access to their space. */
   shownTo(humanId: string, text: string, where: string): void
-  /** Records that a text leaves for recipients outside. */
+  /** Records that a text is sent to external recipients. */
   leaves(text: string, where: string): void
   /** Records that a row stores a text, with these spaces as its sources. */
   isKept(marks: readonly string[], text: string, where: string): void

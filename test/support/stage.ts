@@ -36,7 +36,7 @@ export interface Stage {
   messagesIn(space: Named): Promise<Read[]>
   /** The runs of an agent, oldest first. */
   runsOf(agent: Named): Promise<Read[]>
-  /** Waits until that many runs of the agent have ended; oldest first. */
+  /** Waits until this many runs of the agent have ended; oldest first. */
   endedRuns(agent: Named, count: number): Promise<Read[]>
 }
 
@@ -145,6 +145,6 @@ export const promptOf = ({ messages }: ModelRequest): string => messages.find(({
 export const wokenBy = (text: string) => (request: ModelRequest) =>
   (promptOf(request).split(/RECENT/)[0] ?? '').includes(text)
 
-/** The results of the run's tool calls so far, in order, as the model gets them. */
+/** The results of the run's tool calls so far, in order, as the model receives them. */
 export const resultsIn = ({ messages }: ModelRequest): Read[] =>
   messages.filter(({ role }) => role === 'tool').map(({ text }) => JSON.parse(text))

@@ -70,7 +70,7 @@ export function spaceIn(request: ModelRequest): string {
   return /\(id: (spc_\w+)\)/.exec(inboxIn(request))?.[1] ?? ''
 }
 
-/** Enters the space of the first event and posts there; then each further generation; then ends. */
+/** Enters the space of the first event and posts there; then plays each further generation; then ends. */
 export function answer(text: string, ...further: ModelAction[][]): ModelScript {
   return (request) =>
     steps(

@@ -25,7 +25,7 @@ export function ChangeEmail({ human }: { human: { id: string; email: string | nu
     const changed = await connection.ask(CHANGE_EMAIL, { input: { id: human.id, email } })
     const { email: current } = payloadOf(changed.updateHuman, 'UpdateHumanPayload').human
     const isChanged = current?.toLowerCase() === email.toLowerCase()
-    setStatus(isChanged ? 'Saved.' : `Open the link that is mailed to ${email}, in this browser, to confirm it.`)
+    setStatus(isChanged ? 'Saved.' : `Open the link that is emailed to ${email}, in this browser, to confirm it.`)
   })
   return (
     <section className="block card">

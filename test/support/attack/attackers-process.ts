@@ -19,7 +19,7 @@ const BUSY_PAUSE_MS = 20
 /** Concurrent operations of one hostile member. */
 const CAMPAIGNS = 3
 const PRELUDE_TEXTS = 12
-/** The greatest share of the time in which they may post. */
+/** The maximum share of the time in which they may post. */
 const PRELUDE_SHARE = 0.2
 
 const { world, seed, seconds, only } = JSON.parse(process.argv[2] ?? '') as {

@@ -23,7 +23,7 @@ export interface Attacker {
 
 /** An action that hostile members repeat within a campaign. */
 export interface AttackAction {
-  /** Its weight relative to the others. */
+  /** The weight of the action relative to the others. */
   weight: number
   /** The limits of one campaign: repetitions, and concurrent ones. */
   most: number

@@ -19,11 +19,11 @@ const HEAP_MIB = 1024
  */
 const GOAL_TIMES = 5
 /**
- * A slowdown beyond this, over all operations, is a finding: before turns were shared by the time used, it was × 30
- * to 40, and on a slower machine more.
+ * A slowdown over this, across all operations, is a finding: before requesters shared database time, it was ×
+ * 30 to 40, and more on a slower machine.
  */
 const MOST_TIMES = 30
-/** A p50 beyond both this and the goal is a finding too, for an operation with enough measurements. */
+/** A p50 over both this and the goal is also a finding, for an operation with enough measurements. */
 const MOST_P50_MS = 3000
 const MEASURED_OFTEN = 10
 const HEAP_GROWS_AT_MOST_MIB = 50
@@ -185,7 +185,7 @@ function errorLinesOf(parley: ParleyProcess): string[] {
   return [...kinds.values()].map((line) => `the log says: ${line.slice(0, 1500)}`)
 }
 
-/** Messages of a space that its follower did not get, or got more than once. */
+/** Messages of a space that its follower did not receive, or received more than once. */
 async function missedBy(world: AttackWorld, space: 'hall' | 'quiet', follower: Follower): Promise<string[]> {
   const posted = await messagesOf(world, world.spaces[space])
   const last = posted.at(-1)?.seq ?? 0

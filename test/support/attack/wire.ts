@@ -2,7 +2,7 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { WebSocket } from 'ws'
 
-/** A response or a frame beyond this breaks the promise of `PARLEY_MAX_RESPONSE_BYTES`; the envelope is extra. */
+/** A response or a frame larger than this violates `PARLEY_MAX_RESPONSE_BYTES`; the envelope is extra. */
 export const MOST_RESPONSE_BYTES = 8 * 1024 * 1024 + 64 * 1024
 /**
  * The longest time for a body (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter
@@ -47,7 +47,7 @@ export interface AttackSocket {
   socket: WebSocket
   /** Sends the operation with the id. */
   subscribe(id: string, payload: object): void
-  /** Stops reading for a time; a server may close meanwhile, with 1013. */
+  /** Stops reading for a time; the server may close the socket in the meantime, with 1013. */
   pause(ms: number): Promise<void>
   isOpen(): boolean
   close(): void
@@ -123,7 +123,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
         if (reading === 'slow') await sleep(50)
       }
     } catch {
-      // The server may end it.
+      // The server may end the socket.
     }
     return { status: response.statusCode ?? 0, ...reader.answer }
   }

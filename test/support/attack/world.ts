@@ -17,7 +17,7 @@ export interface AttackWorld {
   origin: string
   adminToken: string
   honest: Person
-  /** A colleague of the honest member, who adds her to `lobby` again. */
+  /** A colleague who adds the honest member to `lobby` again. */
   colleague: Person
   hostile: Person[]
   /** A hostile service's token, with every agent granted. */
