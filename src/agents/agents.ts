@@ -228,7 +228,9 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
       const notifying = notifyColumns(id, settings.notifyUrl, secretBox)
       await db.transaction(async (tx) => {
         if ((await tx.agent.count()) >= MOST_AGENTS)
-          throw new LimitExceededError(`The server already has the maximum of ${MOST_AGENTS} agents: delete some first.`)
+          throw new LimitExceededError(
+            `The server already has the maximum of ${MOST_AGENTS} agents: delete some first.`,
+          )
         await checkUrgentFrom(tx, settings.cycle)
         await checkPeople(tx, policiesIn(settings))
         const entity = { id, kind: 'AGENT' as const, name: settings.name, createdAt: new Date(clock.now()) }

@@ -5,7 +5,7 @@ import { createMcpOAuth, type McpOAuth } from '../tools/mcp/oauth.ts'
 import { createServerTrial, type ServerTrial } from '../tools/mcp/server-trial.ts'
 import { createOpenApiReader, LARGEST_DOCUMENT_BYTES, type OpenApiReader } from '../tools/openapi/reader.ts'
 
-/** What an admin does before giving an agent a tool: connect to an MCP server, read an OpenAPI document, try a call. */
+/** The steps of an admin before giving an agent a tool: connect to an MCP server, read an OpenAPI document, try a call. */
 export interface ToolSetup extends ServerTrial, OpenApiReader, ToolTrial {
   finishAuthorization: McpOAuth['finish']
   /** Aborts all requests in progress. */

@@ -17,7 +17,7 @@ import { recordRefusal } from './refusals.ts'
 import { doneWith, failureOf } from './tool-runner.ts'
 
 const CHANGED_TEXT =
-  'This tool\'s address, execution or definition was changed after people were asked for approval, so it was not called. Request approval again if the call is still needed.'
+  "This tool's address, execution or definition was changed after people were asked for approval, so it was not called. Request approval again if the call is still needed."
 
 /**
  * Checks that the tool is the version that people approved. If so, its schema is the one that

@@ -39,7 +39,7 @@ export interface LinkMail {
   link: { path: string; label: string }
 }
 
-/** What the page of a link shows before the button is pressed. */
+/** The information that the page of a link shows before the button is pressed. */
 export interface DescribedLink {
   purpose: MailCode['purpose']
   email: string
@@ -253,9 +253,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         .transaction((tx) => redeem(tx, code, { name, viewer }))
         .catch((error) => {
           const conflict = conflictOf(error)
-          throw conflict instanceof ConflictError
-            ? new ConflictError('Somebody else now has this address.')
-            : conflict
+          throw conflict instanceof ConflictError ? new ConflictError('Somebody else now has this address.') : conflict
         })
       if (used?.type !== 'signed-in') return used
       for (const spaceId of used.spaceIds) {

@@ -31,7 +31,8 @@ const ServiceGrantInput = builder.inputType('ServiceGrantInput', {
   fields: (t) => ({
     name: t.string({ required: true, description: 'The service name shown on its triggers.' }),
     agentIds: t.idList({
-      description: 'The agents that the token may trigger, and whose EXTERNAL calls it may answer. All agents if absent.',
+      description:
+        'The agents that the token may trigger, and whose EXTERNAL calls it may answer. All agents if absent.',
     }),
   }),
 })

@@ -44,7 +44,9 @@ export const ToolInput = builder.inputType('ToolInput', {
       description:
         'Whether calls may contain content of confidential spaces, although this content then leaves the server.',
     }),
-    alwaysAsk: t.boolean({ description: 'If true, no standing grant may cover the calls of this tool. Default false.' }),
+    alwaysAsk: t.boolean({
+      description: 'If true, no standing grant may cover the calls of this tool. Default false.',
+    }),
     headers: t.field({
       type: 'JSON',
       description:
@@ -187,7 +189,9 @@ const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
       description:
         'If true, the changes are added to the draft, and runs continue with the published version. `paused` and `notifyUrl` cannot be part of a draft. Default false.',
     }),
-    versionNote: t.string({ description: 'The reason for the change, for the list of versions. At most 1000 characters.' }),
+    versionNote: t.string({
+      description: 'The reason for the change, for the list of versions. At most 1000 characters.',
+    }),
   }),
 })
 

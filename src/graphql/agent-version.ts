@@ -13,7 +13,9 @@ AgentVersion.implement({
   description: 'The definition of an agent after one change of its settings or tools.',
   interfaces: [Node],
   fields: (t) => ({
-    number: t.exposeInt('number', { description: 'From 1. A draft has the number that it will get when it is published.' }),
+    number: t.exposeInt('number', {
+      description: 'From 1. A draft has the number that it will get when it is published.',
+    }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
     author: t.field({
       type: Entity,

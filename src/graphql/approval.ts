@@ -91,7 +91,8 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
     reason: t.string(),
     input: t.field({
       type: 'JSON',
-      description: "Replaces the input that the model wrote. Must match the tool's schema. Earlier approvals become invalid.",
+      description:
+        "Replaces the input that the model wrote. Must match the tool's schema. Earlier approvals become invalid.",
     }),
     inputDigest: t.string({
       description:

@@ -23,8 +23,8 @@ export type SchemaTypes = {
 }
 
 /**
- * The schema builder to which every file of this folder adds its types. Of the Relay plugin, only
- * connections are used: ids are the database's own (see node.ts). Expected failures of a mutation are members of its result
+ * The schema builder to which every file of this folder adds its types. Only the connections of
+ * the Relay plugin are used: ids are the database's own (see node.ts). Expected failures of a mutation are members of its result
  * union.
  */
 export const builder = new SchemaBuilder<SchemaTypes>({

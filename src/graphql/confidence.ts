@@ -78,7 +78,8 @@ builder.objectFields(RunInternals, (t) => ({
   askers: t.field({
     type: [Human],
     nullable: true,
-    description: "The requesters: humans on whose behalf the run works. Null for a run of an admin's plan or of a service.",
+    description:
+      "The requesters: humans on whose behalf the run works. Null for a run of an admin's plan or of a service.",
     resolve: async ({ runId }, args, context) =>
       askersOf(await loadExisting(context.loaders.runs, runId), args, context),
   }),

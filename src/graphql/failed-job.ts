@@ -16,8 +16,7 @@ const FailedJob = builder.objectRef<shapes.FailedJob>('FailedJob').implement({
     }),
     subjectId: t.exposeID('subjectId', {
       nullable: true,
-      description:
-        'The plan that should have fired, the tool call of the notification, or the recipient of the email.',
+      description: 'The plan that should have fired, the tool call of the notification, or the recipient of the email.',
     }),
     attempts: t.exposeInt('attempts'),
     error: t.exposeString('error', { nullable: true, description: 'The error of the last attempt.' }),

@@ -61,8 +61,7 @@ builder.objectFields(Message, (t) => ({
   }),
   staleRuns: t.field({
     type: [Run],
-    description:
-      'Runs that read an older version than the current one and that the viewer may see; at most 100.',
+    description: 'Runs that read an older version than the current one and that the viewer may see; at most 100.',
     complexity: { field: 10, multiplier: 3 },
     async resolve({ id, editedAt }, _, { loaders }) {
       const runs = editedAt === null ? [] : await loaders.staleRuns.load(id)

@@ -7,7 +7,8 @@ import { Space, Viewer } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const NotifyLevelType = builder.enumType('NotifyLevel', {
-  description: 'Which messages of a space a member is notified of. Every member is notified of decisions that wait for them.',
+  description:
+    'Which messages of a space a member is notified of. Every member is notified of decisions that wait for them.',
   values: {
     ALL: { description: 'Every message.' },
     MENTIONS: { description: 'Messages that mention the member, and failed runs that worked on behalf of the member.' },
@@ -118,7 +119,7 @@ builder.mutationFields((t) => ({
   addPushSubscription: t.field({
     type: AddPushSubscriptionPayload,
     description:
-      'Adds this browser\'s subscription, or its new keys. It is removed with the session or token of this request. At most 20 for each human.',
+      "Adds this browser's subscription, or its new keys. It is removed with the session or token of this request. At most 20 for each human.",
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError],
       union: { description: 'BadInputError: the endpoint is not a public https address.' },

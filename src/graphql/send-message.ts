@@ -53,7 +53,9 @@ builder.queryField('wakes', (t) =>
     args: {
       spaceId: t.arg.id({ required: true }),
       mentionedIds: t.arg.idList({ description: 'Ids of other entities do not count.' }),
-      replyToId: t.arg.id({ description: 'The message that the new one replies to. It does not affect which agents are woken.' }),
+      replyToId: t.arg.id({
+        description: 'The message that the new one replies to. It does not affect which agents are woken.',
+      }),
     },
     async resolve(_, { spaceId, mentionedIds }, { domain, viewer, loaders }) {
       const ids = await domain.wakes.preview(viewer, { spaceId, mentionedIds: mentionedIds ?? [] })

@@ -22,7 +22,7 @@ async function mayDecide(grant: shapes.StandingGrant, context: Context): Promise
 
 StandingGrant.implement({
   description:
-    'An approval in advance, by the people and with the quorum that the tool\'s approval policy names: calls that the grant covers are executed without asking. It covers a call only while enough of the people who approved the grant may decide on that call.',
+    "An approval in advance, by the people and with the quorum that the tool's approval policy names: calls that the grant covers are executed without asking. It covers a call only while enough of the people who approved the grant may decide on that call.",
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`grt_…`' }),
@@ -114,7 +114,11 @@ const ProposeStandingGrantInput = builder.inputType('ProposeStandingGrantInput',
     amountProperty: t.string({ description: 'Required with `maxAmount`, and only with it.' }),
     maxAmount: t.float({ description: 'Above 0, at most 1,000,000,000,000.' }),
     expiresInSeconds: t.int({ required: true, description: '1 to 2,592,000 (30 days).' }),
-    approveCall: t.boolean({ required: true, defaultValue: true, description: 'Whether to approve the call itself as well.' }),
+    approveCall: t.boolean({
+      required: true,
+      defaultValue: true,
+      description: 'Whether to approve the call itself as well.',
+    }),
   }),
 })
 

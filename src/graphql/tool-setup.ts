@@ -24,7 +24,7 @@ const ConnectMcpServerPayload = builder.objectRef<shapes.ConnectedMcpServer>('Co
     }),
     authorizationUrl: t.exposeString('authorizationUrl', {
       nullable: true,
-      description: "The URL at which the admin authorizes in a browser, which then returns to `/auth/mcp/callback`.",
+      description: 'The URL at which the admin authorizes in a browser, which then returns to `/auth/mcp/callback`.',
     }),
     error: t.exposeString('error', {
       nullable: true,
@@ -110,7 +110,8 @@ builder.mutationFields((t) => ({
   }),
   tryTool: t.field({
     type: TryToolPayload,
-    description: 'For admins. The request is really sent, with a time limit of 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
+    description:
+      'For admins. The request is really sent, with a time limit of 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: TryToolInput, required: true }) },
     resolve: (_, { input }, { domain, viewer }) => domain.toolSetup.tryTool(viewer, input),

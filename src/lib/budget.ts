@@ -33,6 +33,6 @@ export type OverBudget = 'AGENT' | 'SPACE' | 'HUMAN' | 'ROOT'
 export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
   AGENT: "The agent's budget for today is spent.",
   SPACE: "The space's budget for today is spent.",
-  HUMAN: 'Today\'s budget of the person who started this is spent.',
+  HUMAN: "Today's budget of the person who started this is spent.",
   ROOT: 'The budget of the message or trigger that started this is spent.',
 }

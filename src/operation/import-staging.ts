@@ -21,7 +21,7 @@ export interface LeftOut {
 
 /**
  * Creates a temporary table for the rows of the file, where they are compared with each other and with existing
- * rows, whatever their number and order. PostgreSQL drops the table at the end of the transaction.
+ * rows, in any number and order. PostgreSQL drops the table at the end of the transaction.
  */
 export async function createStaging(tx: Tx): Promise<void> {
   await tx.$executeRaw`

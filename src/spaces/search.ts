@@ -110,7 +110,10 @@ export function createSearch({ db, config }: Pick<Platform, 'db' | 'config'>): S
       )
     } catch (error) {
       if (sqlStateOf(error) !== QUERY_CANCELED) throw error
-      throw new BadInputError('The search took too long: use more or longer words, or limit it to a space or a time.', 'query')
+      throw new BadInputError(
+        'The search took too long: use more or longer words, or limit it to a space or a time.',
+        'query',
+      )
     }
   }
 

@@ -105,7 +105,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     const { message } = await parley.send(human, space.id, 'And now?')
     const [outcome] = await parley.app.platform.db.prisma.outcome.findMany({ where: { messageId: message.id } })
     expect(outcome).toMatchObject({
-      ...{ kind: 'OVER_BUDGET', reason: 'Today\'s budget of the person who started this is spent.' },
+      ...{ kind: 'OVER_BUDGET', reason: "Today's budget of the person who started this is spent." },
     })
     const others = await parley.send(other, space.id, 'And I?')
     expect(await ended(others.runs[0]?.id)).toMatchObject({ status: 'COMPLETED' })

@@ -14,7 +14,7 @@ const PLANS = 25
 /** 1,000 slots in the long form. */
 const MINUTES = runsOf({ usual: 10, nightly: 40 })
 
-/** What happens to a process while it has a job. */
+/** The fate of a process while it has a job. */
 const FATES = ['works', 'works', 'works', 'works twice', 'dies before', 'dies after'] as const
 
 /** The same numbers in every run, in [0, 1). Source: mulberry32, public domain. */

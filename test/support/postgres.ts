@@ -129,7 +129,7 @@ async function ensureTemplate(client: pg.Client, server: string): Promise<string
   return name
 }
 
-/** What a first start does to a database: our migrations, and those of the job queue. */
+/** Prepares a database like a first start: applies our migrations, and those of the job queue. */
 async function prepare(url: string): Promise<void> {
   const database = await openDatabase({ url, dataDirectory: '' })
   const jobs = await openJobs(database, { supervise: false, onError: (error) => console.error(error) })

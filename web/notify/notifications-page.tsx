@@ -88,7 +88,11 @@ function Channels({ settings }: { settings: { push: boolean; mail: boolean; noti
     <section className="block card">
       <h2>Channels</h2>
       <Form label="Channels" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
-        <CheckField label="Push messages on the devices where they are turned on" name="push" defaultChecked={settings.push} />
+        <CheckField
+          label="Push messages on the devices where they are turned on"
+          name="push"
+          defaultChecked={settings.push}
+        />
         <CheckField
           label="Mail"
           name="mail"

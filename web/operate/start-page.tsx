@@ -55,8 +55,8 @@ export function StartPage() {
           <h2>Models</h2>
           {data !== undefined && isOnlyDemo && (
             <p>
-              Only <code>demo</code> is ready: it is scripted, deterministic, and needs no key. For a real model, add
-              a provider with its key, or your own server such as Ollama. No restart is needed.
+              Only <code>demo</code> is ready: it is scripted, deterministic, and needs no key. For a real model, add a
+              provider with its key, or your own server such as Ollama. No restart is needed.
             </p>
           )}
           <p>

@@ -51,7 +51,7 @@ export function createOutageLog(role: RedisRole, logger: BrokerLogger, signal: A
     },
     watch(redis) {
       redis.on('error', (error: Error) => {
-        // ioredis reports that all Sentinels are unreachable, whatever they answered.
+        // ioredis reports that all Sentinels are unreachable, regardless of their answers.
         const isOfSentinels = sentinelFault !== null && error.message.startsWith('All sentinels are unreachable')
         lastFault = isOfSentinels ? sentinelFault : error.message || (error as NodeJS.ErrnoException).code || error.name
       })

@@ -181,7 +181,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         const state = stateOf(returned.get('state') ?? '')
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
         const { agentId, name, url, nonce, actorId } = state
-        // Of two requests with the same link, only one takes the pending authorization, before it exchanges the code.
+        // If there are two requests with the same link, only one takes the pending authorization, before it exchanges the code.
         const before = await change(state, ({ pending, ...rest }) =>
           pending === undefined || pending.nonce === nonce ? rest : { ...rest, pending },
         )
@@ -210,7 +210,8 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         }
         const options = { serverUrl: url, authorizationCode: code, fetchFn: oauthFetch(http), ...issued }
         await auth(provider, options)
-        if (!isSaved) return failed(`The MCP server "${name}" was removed or changed in the meantime. Connect to it again.`)
+        if (!isSaved)
+          return failed(`The MCP server "${name}" was removed or changed in the meantime. Connect to it again.`)
         return {
           isAuthorized: true,
           message: `The MCP server "${name}" is authorized. Close this page and connect again.`,
