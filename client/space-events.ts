@@ -14,8 +14,8 @@ const CALL_ORDER = ['STREAMING', 'RUNNING', 'WAITING']
 export const isWhole = ({ status }: Pick<Message, 'status'>) => status === 'COMPLETE' || status === 'INTERRUPTED'
 
 /**
- * Merges two versions of a message. A complete message does not become incomplete again. The text of an
- * incomplete message may be shorter than what the deltas have brought: so the longer one is kept.
+ * Merges two versions of a message. A complete message does not become incomplete again. The text of
+ * an incomplete message may be shorter than the text from the deltas, so the longer one is kept.
  */
 export function newerOf(known: Message | undefined, message: Message): Message {
   if (known === undefined || isWhole(message)) return message

@@ -130,7 +130,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     await checkToolSchemas(input.tools)
   }
 
-  /** Runs a change of an agent in a transaction that locks the agent, and publishes the effects. */
+  /** Runs a change to an agent in a transaction that locks the agent, and publishes the effects. */
   async function change<T extends { changed: Changed }>(
     id: string,
     work: (tx: Tx, before: LockedAgent) => Promise<T>,

@@ -5,7 +5,7 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The consciousness of a persistent agent: what it remembers of its earlier think cycles. */
+/** The consciousness of a persistent agent: the earlier think cycles that it can recall. */
 export interface Consciousness {
   agentId: string
   /**

@@ -37,7 +37,7 @@ export interface Recalled {
 /** Selects the part of a consciousness that is sent to the model. */
 export interface Recalling {
   /**
-   * Chooses what the agent's next cycle is shown, in at most `budget` tokens. While everything since the last
+   * Chooses the cycles that the agent's next cycle is shown, in at most `budget` tokens. While everything since the last
    * compaction fits, all of it is shown, so that the prompt keeps a prefix that providers cache. Otherwise it compacts: it
    * shows the newest cycles in full in half the budget (at least `leastWhole`, even over the budget, if these have
    * at most `mostWhole` tokens), and before them as many summaries as fit, newest first. If the agent's limits have risen

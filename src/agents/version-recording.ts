@@ -5,7 +5,7 @@ import type { Tx } from '../platform/db.ts'
 import { type ChangeNote, insertVersion } from '../stores/version-store.ts'
 import { type AgentDefinition, readDefinition } from './agent-definition.ts'
 
-/** A change of an agent, for the list of its versions. */
+/** A change to an agent, for the list of its versions. */
 export interface Change extends ChangeNote {
   at: Date
 }
@@ -23,7 +23,7 @@ interface LockedAgent {
 }
 
 /**
- * Runs a change of an agent, and records the resulting definition as a version if it differs from the last one. Also returns
+ * Runs a change to an agent, and records the resulting definition as a version if it differs from the last one. Also returns
  * the id of the agent's version.
  */
 export async function asVersion<T>(

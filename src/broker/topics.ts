@@ -22,8 +22,8 @@ export type SpaceLogEvent =
   | { type: 'SpaceDeleted' }
 
 /**
- * `offset` is the position of `delta` in the part, in UTF-16 units. If it is lower than the length of the
- * known text, the overlap is ignored.
+ * `offset` is the position of `delta` in the part, in UTF-16 units. If `offset` is lower than the length of
+ * the text so far, the overlap is ignored.
  */
 export type MessageTextDeltaEvent = {
   type: 'MessageTextDelta'

@@ -21,8 +21,8 @@ export type Clearance =
   | { type: 'foreign' }
 
 /**
- * The confidentiality guard: decides what a run may do with its content, by the current state of the spaces. Each
- * method executes one statement.
+ * The confidentiality guard: decides what a run may do with its content, based on the current state of the spaces.
+ * Each method executes one statement.
  */
 export interface Discretion {
   /** Whether the run may post its content in the space, or delegate it there. */

@@ -11,7 +11,7 @@ export interface KnownSpace {
   id: string
   name: string
   confidential: boolean
-  /** Increased by every change of members or settings. */
+  /** Increased by every change to members or settings. */
   version: number
   humans: { id: string; name: string }[]
   /** Whether `memberId` is a member. */

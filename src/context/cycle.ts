@@ -111,10 +111,10 @@ async function beginCycle(tx: Tx, platform: Platform, agent: AgentRow, now: numb
   return { runId: id, changed, lost }
 }
 
-/** A message to which the agent may respond. A change of a message that the agent has already read does not count. */
+/** A message to which the agent may respond. A change to a message that the agent has already read does not count. */
 export const isNewMessage = ({ type, quiet }: InboxEvent): boolean => type === 'SPACE_MESSAGE' && !quiet
 
-/** Root and depth are those of the deepest event; the trigger is what the events that began the cycle have in common. */
+/** Root and depth are those of the deepest event; the trigger contains the fields that the events that began the cycle have in common. */
 function runOf(all: InboxEvent[], id: string, agentId: string) {
   const events = all.filter(({ quiet }) => !quiet)
   const { rootId, depth, deepestSpaceId } = deepest(events.map(lineageOf))

@@ -31,11 +31,11 @@ export interface StepPlan {
   withheld: Withheld[]
 }
 
-/** An agent memory mode: prepares the model's input, and applies what the run learns from it to the run. */
+/** An agent memory mode: prepares the model's input, and adds the sources of that input to the run. */
 export interface Mind {
   /** Returns the input for the step that follows these steps. */
   plan(steps: JournaledStep[]): Promise<StepPlan>
-  /** Whether the run has done what it was started for. */
+  /** Whether the run has finished the work for which it was started. */
   isDone(steps: readonly JournaledStep[]): boolean
   /** Called when the model fails and the run fails with it. */
   onFailed(blame: Blame): Promise<void>

@@ -50,7 +50,7 @@ export interface SceneRun
   > {
   senderName: string | null
   spaceName: string | null
-  /** Null if the run may only know that the other run exists. */
+  /** Null if the run may see only that the other run exists. */
   label: string[] | null
   /** The calls without a result, and the last call; null if the agent is not shown them. */
   calls: CallInBrief[] | null

@@ -20,7 +20,7 @@ export type { SceneAgent, SceneRun, SceneSpace } from './scene-reading.ts'
 /** Everything from which a run's prompt and tools are built, as of the claim of the run. */
 export interface Scene {
   agent: SceneAgent
-  /** The spaces that the run may know of. */
+  /** The spaces that the run may see. */
   spaces: SceneSpace[]
   /** The agent's other queued, running or waiting runs, oldest first. */
   otherRuns: SceneRun[]

@@ -280,7 +280,7 @@ class HubGroup {
     for (let given = 0; given < MOST_BATCHES; given++) {
       if (position.offset >= this.publications.last || member.isGone) return
       if (sink.isBusy()) {
-        // Record what this sink refused, because publications that were never offered to it do not count as lag.
+        // Record the publications that this sink refused, because publications that were never offered to it do not count as lag.
         if (given === 0) this.#window.offer(position, this.publications.last)
         return
       }

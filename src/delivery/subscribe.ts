@@ -166,7 +166,7 @@ function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncI
   return endedBy(iteration, lifeline)
 }
 
-/** Returning the iteration ends the subscription, also before its first `next()`. */
+/** Returning the iteration ends the subscription, even before its first `next()`. */
 function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterableIterator<T> {
   const outer: AsyncIterableIterator<T> = {
     [Symbol.asyncIterator]: () => outer,

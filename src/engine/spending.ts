@@ -35,7 +35,7 @@ export function affordable(
  */
 const OUTPUT_TOKENS = 8192
 
-/** Estimates what a generation may use, at the price of its most expensive model. */
+/** Estimates the maximum usage of a generation, at the price of its most expensive model. */
 export function estimatedSpending(
   { instructions, messages, models, modelSettings, activeTools }: StepPlan,
   { tools, steps, prices }: { tools: ReadonlyMap<string, Tool>; steps: readonly JournaledStep[]; prices: ModelPrices },

@@ -199,7 +199,7 @@ export function createToolRunner({
   }
 }
 
-/** Returns what a call has to wait for; null if it is executed at once. */
+/** Returns what a call must wait for; null if it is executed at once. */
 function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { isGranted: boolean }): NewWait | null {
   if (approval !== undefined && !isGranted)
     return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }

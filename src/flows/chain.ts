@@ -103,7 +103,7 @@ export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN' ORDER BY m.id DESC LIMIT 1
   ))`
 
-/** What an agent that is called back learns about the previous turn. */
+/** The information about the previous turn for an agent that is called back. */
 interface Before {
   agentId: string
   /** Null: no message was posted in the space where the agent waits. */

@@ -72,7 +72,7 @@ export interface MailLinks {
   requestConfirmation(humanId: string, email: string): Promise<void>
   /** Creates the code of an email and returns the email; null if it has no recipient, or too many were sent to the address. */
   prepare(job: LinkJob): Promise<LinkMail | null>
-  /** Returns what a link does, without using it up; null if its code is unknown, used or expired. */
+  /** Returns the purpose of a link, without using it up; null if its code is unknown, used or expired. */
   describe(code: string): Promise<DescribedLink | null>
   /**
    * Uses a link. `name` is the name of a new person. Returns null if the code is unknown, used or expired.

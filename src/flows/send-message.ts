@@ -128,7 +128,7 @@ function mentionsIn({ mentionedAgentId, mentionedIds }: Omit<SendMessageInput, '
 
 const MOST_FILES = 20
 const FILES_FIELD = 'input.fileIds'
-const NO_SUCH_FILE = 'You have uploaded no such file, or it was deleted.'
+const NO_SUCH_FILE = 'You have not uploaded this file, or it was deleted.'
 
 /** @throws BadInputError */
 function fileIdsIn({ fileIds }: Pick<SendMessageInput, 'fileIds'>): readonly string[] {

@@ -141,7 +141,7 @@ export async function wakeAgain(
   return { runs: [], inboxes: [], messageIds: events.flatMap(({ messageId }) => messageId ?? []) }
 }
 
-/** Returns what an earlier wake-up with the same key started; null if there was none. */
+/** Returns the runs or events that an earlier wake-up with the same key started; null if there was none. */
 export async function findWoken(
   tx: Tx,
   agent: WokenAgent,

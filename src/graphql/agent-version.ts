@@ -10,7 +10,7 @@ import type * as shapes from './shapes.ts'
 const LARGE = 20
 
 AgentVersion.implement({
-  description: 'The definition of an agent after one change of its settings or tools.',
+  description: 'The definition of an agent after one change to its settings or tools.',
   interfaces: [Node],
   fields: (t) => ({
     number: t.exposeInt('number', {

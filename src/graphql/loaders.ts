@@ -49,7 +49,7 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
   const spaceCursors = batched((ids: readonly string[]) => streams.spaceCursors(ids))
   const runCursors = batched((ids: readonly string[]) => streams.runCursors(ids))
 
-  /** Reads, takes the cursors of the streams that could change what was read, and reads again. */
+  /** Reads the rows, takes the cursors of the streams that could change them, and reads again. */
   async function afterCursors<V>(
     read: () => Promise<V[]>,
     takeCursors: (found: V[]) => Promise<unknown>,

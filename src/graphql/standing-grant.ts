@@ -33,7 +33,7 @@ StandingGrant.implement({
     toolName: t.exposeString('toolName'),
     toolDigest: t.exposeString('toolDigest', {
       description:
-        "Identifies the tool's definition, address and approval policy. A change of the tool ends the grant.",
+        "Identifies the tool's definition, address and approval policy. A change to the tool ends the grant.",
     }),
     space: t.field({
       type: Space,

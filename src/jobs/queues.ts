@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { defineJob } from './job.ts'
 
-/** The channel that tells the workers that a job is due now, so that they do not wait for their next poll. */
+/** The channel that signals to the workers that a job is due now, so that they do not wait for their next poll. */
 export const DUE_JOBS_CHANNEL = 'due-jobs'
 
 /** Fires the due slot of a plan. The key is the plan's id and the slot (`firingKey`). */

@@ -10,7 +10,7 @@ export interface Requester {
 
 /** Runs tasks one at a time: in turn for each requester, and those of one requester in the order of the calls. */
 export interface FairQueue {
-  /** Returns what the task returns. @throws RateLimitedError if too many tasks of an impatient requester wait, and the error of the task */
+  /** Returns the result of the task. @throws RateLimitedError if too many tasks of an impatient requester wait, and the error of the task */
   run<T>(requester: Requester, task: () => Promise<T>): Promise<T>
 }
 

@@ -72,7 +72,7 @@ export function checkJson(schema: JsonObject, value: unknown, origin?: SchemaOri
 const SHOWN = 5
 
 const OPTIONS = {
-  // Schemas come from people and MCP servers: ignore unknown keywords and formats, as the specification says.
+  // Schemas come from people and MCP servers: ignore unknown keywords and formats, as the specification requires.
   strict: false,
   validateFormats: false,
   allErrors: true,

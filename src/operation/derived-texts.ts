@@ -45,7 +45,7 @@ interface Derived {
   table: Prisma.ModelName
   json?: readonly string[]
   text?: readonly string[]
-  /** These columns contain what the run's model generated, which the event log of the run contains too. */
+  /** These columns contain text that the run's model generated, which the event log of the run also contains. */
   generated?: readonly string[]
 }
 

@@ -32,7 +32,7 @@ export interface Redacted {
 /** A row before the change: the columns of its table, and further values that were read. */
 type Row = Record<string, Json>
 
-/** A change of a row: new values of columns, and edits within JSON columns. */
+/** A change to a row: new values of columns, and edits within JSON columns. */
 interface Change {
   set?: Record<string, string | null>
   clear?: string[]

@@ -42,14 +42,14 @@ export interface PlanInput extends ScheduleInput {
  */
 export interface Plans {
   /**
-   * Admins only. The name of a plan that is over may be used again.
+   * Admins only. The name of a finished plan may be used again.
    * @throws ForbiddenError, NotFoundError for an unknown agent, BadInputError, LimitExceededError over 100
    * enabled plans.
    */
   create(viewer: Viewer, input: CreatePlanInput): Promise<Plan>
   /**
    * Admins only. A changed schedule or time zone takes effect from now on. Enabling a plan skips the slots in between.
-   * @throws ForbiddenError, NotFoundError, BadInputError, also for enabling a plan that is over without a new schedule.
+   * @throws ForbiddenError, NotFoundError, BadInputError, also for enabling a finished plan without a new schedule.
    */
   update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
   /** Admins only: deletes the plan and all its slots. @throws ForbiddenError, NotFoundError */
@@ -71,7 +71,7 @@ export interface Plans {
   ): Promise<Plan[]>
   /** Deletes plans by name or id on behalf of the agent itself. Returns the deleted plans. */
   deleteOwn(agentId: string, namesOrIds: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<Plan[]>
-  /** Returns the plans of an agent that its run may know, oldest first. */
+  /** Returns the plans of an agent that its run may see, oldest first. */
   listKnown(agentId: string, marks: Marks): Promise<Plan[]>
 }
 
@@ -172,7 +172,7 @@ export const NO_SUCH_PLAN = 'There is no such plan.'
 
 /**
  * Whether the plan has fired for the last time, so that a new plan may replace it. A plan that an admin disabled is not
- * over.
+ * finished.
  */
 function isOver({ enabled, nextRunAt }: Pick<Plan, 'enabled' | 'nextRunAt'>): boolean {
   return !enabled && nextRunAt === null
@@ -276,8 +276,8 @@ async function write(
 }
 
 /**
- * Deletes plans that are over, oldest first, among those that the writer may know. Other plans do not count: a run could
- * not delete them, and one human could use up the limit. @throws LimitExceededError if too many plans are not over
+ * Deletes finished plans, oldest first, among those that the writer may see. Other plans do not count: a run could
+ * not delete them, and one human could use up the limit. @throws LimitExceededError if too many plans are unfinished
  */
 async function makeRoom(tx: Tx, agentId: string, marks: Marks): Promise<void> {
   const plans = await tx.$queryRaw<Pick<Plan, 'id' | 'enabled' | 'nextRunAt'>[]>`

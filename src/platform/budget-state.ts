@@ -36,7 +36,7 @@ export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSp
   return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId, requesters: askers }
 }
 
-/** Returns the root of what a message starts; the message may have no row yet. */
+/** Returns the root of the runs that a message starts; the message may have no row yet. */
 export function rootOfMessage({ rootId, senderId }: Pick<Message, 'rootId' | 'senderId'>) {
   return { rootId, humanId: prefixOf(senderId) === 'hum' ? senderId : null }
 }

@@ -95,7 +95,7 @@ function failureOf(answer: unknown): unknown {
   return typeof answer === 'object' && answer !== null && 'code' in answer ? answer.code : null
 }
 
-/** Returns the id of what was created, or of the first object in it with an id. */
+/** Returns the id of the created object, or of the first object in it with an id. */
 function idOf(made: unknown): string | null {
   if (typeof made !== 'object' || made === null) return null
   const ids = [made, ...Object.values(made)].map((thing) => (thing as { id?: unknown } | null)?.id)

@@ -7,8 +7,8 @@ import type { Platform } from '../platform/platform.ts'
 /** Streams the text part of a message to its space while it is written, in deltas joined over `PARLEY_DELTA_MS`. */
 export interface DraftStream {
   /**
-   * Adds text from the model. Returns whether it replaced some of the text: after `restart`, it differs from what was
-   * pushed before.
+   * Adds text from the model. Returns whether the new text replaced some of the earlier text, because after `restart`
+   * it differs from it.
    */
   push(text: string): boolean
   /** The model writes the text again from its beginning. Repeated text is not streamed again. */

@@ -127,7 +127,7 @@ export function createRunMessages(
     await callPublisher.waits(call, approval === undefined ? 'answerers' : 'deciders')
   }
 
-  /** Adds the sources of a shown call to the run. Returns the changes of the run's row. */
+  /** Adds the sources of a shown call to the run. Returns the changes to the run's row. */
   function applyShown(spaceId: string, shown: calls.ShownCall | undefined): Pick<HowHeld, 'sets'> {
     if (!shown?.waitMs) return {}
     // A waiting call is answered in its space.
@@ -284,7 +284,7 @@ export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: b
   return { type: 'tool', toolCallId, ...(isUnfinished ? { unfinished: true } : {}) }
 }
 
-/** A change of a message, or its end. `parts` are always all of its finished parts, the new one last. */
+/** A change to a message, or its end. `parts` are always all of its finished parts, the new one last. */
 export interface Step {
   /** The new part: a complete text, a shown call, or a file. Absent if the parts already existed. */
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall } | { type: 'file'; file: NewFile }

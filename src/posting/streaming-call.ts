@@ -21,7 +21,7 @@ export interface StreamingCalls {
   show(use: ToolUse, how: HowShown): Promise<boolean>
   /** The space in which people would be asked about a call; null if there is none. */
   spaceOfQuestion(state: JsonObject): string | null
-  /** Journals the result of a call together with the change of its message. Returns false if the call is not shown. */
+  /** Journals the result of a call together with the change to its message. Returns false if the call is not shown. */
   settle(result: ToolResult): Promise<boolean>
   /** Whether nothing is shown. */
   isQuiet(): boolean

@@ -4,7 +4,7 @@ import { ConflictError, LimitExceededError } from '../lib/errors.ts'
 import { canonicalText, cutSaying, type Json, type JsonObject, oneLine } from '../lib/json.ts'
 import type { SettledCallStatus } from './statuses.ts'
 
-/** The terms of a call's approval, stored with the call, so that later changes of its tool do not affect it. */
+/** The terms of a call's approval, stored with the call, so that later changes to its tool do not affect them. */
 export type ApprovalTerms = {
   /** The number of humans who must approve. */
   quorum: number

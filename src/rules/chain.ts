@@ -209,7 +209,7 @@ export function agentOf(turn: NextTurn): string {
   return turn.type === 'callback' ? turn.waiter.entityId : turn.targetId
 }
 
-/** How a turn ended: what it passes on, if anything, and its result for a waiting agent. */
+/** How a turn ended: the mention or delegation that it passes on, if any, and its result for a waiting agent. */
 export interface TurnEnd {
   handingOn: Mention | Delegation | null
   /** The result for the waiting agent if the run posted nothing in that agent's space. */

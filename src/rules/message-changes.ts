@@ -4,7 +4,7 @@ import type { AgentMember, Allowance, Decision, Verdict } from './routing.ts'
 import { isFinalMessage } from './statuses.ts'
 import { losesTriggers, overBudgetOf, wayToWake } from './wake.ts'
 
-// Edits, deletion and reactions: the changes of a message after it was posted.
+// Edits, deletion and reactions: the changes to a message after it was posted.
 
 /** How many earlier texts of a message are kept. */
 export const MOST_VERSIONS = 20

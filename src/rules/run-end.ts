@@ -249,8 +249,8 @@ function skippedCycle(run: EndingRun, messageId: string, reason: string | null):
 }
 
 /**
- * Returns the error of a failed run as the members of its space see it: what they can do, if the model's provider
- * failed. An error may quote the prompt, so for a run with a confidentiality label only the stop reason is shown.
+ * Returns the error of a failed run as the members of its space see it: if the model's provider failed, this is advice about what
+ * they can do. An error may quote the prompt, so for a run with a confidentiality label only the stop reason is shown.
  */
 export function errorForMembers(run: {
   error: string | null

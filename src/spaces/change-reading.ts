@@ -20,7 +20,7 @@ export interface Reaction {
   entityIds: string[]
 }
 
-/** Reads the later changes of messages; the caller must check access. */
+/** Reads later changes to messages; the caller must check access. */
 export interface ChangeReading {
   /** The earlier texts of messages, newest first; messages that were not edited are left out. */
   versionsMany(messageIds: readonly string[]): Promise<Map<string, MessageVersion[]>>

@@ -10,7 +10,7 @@ export interface PublishedMessage {
   unlessSealed?: string
 }
 
-/** Publishes changes of a message to subscribers of its space, after the commit. */
+/** Publishes changes to a message, after the commit, to subscribers of its space. */
 export interface MessagePublisher {
   /** A part was added, or its tool call changed. */
   partChanged(message: PublishedMessage, partIndex: number): Promise<void>

@@ -201,8 +201,8 @@ const pageSql = (viewer: Viewer, filter: SearchFilter, query: PageQuery) => Pris
   ORDER BY ${query.isBest ? Prisma.sql`rank DESC, ` : Prisma.empty} id DESC, "fileId" DESC`
 
 /**
- * Hits with their messages, one more than the page holds. The conditions on a text `t` say what may be read, and apply
- * before anything is ranked, counted or cut off.
+ * Hits with their messages, one more than the page holds. The conditions on a text `t` decide whether it may be read, and
+ * apply before anything is ranked, counted or cut off.
  */
 function hitsSql(conditions: readonly Prisma.Sql[], { terms, isBest, place, size }: PageQuery): Prisma.Sql {
   const query = Prisma.sql`to_tsquery('pg_catalog.simple', ${terms.words})`

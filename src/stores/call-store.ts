@@ -44,7 +44,7 @@ export interface NewToolCall {
   input: Json
   output: Json
   error: string | null
-  /** The state that must survive a crash; at first it only says where the call is shown. */
+  /** The state that must survive a crash; at first it only contains where the call is shown. */
   state: Json
 }
 

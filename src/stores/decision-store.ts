@@ -120,7 +120,7 @@ export function readCountedDecisions(
 /** Selects pending calls; an empty selection means all. */
 export interface PendingCalls {
   toolCallId?: string
-  /** Calls that may be affected by a change of the members of this space. */
+  /** Calls that may be affected by a change in the members of this space. */
   spaceId?: string
 }
 

@@ -226,7 +226,7 @@ export async function postponeEvents(tx: Tx, events: PutOff[]): Promise<PutOff[]
   return events
 }
 
-/** Makes postponed events due for a new check after a change of a budget. */
+/** Makes postponed events due for a new check after a change to a budget. */
 export async function recheckPostponed(
   tx: Tx,
   { agentId, spaceId, humanId }: { agentId?: string; spaceId?: string; humanId?: string },

@@ -72,7 +72,7 @@ export function insertMessageSql(given: NewMessage): Prisma.Sql {
     FROM counter RETURNING *`
 }
 
-/** The change of an unfinished message. */
+/** A change to an unfinished message. */
 export interface MessageChange {
   parts: MessagePart[]
   /** The current marks of its content. */

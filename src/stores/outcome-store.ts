@@ -6,7 +6,7 @@ import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
 // The only writer of Outcome: the result of a message for an agent of its space.
 
-/** A change of a message's outcome for an agent after routing. */
+/** A change to a message's outcome for an agent after routing. */
 export interface OutcomeChange {
   messageId: string
   agentId: string
@@ -47,7 +47,7 @@ const upsertSql = (rows: Prisma.Sql, existing: keyof typeof ON_CONFLICT, columns
 
 /**
  * Part of a WITH clause: writes the outcomes of routing `message`. The statement has inserted `runs` and the inbox events
- * `arrived`. If a verdict says that an agent wakes, but the statement inserted no row for the agent, then this message
+ * `arrived`. If the verdict is that an agent wakes, but the statement inserted no row for the agent, then this message
  * had already woken it, and its outcome is DUPLICATE.
  */
 export function upsertOutcomesSql(verdicts: Verdict[]): Prisma.Sql {

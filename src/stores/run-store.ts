@@ -121,7 +121,7 @@ export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prism
     SELECT r.id FROM claims c JOIN "Run" r ON ${isMine}`
 }
 
-/** The changes of the run's own row in a write that holds the run. */
+/** The changes to the run's own row in a write that holds the run. */
 export interface HeldChanges {
   sets?: Prisma.Sql
   /** The write is durable progress: it resets the count of fruitless attempts. */
@@ -253,14 +253,14 @@ export interface Spending extends Usage {
 /** The day (UTC) to which usage now counts. */
 export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 
-/** Changes of the run's row: counts the usage of its generation, and releases its reservation. */
+/** Changes to the run's row: counts the usage of its generation, and releases its reservation. */
 export const settleUsageSql = (spent: Spending): Prisma.Sql =>
   Prisma.sql`${addUsageSql(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
 
 const ROOT_HUMAN = rootHuman(Prisma.sql`"rootId"`, Prisma.sql`askers`)
 
 /**
- * Changes of the run's row. Sums saturate at the column's maximum, so that a provider's figures
+ * Changes to the run's row. Sums saturate at the column's maximum, so that a provider's figures
  * cannot fail a run.
  */
 function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {

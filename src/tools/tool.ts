@@ -79,7 +79,7 @@ export interface ToolUse {
   context: RunContext
   signal: AbortSignal
   standAside: RunExecution['standAside']
-  /** Our id of the call, `tcl_…`. It is also the idempotency key of what the call posts. */
+  /** Our id of the call, `tcl_…`. It is also the idempotency key of the message that the call posts. */
   callId: string
   /** The call's state that survives a crash: its placement, or what the tool stored when it started. */
   state: JsonObject
@@ -126,7 +126,7 @@ export interface Tool {
   /** The schema was written outside the server and is not trusted. */
   isForeign?: true
   /**
-   * A digest of what an approval covers: the address of a call, its execution, and the tool's description. A
+   * A digest of the facts that an approval covers: the address of a call, its execution, and the tool's description. A
    * change invalidates approvals.
    */
   versionDigest?: string

@@ -3,8 +3,8 @@ import type { Message, MessagePart, SpaceEvent } from '../../client/space-events
 import type { Transcript } from '../../client/transcript.ts'
 
 /**
- * A space with random new, growing and finished messages, and a server that guarantees what the contract guarantees,
- * and nothing more.
+ * A space with random new, growing and finished messages, and a server that gives only the guarantees
+ * of the contract.
  */
 export interface RandomSpace {
   /**

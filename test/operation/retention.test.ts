@@ -141,7 +141,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     )
   })
 
-  /** The only event of an agent, whose cycle has skipped it and is rolled back. */
+  /** The only event of an agent. The cycle skipped the event and was rolled back. */
   async function skippedEvent(): Promise<{ agentId: string }> {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })

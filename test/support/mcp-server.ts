@@ -19,7 +19,7 @@ export interface McpServer {
   received: { method: string; params: Record<string, unknown>; headers: IncomingMessage['headers'] }[]
   /** How it misbehaves: `hang` never responds, `refuse` responds with status 503, `forget` loses its sessions once, `deny` knows none. */
   mode: 'well' | 'hang' | 'refuse' | 'forget' | 'deny'
-  /** The response to a request with a session that the server does not know. */
+  /** The response to a request with a session that is unknown to the server. */
   onUnknownSession: { status: number; body: string }
   /** The credentials that it requires; null for none. */
   authorization: string | null

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../src/lib/json.ts'
 
-/** A call of the fixture, and what the people of the room think of it. */
+/** A call of the fixture, and how the people of the room would decide on it. */
 export interface MixedCall {
   toolName: string
   input: JsonObject

@@ -54,7 +54,7 @@ export async function createTestDatabase({ isDurable = false } = {}): Promise<Te
   })
 }
 
-/** The settings of a new database, as `CREATE DATABASE` and `ALTER DATABASE … SET` say it. */
+/** The settings of a new database, in the syntax of `CREATE DATABASE` and `ALTER DATABASE … SET`. */
 export interface DatabaseMake {
   /** Clauses of CREATE DATABASE: `ENCODING 'LATIN1'`. */
   clauses?: string

@@ -102,7 +102,7 @@ const VALIDATOR: ValidatorType = {
 function errorsOf(schema: RJSFSchema | boolean, formData: unknown): RJSFValidationError[] {
   if (typeof schema === 'boolean') return []
   const { errors } = new Validator(withoutPatterns(schema) as never, '2020-12', false).validate(formData ?? {})
-  // Errors of a container only say that something inside is invalid.
+  // Errors of a container only report that something inside it is invalid.
   return errors
     .filter(({ keyword }) => !['properties', 'items', 'additionalProperties'].includes(keyword))
     .map(({ instanceLocation, keyword, error }) => {

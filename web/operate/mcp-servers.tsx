@@ -255,7 +255,7 @@ function addressIn(values: FormData) {
   return { url: textIn(values, 'url') ?? '', oauth, ...(headers === undefined ? {} : { headers }) }
 }
 
-/** Returns the server of the form. While its tools are not known, the choices about them stay. */
+/** Returns the server of the form. While its tools are not known, the choices about its tools stay. */
 function serverIn(values: FormData, server: Server | null, tools: Listed) {
   const address = { name: textIn(values, 'name'), ...addressIn(values) }
   if (tools.length === 0) return address

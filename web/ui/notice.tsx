@@ -28,7 +28,7 @@ interface EmptyProps {
   children?: ReactNode
 }
 
-/** An empty state: what will be here, and what to do. */
+/** An empty state: what will appear here, and what to do. */
 export function Empty({ icon, title, children }: EmptyProps) {
   return (
     <div className="empty">

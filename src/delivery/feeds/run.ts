@@ -1,4 +1,4 @@
-// The feed of `runEvents`: the events of one run from its start or a cursor to its end, and what a viewer may see of them.
+// The feed of `runEvents`: the events of one run from its start or a cursor to its end, and which parts of them a viewer may see.
 import { decodeCursor, encodeCursor } from '../../broker/cursor.ts'
 import type { LogBatch, Publication } from '../../broker/log.ts'
 import { type RunLogEvent, runTopic } from '../../broker/topics.ts'
@@ -92,8 +92,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   /**
-   * Delivers the publications after a cursor. Resolves after the run's end event, or when that event is known to
-   * be missing.
+   * Delivers the publications after a cursor. Resolves after the run's end event, or when that event is
+   * certain to be missing.
    */
   async function follow(
     { run, onSlow, signal, rules }: Following,

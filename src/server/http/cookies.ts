@@ -13,7 +13,7 @@ const CSRF_HEADER = 'x-parley-csrf'
 
 /**
  * Returns the different secrets in a request's session cookies. A browser sends several if another site of the domain, or a
- * Parley server at another path of the host, has also set one, and only the user can tell which one is theirs.
+ * Parley server at another path of the host, has also set one, and only the user can tell which cookie is theirs.
  */
 export function sessionCookiesOf({ cookie = '' }: Headers): string[] {
   const secrets = new Set<string>()

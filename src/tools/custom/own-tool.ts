@@ -78,7 +78,7 @@ export function ownTool(settings: OwnToolSettings, parts: RequestParts): Tool {
 }
 
 /**
- * Sends the input as `toolRequest` says. The `Idempotency-Key` is the call's id, which stays the same if the call is
+ * Sends the input as specified by `toolRequest`. The `Idempotency-Key` is the call's id, which stays the same if the call is
  * repeated after a crash.
  */
 async function call(

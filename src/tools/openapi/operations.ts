@@ -20,7 +20,7 @@ export interface OpenApiTool {
   problem: string | null
 }
 
-/** The document cannot be read; the message says why, in a sentence. */
+/** The document cannot be read; the message has the reason, as a sentence. */
 export class DocumentFault extends Error {}
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const

@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject } from '../../lib/json.ts'
 
-/** An operation cannot be a tool; the message says why, in a sentence. */
+/** An operation cannot be a tool; the message has the reason, as a sentence. */
 export class OperationProblem extends Error {}
 
 /** The maximum number of JSON values in one schema, including everything that it refers to. */

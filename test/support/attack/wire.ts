@@ -45,7 +45,7 @@ export interface Answer {
 
 export interface AttackSocket {
   socket: WebSocket
-  /** Sends the operation with the id. */
+  /** Sends the operation with this id. */
   subscribe(id: string, payload: object): void
   /** Stops reading for a time; the server may close the socket in the meantime, with 1013. */
   pause(ms: number): Promise<void>
