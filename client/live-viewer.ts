@@ -30,7 +30,7 @@ export interface ViewerState {
   spaces: readonly ListedSpace[]
   /** Whether all spaces are loaded; a long list is loaded page by page. */
   hasAllSpaces: boolean
-  /** In all spaces. */
+  /** The counts for all spaces. */
   unreadCount: number
   /** Oldest first. */
   pendingToolCalls: readonly WaitingCall[]

@@ -140,7 +140,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       },
       signOut() {
         for (const key of [TOKEN_KEY, OPERATOR_KEY]) sessionStorage.removeItem(key)
-        // With a session, the server ends the subscription too.
+        // With a session, the server also ends the subscription.
         void unsubscribe(null).catch(() => {})
         if (token !== null) return onToken(null)
         const ended = fetch(addressOf('/auth/sign-out'), { method: 'POST', headers: CSRF })

@@ -51,7 +51,7 @@ export interface Webhooks {
     viewer: Viewer,
     input: { id: string; graceSeconds: number },
   ): Promise<{ webhook: Webhook; secret: string }>
-  /** Newest first, of one agent or of all; null if the viewer is not an admin. */
+  /** The webhooks of one agent or of all, newest first; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest, agentId: string | null): Promise<Page<Webhook> | null>
   /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Webhook | null)[]>

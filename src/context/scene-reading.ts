@@ -36,8 +36,8 @@ export interface SceneSpace {
   /** The number of members. */
   size: number
   /**
-   * At most 100 members in join order, agents before humans; none for a space that is too far away to be shown with
-   * members.
+   * At most 100 members in join order, agents before humans; none for a space that is too distant to be shown
+   * with members.
    */
   members: { id: string; name: string; kind: EntityKind; description: string | null }[]
 }

@@ -64,7 +64,7 @@ export interface SceneLoader {
    */
   refresh(claim: Claim, scene: Scene): Promise<{ label: string[] }>
   /**
-   * Returns the messages of others in a space since a call of the run was made; null if the agent has left the space.
+   * Returns the messages that others have posted in a space since a call of the run was made; null if the agent has left the space.
    */
   meanwhile(claim: Claim, since: { spaceId: string; callId: string }): Promise<Meanwhile | null>
 }

@@ -38,7 +38,7 @@ export interface HubRules<E> {
    * key (answer-key.ts).
    */
   eventOf(publication: Publication): E | null | Promise<E | null>
-  /** Whether a publication may need more than its event for some viewer; `needsFeed` then decides. */
+  /** Whether a publication may need special handling for some viewer, which `needsFeed` then decides per viewer. */
   mayNeedFeed(publication: Publication): boolean
   /** Whether the feed itself must deliver the publication to this viewer. */
   needsFeed(publication: Publication, viewerId: string): boolean

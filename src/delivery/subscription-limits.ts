@@ -36,7 +36,7 @@ const MOST_SUBSCRIPTIONS = 5000
 export const MOST_OF_SOCKET = 100
 const TRY_AGAIN_MS = 10_000
 
-/** As many as the viewer's sockets may carry, up to `MOST_SUBSCRIPTIONS`, but at least one per socket. */
+/** The maximum number of subscriptions: as many as the viewer's sockets may carry, up to `MOST_SUBSCRIPTIONS`, but at least one per socket. */
 export function mostSubscriptions(maxSocketsPerViewer: number): number {
   return Math.min(MOST_OF_SOCKET * maxSocketsPerViewer, Math.max(MOST_SUBSCRIPTIONS, maxSocketsPerViewer))
 }

@@ -13,7 +13,7 @@ export interface HandOn {
   /** The target must be a member of this space and of the trigger's space. */
   spaceId: string
   reason: string | null
-  /** The chain of the delegation. Without a chain the target does not learn of the delegator. */
+  /** The chain of the delegation. Without a chain, the target does not see who delegated. */
   chainId: string | null
 }
 

@@ -148,7 +148,7 @@ async function passOn(
 ): Promise<{ afterCommit(): Promise<void> } | null> {
   const passed = await passTurn(tx, platform, { run, ...turnEndOf(ending, mention) }, outcomes)
   if (passed !== null || ending.stopReason !== 'HANDED_ON') return passed
-  // The target does not learn of the delegator.
+  // The target does not see who delegated.
   const { targetAgentId: targetId, ...delegated } = ending.delegated
   const woke = await delegate(tx, platform, run, { ...delegated, targetId, chainId: null }, outcomes)
   return woke.type === 'woken' ? { afterCommit: () => publishWoken(platform, woke.woken) } : null

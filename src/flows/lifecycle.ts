@@ -56,7 +56,7 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
    * @returns the stopped runs; the run itself is the first one if it was active
    */
   stop(runId: string, options: StopOptions): Promise<Run[]>
-  /** QUEUED → CANCELED, for runs whose agent has left the triggering space: of one agent and space, or of all. */
+  /** QUEUED → CANCELED, for runs whose agent has left the triggering space: for one agent and space, or for all. */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
   /**
    * Active → CANCELED, GONE, for runs whose agent or triggering space was deleted, and for cycles with an
@@ -97,7 +97,7 @@ export function createLifecycle(
       kind === 'resumed'
         ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
         : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
-    // Not awaited: the log keeps the order of the calls, so later events of the run come after it.
+    // This is not awaited: the log keeps the order of the calls, so later events of the run come after it.
     told.catch((error) =>
       logger.warn({ runId: run.id, error: messageOf(error) }, 'could not append a run event; dropping it'),
     )

@@ -21,7 +21,7 @@ export async function lockVisible(tx: Tx, viewer: Viewer, messageId: string): Pr
     ? Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.id = m."spaceId" AND s."deletedAt" IS NULL)`
     : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = m."spaceId" AND o."entityId" = ${viewer.id})`
   const message = await lockMessage(tx, messageId)
-  // After the lock, for which the request may have waited.
+  // This check comes after the lock, for which the request may have waited.
   const [row] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Message" m WHERE m.id = ${messageId} AND ${isVisible}`
   if (message === null || row === undefined) throw new NotFoundError(NO_SUCH_MESSAGE)
   return message

@@ -34,7 +34,7 @@ export interface Notifications {
   setSettings(viewer: Viewer, input: NotificationSettingsInput): Promise<NotificationSettings>
   /** The levels of humans in spaces, by human and space; nothing for a human who is not a member. */
   levelsOf(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, NotifyLevel>>>
-  /** @throws ForbiddenError unless the viewer is a human; NotFoundError for a space of others */
+  /** @throws ForbiddenError unless the viewer is a human; NotFoundError for a space of which the viewer is not a member */
   setLevel(viewer: Viewer, input: { spaceId: string; level: NotifyLevel }): Promise<Space>
   /**
    * Adds the browser of the viewer, or its new keys. It ends with the viewer's session or token, and another human's

@@ -155,7 +155,7 @@ export async function findWoken(
 
 /**
  * After the commit: wakes the workers, and publishes the runs and inboxes to viewers of the agents.
- * @param beside in order with the events of this topic, to which the caller publishes at the same time
+ * @param beside a topic to which the caller publishes at the same time; the signals keep their order relative to its events
  */
 export async function publishWoken(
   { signals }: Pick<Platform, 'signals'>,

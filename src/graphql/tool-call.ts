@@ -93,7 +93,7 @@ ToolCall.implement({
       type: 'JSON',
       nullable: true,
       description:
-        'Without routing fields (targetSpaceId, mention). `input`, `output` and `error` are null unless the viewer is an admin, the service that triggered the run, or a member of the space in which the call is a visible part.',
+        'The input without routing fields (targetSpaceId, mention). `input`, `output` and `error` are null unless the viewer is an admin, the service that triggered the run, or a member of the space in which the call is a visible part.',
       resolve: (call, _, context) => intoIt(call, () => contentOf(call, 'input', context), context),
     }),
     output: t.field({

@@ -28,7 +28,7 @@ export interface DemoSpace {
   id: string
   name: string
   active: boolean
-  /** Without the agent itself. */
+  /** Does not include the agent itself. */
   members: { name: string; kind: 'human' | 'agent' }[]
 }
 

@@ -68,7 +68,7 @@ interface Task {
   isLastPass: boolean
   /** Whether a row of the current pass failed. */
   hasFailed?: boolean
-  /** After failures: no pass starts before this time. */
+  /** Set after failures: no pass starts before this time. */
   retryAt?: number
 }
 

@@ -5,7 +5,7 @@ import type pg from 'pg'
 const LARGEST_STATEMENT_CACHE = 500
 
 /**
- * Names of prepared statements, so that PostgreSQL keeps their plans. Beyond a limit, further statements stay unnamed.
+ * Names of prepared statements, so that PostgreSQL keeps their plans. Over a limit, further statements stay unnamed.
  */
 export interface StatementNames {
   /** Undefined for a statement that stays unnamed. */

@@ -184,7 +184,7 @@ export function createPartDraft({ logger }: Platform, parts: PartDraftInput): Pa
       const message = await beginIn(open, parts, input)
       return (grown: JsonObject) => posting.inputGrown(message, index, { toolCallId, input: grown })
     } catch (error) {
-      // After any other error the message may exist.
+      // After any other error, the message may already exist.
       if (error instanceof ToolFailure) open = null
       throw error
     }

@@ -168,7 +168,7 @@ function refuseByDepth(
 /**
  * The next step after an agent's turn. A mention or delegation that the rules allow comes next;
  * after anything else (it responded, skipped, failed or was stopped) the waiting agent is called
- * back. At the maximum depth the stack is cleared.
+ * back. At the maximum depth, the reply stack is cleared.
  */
 export function afterTurn(
   state: ChainState,

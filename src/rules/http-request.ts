@@ -36,8 +36,8 @@ export function templateFault(url: string): string | null {
 }
 
 /**
- * Returns the request for an input. Without a method: POST of the whole input as JSON. Else the inputs that the URL
- * names are part of the URL; the others are the JSON body, or the query if the method has no body.
+ * Returns the request for an input. Without a method, the request is a POST of the whole input as JSON. With a method, the inputs that
+ * the URL names are part of the URL; the others are the JSON body, or the query if the method has no body.
  */
 export function toolRequest(
   { method, url }: { method: HttpMethod | null; url: string },

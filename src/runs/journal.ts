@@ -172,8 +172,8 @@ export interface Journal {
     work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<WorkResult>,
   ): Promise<{ output: Json; learned: Marks }>
   /**
-   * Counts the usage of a failed generation of a run that was stopped, failed or is released. Works
-   * after the run's end, and if the run was deleted.
+   * Counts the usage of a failed generation of a run that was stopped, failed or is released. Also
+   * works after the run's end, and after the run was deleted.
    */
   abandoned(claim: Claim, usage: Usage, model: string): Promise<void>
   /** Stores the run's active space and the last message there. */

@@ -17,7 +17,7 @@ export interface UsageFilter {
   spaceId?: string | null
 }
 
-/** Usage by the requested dimensions; the others are null. */
+/** Usage by the requested dimensions; other dimensions are null. */
 export interface UsageRow {
   day: Date | null
   agentId: string | null

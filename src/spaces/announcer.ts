@@ -20,7 +20,7 @@ const NOTHING = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
 /**
  * Retry delays while the committer of an earlier message may still announce it, in this process or
- * another. After the last one, that message is read from the database.
+ * another. After the last delay, that message is read from the database.
  */
 const TRIED_AGAIN_AFTER_MS = [5, 10, 20, 40]
 

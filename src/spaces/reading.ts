@@ -69,8 +69,8 @@ export interface Reading {
   unreadTotal(humanId: string): Promise<Unread>
   /**
    * Moves a human's read marker forward to a message, never back. Publishes `read` if it moved.
-   * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space
-   * of others, or a message of another space
+   * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space of
+   * which the viewer is not a member, or a message of another space
    */
   markRead(viewer: Viewer, input: MarkReadInput): Promise<Space>
   /** The outcomes of each message by agent; a message without outcomes is left out. */

@@ -15,7 +15,7 @@ export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'cond
 }
 
 export interface Listening {
-  /** The messages of others that are now unfinished in the space: parts that are added to them later also answer a wait. */
+  /** Messages by others that are now unfinished in the space: parts that are added to them later also answer a wait. */
   underWay(waiterId: string): Promise<UnderWay>
   /** Returns the first match, which may have been posted before the call; null on timeout. */
   reply(wait: Wait): Promise<Reply | null>

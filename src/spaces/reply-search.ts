@@ -43,7 +43,7 @@ export interface SearchedWait {
 export interface ReplySearch {
   /** The waits that are answered now, each with the first matching message in the order of the space. */
   first<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>>
-  /** The unfinished messages of others in a space. */
+  /** The unfinished messages by others in a space. */
   underWay(spaceId: string, waiterId: string): Promise<UnderWay>
 }
 

@@ -23,7 +23,7 @@ export interface RoleChange {
   endedSessionIds: string[]
   /** The access tokens with the scope ADMIN that the human had created, which are revoked with the role ADMIN. */
   revokedTokenIds: string[]
-  /** Whether nobody has the role ADMIN any more. */
+  /** Whether nobody has the role ADMIN any longer. */
   leavesNoAdmin: boolean
 }
 

@@ -108,7 +108,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
       row: 'id' in row ? { ...row, id: another(row['id']), seq: 99 } : row,
     }))
     const { space, lines } = await fileOfMallory()
-    // And with Mallory's id instead of Alice's.
+    // The same export with Mallory's id instead of Alice's.
     const hers = JSON.parse(JSON.stringify(renamed).replaceAll(alice.id, mallory.id)) as Line[]
     const before = await dump()
     const imported = await load(withRows(lines, [...foreign, ...renamed, ...hers]))

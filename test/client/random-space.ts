@@ -215,7 +215,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
           client.apply(snapshot())
           seen = log.length
         } else {
-          // After a break, seen entries may repeat.
+          // After a lost connection, entries that were already seen may repeat.
           const from = what === 1 ? Math.max(0, seen - pick(5)) : seen
           const to = Math.min(log.length, from + pick(8) + (seen - from))
           deliver(client, from, to)

@@ -17,7 +17,7 @@ import {
 const DONE: RawAnswer = { events: [chunk({ content: 'done' }), FINISHED] }
 const GET_RUNS = chunk({ tool_calls: [called('c0', 'get_my_runs', '{}')] })
 
-/** The first answers in order, then the closing text. */
+/** Plays the first responses in order, then the closing text. */
 const inOrder =
   (...answers: (readonly (object | string)[])[]) =>
   (n: number): RawAnswer =>

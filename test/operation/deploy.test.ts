@@ -40,7 +40,7 @@ const expressions = [
   ...rules.map(({ alert, expr }) => [alert, expr] as const),
   ...panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const)),
 ]
-/** As Grafana substitutes them. */
+/** The values that Grafana substitutes for variables. */
 const filled = (expression: string) => expression.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*')
 
 describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {

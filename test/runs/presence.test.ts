@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
     return rows.length > 0
   }
 
-  /** As if nothing had been restarted recently. */
+  /** Changes the settings as if nothing had been restarted recently. */
   const settled = (connection: pg.Client) =>
     until('it has been connected for long enough', async () => {
       const sql =

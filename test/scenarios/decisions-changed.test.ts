@@ -168,7 +168,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     const { alice, runId } = await room([ask], [{ toolCall: 'ask', input: {} }])
     const call = await play.deciders.asked(alice)
     const { prisma } = play.parley.app.platform.db
-    // As if all times of the run had been days ago.
+    // Changes the row as if all times of the run had been days ago.
     const daysGoBy = async () => {
       const { startedAt, deadlineAt } = await play.parley.runWhen(runId!, 'WAITING_TOOL')
       const earlier = (time: Date | null) => time && new Date(time.getTime() - DAYS_MS)

@@ -128,7 +128,7 @@ export interface Performance {
   forget(): Promise<void>
 }
 
-/** Nine concurrent applications, besides others on a server that may allow only a hundred connections. */
+/** Nine concurrent applications, in addition to others, share a server that may allow only a hundred connections. */
 const QUIET_AND_SMALL = { PARLEY_LOG_LEVEL: 'silent', PARLEY_DATABASE_CONNECTIONS: '5' }
 const FRAIL_KEY = 'sk-frail'
 

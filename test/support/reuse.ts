@@ -5,7 +5,7 @@ export interface Reusable {
   db: Pick<Database, 'prisma'>
   /** The shape of the database when it was new: `shapeOf`. */
   shape: string
-  /** Resolves when nothing works on the database any more. */
+  /** Resolves when nothing uses the database any more. */
   settle(): Promise<void>
   /** Closes everything and removes the database. */
   dispose(): Promise<void>

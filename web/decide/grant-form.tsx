@@ -26,7 +26,7 @@ interface GrantFormProps {
   onBack(): void
 }
 
-/** Proposes that calls like this one are executed without asking, within bounds. Also approves this one. */
+/** Proposes that calls like this one are executed without asking, within bounds. Also approves this call. */
 export function GrantForm({ call, onBack }: GrantFormProps) {
   const { connection } = useSession()
   const entries = boundableOf(call.input)

@@ -74,7 +74,7 @@ export interface RedisWriterOptions {
 }
 
 /**
- * Writes one batch at a time per topic; operations that arrive meanwhile form the next batch. So the order of
+ * Writes one batch at a time per topic; operations that arrive in the meantime form the next batch. So the order of
  * the calls is kept across reconnects, and Redis recognises a repeated batch by its number. While Redis is
  * unreachable, operations are buffered up to a limit and callers do not wait: see `write`.
  */
@@ -240,7 +240,7 @@ export class RedisWriter {
     this.#dropped = 0
   }
 
-  /** Drops the oldest operations over the limits: of this topic, of all topics together, or whole topics. */
+  /** Drops the oldest operations over the limits: those of this topic, of all topics together, or of whole topics. */
   #enforceLimits(queue: Queue): void {
     if (queue.waiting.length > MOST_WAITING) this.#dropOldest(queue, queue.waiting.length - MOST_WAITING)
     if (this.#waiting > MOST_WAITING_IN_ALL) {

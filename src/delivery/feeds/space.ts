@@ -145,7 +145,7 @@ export function createSpaceMessages(
       await guards.viewer(viewer, lifeline)
       await guards.space(viewer, spaceId, lifeline)
       lifeline.onEnd(announcer.watch(spaceId))
-      // Before the snapshot is read, so that no later change is missed.
+      // This happens before the snapshot is read, so that no later change is missed.
       const besides = selectsPresence ? watchPresence(spaceId, lifeline) : null
       return async (to) => {
         const { signal } = lifeline

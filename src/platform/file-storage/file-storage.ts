@@ -20,7 +20,7 @@ export interface FileStorage {
   put(key: string, stored: Stored): Promise<void>
   /** Returns an object's bytes, or those of a range within it; null if the object does not exist. The caller reads or destroys the stream. */
   read(key: string, range?: ByteRange): Promise<Readable | null>
-  /** Deletes an object, if there is one. */
+  /** Deletes an object, if it exists. */
   delete(key: string): Promise<void>
   /**
    * Returns the id of this storage, a random value that the first process stores: processes with the same id

@@ -54,7 +54,7 @@ export function createWork(options: WorkOptions = {}): Work {
 
 class Places implements Work {
   readonly #most: Required<WorkOptions>
-  /** In the order of their next turn. */
+  /** Viewers in the order of their next turn. */
   readonly #queues = new Map<string, Queue>()
   #inAll = 0
   #waitingInAll = 0

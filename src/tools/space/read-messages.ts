@@ -37,7 +37,7 @@ export function learnedFrom(
 
 /**
  * Reads messages of a space, oldest first. In the active space it pages backwards, and offsets count from the newest
- * message at entry, so that new messages do not shift them. In a named space it reads the last ones.
+ * message at entry, so that new messages do not shift them. In a named space it reads the last messages.
  */
 export const readMessages = defineTool({
   names: { snake: 'read_messages', camel: 'readSpaceMessages' },

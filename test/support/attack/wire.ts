@@ -105,7 +105,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
         if (answer.text.length < KEPT_CHARACTERS) answer.text += piece.slice(0, KEPT_CHARACTERS - answer.text.length)
         judge(what, last + piece, sent)
         last = piece.slice(-INTERNAL.length)
-        // In a stream each event counts separately.
+        // In a stream, each event counts separately.
         const end = isStream ? piece.lastIndexOf('\n\n') : -1
         measured = end < 0 ? measured + bytes : Buffer.byteLength(piece.slice(end))
         measure(what, measured, sent)
