@@ -14,7 +14,7 @@ export interface ConnectionOptions {
    * The bearer token. A function is called before each request and each time the socket is opened, so that
    * it can renew the token. When the socket's token expires, a new socket with a new token continues all subscriptions. A
    * function that fails, or takes more than 10 s, is called again with a growing delay, and subscriptions wait; a request
-   * fails with its error. Absent in a page of the server: the session cookie signs in (`POST /auth/token` opens a session).
+   * fails with its error. In a page served by Parley it may be absent: the session cookie is then used (`POST /auth/token` opens a session).
    */
   token?: string | (() => string | Promise<string>) | undefined
   /** A WebSocket implementation, for runtimes without one, such as Node before version 22. */

@@ -9,7 +9,7 @@ export type ConnectionState = 'idle' | 'connecting' | 'live' | 'lost' | 'refused
 
 export interface RenewedSocketOptions {
   url: string
-  /** Called each time before the socket is opened, and again later if the call fails. Null: the session cookie signs in. */
+  /** Called each time before the socket is opened, and again later if the call fails. Null: the session cookie is used. */
   authorization(): Promise<string | null>
   /** Whether `authorization` may return a different token from before. */
   canRenew: boolean

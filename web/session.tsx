@@ -100,7 +100,7 @@ export async function signInWith(token: string): Promise<Credential> {
 }
 
 interface SessionProviderProps {
-  /** Null: the session cookie signs in. */
+  /** Null: the session cookie is used. */
   token: string | null
   /** Continues with another token in this tab; null: signs out. */
   onToken(token: string | null): void

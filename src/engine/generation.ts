@@ -23,7 +23,7 @@ export type Generated =
   | { type: 'aborted' }
 
 /**
- * How often a model is called again after its stream broke off. Before the stream begins, the SDK
+ * How many times a model is called again after its stream was cut off. Before the stream begins, the SDK
  * retries by itself.
  */
 const MOST_RETRIES = 2
@@ -32,7 +32,7 @@ const FIRST_PAUSE_MS = 500
 /**
  * Makes one generation and journals it. Calls the first model whose provider is not in cooldown,
  * and streams its output to viewers. If that model fails before anything was shown, calls the next one at
- * once. If the last model breaks off, or one that has already shown something, calls that model again,
+ * once. If the last model, or one that has already shown something, is cut off, calls that model again,
  * which continues the message that it had begun. Journals the result and publishes the calls that failed
  * validation.
  */
@@ -162,7 +162,7 @@ function isBrokenOff({ end }: Attempt): boolean {
   return end === null || ['error', 'interrupted'].includes(end.finishReason)
 }
 
-/** Whether a retry may help: the stream broke off after it had begun, or fell silent, and the error is not permanent. */
+/** Whether a retry may help: the stream was cut off after it had begun, or fell silent, and the error is not permanent. */
 function isRecoverable(made: Attempt): boolean {
   if (made.failure?.isRetryable === false || !isBrokenOff(made)) return false
   return made.end !== null || made.live.hasBegun() || made.isSilent

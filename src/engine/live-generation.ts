@@ -8,7 +8,7 @@ import type { RunEvents } from '../runs/run-events.ts'
 import type { Tool } from '../tools/tool.ts'
 import { tapModel } from './tapped-model.ts'
 
-/** The call of a generation that broke off in the middle of a message. The next attempt continues the message. */
+/** The call of a generation that was cut off in the middle of a message. The next attempt continues the message. */
 export interface Draft {
   callId: string
   toolName: string

@@ -22,7 +22,7 @@ interface PendingCallParts {
 }
 
 /**
- * Executes the calls of the last step that have no result yet, in order. Does nothing after a generation that broke off.
+ * Executes the calls of the last step that have no result yet, in order. Does nothing after a generation that was cut off.
  * @returns the step with the results, and an end if the calls lead to one
  */
 export async function executePendingCalls(

@@ -58,7 +58,7 @@ function stopReasonAfter(
 export const callsIn = (steps: readonly JournaledStep[]): number =>
   steps.reduce((sum, { calls }) => sum + calls.length, 0)
 
-/** Returns the failure of the run if the generation of the step broke off. */
+/** Returns the failure of the run if the generation of the step was cut off. */
 export function failureIn({ step, calls }: JournaledStep): Extract<PerformEnd, { type: 'failed' }> | null {
   switch (step.finishReason) {
     case 'content-filter':

@@ -66,7 +66,7 @@ export async function receiveFile(
   }
 }
 
-/** Yields the chunks of a stream, and ends without an error where the stream breaks off. */
+/** Yields the chunks of a stream, and ends without an error where the stream is cut off. */
 async function* beginningOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* body

@@ -123,7 +123,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     }
   }
 
-  /** Uses an invitation: signs in as the person with its address, who is created if there is none, and joins its spaces. */
+  /** Uses an invitation: signs in the person with its address, who is created if necessary, and adds them to its spaces. */
   async function accept(tx: Tx, code: MailCode, name: string | null) {
     const invitation = await findMailInvitation(tx, code.invitationId, now())
     if (invitation === null || !(await deleteMailInvitation(tx, invitation.id))) return null

@@ -26,7 +26,7 @@ export interface ResumableUploads {
   /** @throws NotFoundError, also once the upload has expired */
   get(viewer: Viewer, id: string): Promise<FileUpload>
   /**
-   * Stores the next bytes; if the body breaks off, those that arrived. Returns the total number of bytes
+   * Stores the next bytes; if the body is cut off, those that arrived. Returns the total number of bytes
    * received. @throws NotFoundError; ConflictError unless the offset is the current one; StorageUnavailableError
    */
   append(viewer: Viewer, id: string, offset: number, body: Readable): Promise<number>

@@ -42,8 +42,8 @@ export interface SpaceWriter extends Speech {
   /** The space in which people would be asked about a call; null if there is none. */
   spaceOfQuestion(state: JsonObject): string | null
   /**
-   * Finishes the message that a call has shown or written: it becomes complete, or INTERRUPTED
-   * if the model broke off. Returns true if this journals the result, false if the call posted nothing.
+   * Finishes the message that a call has shown or written: it becomes complete, or
+   * INTERRUPTED if the model was cut off. Returns true if this journals the result, false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
   /** Posts the closing text of a run that has posted nothing, once. @throws ToolFailure */

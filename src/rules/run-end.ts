@@ -34,7 +34,7 @@ export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skip
 
 /**
  * The cause of a failure. `provider`: unreachable, without capacity, or it rejected the key or model name; `prompt`:
- * the provider refused the input; `unclear`: the response broke off or the server failed, which some servers do for a
+ * the provider refused the input; `unclear`: the response was cut off or the server failed, which some servers do for a
  * prompt that is too long; `limit`: the model reached its output limit.
  */
 export type Blame = 'provider' | 'prompt' | 'unclear' | 'limit'

@@ -68,7 +68,7 @@ export interface ShownCall {
   writing?: { toolName: string; execution: ToolExecution | null; input: JsonObject | null }
 }
 
-/** The step of a call that is not in the journal: its input is streaming, or was broken off. */
+/** The step of a call that is not in the journal because its input is streaming or was cut off. */
 const NO_STEP = -1
 
 /** Whether a call is in the journal, as part of a finished generation. */

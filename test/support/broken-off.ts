@@ -31,7 +31,7 @@ export interface BrokenRuns {
   timeout: number
 }
 
-/** The tests of runs that break off at a statement, or whose statement the database refuses. */
+/** The tests of runs that are interrupted at a statement, or whose statement the database refuses. */
 export function describeBrokenRuns({ choose, stages, timeout }: BrokenRuns): void {
   describe.skipIf(!hasPostgres).each(PLAYS)('a run that writes $name', (play) => {
     async function atEach(act: (theatre: Theatre, n: number, whole: Performance) => Promise<void>): Promise<void> {

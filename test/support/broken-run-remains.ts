@@ -5,7 +5,7 @@ import type { Run, ToolCall } from '../../src/generated/prisma/client.ts'
 import type { Database } from '../../src/platform/db.ts'
 import type { TestApplication } from './application.ts'
 
-/** The final rows, without ids and times: the same however often the run was broken off. */
+/** The final rows, without ids and times. They are the same no matter how many times the run was interrupted. */
 export interface Remains {
   /** The `seq` from 1 to the space's last, if there is no gap. */
   seqs: number[]

@@ -94,12 +94,12 @@ export function stepsOf({ asksFirst, mind }: Play): number[] {
   return [0, 1, 2, 3, ...(asksFirst === true && mind === 'PERSISTENT' ? [0] : [])]
 }
 
-/** One deployment that performs plays one after the other, each with a new worker that may break. */
+/** One deployment that performs test runs one after the other, each with a new worker that may break. */
 export interface Theatre {
   parley: TestApplication
   /**
-   * Starts a play with a worker whose further statements meet these fates; so do people's decisions if that
-   * process handles them.
+   * Starts a test run with a worker whose further statements get these outcomes; people's decisions do too,
+   * if that process handles them.
    */
   begin(play: Play, fateOf: (statement: Statement) => Fate, decidesThere?: 'decides-there'): Promise<Performance>
   close(): Promise<void>
@@ -124,7 +124,7 @@ export interface Performance {
   /** Stops the worker, unless it is dead. */
   dismiss(): Promise<void>
   remains(): Promise<Remains>
-  /** Hides its leftovers from the worker of the next play. */
+  /** Hides its leftovers from the worker of the next test run. */
   forget(): Promise<void>
 }
 

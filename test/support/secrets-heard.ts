@@ -37,7 +37,7 @@ function around(text: string, word: string): string {
   return `…${text.slice(Math.max(0, at - 300), at + 60)}…`
 }
 
-/** Each play has its own words. */
+/** Each test run has its own words. */
 let lastWord = 0
 
 export function createHearing(places: readonly Place[]): Hearing {

@@ -54,12 +54,12 @@ export function thinkingOn({ app, agent }: TestApplication): Thinking {
   }
 }
 
-/** The last user message of a request that is not an interjection. */
+/** The last user message of a request that was not inserted before a later step. */
 export function inboxIn({ messages }: ModelRequest): string {
   return messages.findLast(({ role, text }) => role === 'user' && text.startsWith('INBOX'))?.text ?? ''
 }
 
-/** The interjection before a later step, if it is the last message. */
+/** The message inserted before a later step, if it is the last message. */
 export function interjectionIn({ messages }: ModelRequest): string | null {
   const last = messages.at(-1)
   return last?.role === 'user' && last.text.startsWith('[') ? last.text : null

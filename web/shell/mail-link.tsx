@@ -121,7 +121,7 @@ function Question({ described: { purpose, email, name, isNew, spaces }, isBusy, 
       <p>
         {purpose === 'CONFIRM'
           ? 'You can sign in with this address and get notifications there.'
-          : `This signs in this browser, with ${email}. The link works once.`}
+          : `This signs you in to this browser, as ${email}. The link works once.`}
       </p>
       <div className="form-end">
         <Button look="primary" isBusy={isBusy} onClick={() => onUse(null)}>

@@ -46,7 +46,7 @@ function createAttacker(me: Person, random: Random): Attacker {
     if (!ids.includes(id)) ids.push(id)
     if (ids.length > MOST_KNOWN) ids.shift()
   }
-  // Excludes other members' people and spaces, because a random mutation may lawfully remove a member.
+  // Excludes other members' people and spaces, because a random mutation is allowed to remove a member.
   const lawful = () => [world.spaces.pit, ...Object.values(known).flat().slice(-50), ...Object.values(world.agents)]
 
   async function ask(action: string, query: string, variables?: object, token?: string): Promise<string> {

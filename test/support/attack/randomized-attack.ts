@@ -31,7 +31,7 @@ const HEAP_GROWS_AT_MOST_MIB = 50
 const CALM_MS = 60_000
 const CONSOLE_CHECKS = 3
 const MEBIBYTE = 1024 * 1024
-/** Log lines of level 50 and above that an attack causes lawfully, each with the reason. */
+/** Log lines of level 50 and above that an attack is allowed to cause, each with the reason. */
 const EXPECTED_ERRORS: readonly { pattern: RegExp; reason: string }[] = []
 
 export interface AttackOptions {

@@ -31,7 +31,7 @@ export interface Wire {
 export interface PostOptions {
   token?: string
   accept?: string
-  /** Reads the response in small chunks, with pauses, or breaks off after the first chunk. */
+  /** Reads the response in small chunks, with pauses, or disconnects after the first chunk. */
   reading?: 'quick' | 'slow' | 'broken-off'
   contentType?: string
 }

@@ -10,8 +10,8 @@ export interface Person {
 
 /**
  * The people and spaces of a randomized attack. The honest member and the hostile ones share `hall`; the honest
- * member works in `quiet`, `till`, `desk` and `lobby`; the hostile ones have `pit`, which members may lawfully
- * break.
+ * member works in `quiet`, `till`, `desk` and `lobby`; the hostile ones have `pit`, which members are allowed
+ * to break.
  */
 export interface AttackWorld {
   origin: string
