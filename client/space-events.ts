@@ -62,7 +62,7 @@ export function withReplacement(
   const part = parts.find(({ index }) => index === partIndex)
   if (part !== undefined && part.__typename !== 'TextPart') return parts
   if (part === undefined || part.text.length < offset) return null
-  // A message that was loaded after this event has a longer text, unless the text only became shorter.
+  // Text that is already longer was loaded after this event, unless the replacement only shortened the text.
   if (text !== '' && part.text.startsWith(text, offset)) return parts
   const replaced = { ...part, text: part.text.slice(0, offset) + text }
   return parts.map((one) => (one === part ? replaced : one))

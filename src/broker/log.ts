@@ -196,8 +196,8 @@ export interface EventLog {
    */
   follow(topic: string, options: FollowOptions): AsyncIterableIterator<LogBatch>
   /**
-   * Once this resolves, no process can append to these topics with this seal as `unlessSealed`. While the log
-   * is unreachable, that holds from its recovery on. A seal is kept for 24 hours.
+   * Once this resolves, no process can append to these topics with this seal as `unlessSealed`. If the log is
+   * unreachable, this takes effect when the log is back. A seal is kept for 24 hours.
    */
   seal(seal: string, topics: readonly string[]): Promise<void>
   /** Marks the topic as ended, so that it expires after `seconds`. Later appends do not extend that time. */

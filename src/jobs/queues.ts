@@ -35,7 +35,7 @@ export const SEND_NOTICE = defineJob({
 /** About a day. */
 const MAIL_RETRY = { limit: 35, delaySeconds: 1, maxDelaySeconds: 3600 }
 
-/** Sends an email to a human, at the address that the human has by then. The key identifies the email. */
+/** Sends an email to a human, at the address that the human has at the time of sending. The key identifies the email. */
 export const SEND_MAIL = defineJob({
   name: 'send-mail',
   input: z.object({

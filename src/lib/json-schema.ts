@@ -7,7 +7,7 @@ import type { JsonObject } from './json.ts'
 import { withLocalRefs } from './normal-schema.ts'
 
 /**
- * Returns why a schema cannot be a tool's input schema, in a sentence; null if it can. It must be a JSON
+ * Returns why a schema cannot be a tool's input schema, as a sentence; null if it can. It must be a JSON
  * Schema (draft 7, 2019-09 or 2020-12; draft 7 if not specified) that compiles and describes an object: model
  * providers refuse others.
  */
@@ -22,7 +22,7 @@ export function checkInputSchema(schema: unknown): string | null {
   return faultOf(top, 'input schema')
 }
 
-/** Returns why a schema cannot be a result schema, in a sentence; null if it can: any JSON Schema that compiles. */
+/** Returns why a schema cannot be a result schema, as a sentence; null if it can: any JSON Schema that compiles. */
 export function checkSchema(schema: unknown): string | null {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
     return 'The schema must be a JSON Schema object.'

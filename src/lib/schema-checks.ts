@@ -22,7 +22,7 @@ const TOO_SLOW = 'Checking this against the schema takes too long'
 const MOST_WAITING = 20
 
 /**
- * Returns why an untrusted schema cannot be a tool's input schema, in a sentence; null if it can. It works
+ * Returns why an untrusted schema cannot be a tool's input schema, as a sentence; null if it can. It works
  * like `checkInputSchema` of json-schema.ts, in a thread that is terminated if the check takes too long. All
  * checks of untrusted schemas throw RateLimitedError if too many checks of an impatient requester wait.
  */

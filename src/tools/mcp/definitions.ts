@@ -105,7 +105,7 @@ function offeredSchema(given: JsonObject): JsonObject {
 
 const isText = (name: string) => hasNameCharacters(name) && name.isWellFormed()
 
-/** Returns why a tool cannot be offered, in a sentence; null if it can. */
+/** Returns why a tool cannot be offered, as a sentence; null if it can. */
 function faultOf(toolName: string, schema: JsonObject | boolean | undefined): string | null {
   if (toolName === '' || toolName.length > LONGEST_OWN_NAME || !isText(toolName))
     return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or contains control characters.`
