@@ -75,7 +75,7 @@ export interface Config {
   retention: Retention
   /** How emails are sent; null if email is not set up. */
   mail: MailSettings | null
-  /** The viewers that may invite people by mail. */
+  /** The viewers that may invite people by email. */
   invite: 'admins' | 'members'
   /** Where traces are exported to; null if they are not. */
   telemetry: TelemetrySettings | null

@@ -1,7 +1,7 @@
 import { normalEmail } from '../lib/email.ts'
 import { isLoopback } from '../lib/loopback.ts'
 
-/** How mails are sent. */
+/** How emails are sent. */
 export interface MailSettings {
   host: string
   port: number
@@ -43,7 +43,7 @@ export function readMailSettings(set: Environment): { mail: MailSettings | null;
   return { mail: typeof sender === 'string' || faults.length > 0 ? null : { ...server, from: sender }, faults }
 }
 
-/** Whether links in mails lead to this server: see `PublicUrl.forReader`. */
+/** Whether links in emails point to this server: see `PublicUrl.forReader`. */
 function isLinkable({ PARLEY_PUBLIC_URL, HOST = '127.0.0.1', PARLEY_ROLE }: Environment): boolean {
   return PARLEY_PUBLIC_URL !== undefined || (isLoopback(HOST) && PARLEY_ROLE !== 'worker')
 }

@@ -24,7 +24,7 @@ export const MOST_INVITATIONS_OF_VIEWER = 50
 /** The maximum number of address confirmations that one human requests per hour. */
 export const MOST_CONFIRMATIONS_OF_HUMAN = 5
 
-/** The error of everything that needs a mail server. */
+/** The error of every operation that needs a mail server. */
 export const NO_MAIL =
   'This server cannot send email: its operator must set PARLEY_SMTP_URL and PARLEY_MAIL_FROM. Join links work without email.'
 /** The facts in the text of an email. */

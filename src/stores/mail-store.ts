@@ -13,7 +13,7 @@ export interface NewMail {
   /** Identifies the email, such as `mention:msg_…:hum_…`. An email with the same key is sent once within 30 days. */
   key: string
   humanId: string
-  /** One line. Longer ones are cut after 200 characters. */
+  /** One line. Longer subjects are cut after 200 characters. */
   subject: string
   /** Plain text, at most 20,000 characters. A blank line separates paragraphs. */
   text: string

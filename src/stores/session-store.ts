@@ -2,7 +2,7 @@ import { Prisma, type Session } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { deletePushSubscriptions } from './push-store.ts'
 
-/** Writes of the table `Session`. */
+/** The statements that write the table `Session`. */
 
 export async function insertSession(tx: Tx, session: Session): Promise<void> {
   await tx.session.create({ data: session })

@@ -37,7 +37,7 @@ async function execute(url: string, ...statements: string[]): Promise<void> {
 
 const GUEST = 'parley_test_guest'
 
-/** Returns the URL for a user without any rights, whose tables the end of the test drops. */
+/** Returns the URL for a user without any privileges; the user's tables are dropped at the end of the test. */
 async function guestOf(url: string): Promise<string> {
   const password = 'password-of-a-guest'
   await execute(

@@ -1,6 +1,6 @@
 /**
- * The seeds' cross-space examples run in each circle: in open spaces with different people, and in confidential
- * ones with the same people.
+ * The cross-space examples of the requirements run in each circle: in open spaces with different people, and in
+ * confidential ones with the same people.
  */
 export interface Circle {
   /** For the title of a test: `$circle`. */

@@ -118,7 +118,7 @@ export const refundTool = (service: Pick<BookedService, 'url'>, approval: object
 /** The call of a refundTool. */
 export const refund = (amount: number): ModelAction => ({ toolCall: 'refund', input: { amount } })
 
-/** The setting for the scenarios of decisions, available from the first test on. */
+/** The fixture for the scenarios of decisions, available from the first test on. */
 export interface DecisionPlay {
   parley: TestServer
   stage: Stage

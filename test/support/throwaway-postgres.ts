@@ -46,7 +46,7 @@ interface ServerUser {
   options: { uid?: number; gid?: number }
 }
 
-/** An id other than root's, in a separate user namespace: root outside is that user inside. */
+/** An id other than root's, in a separate user namespace: root outside the namespace is this user inside it. */
 const AS_ANOTHER = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
 
 /**

@@ -30,7 +30,7 @@ const USED_UP = 'The link does not exist, has expired or was already used. Ask f
 
 /**
  * `POST /auth/mail` has a link emailed. `GET /auth/mail/:code` returns a page or, to programs that accept only JSON, a description of the
- * link; neither uses the link up, because mail scanners open links. `POST /auth/mail/:code` uses the link.
+ * link; neither uses the link up, because email scanners open links. `POST /auth/mail/:code` uses the link.
  */
 export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler; link: Handler } {
   const { mailLinks, sessions, page, signIns, authentication, origins, publicUrl, bodies } = parts

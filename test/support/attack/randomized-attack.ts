@@ -231,7 +231,7 @@ async function messagesOf({ origin, adminToken }: AttackWorld, id: string): Prom
   }
 }
 
-/** The used heap once it is small enough, or at the end of the time for that. */
+/** The used heap once it is small enough, or when the time for that has run out. */
 async function heapAfterCalm(heap: () => Promise<number>, enough: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY
   for (const until = Date.now() + CALM_MS; Date.now() < until; await sleep(3000)) {
