@@ -10,7 +10,7 @@ import { messagesFor } from '../runs/model-messages.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import { recalledOf } from './cycle-state.ts'
 
-/** The prompt and response of a step: for admins. */
+/** The prompt and response of a step, for admins. */
 export interface StepRecord {
   id: string
   index: number

@@ -43,8 +43,8 @@ function cacheAnswer(answer: Answer): CachedAnswer {
 }
 
 /**
- * Caches the answers of one operation: of a publication until the window drops the publication or the cache evicts the
- * answer, and of a snapshot while it is being executed. Per-viewer answers are not cached.
+ * Caches the answers of one operation: for a publication, until the window drops the publication or the cache evicts
+ * the answer; for a snapshot, while it is being executed. Per-viewer answers are not cached.
  */
 export function createAnswerCache() {
   const ofPublications = new WeakMap<object, CachedAnswer | Promise<EventAnswer>>()

@@ -19,7 +19,7 @@ let threads = 0
 const waiting: (() => void)[] = []
 
 /**
- * Returns the beginning of the text of a file: of plain text, or of a PDF file. Null if it has none, cannot be parsed in time,
+ * Returns the beginning of the text of a plain-text or PDF file. Null if it has none, cannot be parsed in time,
  * or too many files wait.
  */
 export async function textOfFile(at: string, mediaType: string): Promise<string | null> {

@@ -39,7 +39,7 @@ export interface EditMessageInput {
 /** Changes the texts of messages. The earlier texts stay as versions. */
 export interface MessageEdits {
   /**
-   * Edits a message of the viewer. Sending the same text again changes nothing. Wakes nobody, except, with `retryRuns`, the
+   * Edits one of the viewer's messages. Sending the same text again changes nothing. Wakes nobody, except, with `retryRuns`, the
    * agents that had answered.
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError; BadInputError for the text
    */

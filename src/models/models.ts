@@ -55,13 +55,13 @@ export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takes
   listProviders(): Promise<ModelProvider[]>
   /** Calls a model of a provider once. Null if there is no such provider. */
   test(provider: string, modelId: string): Promise<ProviderTest | null>
-  /** Begins to watch for changes by other processes: by the signals of a channel, and by rechecks. */
+  /** Starts watching for changes by other processes, through the signals of a channel and through rechecks. */
   watch(channel: string): void
   close(): Promise<void>
 }
 
 export interface ModelsOptions extends ModelRegistryOptions {
-  /** The default of the settings; null if there is none. */
+  /** The default from the settings; null if there is none. */
   defaultModel?: string | null
 }
 

@@ -25,7 +25,7 @@ export interface ModelRegistry {
   isLocal(name: string): boolean
   /** Whether the model accepts files of this type in tool results. */
   takesFile(name: string, mediaType: string): boolean
-  /** The providers in the order of the setting, the built-in one last. */
+  /** The providers in the order of `PARLEY_PROVIDERS`, the built-in one last. */
   providers: RegisteredProvider[]
   /** The settings of a provider; undefined for an unknown one, and for the built-in one. */
   settingsOf(provider: string): ModelProviderSettings | undefined
@@ -133,7 +133,7 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
   }
 }
 
-/** Joins the providers of the environment with those that admins added. */
+/** Combines the providers from the environment with those that admins added. */
 function joined(given: readonly ModelProviderSettings[], added: readonly ModelProviderSettings[]) {
   const taken = new Set(given.flatMap(({ name, isVacant }) => (isVacant ? [] : [name])))
   const others = new Set(added.filter(({ name }) => !taken.has(name)))

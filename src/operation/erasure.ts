@@ -34,7 +34,7 @@ import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction
 export interface Erasure {
   /**
    * Erases a human; for admins only. One transaction ends the human's tokens and memberships and renames the row to
-   * "Erased". Then, a few rows at a time, the erasure empties all messages of the human if `messages` is set, sends
+   * "Erased". Then, a few rows at a time, the erasure empties all messages by the human if `messages` is set, sends
    * subscribers of those spaces a snapshot, and removes the name from text that the server wrote. Rows that active runs may
    * still write are checked again after those runs have ended. A row that fails is logged and retried later. Returns after
    * at most 5 s; `sweep` does the rest. @throws ForbiddenError, NotFoundError

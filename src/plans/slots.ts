@@ -4,7 +4,7 @@ import { FIRE_PLAN } from '../jobs/queues.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The key of a slot: of its job, and of its run or inbox event. */
+/** The key of a slot, used for its job and for its run or inbox event. */
 export function firingKey({ planId, slot }: { planId: string; slot: Date }): string {
   return `${planId}:${slot.toISOString()}`
 }

@@ -55,7 +55,7 @@ function summed(row: string): Prisma.Sql {
 }
 
 /**
- * Counts usage outside a hold: of a run that lost its claim, or of a failed generation. Also works
+ * Counts usage outside a hold, for a run that lost its claim or for a failed generation. Also works
  * if the run was deleted.
  */
 export async function countLost(db: Database, run: ClaimedRun, spent: Spending): Promise<void> {

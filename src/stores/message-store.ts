@@ -30,7 +30,7 @@ export interface NewMessage {
   fromPlainText?: boolean
   actingAdminId?: string | null
   origin?: MessageOrigin | null
-  /** Only for a message of an agent. */
+  /** Only for messages by agents. */
   provenance?: Provenance
 }
 

@@ -89,7 +89,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     return { human, spaceId: spaces[0]!.id, ids }
   }
 
-  /** A message of an agent, its run and its visible tool call, as the engine leaves them. */
+  /** A message by an agent, its run and its visible tool call, as the engine leaves them. */
   async function addMessage(spaceId: string, agentId: string, seq: number, triggerSpaceId: string): Promise<string[]> {
     const { prisma } = parley.app.platform.db
     const [runId, messageId, toolCallId, chainId] = [newId('run'), newId('msg'), newId('tcl'), newId('chn')]

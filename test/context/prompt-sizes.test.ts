@@ -22,7 +22,7 @@ describe('the size of a prompt', () => {
 
   const db = () => parley.app.platform.db.prisma
 
-  /** Existing messages of a human in a space. */
+  /** Existing messages by a human in a space. */
   async function say(spaceId: string, senderId: string, texts: string[]) {
     const { lastSeq } = await db().space.findUniqueOrThrow({ where: { id: spaceId } })
     await db().message.createMany({

@@ -211,7 +211,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     }
   })
 
-  /** A browser's socket: with the origin of the page, to nginx. */
+  /** A browser's socket to nginx, with the origin of the page. */
   function openSocket(onConnected: () => void = () => {}) {
     const certificate = nginx.certificate
     const page = nginx.origin

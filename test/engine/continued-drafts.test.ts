@@ -16,7 +16,7 @@ const RUN_EVENTS = `subscription ($id: ID!) { runEvents(runId: $id) { __typename
 // biome-ignore lint/suspicious/noExplicitAny: events, read freely by assertions
 type Event = any
 
-/** The texts of the messages of agents, as a client builds them from the events alone. */
+/** The texts of agents' messages, as a client builds them from the events alone. */
 function textsFrom(events: Event[]): string[] {
   const texts = new Map<string, string>()
   for (const { spaceMessages: event } of events) {

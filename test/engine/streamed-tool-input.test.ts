@@ -393,8 +393,8 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     }
 
     /**
-     * The agent's current messages: for each the status and its parts, a text as it is, a call by its status and
-     * input.
+     * The agent's current messages: for each, the status and the parts. Texts are unchanged, and calls are represented by
+     * status and input.
      */
     async function messagesIn(spaceId: string, client: Awaited<ReturnType<typeof watched>>['client'], agentId: string) {
       const query = `query ($id: ID!) { space(id: $id) { messages(last: 50) { edges { node { status sender { id } parts {

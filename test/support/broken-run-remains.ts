@@ -55,8 +55,8 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
 }
 
 /**
- * The events of a run that correspond to its journal: of all steps except the last, whose event may come with the
- * end, and of calls that were settled before.
+ * The events of a run that correspond to its journal: those of all steps except the last, whose event may come with the
+ * end, and those of calls that were settled earlier.
  */
 async function toldOf(log: EventLog, { id: runId, stepCount, finishedAt }: Run, calls: ToolCall[]): Promise<unknown[]> {
   const [head = ''] = await log.heads([runTopic(runId)])

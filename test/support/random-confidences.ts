@@ -37,7 +37,7 @@ interface Run extends Marks {
 const COUNTS = { spaces: 5, humans: 5, agents: 3, runs: 8, kept: 6, said: 4 }
 
 /**
- * Random actions of people and agents: spaces that become confidential and open again, members who join and leave,
+ * Random actions by people and agents: spaces that become confidential and open again, members who join and leave,
  * and runs whose model tries everything. The test calls every rule like the product, and checks
  * recipients against the true content.
  */
