@@ -12,7 +12,7 @@ export interface NewJob<Input> {
   at?: Date
   /**
    * Identifies the work. While a job with the same key waits for its first attempt, another one is not enqueued; for an
-   * ordered kind, jobs with the same key run one after another. The subject if absent.
+   * ordered kind, jobs with the same key run one after another. If absent, the subject is the key.
    */
   key?: string
 }

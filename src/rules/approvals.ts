@@ -218,7 +218,7 @@ export interface PendingFacts {
 /** Why a call is not executed. */
 export interface Refusal {
   state: 'DENIED' | 'EXPIRED' | 'CANCELED'
-  /** The error code for the model; the state if absent. */
+  /** The error code for the model; if absent, the approval state is used. */
   code?: 'CONFIDENTIAL'
   message: string
 }

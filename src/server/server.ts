@@ -53,7 +53,7 @@ export interface ServerOptions {
   config: Config
   /** How often sockets are pinged. */
   keepAliveMs?: number
-  /** The default pacing if absent. */
+  /** If absent, the default pacing applies. */
   pacing?: PacesOptions
 }
 

@@ -6,7 +6,7 @@ import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from 
 
 /** A wait for the first message in a space that matches one of the conditions. */
 export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
-  /** None if absent. */
+  /** If absent, there are none. */
   underWay?: UnderWay
   /** The maximum duration from now. */
   forMs: number

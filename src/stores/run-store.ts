@@ -307,7 +307,7 @@ export async function insertCycleRun(tx: Tx, data: Prisma.RunUncheckedCreateInpu
 export interface EndFrom {
   id: string
   statuses: readonly RunStatus[]
-  /** The attempt that ends the run; any if absent. */
+  /** The attempt that ends the run; if absent, any attempt. */
   attempt?: number
   /** Ends the run only if it is over its time limit. */
   isOverdue?: boolean

@@ -27,7 +27,7 @@ describe('the lock of a data directory', () => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /** Another process that tries to lock the directory; it reports the lock, or why not. */
+  /** Another process that tries to lock the directory; it reports that it has locked it, or the reason why it has not. */
   async function start(...wrapper: string[]) {
     const [program = '', ...rest] = [...wrapper, process.execPath, HOLDER, directory]
     const child = spawn(program, rest, { stdio: ['ignore', 'pipe', 'inherit'] })

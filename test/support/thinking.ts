@@ -7,7 +7,7 @@ import type { ModelAction, ModelRequest, ModelScript } from './model-server-scri
 import { steps } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/** Helpers for tests of persistent agents, on an application. */
+/** Helpers for tests of persistent agents in an application. */
 export interface Thinking {
   /** A persistent agent. */
   bot(

@@ -15,7 +15,7 @@ const REASONS: Record<MarkdownLimit, string> = {
 
 interface MarkdownProps {
   text: string
-  /** The text is streaming. */
+  /** Whether the text is still streaming. */
   isGrowing?: boolean
 }
 
