@@ -48,7 +48,7 @@ export interface OidcAccount {
   claims: Claims
 }
 
-/** A verified request of a provider to end sessions: those of an account, or one. */
+/** A verified request by a provider to end one session, or all sessions of an account. */
 export interface OidcLogout {
   issuer: string
   subject: string | null

@@ -44,7 +44,7 @@ export interface Tokens {
   stands(viewer: Viewer): Promise<boolean>
   /** Returns the human, or the admin with this token id or the operator's id, if their access has not ended; else null. */
   viewerOf(id: string): Promise<Viewer | null>
-  /** Returns those of the access tokens and sessions that are no longer valid. */
+  /** Returns the given access tokens and sessions that are no longer valid. */
   endedAmong(tokenIds: readonly string[]): Promise<string[]>
   /**
    * Admins only. `secret` is the bearer token, which the server does not store.

@@ -294,7 +294,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
           const missing = missingHeadersOf(definition, await readDefinition(tx, agentId))
           if (missing !== null)
             throw new ConflictError(
-              `Versions do not contain headers, and the agent no longer has those of "${missing}". Use updateAgent, and pass the headers.`,
+              `Versions do not contain headers, and the agent no longer has the headers of "${missing}". Use updateAgent, and pass the headers.`,
             )
           return changeAgent(tx, before, input, authorOf(viewer, note ?? `Version ${number} again`))
         })

@@ -55,7 +55,7 @@ export function policyOfMcpTool(
   return named === null || named.includes(toolName) ? (approval as ApprovalPolicy | null) : null
 }
 
-/** Returns the versions of an agent's tools by their names, those of MCP servers as listed last. */
+/** Returns the versions of an agent's tools by name; for tools of MCP servers, the versions that were listed last. */
 export async function readToolVersions(tx: Tx, agentId: string): Promise<Map<string, ToolVersion>> {
   const tools = await tx.agentTool.findMany({ where: { agentId } })
   const servers = await tx.mcpServer.findMany({ where: { agentId } })

@@ -30,7 +30,7 @@ export interface Discretion {
   /** Returns why the run may not enter or read a confidential space; null if it may. */
   toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
   /**
-   * Returns those of the other runs whose details the run may see, by their current marks. Call it after reading these
+   * Returns the other runs whose details the run may see, according to their current marks. Call it after reading these
    * details.
    */
   toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>

@@ -44,12 +44,12 @@ export function setsOf({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${label}::text[]`
 }
 
-/** Like `setsOf`, and adds to the label those places that have become confidential since. */
+/** Like `setsOf`, and adds to the label the places that have since become confidential. */
 export function setsNow({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${labelNow(Prisma.sql`${places}::text[]`, Prisma.sql`${label}::text[]`)}`
 }
 
-/** Adds to the row's label those of its places that have become confidential since. */
+/** Adds to the row's label the spaces among its places that have since become confidential. */
 export const LABEL_NOW = Prisma.sql`label = ${labelNow(Prisma.sql`places`, Prisma.sql`label`)}`
 
 function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {

@@ -60,7 +60,7 @@ export const isHeardIn = (spaceId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.s
       AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = h."entityId")))`
 
 /**
- * For each human, returns those confidential spaces among the given ones of which the human is not a member; leaves out
+ * For each human, returns the given confidential spaces of which the human is not a member; leaves out
  * humans without any.
  */
 export async function readUnheard(

@@ -17,7 +17,7 @@ const newestOf = (table: Prisma.Sql, condition: Prisma.Sql, order: Prisma.Sql) =
   Prisma.sql`(SELECT * FROM ${table} WHERE "agentId" = a.id AND ${condition} ORDER BY ${order} LIMIT ${MOST_READ}) AS newer`
 
 /**
- * Columns next to those of `a`: the agent's notes, newest first, as many as can be shown, without those from a hidden space.
+ * Columns in addition to those of `a`: the agent's notes, newest first, as many as can be shown, without those from a hidden space.
  */
 export const knowledgeBut = (hidden: Prisma.Sql) => Prisma.sql`
       (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM (

@@ -137,7 +137,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     return { type: 'signed-in' as const, humanId: human.id, spaceIds: joined }
   }
 
-  /** Joins the spaces to which the inviter may add people now. Skips full spaces, and those of which the human is already a member. */
+  /** Joins the spaces to which the inviter may add people now. Skips full spaces, and spaces of which the human is already a member. */
   async function joinAll(tx: Tx, invitation: MailInvitation, humanId: string): Promise<string[]> {
     const joined: string[] = []
     for (const spaceId of await addableSpaces(tx, invitation, now())) {

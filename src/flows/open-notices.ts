@@ -11,7 +11,7 @@ interface Facts {
 }
 
 /**
- * Returns those of a human's notices that are still open: the message is unread, the call waits for the human's decision,
+ * Returns the notices of a human that are still open: the message is unread, the call waits for the human's decision,
  * or the failed run was not retried; and the human may still see the object and still wants to be notified of it.
  */
 export async function openAmong<Notice extends NoticeIds>(

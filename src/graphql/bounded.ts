@@ -80,7 +80,7 @@ function counted(resolve: Resolver, account: Account | null): Resolver {
   }
 }
 
-/** Counts the keys of a field of the root, and of the objects in it: those of lists are counted for each item. */
+/** Counts the keys of a field of the root and of the objects in it; keys in lists are counted for each item. */
 function addRootKeys(meter: ResponseMeter, info: ResolveInfo): void {
   if (info.path.prev !== undefined) return
   const { bytes } = itemSizeOf(info)

@@ -11,7 +11,7 @@ interface Marked {
   label: string[]
 }
 
-/** Returns those of the row's source spaces that are confidential now and that the viewer may see. */
+/** Returns the row's source spaces that are confidential now and that the viewer may see. */
 async function confidentialOf({ places, label }: Marked, _: object, { loaders }: Context): Promise<shapes.Space[]> {
   const spaces = await loadAll(loaders.visible.spaces, [...new Set([...places, ...label])].sort())
   return spaces.filter((space) => space?.confidential === true) as shapes.Space[]

@@ -27,7 +27,7 @@ builder.mutationField('invite', (t) =>
   t.field({
     type: InvitePayload,
     description:
-      'For admins, and for members if PARLEY_INVITE is `members`. The response does not reveal whether somebody has the address: using the link creates a new person, or signs in the person who has it. Either person joins those of the spaces to which the inviter may then add people.',
+      'For admins, and for members if PARLEY_INVITE is `members`. The response does not reveal whether somebody has the address: using the link creates a new person, or signs in the person who has it. Either person joins the spaces to which the inviter may still add people at that time.',
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: { description: 'ForbiddenError: also if the server cannot send email (PARLEY_SMTP_URL).' },

@@ -8,7 +8,7 @@ export interface Requester {
   isPatient: boolean
 }
 
-/** Runs tasks one at a time: in turn for each requester, and those of one requester in the order of the calls. */
+/** Runs tasks one at a time. Requesters take turns, and the tasks of one requester run in the order of the calls. */
 export interface FairQueue {
   /** Returns the result of the task. @throws RateLimitedError if too many tasks of an impatient requester wait, and the error of the task */
   run<T>(requester: Requester, task: () => Promise<T>): Promise<T>

@@ -149,7 +149,7 @@ export function isFailure({ output }: DemoCall): boolean {
   return typeof output === 'object' && output !== null && 'error' in output && Boolean(output.error)
 }
 
-/** Returns the visible messages: those of the prompt, or those that entering the space returned. */
+/** Returns the visible messages: those in the prompt, or those that were returned on entering the space. */
 function historyOf(reading: DemoReading): DemoMessage[] {
   const { history } = entered(reading) ?? {}
   if (!Array.isArray(history) || history.length <= reading.recent.length) return reading.recent

@@ -33,7 +33,7 @@ export interface RunModels extends Pick<ModelRegistry, 'resolve' | 'takesFile' |
    * s.
    */
   failed(name: string): Promise<void>
-  /** Returns those of the models whose providers are skipped now, and until when. */
+  /** Returns which of the models have a provider that is currently skipped, and until when. */
   resting(names: readonly string[]): Promise<Map<string, Date>>
 }
 

@@ -8,7 +8,7 @@ export interface ProviderHealth {
   failed(provider: string): Promise<void>
   /** Resets the failures of a provider whose settings have changed. */
   forget(provider: string): Promise<void>
-  /** Returns the skipped providers, and until when. */
+  /** Returns the providers that are currently skipped, and until when. */
   resting(): Promise<Map<string, Date>>
 }
 

@@ -177,7 +177,7 @@ async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess
     return { access: { ...inTransactions, keepsSession: await isSessionKept(inTransactions) }, facts }
   }
 
-  /** The server's settings once those of the URL are in force. */
+  /** The server's settings after the settings of the URL have been applied. */
   async function again(): Promise<Facts> {
     return withClient(inTransactions, {}, factsOf)
   }
@@ -368,7 +368,7 @@ async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
   const { schema } = access.url
   const before = facts.schema
   if (schema === null || before === null || schema === before) return []
-  // Tables that this user may not read are those of another installation.
+  // Tables that this user may not read belong to another installation.
   const rights = await rightsOf(main, before)
   if (!rights.mayUse || !rights.mayReadMigrations) return []
   const pending = await pendingIn(main, before)

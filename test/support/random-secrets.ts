@@ -263,8 +263,8 @@ function toolsOf(url: string, approvers: { id: string }[]): ToolInput[] {
 }
 
 /**
- * A tool's server, which returns its inputs, and records them except those of the marked tool, which may get
- * everything.
+ * A tool's server, which returns its inputs and records them, except for the marked tool, which may
+ * receive everything.
  */
 async function openOutside() {
   const posted: string[] = []
