@@ -70,7 +70,7 @@ describe(`${SOCKETS} sockets that reconnect at once`, () => {
     socket.send(JSON.stringify({ id: String(number), type: 'complete' }))
   }
 
-  /** The number of subscribers that each tick served, until it is stopped. */
+  /** The number of subscribers that each tick served, counted until the counter is stopped. */
   function countRounds() {
     const rounds: number[] = [0]
     const answer = vi.spyOn(SocketWriter.prototype, 'answer')

@@ -18,13 +18,13 @@ import { until } from './until.ts'
 /** The stacks that this machine can run: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
 export const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
-/** Where the stack does not matter: PostgreSQL if it is available, where a test takes half the time. */
+/** The stack for tests that work on any: PostgreSQL if it is available, because tests take half the time there. */
 export const DEFAULT_STACK: (typeof STACKS)[number] = hasPostgres ? 'postgres' : 'embedded'
 
 /** The same as `STACKS` for rules that do not depend on the stack: only the default one, and both with EFFORT=nightly. */
 export const RULE_STACKS = isNightly ? STACKS : [DEFAULT_STACK]
 
-/** The whole application in this process, workers included, with a scripted model server. */
+/** The whole application in this process, including workers, with a scripted model server. */
 export interface TestApplication {
   app: Application
   models: ModelServer
@@ -86,7 +86,7 @@ const inUse = new Map<Application, { opened: Opened; beside: number }>()
 
 /**
  * Starts an application; `close` stops it and drops its database and keys, or empties them for the next test file that
- * wants the same (reuse.ts).
+ * needs the same options (reuse.ts).
  */
 export async function startApplication(options: TestApplicationOptions = {}): Promise<TestApplication> {
   const { worker = true, beside } = options
@@ -105,7 +105,7 @@ export async function startApplication(options: TestApplicationOptions = {}): Pr
   return { ...verbsOf(app), app, models, stores, close }
 }
 
-/** Identifies applications that can stand in for one another; null if there are none. */
+/** Returns a key that is equal for applications that can replace one another; null if there are none. */
 function keyOf({
   stack = DEFAULT_STACK,
   settings = {},

@@ -9,7 +9,7 @@ import type { ModelRequest } from './model-server-script.ts'
 import { hasPostgres } from './postgres.ts'
 import { until } from './until.ts'
 
-/** The longest time in which a model may still be called after a stop; on an idle machine it is milliseconds. */
+/** The maximum time for which a model may still be called after a stop; on an idle machine it is a few milliseconds. */
 const LET_GO_WITHIN = { timeoutMs: 5000 }
 
 /** Permanent errors of PostgreSQL: a number out of range, a bad byte, a duplicate, an unknown column. */
@@ -17,7 +17,7 @@ const REFUSALS = ['22003', '22021', '23505', '42703']
 /** Longer than three attempts with pauses of 1 s and 2 s take. */
 const GIVEN_UP_WITHIN = { timeoutMs: 12_000 }
 /**
- * How often a run may send a statement that is refused each time. The claim statement is sent twice a second more:
+ * How many times a run may send a statement that is refused each time. The claim statement is sent twice a second more:
  * a second after a refusal, and on each wake-up signal, which is published once a second while a run is due.
  */
 const MOST_TRIES = 8
@@ -108,7 +108,7 @@ async function refuseAt(theatre: Theatre, play: Play, { n, text }: Statement): P
   await refused.forget()
 }
 
-/** Stops the run while the response to the n-th statement is on its way; if a transaction is open, concurrently. */
+/** Stops the run while the response to the n-th statement is in flight; if a transaction is open, the stop runs concurrently. */
 async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promise<void> {
   const begun = Promise.withResolvers<Performance>()
   const stopping = begun.promise.then(async (performance) => {

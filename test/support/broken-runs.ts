@@ -246,8 +246,8 @@ const approvalOf = ({ first, never, last }: Asked) => ({
 })
 
 /**
- * The next decision about the waiting call: the first approver approves; its escalation time comes; the last one
- * approves. In a think cycle only after it has ended, so that its prompt is the same each time.
+ * The next decision about the waiting call: the first approver approves, then the call is escalated, then the last
+ * approver approves. For a think cycle, it decides only after the cycle has ended, so that the prompt is the same each time.
  */
 async function decideNext(
   { app }: TestApplication,

@@ -36,7 +36,7 @@ export interface Deciders {
   /** Null if the viewer may not see it. */
   callFor(person: { client: ParleyClient }, toolCallId: string): Promise<Read>
   pendingOf(person: Person): Promise<Read[]>
-  /** The first call that waits for a decision of this person. */
+  /** The first call that waits for a decision by this person. */
   asked(person: Person): Promise<Read>
   /** Waits until the call, as the admin sees it, has this state and status. */
   callWhen(toolCallId: string, what: (call: Read) => boolean): Promise<Read>

@@ -22,8 +22,8 @@ export type Fate =
   | { type: 'held'; until: Promise<unknown> }
 
 /**
- * The connections of one application in this process, through which a test breaks it like a process: at a chosen
- * statement. A dead application sends nothing more to PostgreSQL or Redis, has no connections, and its pending
+ * The connections of one application in this process, through which a test can break the application at a chosen statement, as if
+ * the process had died. A dead application sends nothing more to PostgreSQL or Redis, has no connections, and its pending
  * calls never resolve.
  */
 export interface Frailty {
@@ -33,7 +33,7 @@ export interface Frailty {
   mark(settings: Record<string, string>): Record<string, string>
   /** The statements since `watch`, in the order of sending. */
   statements: Statement[]
-  /** Restarts the count of statements; `fateOf` decides about each before it is sent. */
+  /** Restarts the count of statements; `fateOf` decides the outcome of each before it is sent. */
   watch(fateOf: (statement: Statement) => Fate): void
   isDead(): boolean
   /** Resolves when the application has died. */

@@ -14,7 +14,7 @@ export interface LogFollower {
   hasEntries(count: number): Promise<Publication[]>
   /** The error of the iteration; undefined while it is running or after a regular end. */
   readonly fault: { error?: unknown }
-  /** Aborts it and resolves once the iteration has ended. */
+  /** Aborts the iteration and resolves once it has ended. */
   stop(): Promise<void>
 }
 

@@ -52,7 +52,7 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
       cookies: { keys: ['test'] },
       claims: { email: ['email', 'email_verified'], profile: ['name', 'picture', 'groups'], openid: ['sub'] },
       features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true } },
-      // Its own dispatcher refuses addresses of this machine.
+      // The library's own dispatcher refuses addresses of this machine.
       fetch: (url: string, { dispatcher: _, ...options }: { dispatcher?: unknown }) => fetch(url, options),
       findAccount: (_: unknown, sub: string) =>
         accounts[sub] === undefined ? undefined : { accountId: sub, claims: () => ({ sub, ...accounts[sub] }) },

@@ -22,7 +22,7 @@ export interface ParleyProcess {
   output(): string
   /** Settles when the process has ended, for any reason. */
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** SIGTERM; returns the exit code. Removes its data directory if this created it. */
+  /** SIGTERM; returns the exit code. Removes its data directory if this function created it. */
   stop(): Promise<number | null>
   /** SIGKILL: a crash. */
   kill(): Promise<void>
@@ -39,7 +39,7 @@ export interface ParleyProcessOptions {
   command?: string[]
   /** How far its clock is ahead of the true one. */
   clockSkewMs?: number
-  /** The checkout to run it from: by default this one; benchmarks compare another. */
+  /** The checkout from which to run the server: by default this one; benchmarks compare it with another. */
   root?: string
 }
 

@@ -7,7 +7,7 @@ import { createMasking, formatError } from '../../src/graphql/masking.ts'
 import { schema } from '../../src/graphql/schema.ts'
 import type { Streams } from '../../src/graphql/streams.ts'
 
-/** The events that one viewer gets of a space, and the end: see `reexecute`. */
+/** The events of a space that one viewer receives, and the end: see `reexecute`. */
 export interface PlainSubscription {
   seen: ExecutionResult[]
   ended: string | null

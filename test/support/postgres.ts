@@ -35,8 +35,8 @@ export async function findPostgres(): Promise<string | null> {
 }
 
 /**
- * The condition to skip a test file: `describe.skipIf(!hasPostgres)`. The global setup has reported it loudly; on a
- * CI machine it has failed the run instead.
+ * The condition to skip a test file: `describe.skipIf(!hasPostgres)`. The global setup has reported the missing server
+ * loudly; on a CI machine it has failed the run instead.
  */
 export const hasPostgres: boolean = Boolean(process.env.TEST_DATABASE_URL)
 

@@ -67,7 +67,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     humansOf: (id) => byId.get(id)?.humans ?? new Set(),
   }
   const labelNow = (marks: Marks) => rules.labelOf(marksOf(marks), world)
-  /** The secrets that still count: opening a space has freed its own. */
+  /** The secrets that still count: removing a space's confidentiality has freed its secret. */
   const alive = (canaries: Iterable<Canary>) =>
     [...canaries].flatMap((canary) => {
       const [id = '', since] = canary.split('@')
@@ -183,7 +183,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** The run recalls stored rows; a run for a requester only where all may read them. */
+  /** The run recalls stored rows; a run with requesters recalls them only where everybody may read them. */
   function recalls(run: Run): string | null {
     const words = one(kept.get(run.agent) ?? [])
     if (words === undefined || !rules.mayRecall(labelNow(words), run.worksIn, world)) return null

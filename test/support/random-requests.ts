@@ -16,7 +16,7 @@ export interface Target {
   createWorld(): Promise<RandomWorld>
 }
 
-/** The faults so far: each with the preceding requests, the first few of them. */
+/** The first few faults so far, each with the preceding requests. */
 export type Findings = string[]
 
 const AT_A_TIME = 8

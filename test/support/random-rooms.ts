@@ -132,7 +132,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     if (results > 12 || choice % 4 === 0) return [{ text: 'Done.' }]
     if (choice % 4 === 1) return [{ toolCall: 'read_messages', input: {} }]
     if (choice % 4 === 2) return [{ toolCall: 'ask', input: {} }]
-    // Only the server knows its target: every member of the space may read it there.
+    // Only the server knows the target of the message, which every member of that space may read.
     const word = `zq${round}x${++words}qz`
     for (const other of players) other.mayKnow.add(word)
     return [{ toolCall: 'send_message', input: { text: word } }]
@@ -213,8 +213,8 @@ const say = (parley: TestApplication, human: HumanViewer, spaceId: string, text:
   parley.app.domain.sending.send(human, { spaceId, text })
 
 /**
- * Simulates the death of the worker of the current run: another claim resumes it, and this one may write nothing
- * more.
+ * Simulates the death of the worker of the current run: another claim resumes the run, and this one may no
+ * longer write.
  */
 async function crash(parley: TestApplication, players: Player[]): Promise<void> {
   const ids = players.map(({ id }) => id)

@@ -20,7 +20,7 @@ const TRIGGER = `mutation ($agentId: ID!) { triggerAgent(input: { agentId: $agen
 const DECIDE = `mutation ($id: ID!) { decideToolCall(input: { toolCallId: $id, approve: true }) { __typename } }`
 /** The maximum number of messages of a space that one action may change. */
 const MOST_NEW = 60
-/** Agents wake one another up to four times per action: seconds, and more if others use the processor. */
+/** Agents wake one another up to four times per action, which takes seconds, and longer if other processes use the CPU. */
 const RESTS_WITHIN = { timeoutMs: 300_000 }
 const ROUTINGS = ['BROADCAST', 'MENTION_CHAIN', 'ADMIN', 'MENTION_CHAIN'] as const
 

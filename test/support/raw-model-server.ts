@@ -17,7 +17,7 @@ export interface RawModelServer {
   /** The requests for each model, oldest first. */
   // biome-ignore lint/suspicious/noExplicitAny: the wire body, read freely by tests
   requests: Map<string, any[]>
-  /** Answers the requests for a model, by the number of earlier ones. */
+  /** Returns the response to a request for a model, given the number of earlier requests. */
   play(model: string, answer: (n: number) => RawAnswer): void
   close(): Promise<void>
 }

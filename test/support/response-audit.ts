@@ -36,7 +36,7 @@ const URL_LIMIT = ['src/agents/outgoing-request.ts', 'LONGEST_URL'] as const
 const REASON = ['src/flows/decide-call.ts', 'LONGEST_REASON'] as const
 
 /**
- * Every field of type String, with its longest text. A field with a fixed vocabulary has its length. `*.field`
+ * Every field of type String, with its longest text. For a field with a fixed vocabulary, the length of its longest value. `*.field`
  * stands for texts that the server writes: cursors, secrets, and error messages.
  */
 const TEXTS: Record<string, TextLimit> = {

@@ -15,7 +15,7 @@ import type { ParleyClient } from './parley-client.ts'
 /** A path from the query root to objects of a type, with a function that puts a selection on them into a document. */
 type Wrap = (selection: string) => string
 
-/** A selection with a long result when used once: the server must limit its repetition. */
+/** A selection with a long result even when used once, so the server must limit its repetition. */
 export interface Probe {
   /** `Type.field`. */
   name: string

@@ -1,6 +1,6 @@
 import type { Database } from '../../src/platform/db.ts'
 
-/** Something with a database, which a later test file of the same process can use once its tables are empty. */
+/** An object with a database, which a later test file in the same process can use once its tables are empty. */
 export interface Reusable {
   db: Pick<Database, 'prisma'>
   /** The shape of the database when it was new: `shapeOf`. */
@@ -12,7 +12,7 @@ export interface Reusable {
 }
 
 /**
- * The applications and databases that closed test files leave to later ones, least recently used first, by their options. An application that
+ * The applications and databases that finished test files leave for later ones, by their options, least recently used first. An application that
  * starts costs about a second of processor time, most of it in PostgreSQL, whose new connections plan each statement
  * again.
  */
@@ -31,7 +31,7 @@ export function takeKept<Item extends Reusable>(key: string): Item | undefined {
   return index < 0 ? undefined : (kept.splice(index, 1)[0]?.item as Item)
 }
 
-/** Empties the database and keeps the item under the key. Disposes of it if there is no key, or it was changed. */
+/** Empties the database and keeps the item under the key. Disposes of the item if there is no key, or the database was changed. */
 export async function keepOrDispose(key: string | null, item: Reusable): Promise<void> {
   if (key === null || !isReusing || !(await isEmptied(item))) return item.dispose()
   kept.push({ key, item })

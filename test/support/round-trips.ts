@@ -11,8 +11,8 @@ export interface Cost extends Sent {
 }
 
 /**
- * The counted operations, each executed alone to its end: the bounds hold at the drivers, independent of the
- * machine's load. The statements are those of `sent`, including Redis commands.
+ * The counted operations, each executed alone to its end. The bounds apply at the drivers, so they do not depend on
+ * the machine's load. The statements are those of `sent`, including Redis commands.
  */
 export const BOUNDS: Record<string, Pick<Sent, 'statements' | 'commands'>> = {
   'a `sendMessage` that wakes one agent': { statements: 1, commands: 1 },
@@ -34,7 +34,7 @@ const TRAIL_MS = 50
 /** Batches wait as long as a run takes, so that the speed of the machine does not matter. */
 const SETTINGS = { PARLEY_DELTA_MS: '1000' }
 
-/** Runs each of `BOUNDS` on PostgreSQL and Redis and counts. */
+/** Runs each operation of `BOUNDS` on PostgreSQL and Redis and counts its round trips. */
 export async function countRoundTrips(): Promise<Cost[]> {
   const counter = countSent()
   try {

@@ -28,7 +28,7 @@ export interface Hearing {
   isKept(marks: readonly string[], text: string, where: string): void
 }
 
-/** All words have one length: cutting a text short leaves no other word. */
+/** All words have the same length, so truncating a text never produces another word. */
 const CANARY = /canary-\d{6}/g
 
 /** The position of a word in a text. */
@@ -47,7 +47,7 @@ export function createHearing(places: readonly Place[]): Hearing {
 
   const wordsIn = (text: string) => [...new Set(text.match(CANARY) ?? [])]
 
-  /** The space of a word that is still confidential, or null for a free one. */
+  /** The space of a word that is still confidential, or null for a word that is free. */
   function sourceOf(word: string): Place | null {
     const from = canaries.get(word)
     const source = places.find(({ id }) => id === from?.spaceId)

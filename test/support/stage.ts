@@ -23,11 +23,11 @@ export interface Stage {
   /** The data of an operation's only field. Fails if there are errors. */
   ask(client: ParleyClient, operation: string, variables?: object): Promise<Read>
   person(name: string): Promise<Person>
-  /** A stateless agent with the SPACE_TOOLS that the model server plays, unless `input` overrides that. */
+  /** A stateless agent with SPACE_TOOLS, played by the model server, unless `input` overrides that. */
   bot(name: string, input?: object): Promise<Named>
   /**
-   * Members join in this order. By default under ADMIN routing with the first agent as its admin agent; `input`
-   * overrides that.
+   * Members join in this order. By default, the space has ADMIN routing with the first agent as admin agent;
+   * `input` overrides that.
    */
   space(name: string, members: Named[], input?: object): Promise<Named>
   /** Posts as a person; returns the payload. */
@@ -117,8 +117,8 @@ export async function openStage(parley: TestServer): Promise<Stage> {
 }
 
 /**
- * Opens a server with its stage for the tests of a `describe`, and closes it. Before each test the models forget
- * their scripts, and do nothing for unscripted requests; no test may send the models an invalid request.
+ * Opens a server with its stage for the tests of a `describe`, and closes it. Before each test the scripts of the
+ * models are cleared, and the models do nothing for unscripted requests; no test may send the models an invalid request.
  */
 export function playScenarios(
   stack: TestApplicationOptions['stack'],
