@@ -24,7 +24,7 @@ export interface VisibleToolCall
   spaceId: string | null
   /** Null if the call needs no approval. */
   approvalState: ApprovalState | null
-  /** The standing grant that let the call through. */
+  /** The standing grant under which the call was executed. */
   grantId: string | null
   approverIds: string[]
   escalateToIds: string[]

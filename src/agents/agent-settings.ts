@@ -45,7 +45,7 @@ export interface AgentSettings {
   tools: CheckedTool[]
   mcpServers: CheckedMcpServer[]
   paused: boolean
-  /** Undefined keeps it, null clears it. */
+  /** Undefined keeps the setting; null clears it. */
   notifyUrl: string | null | undefined
   addableBy: AddableBy
   plainText: PlainText

@@ -26,7 +26,7 @@ export function checkMutationWhileActing(viewer: Acted, mutation: string): void 
 }
 
 /**
- * Lets only people themselves pass, and not an admin who acts as one of them.
+ * Allows only people themselves, not an admin who acts as one of them.
  *
  * @param action What the viewer tries, for the error: `decide on calls`.
  * @throws ForbiddenError
