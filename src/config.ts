@@ -77,7 +77,7 @@ export interface Config {
   mail: MailSettings | null
   /** The viewers that may invite people by email. */
   invite: 'admins' | 'members'
-  /** Where traces are exported to; null if they are not. */
+  /** Where traces are exported to; null if traces are not exported. */
   telemetry: TelemetrySettings | null
   logLevel: string
   /** Warnings about values that are valid but may be mistakes, one line each, for the log. They never contain a value. */
@@ -187,7 +187,7 @@ const VARIABLES = z.object({
   AUTH_ISSUER: text,
   AUTH_AUDIENCE: text,
   AUTH_ALLOW_UNBOUNDED: boolean,
-  /** These are read by readOidc. */
+  /** The variables that readOidc reads. */
   PARLEY_OIDC_ISSUER: text,
   PARLEY_OIDC_CLIENT_ID: text,
   PARLEY_OIDC_CLIENT_SECRET: text,

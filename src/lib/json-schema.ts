@@ -81,7 +81,7 @@ const OPTIONS = {
 
 const DIALECTS = { 'draft-07': Ajv, '2019-09': Ajv2019, '2020-12': Ajv2020 }
 
-/** Instances that validate schemas against their dialect. They compile none of these schemas. */
+/** Instances that validate schemas against their dialect. These instances compile none of the untrusted schemas. */
 const metaSchemas = new Map<keyof typeof DIALECTS, Ajv>()
 
 /** Compiling takes milliseconds, so compiled schemas are cached by their JSON text. */

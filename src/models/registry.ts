@@ -39,13 +39,13 @@ export interface RegisteredProvider {
   api: string
   baseUrl: string | null
   hasKey: boolean
-  /** Whether the environment or the server itself sets it, so that the API cannot change it. */
+  /** Whether the provider is set by the environment or built in, so that the API cannot change it. */
   fromEnvironment: boolean
 }
 
 export interface ModelRegistryOptions {
   providers?: ModelProviderSettings[]
-  /** The providers that admins added. Those with the same name of `providers`, unless vacant, take precedence. */
+  /** The providers that admins added. Entries of `providers` with the same name take precedence, unless they are vacant. */
   added?: readonly ModelProviderSettings[]
   /** The output speed of the demo model; 0 for no delay. */
   demoTokensPerSecond?: number

@@ -30,8 +30,8 @@ export interface MigrationOptions {
 }
 
 /**
- * Applies all missing migrations and returns their names. Each is one transaction, which also records it in
- * `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes for the life of the
+ * Applies all missing migrations and returns their names. Each migration is one transaction, which also records the
+ * migration in `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes for the life of the
  * process, so only the scripts that write and check migrations use it. Several processes may do this at the same time:
  * a lock in each transaction makes them wait for one another, so a transaction pooler is enough.
  * @throws Error with the name of the migration that failed, which is rolled back

@@ -209,7 +209,7 @@ export interface PendingFacts {
   /** `asked`: humans from whom approval is requested. `count`: those of them who may read the sources of the call. */
   asked: number
   count: number
-  /** How many of them approved the current input. */
+  /** How many deciders approved the current input. */
   agreed: number
   /** The agent is no longer a member of the space in which approval is requested. */
   hasLeft: boolean

@@ -6,7 +6,7 @@ import type { RunEnding } from './run-end.ts'
  */
 export interface Waiter {
   entityId: string
-  /** Why it mentioned the other agent. */
+  /** Why the agent mentioned the other one. */
   reason: string | null
   spaceId: string
 }
@@ -31,9 +31,9 @@ export interface Chain {
 
 /** The agent that passed the turn to a run, by its name at that time. */
 export type WokenBy =
-  /** It posted a message that mentioned the run's agent, and waits for a reply if `expectReply` is set. */
+  /** The agent posted a message that mentioned the run's agent, and waits for a reply if `expectReply` is set. */
   | { type: 'mention'; agentId: string; agentName: string; reason: string | null; expectReply: boolean }
-  /** It delegated its own trigger without posting. */
+  /** The agent delegated its own trigger without posting. */
   | { type: 'delegation'; agentId: string; agentName: string; reason: string | null }
   /** The run's agent had mentioned others (`askedFor`) and is called back; `ended` is the result of the last turn. */
   | {
@@ -214,7 +214,7 @@ export interface TurnEnd {
   handingOn: Mention | Delegation | null
   /** The result for the waiting agent if the run posted nothing in that agent's space. */
   silent: Exclude<TurnOutcome, 'responded'>
-  /** Why it skipped. */
+  /** Why the agent skipped. */
   reason: string | null
 }
 

@@ -50,8 +50,8 @@ const RETRIED = 'The message was edited, and its sender asked for a new run.'
 const PAUSED = 'The message was edited, but the agent is paused and keeps no inbox.'
 
 /**
- * Decides which agents that answered an older version of a message are woken again, in join order. Those that have left the
- * space do not.
+ * Decides which agents that answered an older version of a message are woken again, in join order. Agents that have left the
+ * space are not woken.
  */
 export function decideRetries(
   answeredIds: ReadonlySet<string>,

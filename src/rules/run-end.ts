@@ -60,7 +60,7 @@ export interface EndFacts {
   hasActed: boolean
   /** Whether the cycle posted nothing and called nothing that may have an external effect. This field and the following ones are only for cycles. */
   hasDoneNothing: boolean
-  /** Why the model failed, if it has. */
+  /** Why the model failed, if it did. */
   failure: Blame | null
   /** The events that the cycle claimed and that are not done, in order. */
   events: readonly ClaimedEvent[]

@@ -11,7 +11,7 @@ export interface CycleInput {
   inboxSize: number
   /** The texts of urgent events, and the step before which each was shown. */
   injections: { step: number; text: string }[]
-  /** Why the model failed, if it has. */
+  /** Why the model failed, if it did. */
   failure?: Blame
 }
 

@@ -29,7 +29,7 @@ export interface ResponsesInFlight {
 
 export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFlight {
   const room = createWork({ mostOfViewer: maxResponseBytes, mostInAll: MOST_RESPONSES * maxResponseBytes })
-  /** When each response was handed to its connection. */
+  /** When each response was passed to its connection. */
   const held = new Map<Sending, number>()
   let waiting = 0
   let recheck: NodeJS.Timeout | undefined

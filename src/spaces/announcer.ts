@@ -99,7 +99,7 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
 
 /**
  * Messages whose predecessor is not announced yet: common when many are posted in a space at once.
- * They wait for it, so that they do not all read it from the database.
+ * They wait for their predecessor, so that they do not all read it from the database.
  */
 function createEarlyOnes() {
   /** By space and seq: wakes a waiting announcement. */

@@ -41,7 +41,7 @@ export interface PresenceService {
   connect(viewer: Viewer): () => void
   /** Records a sign of life of a human, unless an admin acts as them. */
   noteActive(viewer: Viewer): void
-  /** Whether anybody sees it is decided by shownPresence. */
+  /** `shownPresence` decides who sees the presence of a human. */
   of(humanId: string): Presence
   /**
    * Shows the viewer as typing in a space. @returns the time until which this

@@ -45,7 +45,7 @@ export interface ReadOutcome {
 /** Counts of messages by others after a human's read marker, up to 10,000. */
 export interface Unread {
   messages: number
-  /** How many of them mention the human. */
+  /** How many of the unread messages mention the human. */
   mentions: number
 }
 
@@ -241,7 +241,7 @@ const placeOf = (cursor: string | null) => Prisma.sql`
     AND NOT EXISTS (SELECT 1 FROM "Message" WHERE id = ${cursor})
     AND ${cursor}::text < coalesce((SELECT id FROM "Message" WHERE "spaceId" = s.id ORDER BY seq LIMIT 1), 'n')`
 
-/** Greater than every `seq`: the maximum of its column. */
+/** A number greater than every `seq`: the maximum of the column. */
 const END = 2_147_483_647
 
 function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: WindowRow[]): Page<Message> | BadInputError {

@@ -9,7 +9,7 @@ export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entit
 /** A message that answers a wait. */
 export interface Reply {
   messageId: string
-  /** Its first text; in search results, empty if the message only shows tool calls. */
+  /** The first text of the message; in search results, empty if the message only shows tool calls. */
   text: string
   entityId: string
   entityName: string

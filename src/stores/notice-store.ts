@@ -42,7 +42,7 @@ export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Prom
 }
 
 /**
- * Deletes notices that need not be emailed and do not count towards the limit. Those about calls stay for a month: an
+ * Deletes notices that need not be emailed and do not count towards the limit. Notices about calls stay for a month: an
  * escalation must not notify the same people again.
  */
 async function deleteUseless(tx: Tx): Promise<void> {

@@ -22,7 +22,7 @@ interface Followed {
 
 /** Whether the end of the conversation is in view, and how to get there. */
 export interface Following {
-  /** The current value. Set it to false before scrolling elsewhere. */
+  /** The current value. Set this value to false before scrolling elsewhere. */
   isAtEnd: RefObject<boolean>
   /** The value of the last render. */
   isFollowing: boolean

@@ -17,7 +17,7 @@ interface MessageViewProps {
   isFirstOfDay: boolean
   /** The first message that the viewer has not read. */
   isFirstUnread: boolean
-  /** Whether it directly follows a message by the same sender, so that the header is omitted. */
+  /** Whether the message directly follows one by the same sender, so that the header is omitted. */
   isContinued: boolean
   /** The message after `#` in the address. */
   isTarget: boolean

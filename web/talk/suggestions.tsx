@@ -26,7 +26,7 @@ interface SuggestionsProps {
   send: LiveSpace['send']
 }
 
-/** Messages to send with one click. Each is offered until it has been sent. */
+/** Messages to send with one click. Each message is offered until it has been sent. */
 export function Suggestions({ spaceId, send }: SuggestionsProps) {
   const [texts, setTexts] = useState(() => suggestedIn(spaceId))
   const sending = useDo(async (text: string) => {
