@@ -68,11 +68,11 @@ export interface Visibility {
   runThoughts(viewer: Viewer, run: Pick<VisibleRun, 'triggerServiceId' | 'label'>): boolean
   /**
    * The calls of visible runs. For services, also EXTERNAL calls of granted agents; for humans, also calls that name
-   * them as approver, or that they decided on. Whether the content is visible is a separate check.
+   * them as an approver, or that they decided on. Whether the content is visible is a separate check.
    */
   toolCalls(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
-   * Like `toolCalls`, and also all calls that named a human as approver, even if somebody else decided: approvers may
+   * Like `toolCalls`, and also all calls that named a human as an approver, even if somebody else decided: approvers may
    * see the outcome.
    */
   toolCallsAskedAbout(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>

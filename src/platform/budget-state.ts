@@ -50,7 +50,7 @@ export function overBudget(payer: Payer): Prisma.Sql {
   return Prisma.sql`${budgetState(payer)}->>'over'`
 }
 
-/** The result of an attempt to reserve. */
+/** The result of an attempt to reserve budget. */
 export type Reservation =
   | { type: 'reserved' }
   /** The budget is exhausted. */
