@@ -62,7 +62,7 @@ export function withReplacement(
   const part = parts.find(({ index }) => index === partIndex)
   if (part !== undefined && part.__typename !== 'TextPart') return parts
   if (part === undefined || part.text.length < offset) return null
-  // Text that is already longer was loaded after this event, unless the replacement only shortened the text.
+  // If the text already contains the replacement, it was loaded after this event. This does not apply to an empty replacement, which only shortens the text.
   if (text !== '' && part.text.startsWith(text, offset)) return parts
   const replaced = { ...part, text: part.text.slice(0, offset) + text }
   return parts.map((one) => (one === part ? replaced : one))

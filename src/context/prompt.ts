@@ -157,7 +157,7 @@ function otherAgents(claim: Claim, scene: Scene, activeSpaceId: string | null): 
   return agentLines([...new Map(others.map((other) => [other.id, other])).values()])
 }
 
-/** Returns the space where agents take turns: the active space, or the trigger's before one is entered. */
+/** Returns the space where agents take turns: the active space, or the trigger's space before the run has entered one. */
 function spaceOfTurn({ run }: Claim, { spaces }: Scene, activeSpaceId: string | null): SceneSpace | undefined {
   const spaceId = activeSpaceId ?? run.triggerSpaceId
   return spaces.find(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')

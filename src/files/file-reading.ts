@@ -21,7 +21,7 @@ export interface FileContent {
   name: string
   mediaType: string
   size: number
-  /** Identifies the bytes. */
+  /** Identifies the bytes of the file. */
   hash: string
   /** @throws NotFoundError if the bytes have been deleted in the meantime; StorageUnavailableError */
   read(range?: ByteRange): Promise<Readable>

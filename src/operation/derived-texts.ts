@@ -35,7 +35,7 @@ const ROWS_AT_ONCE = 20
 const PAUSE_MS = 5
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
-/** If a process died during a deletion, another one continues after this time. */
+/** If a process died during a deletion, another process continues the deletion after this time. */
 const TAKEN_SECONDS = 60
 /** Ids are ordered by the clocks of the processes that created them. */
 const CLOCK_SLACK_MS = 3_600_000

@@ -161,7 +161,7 @@ interface Parameter {
 interface UrlInputs {
   properties: Map<string, Json>
   required: string[]
-  /** The names in the query, as in the URL template. */
+  /** The names of the query parameters, as in the URL template. */
   query: string[]
 }
 

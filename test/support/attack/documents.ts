@@ -1,6 +1,6 @@
 import { oneOf, type Random } from '../random-documents.ts'
 
-/** Selections of a space whose results others can make long. */
+/** Selections on a space whose results other members can make long. */
 const HEAVY = [
   'messages(last: 100) { edges { node { text } } }',
   'messages(last: 100) { edges { node { id text sender { id name } } } }',
