@@ -14,7 +14,7 @@ import { keptSecret, type Secret } from './platform/secrets.ts'
 import { watchLivingRuns } from './runs/run-metrics.ts'
 import { createGuardedHttp } from './tools/custom/guarded-http.ts'
 
-/** The largest response of an identity provider. */
+/** The maximum size of a response from an identity provider. */
 const MOST_IDENTITY_BYTES = 256 * 1024
 
 export type { AppOptions } from './app/outside.ts'

@@ -77,7 +77,7 @@ const MOST_TOOLS = 100
 const LONGEST_TOOL_DESCRIPTION = 8000
 const HTTP_TIMEOUT_MS = 30_000
 const LONGEST_HTTP_TIMEOUT_MS = 600_000
-/** The maximum of GraphQL's Int: 24 days. */
+/** The maximum value of GraphQL's Int, which is 24 days in milliseconds. */
 const LONGEST_WAIT_MS = 2_147_483_647
 
 export function createCustomTools({ db }: Pick<Platform, 'db'>): CustomTools {
@@ -97,7 +97,7 @@ function toolOf(row: Row): CustomTool {
   return { ...row, inputSchema: row.inputSchema as JsonObject, approval: row.approval as ApprovalPolicy | null }
 }
 
-/** The limit of a tool's schema in characters, because each request to the model contains it. */
+/** The maximum length of a tool's schema in characters. It is limited because each request to the model contains the schema. */
 const LONGEST_SCHEMA = 65_536
 
 /** Only admins create tools, so the checks of their schemas are not rate-limited. */

@@ -75,7 +75,7 @@ const LONGEST_SUMMARY = 600
 /** Shares of the budget: the share that compaction fills with full cycles, and the maximum for summaries. */
 const WHOLE_SHARE = 0.5
 const SUMMARY_SHARE = 0.25
-/** The most cycles considered for one prompt. A budget of 100,000 tokens fits a few hundred. */
+/** The maximum number of cycles considered for one prompt. A budget of 100,000 tokens fits a few hundred. */
 const MOST_CYCLES = 5000
 const SUMMARIES_AT_ONCE = 500
 

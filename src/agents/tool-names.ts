@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { BadInputError } from '../lib/errors.ts'
 
-/** The maximum that models accept. */
+/** The maximum length that models accept. */
 export const LONGEST_TOOL_NAME = 64
 export const TOOL_NAME_HASH_LENGTH = 8
 

@@ -77,7 +77,7 @@ export function agentLines(agents: ChainSpace['members']): string[] {
   return firstWithin(lines, OTHERS_CHARACTERS, (line) => line)
 }
 
-/** The limit of another agent's reason or question, in characters. */
+/** The maximum length of another agent's reason or question, in characters. */
 const LONGEST_REASON = 2000
 
 const NO_WAIT =

@@ -22,7 +22,7 @@ const RELEASE_CHARACTERS = 512 * 1024
  * before the second one's turn.
  */
 const TURN_MS = 10
-/** The longest delay of one event; after it the subscription ends. */
+/** The maximum delay of one event, after which the subscription ends. */
 const LONGEST_DELAY_MS = 60_000
 
 /**

@@ -45,7 +45,7 @@ type GuardsPlatform = Pick<Platform, 'signals' | 'clock' | 'logger'>
 type GuardsDomain = Pick<Domain, 'tokens' | 'visibility' | 'spaces' | 'runs'>
 
 const RETRY_MS = 500
-/** The maximum of setTimeout. */
+/** The maximum delay of setTimeout. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export function createGuards(

@@ -10,7 +10,7 @@ import { insertMembers, type Member } from '../stores/membership-store.ts'
 import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
 
-/** Maximum members of one space. */
+/** The maximum number of members of one space. */
 export const MOST_MEMBERS = 500
 
 /** Adds members to spaces. */
@@ -54,7 +54,7 @@ export function createJoining(platform: Platform, { visibility, publisher, decid
 /** The error for a human or an agent that does not exist or is not visible to the viewer. */
 export const NO_SUCH_ENTITY = 'There is no such human or agent, or you may not see them.'
 
-/** Maximum spaces of one agent, since each is listed in its prompt and may wake it. */
+/** The maximum number of spaces of one agent, which is limited because each is listed in the agent's prompt and may wake the agent. */
 const MOST_SPACES_OF_AGENT = 1000
 
 /**

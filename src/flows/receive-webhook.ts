@@ -36,7 +36,7 @@ export interface WebhookDeliveries {
 const TOLERANCE_SECONDS = 5 * 60
 const LONGEST_DELIVERY_ID = 256
 const MOST_SIGNATURES = 20
-/** The limit of a body for an unknown webhook. */
+/** The maximum size of a body for an unknown webhook. */
 const MOST_BYTES_FOR_NOBODY = 64 * 1024
 /** `lastUsedAt` has a resolution of one minute, to limit writes. */
 const USE_NOTED_MS = 60_000

@@ -213,7 +213,7 @@ builder.mutationFields((t) => ({
   deleteAgent: t.field({
     type: DeleteAgentPayload,
     description:
-      "For admins. The agent's runs end CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Id, kind, name and `deletedAt` remain for everyone who sees what the agent did.",
+      "For admins. The agent's runs end as CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Id, kind, name and `deletedAt` remain for everyone who sees what the agent did.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteAgentInput, required: true }) },
     resolve(_, { input }, context) {

@@ -43,7 +43,7 @@ export class Loader<K, V> {
 export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
 /**
- * Maximum keys of one batch: far more than an operation's limits allow, far fewer than the parameters of a
+ * The maximum number of keys in one batch: far more than an operation's limits allow, far fewer than the parameters of a
  * statement.
  */
 const MOST_KEYS = 10_000

@@ -1,7 +1,7 @@
 import type { ResponsePath } from './response-path.ts'
 import { instancePath, isWithin, selectionPath } from './response-path.ts'
 
-/** Maximum leaves of one response, however short they are: each takes time to resolve. */
+/** The maximum number of leaves in one response, however short they are, because each takes time to resolve. */
 const MOST_LEAVES = 30_000
 /** A measuring execution continues up to this many times the limit, to find repetition and the size of each edge. */
 const MEASURED_LIMITS = 4

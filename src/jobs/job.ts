@@ -7,7 +7,7 @@ export interface RetryPolicy {
   limit: number
   /** The delay after the first failure. Each further failure doubles the delay, with jitter. */
   delaySeconds: number
-  /** The longest delay. */
+  /** The maximum delay. */
   maxDelaySeconds: number
 }
 

@@ -13,7 +13,7 @@ export interface JobWorker {
   close(): Promise<void>
 }
 
-/** The longest time between two polls; a signal, or a job whose time comes earlier, ends the wait. */
+/** The maximum time between two polls; a signal, or a job whose time comes earlier, ends the wait. */
 const POLL_MS = 1000
 /** How often the claims of running jobs are renewed. */
 const RENEW_MS = 3000

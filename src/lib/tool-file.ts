@@ -6,7 +6,7 @@ export interface ToolFile {
   data: string
 }
 
-/** The largest total of files in one result. */
+/** The maximum total size of the files in one result. */
 export const LARGEST_FILES_BYTES = 1_048_576
 
 /** Describes a file by its type and size. */

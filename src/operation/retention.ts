@@ -24,7 +24,7 @@ export interface RetentionUpkeep {
   sweep(signal?: AbortSignal): Promise<void>
 }
 
-/** The longest sweep: a third of the period of DELETE_OLD_ROWS, so that the disk can serve others. */
+/** The maximum duration of a sweep: a third of the period of DELETE_OLD_ROWS, so that the disk can serve other work. */
 const LONGEST_SWEEP_MS = 5000
 /** The size of the largest batch. */
 const ROWS_OF_SEARCH = 500

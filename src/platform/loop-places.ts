@@ -3,7 +3,7 @@ import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 export interface LoopPlacesOptions {
   /** The number of concurrent statements while the event loop has time to spare. */
   most: number
-  /** The number when it has none. */
+  /** The number of concurrent statements when it has none. */
   least?: number
   /** Monotonic time in ms; `performance.now` by default. */
   now?: () => number

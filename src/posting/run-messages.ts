@@ -412,7 +412,7 @@ export async function postedBefore(
   return messageOfRow(row)
 }
 
-/** Maximum attempts at a write that conflicts with changes of the space. */
+/** The maximum number of attempts at a write that conflicts with changes to the space. */
 const MOST_ATTEMPTS = 5
 
 /**

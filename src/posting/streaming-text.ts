@@ -224,7 +224,7 @@ export interface UtteranceScanner {
   before(): JsonObject | null
 }
 
-/** Maximum characters before a text that streams. */
+/** The maximum number of characters before a text that streams. */
 const LONGEST_BEFORE = 20_000
 
 /** Scans an input with a text in `field`. White space alone does not begin a text. */

@@ -1,6 +1,6 @@
 import { BadInputError } from '../lib/errors.ts'
 
-/** The maximum UTF-16 units of a query. */
+/** The maximum length of a query in UTF-16 units. */
 export const LONGEST_QUERY = 500
 
 /** A piece of a query. */

@@ -5,7 +5,7 @@ export interface Snippet {
   matches: [number, number][]
 }
 
-/** The maximum UTF-16 units before the first match, and in the whole snippet without the ellipses. */
+/** The maximum number of UTF-16 units before the first match, and in the whole snippet without the ellipses. */
 const BEFORE = 60
 const LONGEST = 240
 const MOST_MATCHES = 50

@@ -96,13 +96,13 @@ export interface History {
   enter(spaceId: string, entityId: string): Promise<EnteredSpace | null>
 }
 
-/** Maximum characters of the message that made an agent post another one, where it is quoted. */
+/** The maximum number of characters of a quoted message that made an agent post another one. */
 const LONGEST_ORIGIN = 1000
-/** Maximum characters of one message in a list of several. */
+/** The maximum number of characters of one message in a list of several. */
 export const LONGEST_TEXT = 8_000
 /**
- * The maximum characters of messages in a tool result, so that the whole result stays
- * within the limit for any result.
+ * The maximum number of characters of messages in a tool result, so that the whole result
+ * stays within the limit for any result.
  */
 export const RESULT_CHARACTERS = 48_000
 

@@ -221,7 +221,7 @@ async function fetchWindows({ db }: Platform, spaceIds: readonly string[], reque
 }
 
 /**
- * The maximum bytes of messages loaded for pages of several spaces together; over that limit each page
+ * The maximum number of bytes of messages loaded for pages of several spaces together; over that limit each page
  * has fewer messages.
  */
 const MOST_LOADED_BYTES = 16 * 1024 * 1024

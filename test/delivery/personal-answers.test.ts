@@ -20,7 +20,7 @@ const POSTED = { __typename: 'MessagePosted', message: { text: 'Good morning!', 
 
 interface Watcher {
   socket: WebSocket
-  /** The events of its subscription, or errors. */
+  /** The events of the viewer's subscription, or errors. */
   // biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
   seen: any[]
   /** The number of its current subscription; the previous ones have ended. */

@@ -8,7 +8,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const ROUNDS = 3
-/** The number per round: 10,000 in total with LEAK_CYCLES=3400. */
+/** The number of subscriptions per round; with LEAK_CYCLES=3400 there are 10,000 in total. */
 const CYCLES = Number(process.env['LEAK_CYCLES'] ?? 300)
 const SOCKETS = 20
 

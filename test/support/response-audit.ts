@@ -16,7 +16,7 @@ import {
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-/** The maximum bytes of JSON for one UTF-16 unit: a control character is `\u0001`. */
+/** The maximum number of bytes of JSON for one UTF-16 unit: a control character is `\u0001`. */
 const BYTES_A_UNIT = 6
 const BYTES_OF: Record<string, number> = { Boolean: 5, Int: 11, Float: 24, DateTime: 26, ID: 42, StreamCursor: 64 }
 const LARGEST_PAGE = constant('src/lib/page.ts', 'LARGEST_PAGE')
@@ -263,7 +263,7 @@ export interface AuditedField {
   /** `Type.field`. */
   name: string
   kind: 'fixed' | 'text' | 'json' | 'page' | 'object'
-  /** The maximum bytes of its JSON, without the selections of its objects; null if only the counter limits them. */
+  /** The maximum number of bytes of its JSON, without the selections of its objects; null if only the counter limits them. */
   mostBytes: number | null
   /** The maximum number of items of the list; null if only the counter limits them; 1 for a single value. */
   mostItems: number | null

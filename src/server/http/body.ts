@@ -43,7 +43,7 @@ export interface BodyReaderOptions {
    * bytes is refused.
    */
   mostUnfinishedBytes?: number
-  /** The time for one whole body. */
+  /** The time limit for one whole body. */
   timeoutMs?: number
   now?(): number
 }

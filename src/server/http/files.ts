@@ -29,7 +29,7 @@ import { createTusHandler, TUS_PATH } from './tus.ts'
 export const FILES_PATH = /^\/files(\/|$)/
 const FILE_PATH = /^\/files\/(fil_[0-9a-f]{32})$/
 
-/** The longest time for the body of an upload. */
+/** The maximum time for the body of an upload. */
 export const LONGEST_UPLOAD_MS = 3_600_000
 /** How long the sender of an upload, or the reader of a download, may pause. */
 const MOST_IDLE_MS = 30_000

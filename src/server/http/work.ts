@@ -11,7 +11,7 @@ export interface Work {
 }
 
 export interface WorkOptions {
-  /** The maximum weight per viewer, and of all viewers. A single operation may always run. */
+  /** The maximum weight per viewer, and for all viewers together. A single operation may always run. */
   mostOfViewer?: number
   mostInAll?: number
   /** The maximum number of running operations per viewer. */

@@ -13,7 +13,7 @@ export interface Follower {
   resumptions(): number
   /** Events that a client does not expect. */
   faults: readonly string[]
-  /** The greatest delivered `seq`, by message or snapshot. */
+  /** The greatest `seq` that a message or snapshot has delivered. */
   seq(): number
   stop(): void
 }

@@ -27,7 +27,7 @@ const MOST_TIMES = 30
 const MOST_P50_MS = 3000
 const MEASURED_OFTEN = 10
 const HEAP_GROWS_AT_MOST_MIB = 50
-/** The time after the attack in which the heap shrinks again and every message is delivered. */
+/** The time allowed after the attack for the heap to shrink and for every message to be delivered. */
 const CALM_MS = 60_000
 const CONSOLE_CHECKS = 3
 const MEBIBYTE = 1024 * 1024

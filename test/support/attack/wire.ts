@@ -5,7 +5,7 @@ import { WebSocket } from 'ws'
 /** A response or a frame larger than this violates `PARLEY_MAX_RESPONSE_BYTES`; the envelope is extra. */
 export const MOST_RESPONSE_BYTES = 8 * 1024 * 1024 + 64 * 1024
 /**
- * The longest time for a body (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter
+ * The maximum time for a body (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter
  * times.
  */
 const BODY_CLOSED_WITHIN_MS = 33_000
