@@ -11,7 +11,7 @@ import { shutDown } from './shutdown.ts'
 /** How long active runs may take to finish before the process releases them. */
 const DRAIN_MS = 20_000
 
-/** Prints why the start failed, and exits. */
+/** Prints why startup failed, and exits. */
 function refuse(error: unknown): never {
   process.stderr.write(`${error instanceof ConfigError ? error.message : `Parley cannot start. ${messageOf(error)}`}\n`)
   process.exit(1)

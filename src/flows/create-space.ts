@@ -33,8 +33,8 @@ export interface SpaceCreation {
    * Creates a space; for humans and admins. A human becomes its first member. Members join in the
    * given order; repeats count once.
    * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError if
-   * ADMIN routing lacks an admin agent, or it is not an agent member; ForbiddenError by an agent's
-   * `addableBy`; LimitExceededError over 500 members, over 1,000 spaces of an agent, or over
+   * ADMIN routing lacks an admin agent, or it is not an agent member; ForbiddenError if an agent's
+   * `addableBy` forbids it; LimitExceededError over 500 members, over 1,000 spaces of an agent, or over
    * the number of new spaces allowed to a human per day
    */
   create(viewer: Viewer, input: CreateSpaceInput): Promise<Space>

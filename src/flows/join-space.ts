@@ -18,7 +18,7 @@ export interface Joining {
   /**
    * Adds an entity that the viewer can see; for members and admins. Earlier messages count as read
    * for a new or returning member.
-   * @throws NotFoundError; ConflictError for a member; ForbiddenError by the agent's `addableBy`;
+   * @throws NotFoundError; ConflictError for a member; ForbiddenError if the agent's `addableBy` forbids it;
    * LimitExceededError over 500 members, or over 1,000 spaces of an agent
    */
   add(viewer: Viewer, input: Member): Promise<Space>
@@ -60,7 +60,7 @@ const MOST_SPACES_OF_AGENT = 1000
 /**
  * Checks whether the viewer may add these agents to a space, and whether they may join one more
  * space. Ignores humans.
- * @throws ForbiddenError by their `addableBy`; LimitExceededError over 1,000 spaces of an agent
+ * @throws ForbiddenError if their `addableBy` forbids it; LimitExceededError over 1,000 spaces of an agent
  */
 export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly string[]): Promise<void> {
   const shares = Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own JOIN "Membership" its ON its."spaceId" = own."spaceId"
