@@ -47,7 +47,7 @@ export async function deleteFilesOfMessages(tx: Tx, messageIds: readonly string[
 }
 
 /**
- * Records that the bytes of a hash are about to be stored. Waits for a deletion of the same object to end; no other deletion
+ * Records that the bytes with this hash are about to be stored. Waits for a deletion of the same object to end; no other deletion
  * begins for an hour.
  */
 export const touchObjectSql = (hash: string, size: number): Prisma.Sql => Prisma.sql`
