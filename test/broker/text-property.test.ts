@@ -62,7 +62,7 @@ async function holds(
   let text = ''
 
   async function replace({ offset, text: end, waits }: Extract<Step, { type: 'replace' }>): Promise<void> {
-    // Readers that lost the log read the longer of two texts.
+    // Readers whose log was lost read the longer of two texts.
     if (fault !== null || text === '') return
     const from = offset % (text.length + 1)
     text = text.slice(0, from) + end

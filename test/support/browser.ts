@@ -23,7 +23,7 @@ export function launchBrowser(executablePath = CHROMIUM): Promise<Browser> {
 
 let browserOfProcess: Promise<Browser> | undefined
 
-/** Returns the browser of all test files of this process, with which it ends. Callers close their pages. */
+/** Returns the browser that all test files of this process share. It ends with the process. Callers close their pages. */
 export function openBrowser(): Promise<Browser> {
   browserOfProcess ??= launchBrowser()
   return browserOfProcess

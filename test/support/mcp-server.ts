@@ -37,7 +37,7 @@ export async function startMcpServer(tools: ServedTool[] = []): Promise<McpServe
   const isAside = (request: IncomingMessage, response: ServerResponse) =>
     server.mode === 'hang' || server.aside?.(request, response) === true
 
-  /** Refuses every message that the server does not take. Returns whether it did. */
+  /** Refuses every message that the server does not accept. Returns whether it did. */
   function refuse(request: IncomingMessage, response: ServerResponse): boolean {
     if (server.mode === 'refuse') response.writeHead(503).end('down for repair')
     else if (request.method !== 'POST') response.writeHead(405).end()

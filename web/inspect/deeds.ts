@@ -1,7 +1,7 @@
 import type { ConsoleAuditLogQuery, ConsoleNamesQuery } from '../../generated/graphql.ts'
 
 export type AuditEntry = NonNullable<ConsoleAuditLogQuery['auditLog']>['edges'][number]['node']
-/** The object with an id; null if it no longer exists. */
+/** The object with this id; null if it no longer exists. */
 export type Named = NonNullable<ConsoleNamesQuery['nodes'][number]>
 
 const TOOL = 'tool:'
