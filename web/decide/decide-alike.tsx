@@ -42,7 +42,7 @@ export function DecideAlike({ calls: current, onBack }: DecideAlikeProps) {
   })
   const [first] = calls
   return (
-    <section className="decide-alike" aria-label={`Calls of ${first?.toolName} that wait`}>
+    <section className="decide-alike" aria-label={`Waiting calls of ${first?.toolName}`}>
       <ol>
         {calls.map(({ id, input, message }) => (
           <li key={id}>
