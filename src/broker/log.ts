@@ -41,7 +41,7 @@ export interface AppendOptions {
    */
   once?: string
   /**
-   * A sequence number that is appended without holes and never twice. The topic accepts any first ordinal;
+   * A sequence number that is appended without gaps and never twice. The topic accepts any first ordinal;
    * each later one must be the previous one plus 1. A lower one returns `duplicate`, a higher one `missing`.
    */
   ordinal?: number

@@ -27,7 +27,7 @@ AgentVersion.implement({
     definition: t.field({
       type: 'JSON',
       description:
-        'The whole definition: instructions, model, tools, phases, settings, and the fingerprints of confirmed MCP tools. Names of headers, without their values.',
+        'The whole definition: instructions, model, tools, phases, settings, and the fingerprints of confirmed MCP tools. Headers appear with their names, without their values.',
       complexity: LARGE,
       resolve: (version, _, { domain }) => domain.agentVersions.definition(version),
     }),

@@ -154,7 +154,7 @@ export async function startJobWorker(
     }
   }
 
-  /** Renews the claims of jobs that take long, and aborts those that another process has claimed. */
+  /** Renews the claims of long jobs, and aborts those that another process has claimed. */
   async function renew(): Promise<void> {
     const long = [...running.values()].filter(({ since }) => performance.now() - since >= RENEW_MS)
     for (const [kind, held] of Map.groupBy(long, (one) => one.bound.kind)) {

@@ -37,7 +37,7 @@ export interface ChangeReading {
 
 const MOST_ENTITIES = 20
 const MOST_STALE_RUNS = 100
-/** How many of the first runs that posted in the space after a message are searched for results that contain it. */
+/** The results of this many runs are searched for the message: the first runs that posted in its space after it. */
 const MOST_SEARCHED_RUNS = 500
 const READING_TOOLS = ['enter_space', 'read_messages', 'readSpaceMessages']
 

@@ -41,7 +41,7 @@ describe('request bodies that never end', () => {
       sender.received += data
     })
     socket.on('error', () => {})
-    // The server has closed its side, or the connection.
+    // The server has closed its side of the connection, or the whole connection.
     socket.on('end', () => {
       sender.isClosed = true
     })

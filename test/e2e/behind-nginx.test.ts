@@ -57,7 +57,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
         PARLEY_RATE_MESSAGES: '0',
       },
     })
-  /** A request as a browser or service sends it: to nginx. */
+  /** A request to nginx, like one from a browser or service. */
   const ask = (url: string, init: RequestInit = {}) =>
     fetch(url.startsWith('/') ? base + url : url, { ...init, dispatcher })
   const bearer = () => ({ authorization: `Bearer ${token}` })

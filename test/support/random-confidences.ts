@@ -100,7 +100,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     for (const canary of canaries) if (alive([canary]).length > 0) run.canaries.add(canary)
   }
 
-  /** A message wakes an agent, for the requesters of its text. */
+  /** A message wakes an agent. Its text decides who the requesters are. */
   function wake(place: Place, agent: string, words: Words & { askers: string[] }): void {
     const run: Run = { agent, askers: words.askers, worksIn: place.id, places: [], label: [], canaries: new Set() }
     know(run, words, place.id)

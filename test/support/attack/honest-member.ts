@@ -82,7 +82,7 @@ export function createHonestMember(
   const OPERATIONS: Record<HonestOperation, () => Promise<number>> = {
     'ask who I am': () => timed(() => ask('{ viewer { id } }')),
     'read 50 messages': () => timed(() => ask(PAGE, { id: spaces.lobby })),
-    // In a space without agents: runs of her own would make the others wait.
+    // The space has no agents, because runs of her own would make the others wait.
     'send a message': () => timed(() => send(spaces.desk, 'Just a word.')),
     async 'deny a call'() {
       const { runs } = await send(spaces.till, 'pay please')
