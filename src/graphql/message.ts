@@ -17,7 +17,7 @@ const MessageStatus = builder.enumType('MessageStatus', {
 })
 
 Message.implement({
-  description: 'A message in a space. An agent\'s message grows while the agent writes it.',
+  description: "A message in a space. An agent's message grows while the agent writes it.",
   interfaces: [Node],
   fields: (t) => ({
     space: t.field({
