@@ -65,7 +65,7 @@ export interface RunBudget {
   /**
    * Reserves budget for the next generation. If reservations of others might exceed the budget, waits until enough of them
    * have settled, without holding the run's slot; fails only when the budget is really exhausted.
-   * @returns why the run may no longer call a model; null if it may, or if its signal aborted
+   * @returns why the run may no longer call a model; null if it may, or if its signal was aborted
    */
   reserve(estimate: Estimate): Promise<string | null>
   /** Wakes runs that wait for the budget, in all processes, if this attempt held a reservation that has ended. */

@@ -24,7 +24,7 @@ export type PerformEnd =
   | { type: 'failed'; error: string; blame: Blame; fault: ModelFault }
   /** A budget is exhausted, or rules out every model of the agent. */
   | { type: 'over-budget'; error: string }
-  /** The run's signal aborted. */
+  /** The run's signal was aborted. */
   | { type: 'aborted' }
 
 /** Returns how the run ends after these steps, all of whose calls have results; null if the model is called again. */

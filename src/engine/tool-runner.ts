@@ -28,7 +28,7 @@ export type CallEnd =
   | { type: 'settled'; settlement: Settlement }
   /** Somebody outside the run will answer. */
   | { type: 'waiting'; isAsked: boolean }
-  /** The run's signal aborted; the next attempt, if any, executes the call. */
+  /** The run's signal was aborted; the next attempt, if any, executes the call. */
   | { type: 'aborted' }
 
 /**

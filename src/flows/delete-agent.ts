@@ -21,7 +21,7 @@ export interface AgentDeletion {
   /**
    * Admins only. One transaction removes the agent from its spaces and deletes its consciousness, notes, tools,
    * webhooks and plans; its name and former settings remain for readers of its messages and runs. Then its active runs
-   * end as CANCELED, GONE; if this process dies before that, a worker ends them. @throws ForbiddenError, NotFoundError
+   * end as CANCELED (GONE); if this process dies before that, a worker ends them. @throws ForbiddenError, NotFoundError
    */
   deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
 }

@@ -23,7 +23,7 @@ import type { Lifecycle } from './lifecycle.ts'
 export interface SpaceDeletion {
   /**
    * For admins, and for the last human member. One transaction hides the space from everybody, removes what agents were
-   * given in it, and ends everything that waits in it. Then its active runs end as CANCELED, GONE, and its rows are removed in
+   * given in it, and ends everything that waits in it. Then its active runs end as CANCELED (GONE), and its rows are removed in
    * batches. If many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError
    */

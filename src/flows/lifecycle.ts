@@ -59,7 +59,7 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
   /** QUEUED → CANCELED, for runs whose agent has left the triggering space: for one agent and space, or for all. */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
   /**
-   * Active → CANCELED, GONE, for runs whose agent or triggering space was deleted, and for cycles with an
+   * Active → CANCELED with the reason GONE, for runs whose agent or triggering space was deleted, and for cycles with an
    * event from a deleted space.
    */
   endGone(): Promise<void>

@@ -1,7 +1,7 @@
 import { writeSync } from 'node:fs'
 import type { PGlite } from '@electric-sql/pglite'
 
-/** The WebAssembly module of PGlite, which its types leave out. */
+/** The WebAssembly module of PGlite, which its types do not declare. */
 interface Internals {
   Module: { _PostgresMainLoopOnce(): void }
   POSTGRES_MAIN_LONGJMP: number

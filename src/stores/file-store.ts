@@ -41,7 +41,7 @@ export async function attachFiles(
     WHERE id = ANY(${[...fileIds]}::text[]) AND "ownerId" = ${senderId} AND "messageId" IS NULL`
 }
 
-/** Deletes the files of messages whose content is removed. Their bytes follow in `operation/file-sweep.ts`. */
+/** Deletes the files of messages whose content is removed. `operation/file-sweep.ts` deletes their bytes later. */
 export async function deleteFilesOfMessages(tx: Tx, messageIds: readonly string[]): Promise<void> {
   await tx.file.deleteMany({ where: { messageId: { in: [...messageIds] } } })
 }

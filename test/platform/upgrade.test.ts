@@ -138,7 +138,7 @@ test('usage from before the ledger is in it after the upgrade, at an unknown cos
   await before.remove()
 })
 
-/** A running run as the version before the migration `operating it` left it: with one step in the journal, and a dead worker. */
+/** A run that was RUNNING before the migration `operating it`, with one step in the journal, and whose worker is dead. */
 async function insertRunningRun(client: pg.Client): Promise<{ runId: string; spaceId: string }> {
   const [human, agent, space, message, run, call] = [
     newId('hum'),

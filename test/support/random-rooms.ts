@@ -192,7 +192,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   return findings
 }
 
-/** The part of a prompt with the trigger; quotations elsewhere may contain the same words. */
+/** The part of a prompt that contains the trigger; quotations elsewhere may contain the same words. */
 const toldOf = ({ messages }: ModelRequest): string =>
   messages
     .filter(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX|\[URGENT\])/.test(text))

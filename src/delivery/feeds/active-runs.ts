@@ -1,5 +1,5 @@
 // Stage for speed: caches the active runs of watched agents and updates them from signals. To remove it, return null from `of`:
-// each event then reads the database. Gain: saves 4.7 of 12.5 statements of a run that one client watches, which is 70 instead of
+// the database is then read for each event. Gain: saves 4.7 of 12.5 statements of a run that one client watches, which is 70 instead of
 // 60 runs a second (docs/decisions/delivery-stages.md). The bound of `bench/durable-runs` needs it.
 import DataLoader from 'dataloader'
 import { agentChannel, type ChangedRun } from '../../broker/topics.ts'
@@ -38,8 +38,8 @@ export function createActiveRuns(
   const rows = rowsOf(domain)
 
   /**
-   * Reads the runs of an agent. After a failure the periodic recheck retries. Until the first success, the events
-   * of subscribers read the database.
+   * Reads the runs of an agent. After a failure the periodic recheck retries. Until the first success, the
+   * database is read for each event of a subscriber.
    */
   async function lookUp(agentId: string, agent: KnownRuns): Promise<boolean> {
     const takeIn = agent.beginLookup()

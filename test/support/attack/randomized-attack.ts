@@ -14,13 +14,13 @@ import { type AttackWorld, createAttackWorld } from './world.ts'
 /** The heap limit of the server, in MiB. */
 const HEAP_MIB = 1024
 /**
- * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet: × 8 to 19 on two
- * cores that also run the attackers, the models, the databases and a browser.
+ * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet: 8 to 19 times on
+ * two cores that also run the attackers, the models, the databases and a browser.
  */
 const GOAL_TIMES = 5
 /**
- * A slowdown over this, across all operations, is a finding: before requesters shared database time, it was ×
- * 30 to 40, and more on a slower machine.
+ * A slowdown over this, across all operations, is a finding: before requesters shared database time, operations took
+ * 30 to 40 times as long, and more on a slower machine.
  */
 const MOST_TIMES = 30
 /** A p50 over both this and the goal is also a finding, for an operation with enough measurements. */
