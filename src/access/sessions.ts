@@ -432,7 +432,7 @@ function createKnownSessions(signals: Platform['signals']) {
   })
   return {
     get: (hash: string) => rows.get(hash),
-    /** Returns a function that reports whether the cache has dropped nothing since. */
+    /** Returns a function that reports whether the cache is still complete: it has dropped nothing since this call. */
     mark() {
       const before = changes
       return () => changes === before

@@ -192,7 +192,7 @@ export function checkServer(input: McpServerInput, field: string, limits: Limits
   }
 }
 
-/** Null: not given. */
+/** Null if `oauth` is not given. */
 function checkOAuth({ oauth, headers }: McpServerInput, field: string): McpAuthorization | null {
   const names = typeof headers === 'object' && headers !== null ? Object.keys(headers) : []
   if (oauth === 'SERVER' && names.some((name) => name.toLowerCase() === 'authorization'))

@@ -15,7 +15,7 @@ import { readJsonSetting } from './json-setting.ts'
 
 type Environment = Record<string, string | undefined>
 
-/** The base URL of a provider. Admins and errors show it, so secrets belong in a header. */
+/** The base URL of a provider. Admins can read it and errors contain it, so secrets belong in a header. */
 export const baseUrl = z
   .string()
   .refine(isBaseUrl, 'must be a URL that begins with http:// or https://, without user, password, query or fragment')

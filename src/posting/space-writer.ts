@@ -60,7 +60,7 @@ interface SpaceWriterParts {
   policy: MessagePolicy
 }
 
-/** Writes a run's messages: the texts and visible calls become parts of messages, which end by the policy. */
+/** Writes a run's messages: the texts and visible calls become parts of messages, and the policy determines when a message ends. */
 export function createSpaceWriter(platform: Platform, { run, posting, policy }: SpaceWriterParts): SpaceWriter {
   const growth = createMessageGrowth(posting, policy)
   const { id: runId } = run.context.run

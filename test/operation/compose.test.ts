@@ -43,7 +43,7 @@ const written = parse(textOf('docker-compose.yml'), { merge: true }) as { servic
 const { services } = JSON.parse(JSON.stringify(written), (_, value) =>
   typeof value === 'string' ? filled(value) : value,
 ) as typeof written
-/** A person posts at the first server, and reads the response of a worker's agent at the second. */
+/** A person posts on the first server, and reads the response of a worker's agent at the second. */
 async function speakAndListen(first: string, second: string): Promise<void> {
   const admin = createParleyClient({ origin: first, token: ENV.PARLEY_ADMIN_TOKEN ?? '' })
   const ask = async <T>(field: string, selection: string, client = admin): Promise<T> => {
