@@ -10,7 +10,7 @@ export interface ChatTransportOptions {
   connection: Connection
   /** The space that contains the chat. The token must belong to a human who is a member. */
   spaceId: string
-  /** The agent that each message mentions. Default: the space's routing decides. */
+  /** The agent that each message mentions. By default, the space's routing decides. */
   mentionedAgentId?: string
 }
 
@@ -77,7 +77,7 @@ function watched(space: LiveSpace): Promise<() => void> {
 
 const ALIVE = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
-/** Whether a run of the message's turn had not ended when the space was loaded. */
+/** Whether some run of the message's turn had not ended when the space was loaded. */
 function isUnderWay(space: LiveSpace, question: Message): boolean {
   const turn = messagesOfTurn(space.getState().messages, question)
   const outcomes = turn.flatMap((message) => message.outcomes)

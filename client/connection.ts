@@ -6,15 +6,15 @@ import { type ConnectionState, createRenewedSocket, type RenewedSocket, waitMsAf
 
 export interface ConnectionOptions {
   /**
-   * The server's address, `https://parley.example` or `https://example.com/prefix`, with or without `/graphql`. Default
-   * in a browser: the page's origin.
+   * The server's address, `https://parley.example` or `https://example.com/prefix`, with or without `/graphql`. In a
+   * browser, the default is the page's origin.
    */
   url?: string
   /**
-   * The bearer token. A function is called before each request and each opening of the socket, so that it can
-   * renew the token. When the token of the socket ends, a new socket with a new token continues all subscriptions. A
+   * The bearer token. A function is called before each request and each time the socket is opened, so that
+   * it can renew the token. When the socket's token expires, a new socket with a new token continues all subscriptions. A
    * function that fails, or takes more than 10 s, is called again with a growing delay, and subscriptions wait; a request
-   * fails with its error. Absent in a page of the server: the session cookie signs in (`POST /auth/token` opens a session).
+   * fails with its error. In a page served by Parley it may be absent: the session cookie is then used (`POST /auth/token` opens a session).
    */
   token?: string | (() => string | Promise<string>) | undefined
   /** A WebSocket implementation, for runtimes without one, such as Node before version 22. */
@@ -97,7 +97,7 @@ async function post<Data>(endpoint: string, authorization: () => Promise<string 
   return answer.data
 }
 
-/** Subscribes until stopped, completed, or failed for good. */
+/** Subscribes until the subscription is stopped, completes, or fails permanently. */
 function follow<Data>(
   socket: RenewedSocket,
   payload: { query: string; variables: Record<string, unknown> },

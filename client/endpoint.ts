@@ -4,8 +4,8 @@ const PATH = '/graphql'
 const SCHEMES: Record<string, string> = { 'http:': 'http:', 'https:': 'https:', 'ws:': 'http:', 'wss:': 'https:' }
 
 /**
- * Returns the address for requests. `url` is the server's, with or without a path prefix and `/graphql`; in a page it may
- * be relative, and is the page's origin by default.
+ * Returns the URL for requests. `url` is the server's URL, with or without a path prefix and `/graphql`; in a page it
+ * may be relative, and defaults to the page's origin.
  * @throws ParleyError if the url is missing or cannot be used
  */
 export function endpointOf(url: string | undefined): string {
@@ -25,7 +25,7 @@ export function endpointOf(url: string | undefined): string {
   return `${scheme}//${host}${path.endsWith(PATH) ? path : path + PATH}`
 }
 
-/** Copies the parts, because those of a URL are getters. */
+/** Copies the properties, because the properties of a URL are getters. */
 function parsed(url: string, base: string | undefined) {
   try {
     const { protocol, host, pathname, username, password, search, hash } = new URL(url, base)

@@ -5,7 +5,7 @@ export class ParleyError extends Error {
    * `CONFLICT`, …). Servers may add codes: handle unknown ones.
    */
   readonly code: string
-  /** When to retry, if the server says so. */
+  /** When to retry, if the server specified it. */
   readonly retryAfterMs: number | null
 
   constructor(message: string, code: string, retryAfterMs: number | null = null) {

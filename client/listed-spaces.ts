@@ -16,7 +16,7 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
   let told = new Set<string>()
   let loads = 0
 
-  /** Adds a page. Returns the cursor of the next one; null after the last. */
+  /** Adds a page. Returns the cursor of the next page; null after the last one. */
   function takePage({ edges, pageInfo }: LiveSpacesQuery['spaces'], listed: Set<string>): string | null {
     for (const { node } of edges) {
       listed.add(node.id)
@@ -64,7 +64,7 @@ export function createListedSpaces(connection: Connection, onChange: () => void)
 const timeOf = ({ lastMessage, createdAt }: ListedSpace) => lastMessage?.createdAt ?? createdAt
 
 /**
- * Loads a page; waits and retries if the server asks for it. Returns null if the page is no longer needed.
+ * Loads a page; waits and retries if the server requests it. Returns null if the page is no longer needed.
  * @throws ParleyError
  */
 async function loadPage(

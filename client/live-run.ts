@@ -4,7 +4,7 @@ import { createObservable, type Observable } from './observable.ts'
 import { RUN_EVENTS, STOP_RUN } from './operations.ts'
 import { EMPTY_RECORD, type RunRecord, withRunEvent } from './run-record.ts'
 
-/** The current state of a run. `ended` when the run has ended, or may not be seen: then `error` says why. */
+/** The current state of a run. `ended` when the run has ended, or the viewer may not see it; in that case `error` has the reason. */
 export interface RunState extends RunRecord {
   status: 'loading' | 'live' | 'ended'
   error: ParleyError | null

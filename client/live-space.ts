@@ -27,7 +27,7 @@ export type MemberPresence = Pick<
 
 /** The current state of a space. Parts that did not change keep their identity from one state to the next. */
 export interface SpaceState {
-  /** `loading` until the first snapshot; `ended` when the viewer loses access: `error` says why. */
+  /** `loading` until the first snapshot; `ended` when the viewer loses access; `error` then has the reason. */
   status: 'loading' | 'live' | 'ended'
   space: Space | null
   /** The newest messages in the order of the space, without gaps. */
@@ -76,7 +76,7 @@ export interface LiveSpace extends Observable<SpaceState> {
 
 export interface LiveSpaceOptions {
   spaceId: string
-  /** False: `activity` stays empty. */
+  /** If false, `activity` stays empty. */
   withActivity?: boolean
   /** True: follows presence and typing of people. Default false. */
   withPresence?: boolean
@@ -131,7 +131,7 @@ export function liveSpace(
   function watchMessages(): () => void {
     return connection.watch(SPACE_MESSAGES, variables, {
       onData({ spaceMessages: event }) {
-        // Before the event is applied: an event that throws would otherwise come again after each reconnect.
+        // This happens before the event is applied; otherwise an event that throws would be delivered again after each reconnect.
         variables.after = event.cursor
         transcript.apply(event)
         if (event.__typename === 'MemberLeft') forgetActivity(event.entity.id)

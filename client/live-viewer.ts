@@ -10,10 +10,10 @@ import { createObservable, type Observable } from './observable.ts'
 import { VIEWER_EVENTS } from './operations.ts'
 
 export type Viewer = Omit<LiveViewerStateFragment, 'pendingToolCalls' | 'unreadCount'>
-/** A tool call that waits for an answer of the viewer, with the message that shows it. */
+/** A tool call that waits for an answer by the viewer, with the message that shows the call. */
 export type WaitingCall = LiveWaitingCallFragment
 type ViewerEvent = LiveViewerEventsSubscription['viewerEvents']
-/** Something that the viewer is notified of. `number` increases with each. */
+/** A notification for the viewer. `number` increases with each notification. */
 export interface ViewerNotice extends Pick<NoticeEvent, 'kind' | 'messageId' | 'toolCallId' | 'runId'> {
   spaceId: string | null
   number: number
@@ -30,13 +30,13 @@ export interface ViewerState {
   spaces: readonly ListedSpace[]
   /** Whether all spaces are loaded; a long list is loaded page by page. */
   hasAllSpaces: boolean
-  /** In all spaces. */
+  /** The counts for all spaces. */
   unreadCount: number
   /** Oldest first. */
   pendingToolCalls: readonly WaitingCall[]
-  /** Increases when standing grants that the viewer may see have changed, or may have. */
+  /** Increases when standing grants that the viewer may see have changed, or may have changed. */
   grantsVersion: number
-  /** The last 20 that came while this was followed, oldest first. */
+  /** The last 20 notices that arrived while there were listeners, oldest first. */
   notices: readonly ViewerNotice[]
   error: ParleyError | null
 }
@@ -122,7 +122,7 @@ export function liveViewer(connection: Connection): LiveViewer {
         setCalls([...callsBut(({ id }) => id === event.toolCall.id), event.toolCall])
         break
       case 'ViewerToolCallChanged':
-        // One that the viewer may not answer any more waits for it no longer.
+        // A call that the viewer may no longer answer no longer waits for the viewer.
         setCalls(state.pendingToolCalls.map((call) => (call.id === event.toolCall.id ? event.toolCall : call)))
         break
       case 'ViewerToolCallSettled':

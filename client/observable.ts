@@ -1,4 +1,4 @@
-/** A state with change notification, as React's `useSyncExternalStore` and other frameworks expect it. */
+/** A state with change notification, as React's `useSyncExternalStore` and other frameworks expect. */
 export interface Observable<State> {
   /** Returns the current state. The same object until something changes; unchanged parts keep their identity. */
   getState(): State

@@ -2,16 +2,16 @@ import { type Client, createClient } from 'graphql-ws/client'
 import { isUnauthenticatedClose, ParleyError } from './errors.ts'
 
 /**
- * `idle` until the first subscription; `lost` while the socket reconnects; `refused` if the server rejected the
- * token and the renewed one, for good.
+ * `idle` until the first subscription; `lost` while the socket reconnects; `refused` if the server rejected both the
+ * token and the renewed one; this state is final.
  */
 export type ConnectionState = 'idle' | 'connecting' | 'live' | 'lost' | 'refused'
 
 export interface RenewedSocketOptions {
   url: string
-  /** Called before each opening of the socket, and again later if it fails. Null: the session cookie signs in. */
+  /** Called each time before the socket is opened, and again later if the call fails. Null: the session cookie is used. */
   authorization(): Promise<string | null>
-  /** Whether `authorization` may return another token than before. */
+  /** Whether `authorization` may return a different token from before. */
   canRenew: boolean
   webSocketImpl: unknown
   /** How long `authorization` may take. */
@@ -19,7 +19,7 @@ export interface RenewedSocketOptions {
   tell(state: ConnectionState): void
 }
 
-/** The socket of all subscriptions. Another one with a new token replaces it when its token ends. */
+/** The socket of all subscriptions. When its token expires, another socket with a new token replaces it. */
 export interface RenewedSocket {
   /** Returns the client of the current socket, which opens with its first subscription. @throws ParleyError */
   client(): Client
@@ -27,7 +27,7 @@ export interface RenewedSocket {
   accept(client: Client): void
   /**
    * Replaces the socket after the server rejected the client's token.
-   * @returns false if that was a new token already: the token is refused for good
+   * @returns false if that was already a new token, so that the refusal is permanent
    */
   renew(client: Client): boolean
   /** Whether the client has been replaced, and its subscriptions continue with the current one. */
@@ -38,11 +38,11 @@ export interface RenewedSocket {
 const KEEP_ALIVE_MS = 12_000
 const LONGEST_RETRY_WAIT_MS = 8000
 /**
- * How long a socket without subscriptions stays open, so that a page that changes from one space to another
- * keeps it.
+ * How long a socket without subscriptions stays open, so that a page that switches from one space to
+ * another keeps it.
  */
 const LINGER_MS = 5000
-/** A token function that takes longer has failed, such as a request for a token over a network that is gone. */
+/** A token function that takes longer has failed, such as a request for a token over a lost network connection. */
 const TOKEN_TIMEOUT_MS = 10_000
 /** Closes a socket for which there is no token. graphql-ws opens another one after this code, unlike after its own. */
 const NO_TOKEN_CLOSE = 4900
@@ -108,7 +108,7 @@ export function createRenewedSocket(options: RenewedSocketOptions): RenewedSocke
   }
 }
 
-/** The rejection of a socket that could not be opened concerns its subscriptions only. */
+/** The rejection of a socket that could not be opened concerns only its subscriptions. */
 function dispose(client: Client): void {
   Promise.resolve(client.dispose()).catch(() => {})
 }
@@ -128,10 +128,10 @@ interface SocketListeners {
 function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client {
   const { url, authorization, webSocketImpl, tokenTimeoutMs = TOKEN_TIMEOUT_MS } = options
   if (webSocketImpl === undefined && typeof WebSocket === 'undefined') throw new ParleyError(NO_WEB_SOCKET, 'BAD_INPUT')
-  /** The token of the socket that opens; undefined if the token function failed. */
+  /** The token of the socket that is being opened; undefined if the token function failed. */
   let bearer: string | null | undefined
   return createClient({
-    // Before the socket opens, because the server closes one that does not send its token soon.
+    // Fetched before the socket opens, because the server closes a socket that does not send its token soon.
     url: async () => {
       bearer = await inTime(authorization(), tokenTimeoutMs).catch((failure) => {
         // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and the connection tries again

@@ -14,8 +14,8 @@ const CALL_ORDER = ['STREAMING', 'RUNNING', 'WAITING']
 export const isWhole = ({ status }: Pick<Message, 'status'>) => status === 'COMPLETE' || status === 'INTERRUPTED'
 
 /**
- * Merges two versions of a message. A complete message does not become incomplete again. The text of an
- * incomplete message may be shorter than what the deltas have brought: the longer one is kept.
+ * Merges two versions of a message. A complete message does not become incomplete again. The text of
+ * an incomplete message may be shorter than the text from the deltas, so the longer one is kept.
  */
 export function newerOf(known: Message | undefined, message: Message): Message {
   if (known === undefined || isWhole(message)) return message
@@ -34,7 +34,7 @@ export function withPart(parts: MessagePart[], part: MessagePart): MessagePart[]
 }
 
 /**
- * Returns the parts with a delta applied. Returns the same array if the delta is known already, and null if
+ * Returns the parts with a delta applied. Returns the same array if it already contains the delta, and null if
  * something before it is missing.
  */
 export function withDelta(
@@ -52,7 +52,7 @@ export function withDelta(
 }
 
 /**
- * Returns the parts with a replacement applied. Returns the same array if the text contains it already, and null if
+ * Returns the parts with a replacement applied. Returns the same array if the text already contains it, and null if
  * something before it is missing.
  */
 export function withReplacement(
@@ -62,7 +62,7 @@ export function withReplacement(
   const part = parts.find(({ index }) => index === partIndex)
   if (part !== undefined && part.__typename !== 'TextPart') return parts
   if (part === undefined || part.text.length < offset) return null
-  // A message that was loaded after this event has a longer text, unless the text only became shorter.
+  // If the text already contains the replacement, it was loaded after this event. This does not apply to an empty replacement, which only shortens the text.
   if (text !== '' && part.text.startsWith(text, offset)) return parts
   const replaced = { ...part, text: part.text.slice(0, offset) + text }
   return parts.map((one) => (one === part ? replaced : one))

@@ -19,8 +19,8 @@ const MOST_WAITING = 1000
 
 /**
  * The state of a space: the space itself and its newest messages, without gaps. `apply` accepts events in any
- * order, starting anywhere, and repeatedly. Events that are too early wait, and `gaps` returns the messages that
- * miss something.
+ * order, starting anywhere, and repeatedly. Events that are too early wait, and `gaps` returns the messages
+ * with missing events.
  */
 export interface Transcript {
   readonly space: Space | null
@@ -33,7 +33,7 @@ export interface Transcript {
   /**
    * Call before the page before the first message is requested. Returns a function that adds the page; pass null
    * if the request failed. Events that arrive in between are newer than the page. After a snapshot or
-   * `keepNewest` the page no longer fits, and is ignored.
+   * `keepNewest` the page is no longer adjacent, and is ignored.
    */
   beginPage(): (page: LiveMessagesFragment | null) => void
   /**
@@ -93,7 +93,7 @@ export function createTranscript(): Transcript {
     else unfinishedBefore.add(message.id)
   }
 
-  /** Applies waiting events, as far as they fit now. */
+  /** Applies those waiting events that now fit. */
   function catchUp(id: string): void {
     const waiting = early.get(id)
     early.delete(id)
@@ -112,7 +112,7 @@ export function createTranscript(): Transcript {
   function keep(growth: Growth): void {
     const waiting = early.get(growth.messageId) ?? []
     if (waiting.length < MOST_WAITING) waiting.push(growth)
-    // A replacement applies to the text at its place in the stream.
+    // A replacement applies to the text as of its position in the stream.
     const isOrdered = waiting.some(({ __typename }) => __typename === 'MessageTextReplaced')
     early.set(growth.messageId, isOrdered ? waiting : waiting.sort((one, other) => offsetOf(one) - offsetOf(other)))
   }

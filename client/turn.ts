@@ -18,7 +18,7 @@ export interface TurnListener {
 
 /**
  * Follows everything that a message starts: the runs of its outcomes, the messages that they post, the runs of
- * those, and so on. An outcome INBOX waits until the agent's think cycle takes the event. Returns a function
+ * those, and so on. With the outcome INBOX, it waits until the agent's think cycle claims the event. Returns a function
  * that stops following.
  */
 export function followTurn(

@@ -15,7 +15,7 @@ import { warnOfOthers } from './runs/presence.ts'
 import { watchLivingRuns } from './runs/run-metrics.ts'
 import { createGuardedHttp } from './tools/custom/guarded-http.ts'
 
-/** The largest response of an identity provider. */
+/** The maximum size of a response from an identity provider. */
 const MOST_IDENTITY_BYTES = 256 * 1024
 
 export type { AppOptions } from './app/outside.ts'
@@ -72,15 +72,15 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     startLink: createStartLink(platform),
     models,
     domain,
-    /** Publishes the events of runs again after the event log has lost them. */
+    /** Republishes the events of runs after the event log has lost them. */
     journal: core.journal,
     /** Starts executing runs in this process. */
     async startWorker() {
       engine = await startEngine(platform, { config, core, domain, models, pushKeys, push: options.push ?? {} })
     },
-    /** Gives running work `graceMs` to finish, then releases it. */
+    /** Gives active runs `graceMs` to finish, then releases them. */
     stopWorker,
-    /** Stops the worker as `stopWorker`, then closes all connections. */
+    /** Stops the worker like `stopWorker`, then closes all connections. */
     async close(graceMs: number) {
       await stopWorker(graceMs)
       await models.close()

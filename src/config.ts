@@ -29,7 +29,7 @@ export interface Config {
   /** Where browsers reach the server: scheme, host and path prefix, without a slash at its end. */
   publicUrl: string | null
   databaseUrl: string | null
-  /** The server itself, for what needs a session, if `databaseUrl` leads to a pooler. */
+  /** The direct URL of the server if `databaseUrl` points to a pooler, for work that needs a database session. */
   directDatabaseUrl: string | null
   /** The maximum number of PostgreSQL connections. */
   databaseConnections: number
@@ -43,9 +43,9 @@ export interface Config {
   /** The providers of PARLEY_PROVIDERS, then OpenAI's. The built-in `demo` is not in the list. */
   modelProviders: ModelProviderSettings[]
   defaultModel: string
-  /** Whether PARLEY_DEFAULT_MODEL is set, or a provider of the environment has a key. */
+  /** Whether PARLEY_DEFAULT_MODEL is set, or a provider configured by the environment has a key. */
   hasDefaultModel: boolean
-  /** Prices of models; a model that is missing has an unknown cost. */
+  /** Prices of models. The cost of a missing model is unknown. */
   prices: ModelPrices
   jwt: {
     secret: string | null
@@ -61,11 +61,11 @@ export interface Config {
   secretKeyBefore: string | null
   allowPrivateTools: boolean
   /**
-   * Which people a human sees by id, name, kind and picture: `everyone`, or those with whom they share a space. Null: as
-   * the database says since its migration.
+   * Which people a human sees by id, name, kind and picture: `everyone`, or those with whom they share a space. Null: the
+   * value that the migration stored in the database.
    */
   directory: 'everyone' | 'shared' | null
-  /** New spaces of one or two humans are confidential. */
+  /** Whether new spaces with one or two humans are confidential. */
   confidentialSpaces: boolean
   allowedOrigins: string[]
   deltaMs: number
@@ -73,14 +73,14 @@ export interface Config {
   /** Per minute and viewer, service or webhook; 0 for no limit. */
   rates: { messages: number; triggers: number; requests: number }
   retention: Retention
-  /** How mails are sent; null if no mail is set up. */
+  /** How emails are sent; null if email is not set up. */
   mail: MailSettings | null
-  /** The viewers that may invite people by mail. */
+  /** The viewers that may invite people by email. */
   invite: 'admins' | 'members'
-  /** Where traces are exported to; null for nowhere. */
+  /** Where traces are exported to; null if traces are not exported. */
   telemetry: TelemetrySettings | null
   logLevel: string
-  /** Warnings about values that are valid but may be mistakes, a line each, for the log. They never contain a value. */
+  /** Warnings about values that are valid but may be mistakes, one line each, for the log. They never contain a value. */
   warnings: string[]
 }
 
@@ -98,7 +98,7 @@ export interface Limits {
   maxReplyStack: number
   historyLimit: number
   maxSocketsPerViewer: number
-  /** The maximum JSON bytes of one response or event. */
+  /** The maximum size of one response or event, in bytes of JSON. */
   maxResponseBytes: number
   /** Per human; 0 for no limit. */
   maxNewSpacesPerDay: number
@@ -187,7 +187,7 @@ const VARIABLES = z.object({
   AUTH_ISSUER: text,
   AUTH_AUDIENCE: text,
   AUTH_ALLOW_UNBOUNDED: boolean,
-  /** These are read by readOidc. */
+  /** The variables that readOidc reads. */
   PARLEY_OIDC_ISSUER: text,
   PARLEY_OIDC_CLIENT_ID: text,
   PARLEY_OIDC_CLIENT_SECRET: text,
@@ -221,7 +221,7 @@ const VARIABLES = z.object({
   PARLEY_MAX_FILE_BYTES_PER_DAY: integer(1, 1_000_000_000_000_000, 1_073_741_824),
   ...RETENTION_VARIABLES,
   ...TELEMETRY_VARIABLES,
-  /** Both read by readMailSettings. */
+  /** Read by readMailSettings. */
   PARLEY_SMTP_URL: text,
   PARLEY_MAIL_FROM: text,
   PARLEY_INVITE: z.enum(['admins', 'members'], 'must be admins or members').default('admins'),

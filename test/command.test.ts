@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 
 const ROOT = path.resolve(import.meta.dirname, '..')
 const COMMAND = path.join(ROOT, 'bin/parley.cjs')
-/** A program version that is older than Parley requires, if the machine has one. */
+/** A version of the program that is older than Parley requires, if the machine has one. */
 const OLD_NODE = process.env['OLD_NODE'] ?? '/usr/bin/node'
 
 interface Outcome {

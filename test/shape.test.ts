@@ -34,7 +34,7 @@ describe('the shape of the source', () => {
     expect(files.filter((file) => file.split('/').some((part) => FOLDERS_THAT_SAY_NOTHING.includes(part)))).toEqual([])
   })
 
-  /** Files of src/ whose statements match the pattern for one of the tables, in SQL or by Prisma's delegate. */
+  /** Files of src/ whose statements match the pattern for one of the tables, in SQL or through Prisma's delegate. */
   function touching(tables: string[], how: { sql: string; prisma: string }): string[] {
     const delegates = tables.map((table) => table[0]?.toLowerCase() + table.slice(1))
     const statement = new RegExp(

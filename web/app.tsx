@@ -106,7 +106,7 @@ export function App() {
   )
 }
 
-/** The side bar and the current page. On a narrow screen the side bar opens on request. */
+/** The sidebar and the current page. On a narrow screen the sidebar opens on request. */
 function Shell() {
   const { viewer } = useSession()
   const [isSideOpen, setSideOpen] = useState(false)
@@ -149,7 +149,7 @@ function Shell() {
           <button
             type="button"
             className="side-shade"
-            aria-label="Close the side bar"
+            aria-label="Close the sidebar"
             onClick={() => setSideOpen(false)}
           />
         )}
@@ -273,7 +273,7 @@ function Pages() {
   )
 }
 
-/** Redirects to the space with the latest activity; on an empty server, an operator gets the start page. */
+/** Redirects to the space with the latest activity; on an empty server, the operator gets the start page. */
 function Home() {
   const { viewer, isAdmin } = useSession()
   const [first] = viewer.spaces

@@ -4,8 +4,8 @@ import type { Operation } from '../client/index.ts'
 import { useSession } from './session.tsx'
 
 /**
- * Executes a query. The result is shared by all components that ask the same, and refetched after a change
- * (`useDo`).
+ * Executes a query. The result is shared by all components that run the same query, and refetched after a
+ * change (`useDo`).
  */
 export function useAsk<Data, Variables>(
   operation: Operation<Data, Variables>,
@@ -36,7 +36,7 @@ export function useDo<Input, Output>(action: (input: Input) => Promise<Output>, 
   })
   return {
     run: mutation.mutateAsync,
-    /** As `run`, for event handlers: a failure is in `error`. */
+    /** Like `run`, for event handlers: a failure is in `error`. */
     start: (input: Input, onDone?: (output: Output) => void) =>
       mutation.mutate(input, { onSuccess: (output) => onDone?.(output) }),
     isBusy: mutation.isPending,

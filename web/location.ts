@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react'
 
-/** The path prefix under which this server is reached; '' if it has none. The server writes it into the page. */
+/** The path prefix under which browsers reach this server; '' if there is none. The server writes it into the page. */
 export const basePath = typeof document === 'undefined' ? '' : (document.documentElement.dataset['base'] ?? '')
 
 /** Returns the complete URL of a path of this server. */

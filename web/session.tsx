@@ -5,7 +5,7 @@ import { addressOf, basePath } from './location.ts'
 import { unsubscribe } from './notify/push.ts'
 import { forgetKept } from './talk/kept.ts'
 
-/** Servers under different prefixes of one host share the storage. */
+/** Servers under different prefixes of one host share the browser's storage. */
 const TOKEN_KEY = `parley.token${basePath}`
 const OPERATOR_KEY = `parley.operator${basePath}`
 /** The operator signed in by the session cookie, which is still there. */
@@ -43,7 +43,7 @@ export function useSession(): Session {
 /** How the console signs in: with a token that this tab forgets when it is closed, or with the cookie of this browser. */
 export type Credential = { token: string } | 'cookie'
 
-/** Null: nobody is signed in. `unknown`: the server has not said yet whether this browser has a session. */
+/** Null: nobody is signed in. `unknown`: the server has not yet answered whether this browser has a session. */
 export function useCredential() {
   const [credential, setCredential] = useState<Credential | null | 'unknown'>(() => {
     const token = sessionStorage.getItem(TOKEN_KEY)
@@ -69,7 +69,7 @@ export function credentialHeaders(): Record<string, string> {
 
 const CSRF = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
 
-/** Null if the server does not accept the token or the cookie. @throws if the server cannot say */
+/** Null if the server does not accept the token or the cookie. @throws if the server cannot check them */
 async function scopeOf(headers: Record<string, string>): Promise<string | null> {
   const answer = await fetch(addressOf('/auth/session'), { headers })
   if (answer.status === 403) return null
@@ -77,7 +77,7 @@ async function scopeOf(headers: Record<string, string>): Promise<string | null> 
   return ((await answer.json()) as { scope: string | null }).scope
 }
 
-/** A server that does not respond is not a refusal: the connection tries again, and says so. */
+/** A missing response is not a refusal: the connection tries again, and shows that it does. */
 async function hasSession(): Promise<boolean> {
   try {
     return (await scopeOf(CSRF)) !== null
@@ -87,9 +87,9 @@ async function hasSession(): Promise<boolean> {
 }
 
 /**
- * Signs in with a token. A person stays signed in in this browser, by a cookie. The tokens of the operator, of admins and of
- * services stay in this tab, and so does a person's if the browser does not send the cookie: it is `Secure`, or for another
- * path, if the server has another address than PARLEY_PUBLIC_URL.
+ * Signs in with a token. A person stays signed in to this browser with a cookie. The tokens of the operator, of admins and of
+ * services stay in this tab, and so does a person's if the browser does not send the cookie: the cookie is `Secure`, or for
+ * another path, if the server's address differs from PARLEY_PUBLIC_URL.
  */
 export async function signInWith(token: string): Promise<Credential> {
   try {
@@ -106,7 +106,7 @@ export async function signInWith(token: string): Promise<Credential> {
 }
 
 interface SessionProviderProps {
-  /** Null: the session cookie signs in. */
+  /** Null: the session cookie is used. */
   token: string | null
   /** Continues with another token in this tab; null: signs out. */
   onToken(token: string | null): void

@@ -2,7 +2,7 @@ import { defineConfig } from 'vite'
 
 // Builds the console into web/dist (`npm run generate`); src/server/http/console.ts serves it from there.
 export default defineConfig({
-  // Relative: the server knows under which prefix browsers reach it.
+  // Relative, because only the server knows under which prefix browsers reach it.
   base: './',
   // The page's content security policy forbids the script that Vite would add.
   build: {

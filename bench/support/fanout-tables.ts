@@ -52,7 +52,7 @@ export function summaryOf(all: readonly Measured[]): string {
     return [`| ${SYSTEMS[system]} | ${cells.join(' | ')} |`]
   })
   return [
-    'The highest rate at which 99 of 100 messages arrive within 100 ms. One process delivers to all subscribers, and each subscriber has',
+    'This table shows the highest rate at which 99 of 100 messages arrive within 100 ms. One process delivers to all subscribers, and each subscriber has',
     'its own operation. Publisher, server and subscribers are separate processes ([all figures](../bench/results/fanout.md),',
     '[chart](../bench/results/fanout.svg)):',
     '',

@@ -11,8 +11,8 @@ export type NamedCall = Pick<
 >
 
 /**
- * Returns the calls that name a human as approver and that the human may read. With `still`, of the calls that no
- * longer wait it returns only those that the human decided on.
+ * Returns the calls that name a human as an approver and that the human may read. With `still`, it leaves out
+ * calls that no longer wait, unless the human decided on them.
  */
 export async function heardOf(
   tx: Tx,

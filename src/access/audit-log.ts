@@ -23,7 +23,7 @@ export interface AuditFilter {
 export interface AuditLog {
   /** Newest first. */
   page(filter: AuditFilter, request: PageRequest): Promise<Page<AuditEntry>>
-  /** By id, in the order of the ids; null where there is none. */
+  /** By id, in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(AuditEntry | null)[]>
 }
 

@@ -71,7 +71,7 @@ export function createJwtVerifier(
 /** The pause before the issuer is requested again after a failure. */
 const PAUSE_MS = 10_000
 
-/** Avoids a request to the issuer for every token while the keys are missing and the last request failed. */
+/** Limits requests to the issuer: without this pause, every token would cause one while the keys cannot be fetched. */
 function pausing(remote: ReturnType<typeof createRemoteJWKSet>, now: () => number): JWTVerifyGetKey {
   let until = 0
   return async (header, token) => {
@@ -95,7 +95,7 @@ function signInOf({ sub, exp }: JWTPayload): SignIn | null {
   return { subject: sub, expiresAt: exp === undefined ? null : new Date(exp * 1000) }
 }
 
-/** Returns true if the token is at fault, false if its keys could not be fetched. */
+/** Returns true if the token is invalid, false if its keys could not be fetched. */
 export function isTokensFault(error: unknown): boolean {
   return (
     error instanceof errors.JWTClaimValidationFailed ||

@@ -14,7 +14,7 @@ export type OidcFault =
   | 'refused'
   /** The code is unknown, was used, or has expired. */
   | 'expired'
-  /** The response is not for this server, this browser, or not from this provider. */
+  /** The response is not for this server or this browser, or not from this provider. */
   | 'invalid'
   /** The clocks of the provider and of this server differ. */
   | 'clock'
@@ -50,7 +50,7 @@ export interface OidcAccount {
   claims: Claims
 }
 
-/** A verified request of a provider to end sessions: those of an account, or one. */
+/** A verified request by a provider to end one session, or all sessions of an account. */
 export interface OidcLogout {
   issuer: string
   subject: string | null
@@ -62,9 +62,9 @@ export interface OidcLogout {
   expiresAt: Date
 }
 
-/** One identity provider. Its metadata are read when they are first needed. */
+/** One identity provider. Its metadata is read when it is first needed. */
 export interface OidcClient {
-  /** Returns where to send the browser. @throws OidcError */
+  /** Returns the URL to which to redirect the browser. @throws OidcError */
   authorizationUrl(redirectUri: string, checks: OidcChecks): Promise<URL>
   /**
    * Exchanges the code with which a browser returned, and verifies the tokens.
@@ -86,13 +86,13 @@ const SCOPE = 'openid profile email'
 const REQUEST_TIMEOUT_SECONDS = 10
 const DISCOVERY_TIMEOUT_SECONDS = 5
 const DISCOVERY_ATTEMPTS = 2
-/** The metadata are read again after this time. */
+/** The metadata is read again after this time. */
 const METADATA_MS = 3_600_000
 /** After failed attempts, requests fail without another attempt for this time. */
 const PAUSE_MS = 1000
 /** Keys are read again for an unknown key id, at most once in this time. */
 const KEYS_COOLDOWN_MS = 1000
-/** The difference of the clocks that is accepted. */
+/** The accepted clock skew. */
 const CLOCK_TOLERANCE_SECONDS = 60
 /** Logout tokens are used at once; the specification recommends two minutes. */
 const LOGOUT_AGE_SECONDS = 300
@@ -113,7 +113,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
   let reading: Promise<Discovered> | null = null
   let failed: { error: OidcError; at: number } | null = null
 
-  /** The tokens and secrets in a request are for this address only: a redirect is an error. */
+  /** The tokens and secrets in a request must not reach another address, so a redirect is an error. */
   const send = (url: string, { body, ...init }: { body?: unknown; method?: string }) =>
     fetch(url, {
       ...init,
@@ -158,7 +158,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
     return { configurations, issuer: metadata.issuer, keys }
   }
 
-  /** Reads the metadata once for all that wait. Old metadata are used while the provider cannot be reached. */
+  /** Reads the metadata once for all waiting callers. Old metadata is used while the provider cannot be reached. */
   async function discovered(): Promise<Discovered> {
     if (known !== null && now() - known.readAt < METADATA_MS) return known.discovered
     if (failed !== null && now() - failed.at < PAUSE_MS) {
@@ -180,7 +180,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
     }
   }
 
-  /** Exchanges the code; if the provider refuses how the client authenticated, the other way is tried, and then kept. */
+  /** Exchanges the code; if the provider refuses the client's authentication method, tries the other one and keeps using it. */
   async function exchange({ configurations }: Discovered, returnedTo: URL, checks: OidcChecks) {
     for (;;) {
       const [configuration, ...others] = configurations as [openid.Configuration, ...openid.Configuration[]]
@@ -263,7 +263,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
 /** Checks the claims of OpenID Connect Back-Channel Logout 1.0, section 2.6, that jose does not check. */
 function logoutIn({ iss = '', sub, sid, jti, iat = 0, exp = 0, events, nonce }: JWTPayload): OidcLogout | null {
   const isLogout = isObject(events) && isObject(events[LOGOUT_EVENT])
-  // A nonce would make an ID token of it.
+  // A token with a nonce is an ID token.
   if (!isLogout || nonce !== undefined || !isId(jti) || !(isId(sub) || isId(sid))) return null
   const acceptedUntil = Math.max(iat + LOGOUT_AGE_SECONDS, exp) + CLOCK_TOLERANCE_SECONDS
   return {
@@ -276,11 +276,11 @@ function logoutIn({ iss = '', sub, sid, jti, iat = 0, exp = 0, events, nonce }: 
   }
 }
 
-/** An id that can be stored: PostgreSQL has no NUL. */
+/** An id that can be stored: PostgreSQL text cannot contain NUL. */
 const isId = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_ID && !value.includes('\0')
 
-/** `openid-client` reads the clock of the system. */
+/** `openid-client` uses the system clock. */
 const skewOf = (now: () => number) => ({ [openid.clockSkew]: Math.round((now() - Date.now()) / 1000) })
 
 /** Returns how the client may authenticate. Without a list, providers support client_secret_basic. */
@@ -293,9 +293,9 @@ function authenticationsOf(supported: readonly string[] = ['client_secret_basic'
   return methods.length === 0 ? [openid.ClientSecretBasic(secret)] : methods
 }
 
-/** Errors of the settings: the provider does not know this client, or not with this secret or redirect URI. */
+/** Errors in the settings: the provider does not know this client, or rejects its secret or redirect URI. */
 const OF_SETTINGS = new Set(['invalid_client', 'unauthorized_client', 'unsupported_grant_type', 'invalid_scope'])
-/** Errors in the response to the browser that mean that nobody is at fault but the moment. */
+/** Errors in the response to the browser that are temporary. */
 const OF_THE_MOMENT = new Set(['server_error', 'temporarily_unavailable'])
 
 function faultOf(error: unknown): OidcError {

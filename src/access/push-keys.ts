@@ -14,7 +14,7 @@ const contextOf = (publicKey: string) => `push:${publicKey}`
 
 /**
  * Returns the key pair, which the first start generates; processes that start together agree on one. The private key is
- * stored encrypted. Returns null if it cannot be decrypted: browsers are bound to the pair, so that another one would make
+ * stored encrypted. Returns null if it cannot be decrypted: browsers are bound to the pair, so that a new one would make
  * all subscriptions useless.
  */
 export async function openPushKeys({
@@ -27,7 +27,7 @@ export async function openPushKeys({
   try {
     return { publicKey, privateKey: secretBox.open(privateSealed, contextOf(publicKey)) }
   } catch (error) {
-    logger.error({ error: messageOf(error) }, 'could not decrypt the key of push messages; none are sent')
+    logger.error({ error: messageOf(error) }, 'could not decrypt the push key; no push messages are sent')
     return null
   }
 }

@@ -25,7 +25,7 @@ export interface Rates {
    * limit is exceeded
    */
   take(name: RateName, who: Viewer | string, points?: number): Promise<void>
-  /** Returns the error if the viewer is known to exceed the limit, else null. Counts nothing. */
+  /** Returns the error if the viewer is known to be over the limit, else null. Counts nothing. */
   refusal(name: RateName, viewer: Viewer): RateLimitedError | null
   /**
    * Like `take`, for requests that can wait: if the limit is exceeded, waits at most `longestMs` for capacity. @throws
@@ -50,7 +50,7 @@ interface Limiter {
 
 /**
  * Counts in this process synchronously and, if processes share a Redis, also there, asynchronously: a key that exceeds
- * the limit in Redis is then blocked here too. Without Redis each process limits by its own count.
+ * the limit in Redis is then blocked here too. Without Redis, each process enforces the limit on its own.
  */
 export function createRates(settings: RateSettings, shared: SharedRedis | null): Rates {
   const limiters = new Map(
@@ -129,7 +129,7 @@ function limiterOf(name: RateName, points: number, shared: SharedRedis | null): 
 
 const keyOf = (who: Viewer | string) => (typeof who === 'string' ? who : who.id)
 
-/** Returns the wait of a rejection by the limiter. @throws any other reason */
+/** Returns how long to wait after the limiter rejected a request. @throws any other reason */
 function waitOf(reason: unknown): number {
   if (reason instanceof RateLimiterRes) return Math.max(1, Math.ceil(reason.msBeforeNext))
   throw reason

@@ -28,20 +28,20 @@ export type Session = Omit<Row, 'hash'>
 /** The cookie of a browser. */
 export interface SessionCookie {
   secret: string
-  /** How long the browser keeps it; null: until it is closed. */
+  /** How long the browser keeps the cookie; null: until the browser is closed. */
   maxAgeSeconds: number | null
 }
 
 /** An open session. */
 export interface Resumed {
   viewer: Viewer
-  /** The cookie for the browser to keep for longer; null if its end has not moved. */
+  /** The cookie with a later expiry; null if the expiry has not changed. */
   renewed: SessionCookie | null
 }
 
 export interface OpenSessionInput {
   userAgent: string | undefined
-  /** The secrets of the sessions that this browser had before, which end. */
+  /** The secrets of the browser's earlier sessions, which end. */
   replaced: readonly string[]
 }
 
@@ -57,12 +57,12 @@ export interface HumanSignIn extends OpenSessionInput {
   oidc?: ProviderLogin
 }
 
-/** Sign-ins of browsers: cookies instead of bearer tokens. */
+/** Browser sessions: cookies instead of bearer tokens. */
 export interface Sessions {
   /**
-   * Returns the viewer of a cookie, and the cookie if the browser should keep it for longer; null if the session is
-   * unknown, or has ended. Costs one statement, and none for 30 s after a use.
-   * @param renews whether it is a use, which moves the end of the session: the response must be able to set the cookie
+   * Returns the viewer of a cookie, and the cookie again if its expiry moved; null if the session
+   * is unknown or has ended. Costs one statement, and none for 30 s after a use.
+   * @param renews whether this counts as a use, which extends the session; the response must be able to set the cookie
    */
   authenticate(secret: string, how: { renews: boolean }): Promise<Resumed | null>
   /**
@@ -71,14 +71,14 @@ export interface Sessions {
    */
   open(viewer: Viewer, input: OpenSessionInput): Promise<SessionCookie>
   /**
-   * Opens a session for a human who has proved who they are without a token, and records the sign-in in the audit log. Its
-   * secret is new, as is that of every session. @throws ForbiddenError if the human was erased
+   * Opens a session for a human who has proved who they are without a token, and records the sign-in in the audit log. Every
+   * session gets a new secret. @throws ForbiddenError if the human was erased
    */
   openForHuman(signIn: HumanSignIn): Promise<SessionCookie>
   /**
    * Lets an admin act as another human for 30 minutes, by a session with a bearer token instead of a cookie. It ends with
-   * the role of the admin, and with the admin's own session or token. A human has at most 10 such sessions: a further one
-   * ends the oldest.
+   * the role of the admin, and with the admin's own session or token. There are at most 10 such sessions per human; opening
+   * another one ends the oldest.
    * @throws ForbiddenError unless the viewer is an admin, NotFoundError for a human that does not exist
    */
   actAs(viewer: Viewer, input: { humanId: string }): Promise<{ secret: string; expiresAt: Date }>
@@ -93,15 +93,15 @@ export interface Sessions {
    * @throws ForbiddenError for a service, NotFoundError
    */
   end(viewer: Viewer, input: { id: string | null }): Promise<string[]>
-  /** The viewer's own that have not ended, last used first. */
+  /** The viewer's own sessions that have not ended, most recently used first. */
   list(viewer: Viewer): Promise<Session[]>
-  /** The viewer's own, or any for an admin, in the order of the ids; null for those that have ended. */
+  /** The viewer's own sessions, or any for an admin, in the order of the ids; null for those that have ended. */
   getMany(viewer: Viewer, ids: string[]): Promise<(Session | null)[]>
 }
 
 const DAY_MS = 86_400_000
 const HUMAN_LIFETIME_MS = 30 * DAY_MS
-/** A browser keeps the cookie of the operator, or of an admin's token, until it is closed. */
+/** A browser keeps the cookie of the operator, or of an admin's token, until the browser is closed. */
 const ADMIN_LIFETIME_MS = DAY_MS
 /** `lastUsedAt` has a resolution of one minute, to limit writes. */
 const USE_NOTED_MS = 60_000
@@ -140,12 +140,12 @@ export function createSessions(
     await publishEndedSessions(signals, ids)
   }
 
-  /** Returns the token, session or setting with which the viewer has signed in. */
+  /** Returns the token, session or setting with which the viewer signed in. */
   const credentialOf = (viewer: Viewer) => viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt)
 
   const openNow = () => ({ now: new Date(clock.now()), settingKeys: keys.all })
 
-  /** Reads a session, and notes its use if it `renews`. */
+  /** Reads a session, and records the use if `renews` is set. */
   async function use(hash: string, renews: boolean): Promise<(KnownRow & { renewedUntil: Date | null }) | undefined> {
     const now = clock.now()
     const times = {
@@ -158,7 +158,7 @@ export function createSessions(
     return row
   }
 
-  /** As `authenticate`, by the hash of a cookie or of a secret of `actAs`. */
+  /** Like `authenticate`, by the hash of a cookie or of a secret of `actAs`. */
   async function resume(hash: string, secret: string, renews: boolean): Promise<Resumed | null> {
     const already = known.get(hash)
     if (already !== undefined && already.expiresAt.getTime() > clock.now())
@@ -168,13 +168,13 @@ export function createSessions(
     if (row === undefined) return null
     const { renewedUntil, ...before } = row
     const session = { ...before, expiresAt: renewedUntil ?? before.expiresAt }
-    // A session that ended meanwhile must not be known, and the next use of one that was only read must be noted.
+    // A session that ended in the meantime must not be cached, and the next use of a session that was only read must be recorded.
     if (renews && isCurrent()) known.add(hash, session)
     const hasLongerCookie = session.scope !== 'ADMIN' && session.expiresAt > before.expiresAt
     return { viewer: viewerOf(session), renewed: hasLongerCookie ? cookieOf(session, secret, clock.now()) : null }
   }
 
-  /** @throws NotFoundError if `isExpected` and there is none: within the transaction, so that nothing is audited */
+  /** @throws NotFoundError if `isExpected` is set and no session ended; inside the transaction, so that nothing is audited */
   async function endWhere(where: Prisma.SessionWhereInput, { isExpected = false } = {}): Promise<string[]> {
     const ids = await db.transaction(async (tx) => {
       const ended = await deleteSessions(tx, where)
@@ -186,7 +186,7 @@ export function createSessions(
   }
 
   /**
-   * Opens a session, and ends those that it replaces, and the least recently used ones of too many.
+   * Opens a session, ends those that it replaces, and ends the least recently used ones over the limit.
    * @param begin runs first in the transaction, with the id of the session
    */
   async function insert(
@@ -320,12 +320,12 @@ export interface SettingKeys {
   jwt: string
   /** @throws Error for a provider that is not in the settings */
   ofOidc(provider: string): string
-  /** Sessions with another key have ended. */
+  /** Sessions with a different key have ended. */
   all: readonly string[]
 }
 
 /**
- * Returns the keys of the admin token, of the settings of JWTs, and of each identity provider. They change with the
+ * Returns the keys of the admin token, of the JWT settings, and of each identity provider. They change with the
  * settings that decide whom the server accepts, but not with the secret of a client.
  */
 export function settingKeysOf(
@@ -350,7 +350,7 @@ export function settingKeysOf(
   }
 }
 
-/** Keeps the token and the human until the transaction ends. @throws ForbiddenError if they were revoked or erased */
+/** Locks the rows of the token and the human until the transaction ends. @throws ForbiddenError if they were revoked or erased */
 async function lockCredential(tx: Tx, viewer: Pick<Viewer, 'scope' | 'id' | 'tokenId'>): Promise<void> {
   const found = await tx.$queryRaw<unknown[]>`
     SELECT 1 FROM "AccessToken" WHERE id = ${viewer.tokenId} AND "revokedAt" IS NULL FOR SHARE`
@@ -363,7 +363,7 @@ async function lockCredential(tx: Tx, viewer: Pick<Viewer, 'scope' | 'id' | 'tok
 }
 
 /**
- * Keeps the human, and the admin's role, session or token, until the transaction ends.
+ * Locks the rows of the human, and of the admin's role, session or token, until the transaction ends.
  * @throws ForbiddenError if the admin no longer has them; NotFoundError if the human does not exist
  */
 async function lockActing(tx: Tx, viewer: Viewer, humanId: string): Promise<void> {
@@ -385,7 +385,7 @@ async function lockActing(tx: Tx, viewer: Viewer, humanId: string): Promise<void
 
 const ownedBy = ({ scope, id }: AdminViewer | HumanViewer) => ({ scope, viewerId: id })
 
-/** A session, with the role that its human had when it was read: another role ends the session. */
+/** A session, with the role that its human had when it was read. A change of the role ends the session. */
 type KnownRow = Row & { role: HumanRole }
 
 function viewerOf({
@@ -407,7 +407,7 @@ function cookieOf({ scope, expiresAt }: Pick<Row, 'scope' | 'expiresAt'>, secret
   return { secret, maxAgeSeconds: scope === 'ADMIN' ? null : leftSeconds }
 }
 
-/** Sessions that this process has read, for half a minute, or until a signal says that they have ended. */
+/** Caches the sessions that this process has read, for half a minute or until a signal reports their end. */
 function createKnownSessions(signals: Platform['signals']) {
   const hashes = new Map<string, string>()
   const rows = new LRUCache<string, KnownRow>({
@@ -415,13 +415,13 @@ function createKnownSessions(signals: Platform['signals']) {
     ttl: KNOWN_FOR_MS,
     dispose: ({ id }) => hashes.delete(id),
   })
-  /** How often sessions were forgotten. */
+  /** How often sessions were dropped from the cache. */
   let changes = 0
   const forget = (ids: readonly string[]) => {
     changes += 1
     for (const id of ids) rows.delete(hashes.get(id) ?? '')
   }
-  // Without the channel, nothing is kept.
+  // Without the channel, nothing is cached.
   let isListening = false
   signals
     .subscribe(SESSIONS_CHANNEL, (payload) => {
@@ -437,7 +437,7 @@ function createKnownSessions(signals: Platform['signals']) {
   })
   return {
     get: (hash: string) => rows.get(hash),
-    /** Returns a function that says whether nothing was forgotten since. */
+    /** Returns a function that reports whether the cache is still complete: it has dropped nothing since this call. */
     mark() {
       const before = changes
       return () => changes === before

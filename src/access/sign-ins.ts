@@ -8,17 +8,17 @@ import type { Viewer } from './viewer.ts'
 
 /**
  * Authenticates bearer tokens and the cookies of sessions, and counts and logs rejected ones. `address` is the client's
- * address, or that of a proxy with all its clients: valid credentials are accepted however many others were rejected, because
- * a flood of invalid ones must not sign everybody out. Credentials are never logged.
+ * address, or that of a proxy with all its clients: valid credentials are accepted regardless of how many others were rejected,
+ * because a flood of invalid ones must not lock everybody out. Credentials are never logged.
  */
 export interface SignIns {
-  /** As `Tokens.authenticate`, for a request of the API. */
+  /** Like `Tokens.authenticate`, for an API request. */
   authenticate(bearer: string, address: string | undefined): Promise<Viewer | null>
   /** As `Sessions.authenticate`. */
   resume(cookie: string, address: string | undefined, how: { renews: boolean }): Promise<Resumed | null>
   /**
-   * As `Tokens.authenticate`, to open a session. @throws RateLimitedError for an invalid token after too many rejections
-   * of the address within a minute
+   * Like `Tokens.authenticate`, to open a session. @throws RateLimitedError for an invalid token after too many
+   * rejections from the address within a minute
    */
   signIn(bearer: string, address: string | undefined): Promise<Viewer | null>
   /**
@@ -27,8 +27,8 @@ export interface SignIns {
    */
   redeem<Redeemed>(address: string | undefined, redeem: () => Promise<Redeemed | null>): Promise<Redeemed | null>
   /**
-   * Counts a request for a mail. @throws RateLimitedError over 60 of an address within a minute, or 1,200 of all: each
-   * enqueues a job, whether or not anybody has the address that it names
+   * Counts a request for an email. @throws RateLimitedError after 60 from one client address within a minute, or 1,200 in
+   * total: each enqueues a job, whether or not anybody has the given email address
    */
   countMail(address: string | undefined): void
   /** The number of rejections in this process. */
@@ -41,9 +41,9 @@ export interface SignIns {
  */
 const COUNTED_MS = 60_000
 const MOST_ADDRESSES = 10_000
-/** Rejections of an address within a minute, after which clients are asked to slow down. */
+/** After this number of rejections from an address within a minute, clients are asked to slow down. */
 const MOST_REJECTIONS = 300
-/** Requests for mails within a minute, of an address and of all. */
+/** The limits of email requests per minute: for one address, and in total. */
 const [MOST_MAILS_OF_ADDRESS, MOST_MAILS] = [60, 1200]
 
 export function createSignIns(
@@ -57,7 +57,7 @@ export function createSignIns(
   const mails = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: COUNTED_MS, noUpdateTTL: true })
   const refused = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: COUNTED_MS, noUpdateTTL: true })
 
-  /** Counts and logs a rejection. Returns how many the address has had within a minute. */
+  /** Counts and logs a rejection. Returns how many rejections the address has had within a minute. */
   function reject(address: string): number {
     total += 1
     const network = networkOf(address)
@@ -67,7 +67,7 @@ export function createSignIns(
     return count
   }
 
-  /** Waits for a lookup, and counts it if it found nothing. @throws RateLimitedError beyond `most` rejections */
+  /** Awaits a lookup, and counts a rejection if it found nothing. @throws RateLimitedError beyond `most` rejections */
   async function attempt<Found>(
     address: string | undefined = 'unknown',
     lookup: Promise<Found | null>,
@@ -96,7 +96,7 @@ export function createSignIns(
       ] as const) {
         const count = (mails.get(name) ?? 0) + 1
         if (count > most)
-          throw new RateLimitedError('Too many requests for mails. Try again in a minute.', mails.getRemainingTTL(name))
+          throw new RateLimitedError('Too many email requests. Try again in a minute.', mails.getRemainingTTL(name))
         mails.set(name, count)
       }
     },

@@ -6,13 +6,13 @@ import { noteDeed } from '../platform/record.ts'
 import { issue } from './tokens.ts'
 
 /**
- * A link that a start prints on a server without people, with which the operator signs in once instead of copying the
- * admin token. The process keeps only the hash of its code, in memory.
+ * A link that a server without people prints when it starts. It signs the operator in once, without copying
+ * the admin token. The process keeps only the hash of its code, in memory.
  */
 export interface StartLink {
   /**
-   * Returns the path of a new link, which replaces an earlier one; null unless the server listens on a loopback address
-   * only and no human was ever created.
+   * Returns the path of a new link, which replaces any earlier one; null unless the server listens on a loopback
+   * address only and no human was ever created.
    */
   create(): Promise<string | null>
   /**
@@ -43,14 +43,14 @@ export function createStartLink({ db, clock, config }: Pick<Platform, 'db' | 'cl
     async redeem(code) {
       const link = open
       if (link === null || !timingSafeEqual(sha256(code), link.hash)) return null
-      // Before anything asynchronous, so that two requests cannot both succeed.
+      // This happens before anything asynchronous, so that two requests cannot both succeed.
       open = null
       const now = clock.now()
       if (now >= link.expiresAtMs) return null
       try {
         return await db.transaction((tx) => issueToken(tx, now))
       } catch (error) {
-        // Nothing was issued: the link works again, unless a newer one has replaced it.
+        // No token was issued, so the link works again unless a newer one has replaced it.
         open ??= link
         throw error
       }
@@ -69,7 +69,7 @@ async function issueToken(tx: Tx, now: number): Promise<string | null> {
   return secret
 }
 
-/** Whether a human was ever created: erased ones count. */
+/** Whether a human was ever created. Erased humans count. */
 async function hasHumans(tx: Tx): Promise<boolean> {
   return (await tx.entity.count({ where: { kind: 'HUMAN' } })) > 0
 }

@@ -36,15 +36,15 @@ export interface CreateAccessTokenInput {
 export interface Tokens {
   /**
    * Returns the viewer of a bearer token (without the word `Bearer`): the operator's token, the secret of an access
-   * token, or a JWT whose `sub` is the id or `externalId` of a human, whose role counts only then. Returns null if the token is unknown, expired or
+   * token, or a JWT whose `sub` is the id or `externalId` of a human. The human's role counts only with a JWT. Returns null if the token is unknown, expired or
    * revoked, or has no human.
    */
   authenticate(bearer: string): Promise<Viewer | null>
-  /** Whether the credential of the viewer is still valid. Replaces a lost `revoked` signal. */
+  /** Whether the credential of the viewer is still valid. Makes up for a lost `revoked` signal. */
   stands(viewer: Viewer): Promise<boolean>
-  /** Returns the human, or the admin by a token's id or the operator's, if their access has not ended; else null. */
+  /** Returns the human, or the admin with this token id or the operator's id, if their access has not ended; else null. */
   viewerOf(id: string): Promise<Viewer | null>
-  /** Returns those of the access tokens and sessions that are no longer valid. */
+  /** Returns the given access tokens and sessions that are no longer valid. */
   endedAmong(tokenIds: readonly string[]): Promise<string[]>
   /**
    * Admins only. `secret` is the bearer token, which the server does not store.
@@ -52,7 +52,7 @@ export interface Tokens {
    */
   create(viewer: Viewer, input: CreateAccessTokenInput): Promise<{ accessToken: AccessToken; secret: string }>
   /**
-   * Admins only. A token that was already revoked keeps its first time of revocation. Publishes `revoked` on the
+   * Admins only. A token that was already revoked keeps the time of its first revocation. Publishes `revoked` on the
    * channel of the token, and ends the sessions that were opened with it.
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<AccessToken>
@@ -204,7 +204,7 @@ async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify
   const signIn = await verify(token)
   if (signIn === null) return null
   const { subject, expiresAt } = signIn
-  // PostgreSQL cannot store such a text, so no human has it as `externalId`.
+  // PostgreSQL cannot store such text, so no human has it as `externalId`.
   if (storableText(subject) !== subject) return null
   const humans = await db.prisma.entity.findMany({
     where: { kind: 'HUMAN', goneAt: null, OR: [{ id: subject }, { externalId: subject }] },
@@ -273,7 +273,7 @@ async function hasRole(tx: Tx, humanId: string, role: HumanRole): Promise<boolea
   return (await tx.entity.count({ where: { id: humanId, goneAt: null, role } })) > 0
 }
 
-/** Locks the rows until the transaction ends, so that they are not deleted in between. */
+/** Locks the rows until the transaction ends, so that nobody deletes them in the meantime. */
 async function checkGranted(tx: Tx, grant: Grant): Promise<void> {
   if (grant.scope === 'ADMIN') return
   const wanted =

@@ -1,6 +1,6 @@
 import type { HumanRole } from '../generated/prisma/enums.ts'
 
-/** The authenticated caller. "Who may do what" in the contract lists its permissions. */
+/** The authenticated caller. "Who may do what" in the contract lists the permissions. */
 export type Viewer = AdminViewer | HumanViewer | ServiceViewer
 
 interface AnyViewer {
@@ -24,7 +24,7 @@ export interface HumanViewer extends AnyViewer {
   scope: 'HUMAN'
   /** The human's id. */
   id: string
-  /** The human's role where it counts: in sessions and JWTs. Absent: MEMBER. `isAdmin` of rules/permissions.ts decides. */
+  /** The human's role, only for sessions and JWTs, where it counts. Absent: MEMBER. `isAdmin` of rules/permissions.ts decides. */
   role?: HumanRole
   /** Set while an admin acts as this human: see rules/acting.ts. */
   acting?: Acting
@@ -39,9 +39,9 @@ export interface Acting {
 /** An external program: triggers agents and answers their EXTERNAL calls. */
 export interface ServiceViewer extends AnyViewer {
   scope: 'SERVICE'
-  /** The id of the token, which its runs have as `triggerServiceId`. */
+  /** The id of the token; runs that it triggers have it as `triggerServiceId`. */
   id: string
-  /** The name that its triggers have. */
+  /** The name shown for its triggers. */
   name: string
   /** The agents that the token grants; null for all. */
   agentIds: string[] | null

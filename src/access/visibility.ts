@@ -12,19 +12,19 @@ export interface VisibleRun {
   id: string
   triggerSpaceId: string | null
   triggerServiceId: string | null
-  /** If it is not empty, the service that triggered the run may not read the run's content. */
+  /** If the label is not empty, the service that triggered the run may not read the run's content. */
   label: string[]
 }
 
 /** The fields of a tool call that decide who may see it and its content. */
 export interface VisibleToolCall
   extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'execution' | 'status' | 'expiresAt'> {
-  /** The message and space in which the call is a visible part; for a built-in tool, in which it asks for approval. */
+  /** The message and space in which the call is a visible part; for a built-in tool, in which it requests approval. */
   messageId: string | null
   spaceId: string | null
   /** Null if the call needs no approval. */
   approvalState: ApprovalState | null
-  /** The standing grant that let the call through. */
+  /** The standing grant under which the call was executed. */
   grantId: string | null
   approverIds: string[]
   escalateToIds: string[]
@@ -36,20 +36,20 @@ export interface VisibleToolCall
 
 /**
  * Decides what a viewer may see, for many objects with one statement per call. Each method returns the visible subset
- * of its argument. For an admin, whether an operator or a human, it returns everything, whether it exists or not.
+ * of its argument. For an admin (the operator or a human) that is the whole argument, including ids that do not exist.
  */
 export interface Visibility {
   /** The spaces of which a human is a member; none for a service. */
   spaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Set<string>>
   /**
-   * Agents as in `agents`. Humans: all if PARLEY_DIRECTORY is `everyone`; else the viewer, members of the viewer's spaces, and those who wrote in, or left, one of
-   * these spaces. A visible entity may be added to a space. Deleted and erased entities: as authors or former members;
-   * for a service, those of the runs that it triggered.
+   * Agents as in `agents`. Humans: all if PARLEY_DIRECTORY is `everyone`; else the viewer, members of the viewer's spaces, and those who posted in, or left,
+   * one of these spaces. A visible entity may be added to a space. Deleted and erased entities: if they are authors or former members
+   * there; for a service, if they belong to runs that it triggered.
    */
   entities(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
   /**
-   * The entities whose further fields the viewer may see: without the humans that `entities` contains only because
-   * PARLEY_DIRECTORY shows everybody.
+   * The entities whose other fields the viewer may see: `entities` without the humans that it contains only
+   * because PARLEY_DIRECTORY shows everybody.
    */
   acquaintances(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
   /** All agents for a human; the granted agents for a service. */
@@ -57,8 +57,8 @@ export interface Visibility {
   /** The messages in the viewer's spaces. */
   messages(viewer: Viewer, messages: readonly { id: string; spaceId: string }[]): Promise<Set<string>>
   /**
-   * Returns the ids of the runs that were triggered by, or wrote in, a space of the viewer, or that the service
-   * triggered.
+   * Returns the ids of the runs that were triggered by, or posted in, a space of the viewer, or that the
+   * service triggered.
    */
   runs(viewer: Viewer, runs: readonly VisibleRun[]): Promise<Set<string>>
   /**
@@ -67,22 +67,22 @@ export interface Visibility {
    */
   runThoughts(viewer: Viewer, run: Pick<VisibleRun, 'triggerServiceId' | 'label'>): boolean
   /**
-   * The calls of visible runs. For services also EXTERNAL calls of granted agents; for humans also calls that name them
-   * as approver, or that they decided on. Whether the content is visible is a separate check.
+   * The calls of visible runs. For services, also EXTERNAL calls of granted agents; for humans, also calls that name
+   * them as an approver, or that they decided on. Whether the content is visible is a separate check.
    */
   toolCalls(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
-   * Like `toolCalls`, and also all calls that named a human as approver, whoever decided: approvers may learn the
-   * outcome.
+   * Like `toolCalls`, and also all calls that named a human as an approver, even if somebody else decided: approvers may
+   * see the outcome.
    */
   toolCallsAskedAbout(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
    * The calls whose input, output and error the viewer may read: admins, the triggering service, members of the space
-   * in which the call is visible, and, for EXTERNAL calls that were given out, services that were granted the agent.
+   * in which the call is visible, and, for EXTERNAL calls that were offered to services, services that were granted the agent.
    */
   toolCallContents(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   isMember(spaceId: string, entityId: string): Promise<boolean>
-  /** For many entities: those of the given spaces that each is a member of. */
+  /** For each of many entities: the given spaces of which it is a member. */
   memberships(asked: readonly { entityId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
   /** The pairs of humans that share a space, as `<id> <id>`. */
   sharingSpaces(asked: readonly { viewerId: string; humanId: string }[]): Promise<Set<string>>
@@ -318,6 +318,6 @@ function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): S
   return new Set(external.map(({ id }) => id))
 }
 
-/** The confidentiality guard may keep a call from every service; then nobody can answer it. */
+/** The confidentiality guard may hide a call from every service; then nobody can answer the call. */
 const isGivenOut = ({ status, label, expiresAt }: VisibleToolCall) =>
   status !== 'STREAMING' && (label.length === 0 || expiresAt !== null)

@@ -77,7 +77,7 @@ interface DefinedServer
   oauth: string
 }
 
-/** Reads what an agent is now. */
+/** Reads the current definition of an agent. */
 export async function readDefinition(tx: Tx, agentId: string): Promise<AgentDefinition> {
   const { entity, ...agent } = await tx.agent.findUniqueOrThrow({
     where: { id: agentId },
@@ -126,7 +126,7 @@ export async function readDefinition(tx: Tx, agentId: string): Promise<AgentDefi
   }
 }
 
-/** Returns the input that makes an agent what it was; tools and servers keep their present headers. */
+/** Returns the input that restores an agent to a definition; tools and servers keep their present headers. */
 export function inputOf(agentId: string, definition: AgentDefinition): UpdateAgentInput {
   const { mind: _mind, toolset: _toolset, tools, mcpServers, phases, cycle, budget, ...plain } = definition
   return {
@@ -153,8 +153,8 @@ export function inputOf(agentId: string, definition: AgentDefinition): UpdateAge
 const NO_LIMITS = { tokensPerDay: null, tokensPerRoot: null, usdPerDay: null, usdPerRoot: null }
 
 /**
- * Returns the tool or server of a definition whose headers are not those that an agent has now: versions contain no
- * headers, so it cannot be restored with them. Null: there is none.
+ * Returns a tool or server of a definition that needs headers which the agent no longer has: versions contain no
+ * headers, so the definition cannot be restored. Null if there is none.
  */
 export function missingHeadersOf(definition: AgentDefinition, now: AgentDefinition): string | null {
   for (const list of ['tools', 'mcpServers'] as const) {
@@ -186,8 +186,8 @@ const LONGEST_DIFF_MS = 500
 const TOO_DIFFERENT = 'The definitions differ too much to be compared.'
 
 /**
- * Returns the agent as a run sees it that began with an earlier version: behaviour as it was then, of the tools only those
- * that it already had. Tools, their addresses, headers and approval policies are as they are now, so that an admin who
+ * Returns the agent as a run that began with an earlier version sees it: with the behaviour of that version, and only the
+ * tools that it already had. Tools, their addresses, headers and approval policies are as they are now, so that an admin who
  * restricts or removes a tool does so at once.
  */
 export function agentAsPinned<A extends Agent & { tools: AgentTool[]; mcpServers: McpServer[] }>(

@@ -46,7 +46,7 @@ export function inputOfDraft(
 }
 
 /**
- * Returns the changes of a draft after further ones: a later field replaces an earlier one, `cycle` and `budget` are merged as in
+ * Returns the changes of a draft combined with further ones: a later field replaces an earlier one, `cycle` and `budget` are merged as in
  * an update, and a tool or server keeps the headers that an earlier change of the draft gave it.
  */
 export function mergedInput(before: UpdateAgentInput, after: UpdateAgentInput): UpdateAgentInput {

@@ -31,7 +31,7 @@ export interface CreateAgentInput {
 }
 
 /**
- * Absent: unchanged. Null: cleared if the agent's field is nullable, else a BadInputError. Lists are replaced as a
+ * Absent: unchanged. Null clears the agent's field if it is nullable, and is otherwise a BadInputError. Lists are replaced as a
  * whole.
  */
 export interface UpdateAgentInput

@@ -15,7 +15,7 @@ import { checkPhases, type ToolPhase } from './tool-phases.ts'
 export interface AgentChecks {
   /** Returns why a model name cannot be used; null if it can. */
   checkModel(name: string): string | null
-  /** Learns of providers that another process has just added, if one of the models is unknown. */
+  /** Loads providers that another process has just added, if one of the models is unknown. */
   lookForModels(names: readonly string[]): Promise<void>
   /** The model of an agent that is created without one. */
   defaultModel(): string
@@ -45,7 +45,7 @@ export interface AgentSettings {
   tools: CheckedTool[]
   mcpServers: CheckedMcpServer[]
   paused: boolean
-  /** Undefined keeps it, null clears it. */
+  /** Undefined keeps the setting; null clears it. */
   notifyUrl: string | null | undefined
   addableBy: AddableBy
   plainText: PlainText
@@ -122,7 +122,7 @@ export function checkChangedAgent(
   checks: AgentChecks,
 ): Partial<AgentSettings> {
   const { limits } = config
-  // A tool that the agent had before a built-in one got its name stays.
+  // A tool stays if the agent had it before a built-in tool got the same name.
   const isTaken = (name: string) => checks.isBuiltInTool(name) && !before.toolNames.includes(name)
   const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, { isBuiltInTool: isTaken }))
   const mcpServers = given(input.mcpServers, 'mcpServers', (value) => checkMcpServers(value, limits))
@@ -158,7 +158,7 @@ export function checkChangedAgent(
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
 }
 
-/** Checks a setting that may be absent but not null. */
+/** Checks a setting that may be omitted but must not be null. */
 function given<T, R>(value: T | null | undefined, field: string, check: (value: T) => R): R | undefined {
   if (value === null)
     throw new BadInputError('Must not be null; omit the field to keep its current value.', `input.${field}`)

@@ -20,7 +20,7 @@ export interface AgentVersions {
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<AgentVersion>[]>
   /** The draft of each agent; null for none. */
   drafts(agentIds: readonly string[]): Promise<(AgentVersion | null)[]>
-  /** AgentDefinition, of which a hundred may be large: read one at a time. */
+  /** An AgentDefinition. A hundred of them may be large, so they are read one at a time. */
   definition(version: AgentVersion): Promise<Json>
   /** The differences from the version before, as a unified diff; for a draft, from the published version. */
   diff(version: AgentVersion): Promise<string>

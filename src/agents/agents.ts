@@ -64,7 +64,7 @@ export interface WrittenAgent extends Agent {
 
 /** How an update is stored. */
 export interface DraftOptions {
-  /** True: as the draft, and runs continue with the published version. */
+  /** True: stored as the draft, and runs continue with the published version. */
   asDraft?: boolean | null
   versionNote?: string | null
 }
@@ -76,7 +76,7 @@ export interface PublishedVersion {
 
 /** Agents. Only admins may create and change them. */
 export interface Agents {
-  /** @throws ForbiddenError, BadInputError with the field at fault, LimitExceededError past 10,000 agents. */
+  /** @throws ForbiddenError, BadInputError with the field at fault, LimitExceededError over 10,000 agents. */
   create(viewer: Viewer, input: CreateAgentInput): Promise<WrittenAgent>
   /** @throws ForbiddenError, NotFoundError, BadInputError with the field at fault. */
   update(viewer: Viewer, input: UpdateAgentInput & DraftOptions): Promise<WrittenAgent>
@@ -86,8 +86,8 @@ export interface Agents {
    */
   publishDraft(viewer: Viewer, input: { agentId: string; note?: string | null }): Promise<PublishedVersion>
   /**
-   * Makes an agent what it was at a version, as a new version. @throws ForbiddenError, NotFoundError, ConflictError if what the
-   * version names is gone
+   * Restores an agent to an earlier version, as a new version. @throws ForbiddenError, NotFoundError, ConflictError if something that the
+   * version refers to no longer exists
    */
   restore(viewer: Viewer, input: { versionId: string; note?: string | null }): Promise<PublishedVersion>
   /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
@@ -131,7 +131,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     await checkToolSchemas(input.tools)
   }
 
-  /** Runs a change of an agent in a transaction that has locked it, and publishes what follows from it. */
+  /** Runs a change to an agent in a transaction that locks the agent, and publishes the effects. */
   async function change<T extends { changed: Changed }>(
     id: string,
     work: (tx: Tx, before: LockedAgent) => Promise<T>,
@@ -197,7 +197,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     if (!isSaved) await saveDraft(viewer, input, note)
   }
 
-  /** Returns what an agent would be after changes, and its version before them. @throws as `update` */
+  /** Returns the agent as it would be after the changes, and its version before them. @throws as `update` does */
   async function tryOut(input: UpdateAgentInput): Promise<TriedOut> {
     const tried = await db
       .transaction(async (tx): Promise<never> => {
@@ -229,7 +229,9 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
       const notifying = notifyColumns(id, settings.notifyUrl, secretBox)
       await db.transaction(async (tx) => {
         if ((await tx.agent.count()) >= MOST_AGENTS)
-          throw new LimitExceededError(`The server has the maximum of ${MOST_AGENTS} agents: delete some first.`)
+          throw new LimitExceededError(
+            `The server already has the maximum of ${MOST_AGENTS} agents: delete some first.`,
+          )
         await checkUrgentFrom(tx, settings.cycle)
         await checkPeople(tx, policiesIn(settings))
         const entity = { id, kind: 'AGENT' as const, name: settings.name, createdAt: new Date(clock.now()) }
@@ -293,7 +295,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
           const missing = missingHeadersOf(definition, await readDefinition(tx, agentId))
           if (missing !== null)
             throw new ConflictError(
-              `Versions do not contain headers, and the agent no longer has those of "${missing}". Change the agent by updateAgent, with the headers.`,
+              `Versions do not contain headers, and the agent no longer has the headers of "${missing}". Use updateAgent, and pass the headers.`,
             )
           return changeAgent(tx, before, input, authorOf(viewer, note ?? `Version ${number} again`))
         })
@@ -307,7 +309,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
   }
 }
 
-/** The effects of a change of an agent after the commit. */
+/** The effects of a change to an agent, to be applied after the commit. */
 interface Changed {
   isResumed: boolean
   notifySecret: string | null
@@ -333,7 +335,7 @@ async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: Loc
     )
 }
 
-/** Carries what an agent would be out of a transaction that is rolled back. */
+/** Carries the would-be agent out of a transaction that is rolled back. */
 class TriedOut extends Error {
   readonly version: number
   readonly definition: AgentDefinition
@@ -351,7 +353,7 @@ function checkNote(note: string | null | undefined, field: string): string | nul
   return text === '' ? null : checkText(text, LONGEST_NOTE, field)
 }
 
-/** Runs a change whose input is stored: what is wrong with it now is a conflict with what has changed since. */
+/** Runs a change whose input was validated when it was stored: an error in it now is a conflict with later changes. */
 async function orConflict<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -401,7 +403,7 @@ function columnsOf({
   } as Omit<Prisma.AgentUncheckedCreateInput, 'id' | 'mind' | 'toolset'>
 }
 
-/** Returns the policies in the given tools and MCP servers. */
+/** Returns the approval policies of the given tools and MCP servers. */
 function policiesIn({ tools = [], mcpServers = [] }: Partial<AgentSettings>): PolicyField[] {
   const at = (list: string) => (one: { approval: PolicyField['approval'] }, index: number) => ({
     field: `input.${list}.${index}`,

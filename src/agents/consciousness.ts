@@ -5,11 +5,11 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The consciousness of a persistent agent: what it remembers of its earlier think cycles. */
+/** The consciousness of a persistent agent: the earlier think cycles that it can recall. */
 export interface Consciousness {
   agentId: string
   /**
-   * AI SDK ModelMessage[], oldest first: the cycles as they happened. Later cycles may be shown only a part of them.
+   * AI SDK ModelMessage[], oldest first: the cycles as they happened. Later cycles may be shown only some of them.
    */
   messages: unknown[]
   cycleCount: number

@@ -35,7 +35,7 @@ export interface ToolInput {
   visible?: boolean | null
   timeoutMs?: number | null
   url?: string | null
-  /** Absent: POST of the whole input as JSON to the URL as it is. */
+  /** If absent: a POST of the whole input as JSON to the unchanged URL. */
   method?: string | null
   /** Undefined in an update keeps the headers of the tool with the same name; null removes them. */
   headers?: HeadersInput
@@ -63,7 +63,7 @@ export interface CheckedTool {
   approval: ApprovalPolicy | null
   resultSchema: Json
   mayReceiveConfidential: boolean
-  /** No standing grant covers the tool's calls. */
+  /** No standing grant may cover the tool's calls. */
   alwaysAsk: boolean
 }
 
@@ -77,7 +77,7 @@ const MOST_TOOLS = 100
 const LONGEST_TOOL_DESCRIPTION = 8000
 const HTTP_TIMEOUT_MS = 30_000
 const LONGEST_HTTP_TIMEOUT_MS = 600_000
-/** The maximum of GraphQL's Int: 24 days. */
+/** The maximum value of GraphQL's Int, which is 24 days in milliseconds. */
 const LONGEST_WAIT_MS = 2_147_483_647
 
 export function createCustomTools({ db }: Pick<Platform, 'db'>): CustomTools {
@@ -97,14 +97,14 @@ function toolOf(row: Row): CustomTool {
   return { ...row, inputSchema: row.inputSchema as JsonObject, approval: row.approval as ApprovalPolicy | null }
 }
 
-/** The limit of a tool's schema in characters, because each request to the model contains it. */
+/** The maximum length of a tool's schema in characters. It is limited because each request to the model contains the schema. */
 const LONGEST_SCHEMA = 65_536
 
 /** Only admins create tools, so the checks of their schemas are not rate-limited. */
 const ADMINS: Requester = { id: 'admins', isPatient: true }
 
 /**
- * Checks the schemas of tools. Call it before locking rows, because a schema of others may take long to check.
+ * Checks the schemas of tools. Call it before locking rows, because checking somebody else's schema may take long.
  * @throws BadInputError with the field at fault.
  */
 export async function checkToolSchemas(tools: readonly ToolInput[] | null | undefined): Promise<void> {
@@ -145,7 +145,7 @@ export function checkTools(tools: readonly ToolInput[], limits: Limits, { isBuil
   return checked
 }
 
-/** Validates one tool, except its schemas and that its name is free. @throws BadInputError with the field at fault. */
+/** Validates one tool, except its schemas and whether its name is free. @throws BadInputError with the field at fault. */
 export function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool {
   const name = checkToolName(tool.name, `${field}.name`)
   const isSpace = tool.execution === 'SPACE'

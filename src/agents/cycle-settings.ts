@@ -11,7 +11,7 @@ export interface CycleSettings {
   urgentInjection: boolean
   /** Humans and spaces whose messages count as urgent. */
   urgentFrom: string[]
-  /** End the cycle when it has sent as many messages as its inbox had messages from spaces. */
+  /** End the cycle once it has sent as many messages as its inbox contained from spaces. */
   stopWhenAllAnswered: boolean
 }
 

@@ -4,7 +4,7 @@ import type { Tx } from '../platform/db.ts'
 
 export const NO_SUCH_AGENT = 'There is no such agent.'
 
-/** @throws NotFoundError where no agent has the id. */
+/** @throws NotFoundError if no agent has the id. */
 export async function checkAgent(tx: Tx, agentId: string): Promise<void> {
   const count = await tx.agent.count({ where: { id: { in: wellFormedIds([agentId]) } } })
   if (count === 0) throw new NotFoundError(NO_SUCH_AGENT)

@@ -32,8 +32,8 @@ export interface Goals {
   /**
    * Adds and changes goals on behalf of the agent itself, and returns them in the given order. `by` is the caller's
    * transaction and the marks of the run.
-   * @throws BadInputError, NotFoundError for an unknown goal or one of another agent, LimitExceededError past 500 goals
-   * that the run may read.
+   * @throws BadInputError, NotFoundError for an unknown goal or one of another agent, LimitExceededError over 500
+   * goals that the run may read.
    */
   set(agentId: string, goals: readonly GoalInput[], by?: { tx: Tx; marks: Marks }): Promise<Goal[]>
   /** Deletes goals on behalf of the agent itself, if its run may read them. Returns the ids of the deleted goals. */

@@ -27,8 +27,8 @@ export interface Humans {
   /** Admins only. @throws BadInputError; ConflictError if another human has the `externalId` or `email`. */
   create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
   /**
-   * Newest first: for admins all humans that were not erased, for a human those whom PARLEY_DIRECTORY shows, for a
-   * service none. `search` matches the name, ignoring case; a blank one does not filter.
+   * Newest first: for admins, all humans that were not erased; for humans, those whom PARLEY_DIRECTORY shows;
+   * for services, none. `search` matches the name, ignoring case; a blank one does not filter.
    */
   page(viewer: Viewer, request: PageRequest, search: string | null): Promise<Page<Entity>>
   /** By id, in the order of the ids; null for an unknown id or an agent. Does not check visibility. */

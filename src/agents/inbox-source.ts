@@ -2,7 +2,7 @@ import type { InboxEvent } from '../generated/prisma/client.ts'
 import { oneLine } from '../lib/json.ts'
 
 /** Replaces the content of an event from a space that the agent has left. */
-export const OF_A_SPACE_LEFT = 'a message in a space that you are not a member of any more'
+export const OF_A_SPACE_LEFT = 'a message in a space that you are no longer a member of'
 
 /** The fields of an event's payload that name its source. */
 interface Source {

@@ -5,13 +5,13 @@ import { claimedEvents, finishAnsweredEvent, POSTPONED_SQL, returnPostponed } fr
 
 /** The events that wait for the think cycles of persistent agents. */
 export interface Inbox {
-  /** The events that cycles have claimed, by run, in order; at most `most` of each. */
+  /** The events that cycles have claimed, by run, in order; at most `most` per run. */
   takenBy(runIds: string[], most: number): Promise<Map<string | null, InboxEvent[]>>
   /** Events postponed to the next day that are due. */
   timed: { what: string; rows: Prisma.Sql; handle(ids: string[]): Promise<void> }
   /**
-   * Marks a message as handled because a waiting cycle received it as its answer; no other cycle gets the event, even
-   * if it has yet to arrive.
+   * Marks a message as handled because a waiting cycle received it as its answer. No other cycle gets the message's event,
+   * even if the event arrives later.
    */
   answered(cycle: Pick<Run, 'id' | 'agentId' | 'rootId' | 'depth'>, messageId: string): Promise<void>
 }

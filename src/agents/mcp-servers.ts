@@ -45,7 +45,7 @@ export interface McpServer
   approvalTools: string[] | null
   /** Null for all tools, if the server may receive confidential content. */
   confidentialTools: string[] | null
-  /** The tools that could not be used when a run last contacted the server, with the reasons. */
+  /** The tools that could not be used when a run last contacted the server, with reasons. */
   problems: McpProblem[]
 }
 
@@ -55,14 +55,14 @@ export type McpAuthorization = (typeof MCP_AUTHORIZATIONS)[number]
 
 /** Why a server, or one of its tools, is left out. */
 export interface McpProblem {
-  /** Null: the server itself. */
+  /** Null if the server itself is left out. */
   toolName: string | null
   reason: string
 }
 
 /** A tool as the server last listed it. */
 export interface ListedMcpTool {
-  /** The server's own name of the tool. */
+  /** The tool's name on the server. */
   name: string
   description: string | null
   inputSchema: JsonObject
@@ -95,9 +95,9 @@ export interface CheckedMcpServer {
   approvalTools: string[] | null
   mayReceiveConfidential: boolean
   confidentialTools: string[] | null
-  /** The tools whose calls no standing grant covers. */
+  /** The tools whose calls no standing grant may cover. */
   alwaysAskTools: string[]
-  /** Null: as before, while the URL stays the same. */
+  /** Null: unchanged while the URL stays the same. */
   oauth: McpAuthorization | null
 }
 
@@ -193,7 +193,7 @@ export function checkServer(input: McpServerInput, field: string, limits: Limits
   }
 }
 
-/** Null: not given. */
+/** Null if `oauth` is not given. */
 function checkOAuth({ oauth, headers }: McpServerInput, field: string): McpAuthorization | null {
   const names = typeof headers === 'object' && headers !== null ? Object.keys(headers) : []
   if (oauth != null && oauth !== 'NONE' && names.some((name) => name.toLowerCase() === 'authorization'))

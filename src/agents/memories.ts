@@ -16,16 +16,16 @@ export interface MemoryInput {
 
 /**
  * The memories of agents, by key. Each key is written separately and the last writer of a key wins, so that concurrent
- * edits of an admin and an agent keep each other's keys.
+ * edits by an admin and an agent do not overwrite each other's keys.
  */
 export interface Memories {
   /** The memories of each agent by key; agents without memories are left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Memory[]>>
   /**
    * Writes memories on behalf of the agent itself, and returns all memories that its run may read. The last value of a
-   * repeated key wins. The same key under another label is a different memory, which is unchanged. `by` is the caller's
+   * repeated key wins. The same key under another label is a different memory, which does not change. `by` is the caller's
    * transaction and the marks of the run.
-   * @throws BadInputError, LimitExceededError past 500 memories that the run may read, NotFoundError for an unknown
+   * @throws BadInputError, LimitExceededError over 500 memories that the run may read, NotFoundError for an unknown
    * agent.
    */
   set(agentId: string, memories: readonly MemoryInput[], by?: { tx: Tx; marks: Marks }): Promise<Memory[]>

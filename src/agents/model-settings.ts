@@ -17,7 +17,7 @@ const MOST_OUTPUT_TOKENS = 1_000_000
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number]
 export type ServiceTier = (typeof SERVICE_TIERS)[number]
 
-/** Returns what is wrong with a value, as a sentence; null if the value is valid. */
+/** Returns the error in a value, as a sentence; null if the value is valid. */
 type Rule = (value: unknown) => string | null
 
 const RULES: Record<keyof ModelSettings, Rule> = {

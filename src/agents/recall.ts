@@ -5,7 +5,7 @@ import type { Platform } from '../platform/platform.ts'
 
 /**
  * Which part of a consciousness a cycle was shown: the cycles from `whole` to `end` in full, and the summaries of the
- * cycles from `summed` to `whole`. Stored cycles never change, so this suffices to show the same again.
+ * cycles from `summed` to `whole`. Stored cycles never change, so this is enough to show the same cycles again.
  */
 export interface Recall {
   summed: number
@@ -13,14 +13,14 @@ export interface Recall {
   end: number
   /** Cycles that come from these spaces are left out. */
   hidden?: string[]
-  /** The agent's limits when the recall was chosen; absent in older recalls. */
+  /** The agent's limits when this part was chosen; absent in older rows. */
   allowed?: Allowed
 }
 
 /** The limits that the agent is configured with. */
 export interface Allowed {
   tokens: number
-  /** Cycles to show in full, unless these alone are too large. */
+  /** The number of cycles to show in full, unless these alone are too large. */
   leastWhole: number
 }
 
@@ -34,25 +34,25 @@ export interface Recalled {
   tokens: number
 }
 
-/** Selects the part of a consciousness that the model is sent. */
+/** Selects the part of a consciousness that is sent to the model. */
 export interface Recalling {
   /**
-   * Chooses what the agent's next cycle is shown, in at most `budget` tokens. While everything since the last
-   * compaction fits, it shows that, so that the prompt keeps a prefix that providers cache. Otherwise it compacts: the
-   * newest cycles in full in half the budget (at least `leastWhole`, even past the budget, if these have at most
-   * `mostWhole` tokens), and before them summaries, newest first, as far as they fit. If the agent's limits have risen
+   * Chooses the cycles that the agent's next cycle is shown, in at most `budget` tokens. While everything since the last
+   * compaction fits, all of it is shown, so that the prompt keeps a prefix that providers cache. Otherwise it compacts: it
+   * shows the newest cycles in full in half the budget (at least `leastWhole`, even over the budget, if these have
+   * at most `mostWhole` tokens), and before them as many summaries as fit, newest first. If the agent's limits have risen
    * since that compaction, omitted cycles return. Reads only what fits the budget. Cycles from a `hidden` space are
    * ignored.
    */
   choose(agentId: string, limits: RecallLimits): Promise<Recalled>
-  /** Reads the same part again. */
+  /** Reads again a part that was chosen before. */
   again(agentId: string, recall: Recall): Promise<StoredMessage[]>
   /** By key. One statement for any number. */
   againMany(asked: { key: string; agentId: string; recall: Recall }[]): Promise<Map<string, StoredMessage[]>>
 }
 
 export interface RecallLimits {
-  /** Tokens available beside the rest of the prompt. */
+  /** Tokens available in addition to the rest of the prompt. */
   budget: number
   /** Tokens that `leastWhole` cycles may have, whatever else the prompt contains. */
   mostWhole: number
@@ -72,10 +72,10 @@ interface Summary {
 }
 
 const LONGEST_SUMMARY = 600
-/** Shares of the budget: what compaction fills with full cycles, and the most that summaries get. */
+/** Shares of the budget: the share that compaction fills with full cycles, and the maximum for summaries. */
 const WHOLE_SHARE = 0.5
 const SUMMARY_SHARE = 0.25
-/** The most cycles considered for one prompt. A budget of 100,000 tokens holds some hundreds. */
+/** The maximum number of cycles considered for one prompt. A budget of 100,000 tokens fits a few hundred. */
 const MOST_CYCLES = 5000
 const SUMMARIES_AT_ONCE = 500
 
@@ -189,7 +189,7 @@ function newest(sizes: Size[], target: number, most: number, least: number): Siz
   return end === -1 ? sizes : sizes.slice(0, end)
 }
 
-/** Returns what the last cycle was shown, clipped to the current consciousness. */
+/** Returns the part that the last cycle was shown, clipped to the current consciousness. */
 async function readLast(tx: Tx, agentId: string): Promise<Recall & { first: number }> {
   const [row] = await tx.$queryRaw<{ first: number; end: number; recall: Recall | null }[]>`
     SELECT a."firstCycle" AS first, a."cycleCount" AS "end", r.state->'recall' AS recall FROM "Agent" a

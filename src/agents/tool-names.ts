@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { BadInputError } from '../lib/errors.ts'
 
-/** The maximum that models accept. */
+/** The maximum length that models accept. */
 export const LONGEST_TOOL_NAME = 64
 export const TOOL_NAME_HASH_LENGTH = 8
 
@@ -20,7 +20,7 @@ export function checkToolName(name: string, field: string): string {
 
 /**
  * The stored name of a call whose tool does not exist. The model's own text is only in the step, which admins see,
- * because it may contain words that readers of the call may not read.
+ * because it may contain text that readers of the call may not see.
  */
 export const UNKNOWN_TOOL = 'unknown'
 

@@ -5,12 +5,12 @@ import { MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 export type ToolChoice = 'AUTO' | 'REQUIRED' | 'NONE'
 
-/** Which tools the model may or must use from step `fromStep` (0-based) until the next phase begins. */
+/** The tools that the model may or must use from step `fromStep` (0-based) until the next phase begins. */
 export interface ToolPhase {
   fromStep: number
   /** Null for the agent's model. */
   model: string | null
-  /** Each overrides the agent's setting; absent overrides none. */
+  /** Each overrides the agent's setting; an absent one does not. */
   modelSettings?: ModelSettings
   /** Null for all tools. */
   activeTools: string[] | null

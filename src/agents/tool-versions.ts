@@ -37,7 +37,7 @@ export function versionOfTool(tool: AgentTool): ToolVersion {
   return versionOf(digest, { approval, alwaysAsk })
 }
 
-/** Returns the version of a tool of an MCP server. `toolName` is the server's own name of it. */
+/** Returns the version of a tool of an MCP server. `toolName` is the tool's name on the server. */
 export function versionOfMcpTool(server: McpServer, tool: { toolName: string; fingerprint: string }): ToolVersion {
   const { name: serverName, url, alwaysAskTools } = server
   const alwaysAsk = alwaysAskTools.includes(tool.toolName)
@@ -55,7 +55,7 @@ export function policyOfMcpTool(
   return named === null || named.includes(toolName) ? (approval as ApprovalPolicy | null) : null
 }
 
-/** Returns the versions of an agent's tools by their names, those of MCP servers as listed last. */
+/** Returns the versions of an agent's tools by name; for tools of MCP servers, the versions that were listed last. */
 export async function readToolVersions(tx: Tx, agentId: string): Promise<Map<string, ToolVersion>> {
   const tools = await tx.agentTool.findMany({ where: { agentId } })
   const servers = await tx.mcpServer.findMany({ where: { agentId } })
@@ -68,7 +68,7 @@ export async function readToolVersions(tx: Tx, agentId: string): Promise<Map<str
   return new Map([...tools.map((tool) => [tool.name, versionOfTool(tool)] as const), ...ofServers])
 }
 
-/** Ends the standing grants of tools that were changed or removed. @returns the grants, to be published */
+/** Ends the standing grants of tools that were changed or removed. Returns the ended grants, for the caller to publish. */
 export async function endGrantsOfChangedTools(tx: Tx, agentId: string): Promise<PublishedGrant[]> {
   return endGrantsOfOtherVersions(tx, agentId, await readToolVersions(tx, agentId))
 }

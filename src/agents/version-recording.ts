@@ -5,7 +5,7 @@ import type { Tx } from '../platform/db.ts'
 import { type ChangeNote, insertVersion } from '../stores/version-store.ts'
 import { type AgentDefinition, readDefinition } from './agent-definition.ts'
 
-/** A change of an agent, for the list of its versions. */
+/** A change to an agent, for the list of its versions. */
 export interface Change extends ChangeNote {
   at: Date
 }
@@ -23,8 +23,8 @@ interface LockedAgent {
 }
 
 /**
- * Runs a change of an agent, and records what the agent is then as a version, unless that is what it was. Also returns the
- * id of the agent's version.
+ * Runs a change to an agent, and records the resulting definition as a version if it differs from the last one. Also returns
+ * the id of the agent's version.
  */
 export async function asVersion<T>(
   tx: Tx,
@@ -35,7 +35,7 @@ export async function asVersion<T>(
   const before = await readDefinition(tx, agentId)
   const key = { agentId, number: version }
   const last = await tx.agentVersion.findUnique({ where: { agentId_number: key }, select: { id: true } })
-  // An agent from before versions were kept. Its runs continue with what it was.
+  // The agent is older than the first release with versions. Its runs continue with its former definition.
   const definition = before as unknown as Prisma.InputJsonValue
   const lastId = last?.id ?? (await insertVersion(tx, { ...key, authorId: null, note: null, createdAt, definition }))
   const result = await work()

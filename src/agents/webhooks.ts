@@ -15,7 +15,7 @@ export interface Webhook {
   id: string
   agentId: string
   serviceName: string
-  /** The path for the service's POST requests. */
+  /** The path to which the service sends POST requests. */
   path: string
   /** Events of this webhook are urgent for a persistent agent. */
   urgent: boolean
@@ -40,7 +40,7 @@ export interface Webhooks {
    * BadInputError
    */
   create(viewer: Viewer, input: CreateWebhookInput): Promise<{ webhook: Webhook; secret: string }>
-  /** Admins only: later deliveries are answered as for an unknown webhook. @throws ForbiddenError, NotFoundError */
+  /** Admins only: later deliveries get the same response as for an unknown webhook. @throws ForbiddenError, NotFoundError */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedWebhookId: string }>
   /**
    * Admins only: creates a new secret, which cannot be read later. The previous secret stays valid for the given time;
@@ -51,7 +51,7 @@ export interface Webhooks {
     viewer: Viewer,
     input: { id: string; graceSeconds: number },
   ): Promise<{ webhook: Webhook; secret: string }>
-  /** Newest first, of one agent or of all; null if the viewer is not an admin. */
+  /** The webhooks of one agent or of all, newest first; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest, agentId: string | null): Promise<Page<Webhook> | null>
   /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Webhook | null)[]>

@@ -86,7 +86,7 @@ export function createCore(platform: Platform) {
   }
 }
 
-/** Builds the flows that decide on tool calls and settle them outside of their run. */
+/** Builds the flows that decide on tool calls and settle them outside their run. */
 function createCalls(platform: Platform, posting: Said['posting']) {
   const visibility = createVisibility(platform)
   const toolCalls = createToolCalls(platform)
@@ -98,7 +98,7 @@ function createCalls(platform: Platform, posting: Said['posting']) {
   return { visibility, toolCalls, settleCall, decideCall, approvalReading, grantReading, grants }
 }
 
-/** Builds what changes messages after they were posted. */
+/** Builds the modules that change messages after they were posted. */
 function createChanges(platform: Platform, { discretion }: Pick<Said, 'discretion'>) {
   const derivedTexts = createDerivedTexts(platform)
   return {

@@ -10,7 +10,7 @@ type Parts = { derivedTexts: Pick<TextUpkeep, 'sweep'> } & Parameters<typeof cre
 
 const settled = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
 
-/** Deletion of agents, spaces and messages and erasure of humans, with a sweep that continues where a process died. */
+/** Deletion of agents, spaces and messages and erasure of humans, with a sweep that continues interrupted deletions. */
 export function createDeletion(platform: Platform, parts: Parts) {
   const spaces = createSpaceDeletion(platform, parts)
   const erasure = createErasure(platform, parts)

@@ -46,13 +46,13 @@ export interface EngineParts {
   domain: OwnDomain
   models: Models
   pushKeys: PushKeyPair | null
-  /** The network of push services. */
+  /** How to reach push services. */
   push: AddressGuardOptions
 }
 
 /** Executes runs in this process. */
 export interface Engine {
-  /** Gives running work `graceMs` to finish, then releases it to other processes. */
+  /** Gives active runs `graceMs` to finish, then releases them to other processes. */
   close(graceMs: number): Promise<void>
 }
 
@@ -62,7 +62,7 @@ export async function startEngine(
   { config, core, domain, models, pushKeys, push }: EngineParts,
 ): Promise<Engine> {
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
-  // People name the endpoints: they never reach private addresses.
+  // Users supply the endpoints, so requests to private addresses are refused.
   const pushHttp = createGuardedHttp({ ...push, maxBytes: LARGEST_PUSH_ANSWER_BYTES })
   const mcpTools = createMcpTools({ http, clock: platform.clock })
   const { limits } = config
@@ -120,7 +120,7 @@ export async function startEngine(
   }
 }
 
-/** Binds the jobs of plans, retention, deletions and restored work to their handlers. */
+/** Binds the jobs of plans, retention, deletions and restored backups to their handlers. */
 function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): BoundJob[] {
   const { planFiring } = core
   const isAnythingDeleted = Object.values(platform.config.retention).some((days) => days !== null)
@@ -140,7 +140,7 @@ function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): Boun
   ]
 }
 
-/** Starts the timers and sweeps of runs, calls and inboxes: for their due times, and for what dead processes left behind. */
+/** Starts the timers and sweeps of runs, calls and inboxes, which handle due times and the work that dead processes left behind. */
 function keepUp(platform: Platform, core: Core, worker: Worker): Upkeep {
   const { lifecycle, leaving, inboxRetrying, decideCall } = core
   const due = createDue(platform, [

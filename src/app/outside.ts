@@ -29,11 +29,11 @@ export interface AppOptions {
   clock?: Clock
   models?: ModelRegistryOptions
   racepoint?: Racepoint
-  /** The network of push services: which addresses count as public, their names, and their certificates. */
+  /** The network for push services: public addresses, host names and certificates. */
   push?: AddressGuardOptions
   /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
   redisPrefix?: string
-  /** A further check at the start. Its faults are reported together with the faults of the database and of Redis. */
+  /** An additional startup check. Its errors are reported together with those of the database and Redis. */
   alsoCheck?: () => Promise<void>
 }
 
@@ -46,9 +46,9 @@ export interface Outside {
 }
 
 /**
- * Opens the database, the queue and the broker; `close` closes them in the opposite order. Tries all settings before it
- * writes anything.
- * @throws StartFaults with a line for each setting that cannot be used
+ * Opens the database, the queue and the broker; `close` closes them in the opposite order. Checks all settings
+ * before it writes
+ * anything. @throws StartFaults with a line for each unusable setting
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
   const { clock = systemClock, racepoint = async () => {} } = options
@@ -64,7 +64,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
   }
   try {
     const { databaseUrl: url, directDatabaseUrl: directUrl, databaseConnections: poolSize, dataDirectory } = config
-    // Before the database, which a start with an unusable DATA_DIR must leave as it is.
+    // This comes before the database, which must stay unchanged if DATA_DIR is unusable.
     const secretKey = keptSecret(dataDirectory, 'secret-key', config.secretKey)
     const db = await openDatabase({
       url,
@@ -88,7 +88,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       jobs,
       worker: randomInt(1, 2 ** 31 - 1),
       log,
-      // Signals for the process that sent them need not pass through Redis.
+      // Signals to the sending process itself need not pass through Redis.
       signals: deliverLocally(signals, JOBS_CHANNEL),
       clock,
       publicUrl: createPublicUrl(config),
@@ -107,7 +107,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
   }
 }
 
-/** Tries the database, the broker and DATA_DIR of the settings, and the further check, all at the same time. */
+/** Checks the database, the broker and DATA_DIR, and runs the additional check, all in parallel. */
 async function tryOutside(
   config: Config,
   { redisPrefix, alsoCheck }: AppOptions,
@@ -134,7 +134,7 @@ async function tryOutside(
   throw new StartFaults(faults)
 }
 
-/** Creates DATA_DIR if this process stores anything in it. Returns a function that removes it again, if it was created. */
+/** Creates DATA_DIR if this process stores anything in it. Returns a function that removes the directory again if this call created it. */
 async function tryDataDirectory({ databaseUrl, secretKey, adminToken, dataDirectory }: Config): Promise<() => void> {
   if (databaseUrl !== null && secretKey !== null && adminToken !== null) return () => {}
   return makeDataDirectory(dataDirectory)

@@ -8,18 +8,18 @@ import { type RunningServer, startServer } from '../server/server.ts'
 import { surviveRejections } from './rejections.ts'
 import { shutDown } from './shutdown.ts'
 
-/** How long running work may take to finish before the process releases it. */
+/** How long active runs may take to finish before the process releases them. */
 const DRAIN_MS = 20_000
 
-/** Prints why the start failed, and exits. */
+/** Prints why startup failed, and exits. */
 function refuse(error: unknown): never {
   process.stderr.write(`${error instanceof ConfigError ? error.message : `Parley cannot start. ${messageOf(error)}`}\n`)
   process.exit(1)
 }
 
 /**
- * Prints the addresses, how to sign in, and the services in use. Prints the admin token only if this start created it, and
- * otherwise where to find it.
+ * Prints the addresses, how to sign in, and the services in use. Prints the admin token only if this start generated it,
+ * and otherwise where to find it.
  */
 async function announce(config: Config, app: Application, server: RunningServer): Promise<void> {
   const { publicUrl } = app.platform
@@ -64,7 +64,7 @@ async function signInLines(config: Config, { adminToken, startLink, platform }: 
   ]
 }
 
-/** Two signals within this time count as one, because a process group gets one from the sender and one from npm. */
+/** Two signals within this time count as one, because a process group gets one from the sender and another from npm. */
 const SAME_SIGNAL_MS = 500
 
 /** The first signal drains; a second one ends the process immediately. */

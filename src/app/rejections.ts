@@ -5,14 +5,14 @@ import { messageOf } from '../lib/errors.ts'
 import { counter } from '../lib/metrics.ts'
 
 /**
- * Keeps the process alive after an unhandled rejection, at which Node would end it. Logs the rejection with an id and
+ * Keeps the process alive after an unhandled rejection, which would otherwise terminate it. Logs the rejection with an id and
  * counts it (`parley_unhandled_rejections_total`). Returns a function that removes the handler.
  */
 export function surviveRejections(logger: Pick<Logger, 'error'>, metrics: Registry): () => void {
   const rejections = counter(
     metrics,
     'parley_unhandled_rejections_total',
-    'Unhandled promise rejections: errors of the server, each logged with its id.',
+    'Unhandled promise rejections: bugs in the server, each logged with an id.',
   )
   const onRejection = (reason: unknown) => {
     rejections.inc()

@@ -2,8 +2,8 @@ import type { Application } from '../app.ts'
 import type { RunningServer } from '../server/server.ts'
 
 /**
- * Shuts the process down. First, in parallel, it stops accepting requests and work: requests may finish, sockets are
- * closed with 1001, and runs get `graceMs` before they are released. Then it closes the database, the queue and the
+ * Shuts the process down. First it stops accepting requests and claiming runs: requests in progress may finish,
+ * sockets are closed with 1001, and runs get `graceMs` before they are released. Then it closes the database, the queue and the
  * broker, which requests and runs need.
  */
 export async function shutDown(app: Application, server: RunningServer, graceMs: number): Promise<void> {

@@ -9,7 +9,7 @@ import { createMemorySignals } from './memory/signals.ts'
 import type { Signals } from './signals.ts'
 
 export interface BrokerOptions {
-  /** Absent: all events and signals stay in this process. */
+  /** If absent, all events and signals stay in this process. */
   redisUrl?: string | null | undefined
   /** The prefix of all keys and channels in Redis. Deployments that share a Redis need different ones. */
   prefix?: string
@@ -41,8 +41,8 @@ const SILENT: BrokerLogger = { info: () => {}, warn: () => {} }
 /**
  * Opens the event log and the signals: in Redis, with one connection for commands and one for subscriptions,
  * or in this process.
- * @throws within 5 s if Redis cannot be reached, and once it has refused something that is needed: one line that names
- * REDIS_URL and contains no secret
+ * @throws within 5 s if Redis cannot be reached, and at once if Redis refuses a required command; the error is one line that
+ * names REDIS_URL and contains no secret
  */
 export async function createBroker(options: BrokerOptions = {}): Promise<Broker> {
   const { redisUrl, prefix = 'parley:', logger = SILENT, patienceMs = PATIENCE_MS } = options
@@ -51,7 +51,7 @@ export async function createBroker(options: BrokerOptions = {}): Promise<Broker>
     const signals = createMemorySignals(logger)
     return toBroker({ log, signals, shared: null }, () => {})
   }
-  // Load the Redis client only if it is used: an embedded server saves its memory.
+  // Loads the Redis client only if it is used, which saves memory in an embedded server.
   const { openRedisBroker } = await import('./redis/broker.ts')
   const opened = await openRedisBroker({ url: redisUrl, prefix, logger, patienceMs })
   const { log, signals, redis, close } = opened

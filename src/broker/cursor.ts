@@ -13,8 +13,8 @@ const randomDigits = () =>
     .padStart(8, '0')
 
 /**
- * Returns a new, unique epoch. Epochs are not secret and must be cheap to create: every batch brings one, and
- * almost none is used.
+ * Returns a new, unique epoch. Epochs are not secret and must be cheap to create: every batch contains one,
+ * and almost none is used.
  */
 export function newEpoch(): string {
   return randomDigits() + randomDigits()
@@ -34,7 +34,7 @@ export function decodeCursor(cursor: string): StreamPosition {
   return position
 }
 
-/** Whether a position is later than another. A position of another epoch always counts as later. */
+/** Whether a position is later than another. A position in another epoch always counts as later. */
 export function isAfter(position: StreamPosition, other: StreamPosition): boolean {
   return position.epoch !== other.epoch || position.offset > other.offset
 }

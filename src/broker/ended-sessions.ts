@@ -3,7 +3,7 @@ import type { BrokerLogger } from './logger.ts'
 import type { Signals } from './signals.ts'
 import { entityChannel, SESSIONS_CHANNEL, tokenChannel } from './topics.ts'
 
-/** Publishes that sessions have ended, so that every process forgets them and closes their sockets. Call it after the commit. */
+/** Publishes that sessions have ended, so that every process drops them from its cache and closes their sockets. Call it after the commit. */
 export async function publishEndedSessions(signals: Pick<Signals, 'publish'>, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
   const all = signals.publish(SESSIONS_CHANNEL, { type: 'ended', ids: [...ids] })
@@ -11,8 +11,8 @@ export async function publishEndedSessions(signals: Pick<Signals, 'publish'>, id
 }
 
 /**
- * Publishes another role of a human, so that every process forgets their sessions, and closes the sockets of these and
- * of their JWTs. Call it after the commit; `null` is no change.
+ * Publishes that a human's role changed, so that every process drops their cached sessions, and closes the sockets of these
+ * sessions and of their JWTs. Call it after the commit; `null` means no change.
  */
 export async function publishRoleChange(
   { signals, logger }: { signals: Pick<Signals, 'publish'>; logger: BrokerLogger },

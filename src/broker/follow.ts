@@ -14,7 +14,7 @@ export interface TopicSource {
    * signal aborts.
    */
   read(after: StreamPosition, limit: number, signal: AbortSignal): Promise<Page | null>
-  /** Brings the window up to date with the log, after a read showed that it is not. */
+  /** Brings the window up to date with the log, after a read showed that the window lags. */
   refresh(signal: AbortSignal): Promise<void>
 }
 
@@ -74,7 +74,7 @@ async function* caughtUpBatches(
 /**
  * Delivers from the log until the window covers the position, and returns the attached position; null when
  * the signal aborts. Before it reads a page that may be the last one, it reserves a position at the end of
- * the window, so that a busy topic cannot outrun it.
+ * the window, so that a busy topic cannot outrun the subscriber.
  */
 async function* catchUp(
   source: TopicSource,
@@ -127,7 +127,7 @@ function reserveNear(
 export interface Iterations {
   /**
    * Wraps a generator. The generator must pass the signal it is given to everything it awaits. That signal
-   * aborts with `outer`, when the consumer returns (also during a pending `next()`), and on `endAll`. The
+   * aborts with `outer`, when the consumer returns (even during a pending `next()`), and on `endAll`. The
    * generator starts at the first `next()`, and no listener remains after its end.
    */
   open<T>(outer: AbortSignal, begin: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterableIterator<T>

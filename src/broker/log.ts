@@ -41,7 +41,7 @@ export interface AppendOptions {
    */
   once?: string
   /**
-   * A sequence number that is appended without holes and never twice. The topic accepts any first ordinal;
+   * A sequence number that is appended without gaps and never twice. The topic accepts any first ordinal;
    * each later one must be the previous one plus 1. A lower one returns `duplicate`, a higher one `missing`.
    */
   ordinal?: number
@@ -54,7 +54,7 @@ export interface AppendOptions {
   forgets?: true
 }
 
-/** How the log stores an event: whether earlier publications were dropped is part of it. */
+/** An event as the log stores it, including whether earlier publications were dropped. */
 export const storedEvent = (event: LogEvent, { forgets }: AppendOptions = {}): LogEvent =>
   forgets ? { ...event, forgets } : event
 
@@ -83,7 +83,7 @@ export interface SizedPublication {
   publication: Publication
 }
 
-/** The position of a subscriber: it has received all publications up to offset `offset`. */
+/** The position of a subscriber, which has received all publications up to offset `offset`. */
 export interface SubscriberPosition {
   readonly offset: number
 }
@@ -105,8 +105,8 @@ export interface SharedWindow {
   /** Advances a position to offset `offset`. */
   advance(position: SubscriberPosition, offset: number): void
   /**
-   * Records that the subscriber was offered all publications up to offset `offset` and takes later ones only when they
-   * are offered. Null: it can take all publications at any time. Publications that were not offered do not count
+   * Records that the subscriber was offered all publications up to offset `offset`, and that it takes later ones only
+   * when they are offered. Null: it can take all publications at any time. Publications that were not offered do not count
    * towards its lag, within the limit in bytes.
    */
   offer(position: SubscriberPosition, offset: number | null): void
@@ -196,11 +196,11 @@ export interface EventLog {
    */
   follow(topic: string, options: FollowOptions): AsyncIterableIterator<LogBatch>
   /**
-   * Once this resolves, no process can append to these topics with this seal as `unlessSealed`. While the log
-   * is unreachable, that holds from its recovery on. A seal is kept for 24 hours.
+   * Once this resolves, no process can append to these topics with this seal as `unlessSealed`. If the log is
+   * unreachable, this takes effect when the log is back. A seal is kept for 24 hours.
    */
   seal(seal: string, topics: readonly string[]): Promise<void>
-  /** Marks the topic as ended, so that it expires after `seconds`. Later appends do not prolong it. */
+  /** Marks the topic as ended, so that it expires after `seconds`. Later appends do not extend that time. */
   expire(topic: string, seconds: number): Promise<void>
   /** Returns the highest ordinal appended to each topic; null if there is none in the current epoch. */
   lastOrdinals(topics: readonly string[]): Promise<(number | null)[]>

@@ -28,8 +28,8 @@ export interface Signals {
 }
 
 /**
- * Wraps signals so that listeners in this process receive one channel directly, without the way through
- * Redis, and do not receive the signal again when Redis returns it. Other processes receive it as usual. `by`
+ * Wraps signals so that listeners in this process receive one channel directly, without a detour
+ * through Redis, and do not receive the signal again when Redis delivers it. Other processes receive it as usual. `by`
  * identifies the publishing process.
  */
 export function deliverLocally(signals: Signals, channel: string): Signals {

@@ -22,8 +22,8 @@ export type SpaceLogEvent =
   | { type: 'SpaceDeleted' }
 
 /**
- * `offset` is the position of `delta` in the part, in UTF-16 units. If it is lower than the length of the
- * known text, the overlap is ignored.
+ * `offset` is the position of `delta` in the part, in UTF-16 units. If `offset` is lower than the length of
+ * the text so far, the overlap is ignored.
  */
 export type MessageTextDeltaEvent = {
   type: 'MessageTextDelta'
@@ -33,7 +33,7 @@ export type MessageTextDeltaEvent = {
   delta: string
 }
 
-/** The text of a streaming part from `offset` on is replaced by `text`: a repeated generation differs from there. */
+/** The text of a streaming part from `offset` on is replaced by `text`: a repeated generation differs from that point on. */
 export type MessageTextReplacedEvent = {
   type: 'MessageTextReplaced'
   messageId: string
@@ -118,11 +118,11 @@ export type ChangedRun = {
   startedAt: string | null
 }
 /**
- * Channel `agent:<id>`: the status of one of its runs changed (`run`), its activity changed otherwise (no
- * `run`), or one of its EXTERNAL calls began or stopped waiting for a service.
+ * Channel `agent:<id>`: the status of one of its runs changed (`run`), its activity changed in another way
+ * (no `run`), or one of its EXTERNAL calls began or stopped waiting for a service.
  */
 export type AgentSignal = { type: 'run-changed'; run?: ChangedRun } | ToolSignal
-/** A human is notified of something. */
+/** A human receives a notification. */
 export type NoticeSignal = {
   type: 'notice'
   kind: 'DECISION_WAITING' | 'MENTION' | 'MESSAGE' | 'RUN_FAILED'
@@ -133,7 +133,7 @@ export type NoticeSignal = {
 }
 /**
  * Channel `entity:<id>`: this human or agent joined or left a space, moved its read marker, was asked to
- * decide on a tool call or a standing grant, is notified of something, got another role, or was deleted.
+ * decide on a tool call or a standing grant, received a notification, got another role, or was deleted.
  */
 export type EntitySignal =
   | { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
@@ -143,7 +143,7 @@ export type EntitySignal =
   | GrantSignal
 /** Channel `token:<id>`: the access token was revoked, or the session has ended. */
 export type TokenSignal = { type: 'revoked' }
-/** Channel `sessions`: these have ended. */
+/** Channel `sessions`: these sessions have ended. */
 export type SessionsSignal = { type: 'ended'; ids: string[] }
 /**
  * Channel `runs`: `stop` tells the worker to stop a run that is CANCELED; `stopped` is the worker's
@@ -168,8 +168,8 @@ export type BudgetsSignal = { type: 'budget-released' }
 /**
  * Channel `presence`. `by`: the sending process. `presence`: its people since the last message: those who connected (`came`,
  * with the seconds since their last sign of life), disconnected, or were active, and who types where for how many ms more.
- * `seq` counts the messages in which somebody came or went. Without content, it says that the process is alive.
- * `presence-of-all`: everybody connected to it. `presence-wanted`: a question for that, to one process or to all.
+ * `seq` counts the messages in which somebody came or went. Without content, the message reports that the process is alive.
+ * `presence-of-all`: everybody connected to it. `presence-wanted`: a request for that list, to one process or to all.
  * `presence-left`: the process shuts down.
  */
 export type PresenceSignal =
@@ -186,7 +186,7 @@ export type PresenceSignal =
   | { type: 'presence-wanted'; by: string; of: string | null }
   | { type: 'presence-left'; by: string }
 
-/** Channel `presence-sharing`: this human began or stopped to share their presence. */
+/** Channel `presence-sharing`: this human started or stopped sharing their presence. */
 export type PresenceSharingSignal = { type: 'sharing-changed'; humanId: string }
 
 export type SignalPayload =

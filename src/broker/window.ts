@@ -16,7 +16,7 @@ export const MOST_WAITING_BYTES = 4 * 1024 * 1024
 export const DELIVERY_ENTRIES = 250
 const DELIVERY_BYTES = 256 * 1024
 /**
- * How many publications a window keeps beyond those that are needed: per position, and at most. They serve
+ * How many publications a window keeps in addition to those that are needed: per position, and in total. They serve
  * subscribers that reconnect.
  */
 const RECENT_ENTRIES_A_SEAT = 8
@@ -45,7 +45,7 @@ export interface AttachedPosition extends SubscriberPosition {
   offset: number
   /** The total of bytes pushed into the window up to this position. */
   end: number
-  /** It was caught up since it attached or met a gap. From then on it must keep up. */
+  /** Whether the subscriber has been caught up since it attached or received a gap. From then on it must keep up. */
   live: boolean
   /** The topic was lost or truncated: the next delivery is a gap. */
   gap: boolean
@@ -191,7 +191,7 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * Continues after offset `offset` without the publications before it. Subscribers with lower positions must read
+   * Continues after offset `offset` without the earlier publications. Subscribers with lower positions must read
    * those from the log.
    */
   jump(offset: number): void {

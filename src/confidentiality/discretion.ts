@@ -5,13 +5,13 @@ import { isKnownTo, type Marks, marksOf, type Provenance } from './marks.ts'
 import { type Obstacle, RULES, type Rules } from './rules.ts'
 import { type Cleared, type KnownWorld, readWorld } from './world.ts'
 
-/** Why an operation was refused, for the model to act on. */
+/** Why an operation was refused, as text that the model can act on. */
 export interface Refusal {
   code: 'CONFIDENTIAL'
   message: string
 }
 
-/** A run that is being executed, with its marks and requesters. */
+/** A run that is being executed, with its marks (see `Marks`) and requesters. */
 export type Carrier = Readonly<Pick<Run, 'agentId'>> & Provenance
 
 export type Clearance =
@@ -21,8 +21,8 @@ export type Clearance =
   | { type: 'foreign' }
 
 /**
- * The confidentiality guard: decides what a run may do with its content, by the current state of the spaces. Each
- * method executes one statement.
+ * The confidentiality guard: decides what a run may do with its content, based on the current state of the spaces.
+ * Each method executes one statement.
  */
 export interface Discretion {
   /** Whether the run may post its content in the space, or delegate it there. */
@@ -30,11 +30,11 @@ export interface Discretion {
   /** Returns why the run may not enter or read a confidential space; null if it may. */
   toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
   /**
-   * Returns those of the other runs whose details the run may see, by their current marks. Call it after reading these
+   * Returns the other runs whose details the run may see, according to their current marks. Call it after reading these
    * details.
    */
   toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>
-  /** Returns why the run may not send its content to a tool outside of the server; null if it may. */
+  /** Returns why the run may not send its content to a tool outside the server; null if it may. */
   toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
 }
 

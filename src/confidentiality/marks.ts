@@ -44,12 +44,12 @@ export function setsOf({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${label}::text[]`
 }
 
-/** Like `setsOf`, and adds to the label those places that have become confidential since. */
+/** Like `setsOf`, and adds to the label the places that have since become confidential. */
 export function setsNow({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${labelNow(Prisma.sql`${places}::text[]`, Prisma.sql`${label}::text[]`)}`
 }
 
-/** Adds to the row's label those of its places that have become confidential since. */
+/** Adds to the row's label the spaces among its places that have since become confidential. */
 export const LABEL_NOW = Prisma.sql`label = ${labelNow(Prisma.sql`places`, Prisma.sql`label`)}`
 
 function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {
@@ -65,7 +65,7 @@ export const isKnownTo = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) <@ (${la
 /** A condition on a row: a run with these marks would write it with the same label. */
 export const isOfLabel = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) = (${labelOfCarrier(marks)})`
 
-/** The spaces of an array that are confidential now. The expression is free of cost if no space is confidential. */
+/** The spaces of an array that are confidential now. The expression costs nothing if no space is confidential. */
 export function confidentialAmong(spaceIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential)
     THEN ARRAY(SELECT s.id FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds}) ORDER BY s.id) ELSE '{}'::text[] END`

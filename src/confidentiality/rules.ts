@@ -15,15 +15,15 @@ export interface Obstacle {
 
 /**
  * The rules of confidential spaces as pure functions of marks, requesters and memberships. A label is the result of
- * `labelOf`: the confidential spaces that content comes from. Every path of content applies them (engine.md,
+ * `labelOf`: the confidential spaces that content comes from. Every flow of content applies them (engine.md,
  * "Confidential spaces").
  */
 export interface Rules {
-  /** Returns those of the source spaces that are confidential. */
+  /** Returns the source spaces that are confidential. */
   labelOf(spaceIds: readonly string[], world: World): string[]
   /** Returns why content with this label may not be posted in the space; null if it may. */
   obstacle(label: readonly string[], spaceId: string, world: World): Obstacle | null
-  /** Whether content with this label may be sent outside of the server. */
+  /** Whether content with this label may be sent outside the server. */
   mayLeave(label: readonly string[], tool: { mayReceiveConfidential: boolean }): boolean
   /** Whether a human, such as an approver, may read content with this label. */
   mayHear(label: readonly string[], humanId: string, world: World): boolean
@@ -37,8 +37,8 @@ export interface Rules {
    */
   mayKnow(askers: readonly string[], spaceId: string, world: World): boolean
   /**
-   * Whether a run with the label `own` may see details of another run, with the label `other`, and not only that it
-   * exists.
+   * Whether a run with the label `own` may see the details of a run with the label `other`, and not only
+   * that it exists.
    */
   mayCompare(other: readonly string[], own: readonly string[]): boolean
   /** Whether events with these labels may be processed in one think cycle. */

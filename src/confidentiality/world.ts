@@ -11,7 +11,7 @@ export interface KnownSpace {
   id: string
   name: string
   confidential: boolean
-  /** Increased by every change of members or settings. */
+  /** Increased by every change to members or settings. */
   version: number
   humans: { id: string; name: string }[]
   /** Whether `memberId` is a member. */
@@ -19,7 +19,7 @@ export interface KnownSpace {
 }
 
 interface Asked {
-  /** Only the confidential ones of these are read. */
+  /** Of these, only the confidential ones are read. */
   marks: readonly string[]
   /** All of these are read. */
   spaceIds?: readonly string[]
@@ -48,7 +48,7 @@ function worldOf(rows: readonly KnownSpace[]): KnownWorld {
   }
 }
 
-/** A condition: a human is a member of all confidential ones of these spaces, and may read content from them. */
+/** A condition: a human is a member of all confidential spaces among these, and may read content from them. */
 export const isHeardBy = (humanId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds})
     AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = ${humanId}))`
@@ -60,8 +60,8 @@ export const isHeardIn = (spaceId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.s
       AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = h."entityId")))`
 
 /**
- * For each human, returns the confidential ones of the spaces that the human is not a member of; nothing for a human
- * without any.
+ * For each human, returns the given confidential spaces of which the human is not a member; leaves out
+ * humans without any.
  */
 export async function readUnheard(
   tx: Tx,

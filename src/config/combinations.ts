@@ -44,8 +44,8 @@ function missingProvider(name: string): string {
 const SAFE_SECRET_LENGTH = 32
 
 /**
- * Warnings that do not stop the start. An unknown variable may be a typing error, or one that Kubernetes sets in every
- * pod beside a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
+ * Warnings that do not stop the start. An unknown variable may be a typo, or a variable that Kubernetes sets in every pod of
+ * a namespace with a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
  */
 export function warningsOf(set: Record<string, string | undefined>, settings: readonly string[]): string[] {
   const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !settings.includes(name))

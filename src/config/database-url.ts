@@ -17,7 +17,7 @@ export const databaseUrl = z
   })
   .optional()
 
-/** Warnings about parameters of a valid URL that have no effect and that nobody documents as harmless. */
+/** Warnings about parameters of a valid URL that have no effect and are not known to be harmless. */
 export function databaseUrlWarnings(set: Record<string, string | undefined>): string[] {
   return ['DATABASE_URL', 'PARLEY_DIRECT_DATABASE_URL'].flatMap((name) => {
     const names = set[name] === undefined ? [] : unknownParameters(readPostgresUrl(set[name]))

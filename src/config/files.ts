@@ -1,9 +1,9 @@
 import { z } from 'zod'
 
-/** A bucket of S3, or of a server with the same protocol. */
+/** A bucket of S3, or of an S3-compatible server. */
 export interface S3Location {
   bucket: string
-  /** Begins every key; '' for none, else ends with a slash. */
+  /** The prefix of every key: '' for none, else it ends with a slash. */
   prefix: string
   region: string
   endpoint: string | null

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /**
- * Reads a setting that is JSON, or `file:` and the path of a JSON file. A fault never contains the value, which may be
+ * Reads a setting that is JSON, or `file:` followed by the path of a JSON file. A fault never contains the value, which may be
  * secret.
  */
 export function readJsonSetting(text: string): { type: 'value'; value: unknown } | { type: 'fault'; fault: string } {

@@ -1,7 +1,7 @@
 import { normalEmail } from '../lib/email.ts'
 import { isLoopback } from '../lib/loopback.ts'
 
-/** How mails are sent. */
+/** How emails are sent. */
 export interface MailSettings {
   host: string
   port: number
@@ -20,11 +20,11 @@ export interface MailSettings {
 type Environment = Record<string, string | undefined>
 
 const SMTP_PARAMETERS = ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized']
-/** The port of submission with STARTTLS, and that with TLS from the first byte. */
+/** The submission ports: with STARTTLS, and with TLS from the first byte. */
 const [SUBMISSION, SUBMISSIONS] = [587, 465]
 const DEFAULT_NAME = 'Parley'
 
-/** Reads PARLEY_SMTP_URL and PARLEY_MAIL_FROM. `mail` is null if no mail is set up, or a setting is invalid. */
+/** Reads PARLEY_SMTP_URL and PARLEY_MAIL_FROM. `mail` is null if email is not set up, or a setting is invalid. */
 export function readMailSettings(set: Environment): { mail: MailSettings | null; faults: string[] } {
   const { PARLEY_SMTP_URL: url, PARLEY_MAIL_FROM: from } = set
   if (url === undefined)
@@ -43,12 +43,12 @@ export function readMailSettings(set: Environment): { mail: MailSettings | null;
   return { mail: typeof sender === 'string' || faults.length > 0 ? null : { ...server, from: sender }, faults }
 }
 
-/** Whether links in mails lead to this server: see `PublicUrl.forReader`. */
+/** Whether links in emails point to this server: see `PublicUrl.forReader`. */
 function isLinkable({ PARLEY_PUBLIC_URL, HOST = '127.0.0.1', PARLEY_ROLE }: Environment): boolean {
   return PARLEY_PUBLIC_URL !== undefined || (isLoopback(HOST) && PARLEY_ROLE !== 'worker')
 }
 
-/** Returns the server, or what is wrong with the URL; never a part of it, since it contains a password. */
+/** Returns the server, or the error in the URL. The error never quotes the URL, because it contains a password. */
 function serverOf(value: string): Omit<MailSettings, 'from'> | string {
   const url = URL.parse(value)
   if (url === null || !['smtp:', 'smtps:'].includes(url.protocol) || url.hostname === '')
@@ -82,7 +82,7 @@ function decoded(text: string): string | null {
   }
 }
 
-/** Returns the sender, or what is wrong. Absent: the user of the server if that is an address. */
+/** Returns the sender, or an error. If absent, the sender is the user of the server, if that is an address. */
 function senderOf(from: string | undefined, { host, auth }: Pick<MailSettings, 'host' | 'auth'>) {
   if (from === undefined) {
     const address = normalEmail(auth?.user ?? '') ?? (isLoopback(host) ? 'parley@localhost' : null)

@@ -15,7 +15,7 @@ import { readJsonSetting } from './json-setting.ts'
 
 type Environment = Record<string, string | undefined>
 
-/** The base URL of a provider. Admins and errors show it, so secrets belong in a header. */
+/** The base URL of a provider. Admins can read it and errors contain it, so secrets belong in a header. */
 export const baseUrl = z
   .string()
   .refine(isBaseUrl, 'must be a URL that begins with http:// or https://, without user, password, query or fragment')
@@ -27,7 +27,7 @@ const PROVIDER = z.strictObject({
   headers: z.record(z.string(), z.string()).optional(),
 })
 
-/** The providers, and the faults found, a line each, without secrets. */
+/** The providers, and the faults found, one line each, without secrets. */
 export interface ReadProviders {
   providers: ModelProviderSettings[]
   faults: string[]
@@ -81,7 +81,7 @@ function keyedProviders(environment: Environment, isFree: (name: string) => bool
   }
 }
 
-/** Azure's own address of OpenAI's API, in which models are named by deployments. */
+/** The address of OpenAI's API on Azure, where models are identified by deployment names. */
 function readAzure(environment: Environment): ReadProviders {
   const { AZURE_API_KEY: apiKey, AZURE_RESOURCE_NAME: resource } = environment
   const nothing = { providers: [], faults: [], warnings: [] }
@@ -155,7 +155,7 @@ function readSecret(text: string, environment: Environment): Secret {
   return value === undefined ? { fault: `the variable ${variable} is not set` } : sendable(value)
 }
 
-/** Rejects text that no header can contain. */
+/** Rejects text that a header cannot contain. */
 function sendable(text: string): Secret {
   const value = sendableSecret(text)
   return value === null ? { fault: 'must be printable ASCII' } : { value }

@@ -4,27 +4,27 @@ import { type ClaimCondition, parseClaimCondition, type SignInCondition } from '
 import { isLoopback } from '../lib/loopback.ts'
 import { readJsonSetting } from './json-setting.ts'
 
-/** An identity provider at which people sign in by OpenID Connect. */
+/** An identity provider through which people sign in with OpenID Connect. */
 export interface OidcProviderSettings {
-  /** Part of its paths: `/auth/oidc/<name>`. */
+  /** The provider's name in paths: `/auth/oidc/<name>`. */
   name: string
   issuer: string
   clientId: string
   /** Null for a public client. */
   clientSecret: string | null
-  /** Its name in the console. */
+  /** The provider's name in the console. */
   label: string
 }
 
 export interface OidcSettings {
-  /** Empty without OpenID Connect. */
+  /** Empty if OpenID Connect is not configured. */
   providers: readonly OidcProviderSettings[]
   allow: SignInCondition
   /** The claim that makes a person an admin; null for none. */
   admin: ClaimCondition | null
 }
 
-/** The settings, and the faults and warnings found, a line each, without secrets. */
+/** The settings, and the faults and warnings found, one line each, without secrets. */
 export interface ReadOidc {
   settings: OidcSettings
   faults: string[]
@@ -34,7 +34,7 @@ export interface ReadOidc {
 /** The name of the provider of PARLEY_OIDC_ISSUER. */
 const SINGLE = 'default'
 const MOST_PROVIDERS = 20
-/** Variables without effect unless there is a provider. */
+/** Variables that have no effect unless a provider is configured. */
 const OF_PROVIDERS = ['PARLEY_OIDC_ALLOW', 'PARLEY_OIDC_ADMIN']
 
 const LABELS: [suffix: string, label: string][] = [
@@ -87,7 +87,7 @@ export function readOidc(environment: Record<string, string | undefined>): ReadO
   return { settings: { providers, allow: allow ?? NOBODY, admin }, faults, warnings }
 }
 
-/** The condition while there are no providers. */
+/** The condition under which there are no providers. */
 const NOBODY: SignInCondition = { type: 'domain', domains: [] }
 
 function singleProvider(environment: Record<string, string | undefined>, faults: string[]): OidcProviderSettings[] {

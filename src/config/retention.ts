@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** How many days rows are kept; null keeps them for ever. */
+/** How many days rows are kept; null keeps them forever. */
 export interface Retention {
   messagesDays: number | null
   runsDays: number | null

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Where traces are exported to, by the standard variables of OpenTelemetry. */
+/** Where traces are exported to, from the standard OpenTelemetry variables. */
 export interface TelemetrySettings {
   /** OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, or OTEL_EXPORTER_OTLP_ENDPOINT with `/v1/traces`. */
   url: string

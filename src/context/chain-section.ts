@@ -77,7 +77,7 @@ export function agentLines(agents: ChainSpace['members']): string[] {
   return firstWithin(lines, OTHERS_CHARACTERS, (line) => line)
 }
 
-/** The limit of another agent's reason or question, in characters. */
+/** The maximum length of another agent's reason or question, in characters. */
 const LONGEST_REASON = 2000
 
 const NO_WAIT =
@@ -87,7 +87,7 @@ export const TURNS_ELSEWHERE =
   'one agent of a chain acts at a time. Whom you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
 
 /**
- * Returns the line of the user message that says which agent mentioned, delegated to or called back this one, and why.
+ * Returns the line of the user message that states which agent mentioned, delegated to or called back this one, and why.
  * Text of the other agent is quoted. Null if no agent did.
  */
 export function wokenByLine(wokenBy: unknown): string | null {

@@ -6,7 +6,7 @@ export type EventSource = Pick<InboxEvent, 'type' | 'spaceId' | 'payload'>
 
 /**
  * Returns the origin of a message that a think cycle posts in a space: null if an event came from that space; otherwise
- * the single event, or what the events have in common, with the type INBOX if their types differ.
+ * the single event, or the fields that the events have in common, with the type INBOX if their types differ.
  */
 export function originOfEvents(events: EventSource[], spaceId: string): MessageOrigin | null {
   if (events.some((event) => event.spaceId === spaceId)) return null

@@ -14,7 +14,7 @@ export interface CycleState extends CycleInput {
   cycle: number
   /** How many of the events claimed so far are messages from spaces. */
   spaceMessages: number
-  /** The cycle has one event, to which delegation, mention and reply stack refer; it claims no others. */
+  /** The cycle processes only this event, to which its delegation, mention and reply stack refer; it claims no others. */
   alone: boolean
   /** The part of the consciousness that the cycle was shown; null until it is chosen. */
   recall: Recall | null

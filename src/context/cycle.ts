@@ -20,15 +20,15 @@ import { inboxMessage } from './inbox-message.ts'
 export interface Cycles {
   /**
    * Claims events for the agent's next cycle, creates its run and claims the run. Returns null while a cycle is active
-   * (its end checks for new events), if the inbox is empty, if the agent pauses, or if another process holds the lock
-   * of the agent's row and will check.
+   * (its end checks for new events), if the inbox is empty, if the agent is paused, or if another process holds the lock
+   * of the agent's row and will do this check.
    */
   claim(agentId: string): Promise<Claim | null>
 }
 
 /**
- * Characters of inbox per cycle for each token of the consciousness budget: about half of the budget, at four
- * characters a token.
+ * How many characters of the inbox a cycle gets per token of the consciousness budget: about half of the budget, at
+ * four characters per token.
  */
 export const INBOX_CHARACTERS_A_TOKEN = 2
 
@@ -51,7 +51,7 @@ export function createCycles(platform: Platform): Cycles {
 }
 
 interface BegunCycle {
-  /** Null: no waiting event may be processed now. */
+  /** Null if no waiting event may be processed now. */
   runId: string | null
   /** The events that were claimed, and those that were postponed. */
   changed: InboxEvent[]
@@ -111,10 +111,10 @@ async function beginCycle(tx: Tx, platform: Platform, agent: AgentRow, now: numb
   return { runId: id, changed, lost }
 }
 
-/** A message to which the agent may respond; the change of a message that it has read is none. */
+/** A message to which the agent may respond. A change to a message that the agent has already read does not count. */
 export const isNewMessage = ({ type, quiet }: InboxEvent): boolean => type === 'SPACE_MESSAGE' && !quiet
 
-/** Root and depth are those of the deepest event; the trigger is what the events that began the cycle have in common. */
+/** Root and depth are those of the deepest event; the trigger contains the fields that the events that began the cycle have in common. */
 function runOf(all: InboxEvent[], id: string, agentId: string) {
   const events = all.filter(({ quiet }) => !quiet)
   const { rootId, depth, deepestSpaceId } = deepest(events.map(lineageOf))

@@ -1,7 +1,7 @@
 import type { CycleSettings } from '../agents/cycle-settings.ts'
 import type { Tool } from '../tools/tool.ts'
 
-/** Returns the instructions for the available tools, a line each. */
+/** Returns the instructions for the available tools, one line each. */
 export function guidanceFor(tools: Map<string, Tool>): string[] {
   const lines: string[] = []
   if (tools.has('send_message')) {
@@ -49,8 +49,8 @@ const DELEGATION =
   '- You are the admin agent of the space that woke you: messages of humans come to you. If another agent should deal with this one, call delegateToAgent before you say anything there, and it is as if the message had come to that agent.'
 
 /**
- * Returns the instructions about the inbox and the consciousness. The text about `skip` is quoted from the seed (004,
- * "System Prompt Instruction").
+ * Returns the instructions about the inbox and the consciousness. The text about `skip` is quoted from the requirements
+ * (004, "System Prompt Instruction").
  */
 export function cycleGuidanceFor(tools: Map<string, Tool>, settings: CycleSettings): string[] {
   const lines = [

@@ -12,10 +12,10 @@ interface Payload {
   content?: string
   threadRootId?: string
   mention?: Json
-  /** The message was read before, and then changed. */
+  /** The agent had read the message before it was changed. */
   change?: 'EDITED' | 'DELETED'
   messageId?: string
-  /** When it was sent. */
+  /** When the message was sent. */
   sentAt?: string
   /** PLAN, SERVICE */
   name?: string
@@ -32,7 +32,7 @@ interface Payload {
 const SNIPPET_LENGTH = 50
 export const MOST_PREVIEW_LINES = 10
 
-/** Returns the user message that starts a cycle. Text of others is in JSON quotes. */
+/** Returns the user message that starts a cycle. Text by others is quoted as JSON. */
 export function inboxMessage(events: InboxEvent[], at: Date): string {
   const count = events.length === 1 ? '1 event' : `${events.length} events`
   return [`INBOX (${count}, ${at.toISOString()}):`, ...events.map(lineOf)].join('\n')
@@ -49,7 +49,7 @@ export function previewMessage(events: InboxEvent[], total: number): string {
   return [`[INBOX PREVIEW — ${total} waiting]`, ...lines].join('\n')
 }
 
-/** Returns the line of an event, with a second line if another agent mentioned or delegated: who, how and why. */
+/** Returns the line of an event, with a second line if another agent mentioned this one or delegated to it, with the reason. */
 function lineOf(event: InboxEvent): string {
   const wokenBy = wokenByLine(event.wokenBy)
   return wokenBy === null ? sourceLineOf(event) : `${sourceLineOf(event)}\n  ${wokenBy}`
@@ -84,12 +84,12 @@ const whichOf = ({ messageId, sentAt }: Payload) =>
     ? 'a message that you have read'
     : `the message ${messageId} of ${sentAt}, which you have read`
 
-/** Returns the decisions on a call that needed approval, to follow its result. */
+/** Returns the text about the decisions on a call that needed approval. It follows the call's result. */
 function decisionsOf({ decisions }: Payload): string {
   return decisions === undefined ? '' : `\n  It was ${decisions}.`
 }
 
-/** Returns the addressee of a message, to follow it. */
+/** Returns the text that names the addressee of a message. It follows the message. */
 function addressOf({ mention }: Payload): string {
   const { mentionReason, addressee } = (mention ?? {}) as {
     mentionReason?: string
@@ -99,7 +99,7 @@ function addressOf({ mention }: Payload): string {
   return addressee === undefined ? '' : `\n  It is addressed to ${nameIn(addressee.name)} (id: ${addressee.id}).`
 }
 
-/** Returns sender, space and first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */
+/** Returns the sender, the space and the first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */
 function previewLineOf({ type, payload: json }: InboxEvent): string {
   const payload = json as Payload
   const source = type === 'SPACE_MESSAGE' ? payload.spaceName : type

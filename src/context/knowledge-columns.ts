@@ -1,6 +1,6 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
-/** Reads the newest notes up to this size, far more than a prompt has room for. The prompt chooses among them. */
+/** The newest notes are read up to this total size, which is far more than a prompt has room for. The prompt chooses among them. */
 const KNOWLEDGE_CHARACTERS = 40_000
 
 /** The tables of an agent's notes and think cycles. */
@@ -9,7 +9,7 @@ export const GOAL = Prisma.sql`"Goal"`
 export const PLAN = Prisma.sql`"Plan"`
 export const CYCLE = Prisma.sql`"Cycle"`
 
-/** The most rows read of one table: the limit of what a run may know of one kind. */
+/** The maximum number of rows read from one table, which is also the maximum of one kind of notes that a run may read. */
 const MOST_READ = 500
 
 /** The newest rows of an agent `a` in a table. */
@@ -17,7 +17,7 @@ const newestOf = (table: Prisma.Sql, condition: Prisma.Sql, order: Prisma.Sql) =
   Prisma.sql`(SELECT * FROM ${table} WHERE "agentId" = a.id AND ${condition} ORDER BY ${order} LIMIT ${MOST_READ}) AS newer`
 
 /**
- * Columns beside `a` with the agent's notes, newest first, as many as can be shown, without those from a hidden space.
+ * Columns in addition to those of `a`: the agent's notes, newest first, as many as can be shown, without those from a hidden space.
  */
 export const knowledgeBut = (hidden: Prisma.Sql) => Prisma.sql`
       (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM (

@@ -27,15 +27,15 @@ export interface StepPlan {
   modelSettings: ModelSettings
   activeTools: string[]
   toolChoice: 'auto' | 'required' | 'none'
-  /** Numbers of the agent's notes that are withheld, by space. */
+  /** The number of the agent's notes that are withheld, by space. */
   withheld: Withheld[]
 }
 
-/** An agent memory mode: prepares the model's input, and applies what the run learns from it to the run. */
+/** An agent memory mode: prepares the model's input, and adds the sources of that input to the run. */
 export interface Mind {
-  /** Returns the input of the step after these steps. */
+  /** Returns the input for the step that follows these steps. */
   plan(steps: JournaledStep[]): Promise<StepPlan>
-  /** Whether the run has done what it was started for. */
+  /** Whether the run has finished the work for which it was started. */
   isDone(steps: readonly JournaledStep[]): boolean
   /** Called when the model fails and the run fails with it. */
   onFailed(blame: Blame): Promise<void>
@@ -47,14 +47,14 @@ export interface MindInput {
   tools: Map<string, Tool>
   scenes: Pick<SceneLoader, 'refresh' | 'meanwhile'>
   journal: Pick<Journal, 'entered'>
-  /** Reads the run's journal again, without texts of messages that were deleted since. */
+  /** Reads the run's journal again, without the text of messages that were deleted in the meantime. */
   readAnew(): Promise<{ steps: JournaledStep[]; state: Run['state'] }>
   clock: Clock
-  /** Returns the decisions on those of the calls that needed approval. */
+  /** Of these calls, returns the decisions on those that needed approval. */
   decisionsOn(calls: JournaledCall[]): Promise<DecisionText[]>
 }
 
-/** Whether texts were removed from the run's journal since this worker claimed the run: what is in memory is out of date. */
+/** Whether texts were removed from the run's journal since this worker claimed the run: the copy in memory is out of date. */
 export const isRedacted = ({ scene, run }: Pick<MindInput, 'scene' | 'run'>): boolean =>
   scene.redactions > run.context.run.redactions
 

@@ -24,9 +24,9 @@ interface PersistentInput extends MindInput {
 }
 
 /**
- * The PERSISTENT memory mode: the consciousness is the history and the inbox the trigger. Before each step except the
- * first, the model is shown new urgent events in full, which become part of the cycle, or else a preview of the inbox,
- * for that step only.
+ * The PERSISTENT memory mode: the consciousness is the history, and the inbox is the trigger. Before each step except the
+ * first, the model is shown either new urgent events in full, which become part of the cycle, or a preview of the
+ * inbox, for that step only.
  */
 export function createPersistentMind(input: PersistentInput): Mind {
   const { platform, recalling, scene, scenes, run, tools } = input
@@ -161,13 +161,13 @@ const ENDS_LOOKED_AT = 20
 interface Thrift {
   /** Divides the consciousness budget. */
   divisor: number
-  /** Cycles omitted from the recall stay omitted, because a provider refused content among them. */
+  /** Cycles omitted from the recall stay omitted, because a provider refused some of their content. */
   isRefused: boolean
 }
 
 /**
  * From the second failed cycle in a row on, halves the budget with each failure, so that content which a provider
- * refuses, or its size, cannot silence the agent for good. Failures of the provider itself do not count; omitted cycles
+ * refuses, or its size, cannot silence the agent permanently. Failures of the provider itself do not count; omitted cycles
  * return after the first success.
  */
 async function thriftAfterFailures({ db }: Platform, agentId: string): Promise<Thrift> {

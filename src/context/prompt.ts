@@ -13,9 +13,9 @@ export interface PromptInput {
   claim: Claim
   scene: Scene
   activeSpaceId: string | null
-  /** How to act with the available tools and the routing, a paragraph each. */
+  /** How to act with the available tools and the routing, one paragraph each. */
   guidance: string[]
-  /** Decisions of people on calls of the run. */
+  /** People's decisions on calls of the run. */
   decisions?: DecisionText[]
   /** A notice about the agent's other runs. */
   notice?: string
@@ -30,9 +30,9 @@ const MEMORY_CHARACTERS = 40_000
 const GOAL_CHARACTERS = 20_000
 const PLAN_CHARACTERS = 20_000
 const DECISION_CHARACTERS = 20_000
-/** The limit of one space's members. */
+/** The limit for the members of one space. */
 const LINE_CHARACTERS = 9_000
-/** The limit of a plan's instruction or a service's payload, as JSON. */
+/** The limit for a plan's instruction or a service's payload, as JSON. */
 const PAYLOAD_CHARACTERS = 60_000
 
 /**
@@ -75,7 +75,7 @@ function section(title: string, lines: string[]): string {
 }
 
 /**
- * Quotes text of others, or of the agent at another time: on one line, without characters that could end the quotation.
+ * Quotes text by others, or by the agent at another time: on one line, without characters that could end the quotation.
  */
 function quoted(text: string): string {
   return JSON.stringify(text)
@@ -106,7 +106,7 @@ function planLine({ id, name, instruction, cron, timeZone, nextRunAt }: Scene['a
   return `- ${quoted(name)} (id: ${id}, ${due}): ${quoted(instruction)}`
 }
 
-/** Returns the nearest spaces in the given order: each at least by name, and with its members as far as they fit. */
+/** Returns the nearest spaces in the given order: each at least by name, and with as many members as fit. */
 function spaceLines({ spaces, agent }: Scene, activeSpaceId: string | null): string[] {
   const nearest = spaces.toSorted((a, b) => a.rank - b.rank)
   const lineOf = (space: SceneSpace) => spaceLine(space, agent, activeSpaceId, space.rank <= 2)
@@ -157,7 +157,7 @@ function otherAgents(claim: Claim, scene: Scene, activeSpaceId: string | null): 
   return agentLines([...new Map(others.map((other) => [other.id, other])).values()])
 }
 
-/** Returns the space where agents take turns: the active space, or the trigger's before one is entered. */
+/** Returns the space where agents take turns: the active space, or the trigger's space before the run has entered one. */
 function spaceOfTurn({ run }: Claim, { spaces }: Scene, activeSpaceId: string | null): SceneSpace | undefined {
   const spaceId = activeSpaceId ?? run.triggerSpaceId
   return spaces.find(({ id, routing }) => id === spaceId && routing === 'MENTION_CHAIN')
@@ -219,8 +219,8 @@ function subjectOf(triggerSummary: string): string | null {
 }
 
 /**
- * Returns the user message: the trigger of the run, and the latest messages in the space. Text of others is quoted, a
- * JSON line each.
+ * Returns the user message: the trigger of the run, and the latest messages in the space. Text by others is quoted,
+ * one JSON line each.
  */
 export function triggerMessageOf({ run }: Claim, scene: Scene): string {
   if (!belongsTo(scene, run.triggerSpaceId)) return `TRIGGER: ${OF_A_SPACE_LEFT}: nothing of it is shown to you.`

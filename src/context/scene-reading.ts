@@ -36,8 +36,8 @@ export interface SceneSpace {
   /** The number of members. */
   size: number
   /**
-   * At most 100 members in join order, agents before humans; none for a space that is too far away to be shown with
-   * members.
+   * At most 100 members in join order, agents before humans; none for a space that is too distant to be shown
+   * with members.
    */
   members: { id: string; name: string; kind: EntityKind; description: string | null }[]
 }
@@ -50,7 +50,7 @@ export interface SceneRun
   > {
   senderName: string | null
   spaceName: string | null
-  /** Null if the run may only know that the other run exists. */
+  /** Null if the run may see only that the other run exists. */
   label: string[] | null
   /** The calls without a result, and the last call; null if the agent is not shown them. */
   calls: CallInBrief[] | null
@@ -91,9 +91,9 @@ interface Rows {
   otherRuns: SceneRun[]
   /** The space that the run works in: the trigger's, or, for a plan or a service, the one that it has entered. */
   worksIn: string | null
-  /** The spaces, confidential now, that the agent's notes come from. */
+  /** The spaces that the agent's notes come from and that are confidential now. */
   keptMarks: string[]
-  /** The spaces, confidential now, that the agent's think cycles come from. */
+  /** The spaces that the agent's think cycles come from and that are confidential now. */
   cycleMarks: string[]
   /**
    * Messages of the trigger's space outside of threads, newest first; empty for a trigger in a thread, for a think cycle,
@@ -109,7 +109,7 @@ export interface SceneReading {
   whole(runId: string): Promise<Rows>
   changing(runId: string): Promise<Changing>
   /**
-   * Returns the agent's notes that come from no confidential space except these, with their marks, and the number of
+   * Returns the agent's notes that come from no confidential space, or only from these, with their marks, and the number of
    * withheld notes by space.
    */
   openTo(agentId: string, openIds: readonly string[]): Promise<{ notes: MarkedNotes; withheld: Withheld[] }>
@@ -120,7 +120,7 @@ export type MarkedNotes = {
   [Kind in 'memories' | 'goals' | 'plans']: (Knowledge[Kind][number] & { marks: string[] })[]
 }
 
-/** `history` is SQL for a JSON array of the messages in the trigger's space of a run `r`. */
+/** `history` is SQL for a JSON array of the messages in the space of the trigger of a run `r`. */
 export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { history: Prisma.Sql }): SceneReading {
   const whole = together<Rows>(async (runIds) => {
     const rows = await db.query<WholeRow>(wholeStatement(runIds, history))
@@ -151,16 +151,16 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
 
 type WholeRow = SceneAgent & Omit<Rows, 'agent'> & { runId: string; pinned: AgentDefinition | null }
 
-/** How many runs continue per turn of the event loop, or one in eight of those that wait. */
+/** How many runs continue per turn of the event loop; if more, an eighth of those that wait. */
 const GOING_ON = { few: 4, crowdShare: 8 }
 
-/** The runs of one statement: in the embedded database, a statement holds up the whole process. */
+/** The number of runs per statement: in the embedded database, a statement blocks the whole process. */
 const MOST_TOGETHER = 4
 
 /**
  * Batches the loads of one tick into one statement, then releases callers a few per event-loop turn, because the model
- * call that each prepares takes CPU time. If the statement fails, loads one by one, so that a run does not fail because
- * of another.
+ * call that each prepares takes CPU time. If the statement fails, loads them one by one, so that a run does not fail because
+ * of another one.
  */
 function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>>): (runId: string) => Promise<T> {
   const turns = createTurns(GOING_ON)
@@ -184,7 +184,7 @@ function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>
   }
 }
 
-/** JSON has times as strings. */
+/** Times are strings in JSON. */
 const runOfJson = (run: SceneRun): SceneRun => ({
   ...run,
   startedAt: run.startedAt === null ? null : new Date(run.startedAt),
@@ -198,7 +198,7 @@ const KNOWLEDGE = knowledgeBut(Prisma.sql`'{}'::text[]`)
 
 const noted = (table: Prisma.Sql) => Prisma.sql`SELECT unnest(places || label) FROM ${table} WHERE "agentId" = a.id`
 
-/** The spaces, confidential now, that rows of an agent `a` in these tables come from. */
+/** The spaces that rows of an agent `a` in these tables come from and that are confidential now. */
 const marksIn = (...tables: Prisma.Sql[]) => Prisma.sql`
   CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential) THEN ARRAY(
     SELECT s.id FROM "Space" s WHERE s.confidential AND s.id IN (${Prisma.join(tables.map(noted), ' UNION ')}) ORDER BY s.id)
@@ -211,7 +211,7 @@ const RECALL = Prisma.sql`
     THEN r."activeSpaceId" END AS "worksIn",
   ${marksIn(MEMORY, GOAL, PLAN)} AS "keptMarks"`
 
-/** The spaces, confidential in this statement, that the agent's notes come from, except the open ones. */
+/** The spaces that the agent's notes come from and that are confidential as of this statement, except the open ones. */
 const hiddenNow = (agentId: string, openIds: readonly string[]) => Prisma.sql`
   SELECT h.id FROM "Agent" a, unnest(${marksIn(MEMORY, GOAL, PLAN)}) AS h(id) WHERE a.id = ${agentId} AND h.id <> ALL(${[...openIds]}::text[])`
 

@@ -20,7 +20,7 @@ export type { SceneAgent, SceneRun, SceneSpace } from './scene-reading.ts'
 /** Everything from which a run's prompt and tools are built, as of the claim of the run. */
 export interface Scene {
   agent: SceneAgent
-  /** The spaces that the run may know of. */
+  /** The spaces that the run may see. */
   spaces: SceneSpace[]
   /** The agent's other queued, running or waiting runs, oldest first. */
   otherRuns: SceneRun[]
@@ -32,7 +32,7 @@ export interface Scene {
   history: HistoryLine[]
   /** The message that triggered the run. */
   triggerMessage: HistoryLine | null
-  /** The text of the files of that message, as far as a prompt shows it. */
+  /** The text of the files of that message, up to the limit of a prompt. */
   triggerTexts: FileText[]
   /** The origin of the run's trigger. */
   origin: MessageOrigin
@@ -43,11 +43,11 @@ export interface Scene {
   /** For a run called back in a chain: the chain's original task, if the history does not show it. */
   task: Json
   worksIn: string | null
-  /** The spaces, confidential at the time of the claim, that any cycle of the agent comes from. */
+  /** The spaces that any cycle of the agent comes from and that were confidential at the time of the claim. */
   cycleMarks: string[]
   /** Notes of the agent that are withheld from the run. */
   withheld: Withheld[]
-  /** How often texts of deleted messages have been removed from the run's journal. */
+  /** How often the text of a deleted message was removed from the run's journal. */
   redactions: number
 }
 
@@ -60,12 +60,12 @@ export interface SceneLoader {
   /** Also returns the run's label, with the labels of the scene. */
   load(claim: Claim): Promise<{ scene: Scene; label: string[] }>
   /**
-   * Reads again what may have changed since: the agent's spaces, its notes and its other runs. Updates `scene`; returns
+   * Reads again everything that may have changed: the agent's spaces, its notes and its other runs. Updates `scene`; returns
    * the run's label, with the labels of the scene.
    */
   refresh(claim: Claim, scene: Scene): Promise<{ label: string[] }>
   /**
-   * Returns the messages of others in a space since a call of the run was made; null if the agent has left the space.
+   * Returns the messages that others have posted in a space since a call of the run was made; null if the agent has left the space.
    */
   meanwhile(claim: Claim, since: { spaceId: string; callId: string }): Promise<Meanwhile | null>
 }
@@ -79,9 +79,9 @@ export interface Meanwhile {
   lines: HistoryLine[]
 }
 
-/** The limit of a prompt's initial history, as JSON. */
+/** The size limit of a prompt's initial history, as JSON. */
 const HISTORY_CHARACTERS = 60_000
-/** The limit of the text of the trigger's files. */
+/** The size limit of the text of the trigger's files. */
 const FILE_CHARACTERS = 20_000
 
 export function createSceneLoader(
@@ -96,7 +96,7 @@ export function createSceneLoader(
       readerId: Prisma.sql`r."agentId"`,
       scope: { type: 'outside' },
       upToSeq: Prisma.sql`r."enteredSeq"`,
-      // `load` shows these in full: the trigger, and the task of a chain, of which the run may be called back.
+      // `load` shows these in full: the trigger, and the task of the chain in which the run was called back.
       isWhole: Prisma.sql`m.id IS NOT DISTINCT FROM r."triggerMessageId" OR r."chainId" IS NOT NULL`,
       limit: historyLimit,
       characters: HISTORY_CHARACTERS,

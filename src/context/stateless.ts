@@ -18,8 +18,8 @@ export function createStatelessMind(input: MindInput): Mind {
   const notice = () => (tools.has('getMyRuns') ? runNotice(run.context, scene) : '')
   return {
     async plan(journaled) {
-      // Also at the first step of a run that another worker took over: its pending calls were executed after the scene
-      // was loaded.
+      // This also applies to the first step of a run that another worker took over: its pending calls were executed after
+      // the scene was loaded.
       if (journaled.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
       const steps = isRedacted(input) ? (await input.readAnew()).steps : journaled
       const shown = await messagesOf(input, steps)
@@ -47,7 +47,7 @@ export function createStatelessMind(input: MindInput): Mind {
 type Shown = Pick<StepPlan, 'messages' | 'added' | 'holdsResponse'>
 
 /**
- * Returns the messages with the run's trigger. Once journaled they stay the same, whatever has happened since, except
+ * Returns the messages with the run's trigger. Once journaled they stay the same, except
  * that an agent that has left the trigger's space is shown nothing of it; and after a wait, messages posted during the
  * wait are added.
  */

@@ -10,7 +10,7 @@ import { messagesFor } from '../runs/model-messages.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import { recalledOf } from './cycle-state.ts'
 
-/** The prompt and response of a step: for admins. */
+/** The prompt and response of a step, for admins. */
 export interface StepRecord {
   id: string
   index: number
@@ -47,7 +47,7 @@ export interface StepRecords {
 
 const EMPTY: Page<StepRecord> = { items: [], hasNextPage: false, hasPreviousPage: false }
 
-/** Whether a model takes files of this type in results of tools. */
+/** Whether a model accepts files of this type in tool results. */
 type TakesFile = (model: string, mediaType: string) => boolean
 
 export function createStepRecords(
@@ -88,7 +88,7 @@ export function createStepRecords(
 
 const RECORDED = { id: true, agentId: true, triggerType: true, state: true } as const
 
-/** A step's row holds only what its prompt adds to the previous step; the first one what follows `recorded`. */
+/** A step's row holds only what its prompt adds to the previous step's; for the first step, what follows `recorded`. */
 function recordsOf(
   steps: JournaledStep<Step>[],
   recorded: unknown[],

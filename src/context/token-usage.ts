@@ -2,7 +2,7 @@ import type { LanguageModelUsage } from 'ai'
 import { estimateTokens } from '../lib/token-estimate.ts'
 import type { Usage } from '../stores/run-store.ts'
 
-/** Returns the provider's usage, or else an estimate from input and output that is marked as such. */
+/** Returns the usage that the provider reported, or an estimate from the input and output, marked as such. */
 export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], received: () => unknown): Usage {
   const { inputTokens, outputTokens, inputTokenDetails } = reported
   if (!isFigure(inputTokens) || !isFigure(outputTokens)) return estimatedUsage(sent(), received())
@@ -11,7 +11,7 @@ export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], rec
   return { inputTokens, cachedInputTokens, outputTokens, estimated: false }
 }
 
-/** Larger numbers than any model can process are treated as missing. */
+/** Numbers larger than any model can process are treated as missing. */
 const MOST_TOKENS = 100_000_000
 
 function isFigure(tokens: number | undefined): tokens is number {

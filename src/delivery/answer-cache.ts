@@ -18,8 +18,8 @@ interface CachedAnswer {
 const TOO_LARGE: CachedAnswer = { answer: undefined }
 
 /**
- * Few subscribers resume later than this. Their events are executed again, so the memory that a burst of events takes
- * can be freed.
+ * Few subscribers resume later than this; their events are executed again. The limit frees the memory that a burst
+ * of events takes.
  */
 const KEPT_FOR_MS = 30_000
 const PURGED_EVERY_MS = 15_000
@@ -43,8 +43,8 @@ function cacheAnswer(answer: Answer): CachedAnswer {
 }
 
 /**
- * Caches the answers of one operation: of a publication until the window drops the publication or the cache evicts the
- * answer, and of a snapshot while it is being executed. Per-viewer answers are not cached.
+ * Caches the answers of one operation: for a publication, until the window drops the publication or the cache evicts
+ * the answer; for a snapshot, while it is being executed. Per-viewer answers are not cached.
  */
 export function createAnswerCache() {
   const ofPublications = new WeakMap<object, CachedAnswer | Promise<EventAnswer>>()

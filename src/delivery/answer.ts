@@ -1,4 +1,4 @@
-// The answer to an event, which subscribers share or which is made for each viewer, and the sink that gets a subscriber's answers.
+// The answer to an event, shared by subscribers or made for each viewer, and the sink that receives a subscriber's answers.
 import type { GraphQLError } from 'graphql'
 import type { Viewer } from '../access/viewer.ts'
 
@@ -8,7 +8,7 @@ import type { Viewer } from '../access/viewer.ts'
  */
 export interface Answer {
   text: string
-  /** Masked, as clients receive them. */
+  /** Errors with internal details masked, as clients receive them. */
   errors: readonly GraphQLError[]
   hasData: boolean
   versions: VersionSpan
@@ -52,8 +52,8 @@ export interface Sink {
   /** Calls the listener each time the sink can take more. Returns a function that stops it. */
   whenReady(listener: () => void): () => void
   /**
-   * Closes the whole connection in such a way that clients reconnect and resume. Absent: only the
-   * subscription ends, with an error.
+   * Closes the whole connection in such a way that clients reconnect and resume. If absent, only
+   * the subscription ends, with an error.
    */
   giveUp?(): void
 }

@@ -28,7 +28,7 @@ export interface Answers {
    * event's own fields, the event is not even executed (plain-answers.ts). If the answer depends on the viewer, the event
    * is executed for each of `viewers`, with batched lookups. Data read before version `minVersion` is read again, so that
    * no subscriber receives older data than it already has.
-   * @throws the error that ends every subscription, after some retries: an event is never skipped
+   * @throws the error that ends every subscription, after some retries, because an event is never skipped
    */
   answer(delivery: Delivery<object>, viewers: () => Iterable<Viewer>, minVersion: number): MaybePromise<EventAnswer>
 }
@@ -58,7 +58,7 @@ const VIEWERS_AT_ONCE = 512
  */
 const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
-/** The length of a path to the subscription field, or to the entity that its event names. */
+/** The number of path elements up to the subscription field, or up to the entity that its event names. */
 const PATH_TO_SUBJECT = 2
 const ANY_VERSION: VersionSpan = { from: Number.POSITIVE_INFINITY, to: 0 }
 
@@ -141,7 +141,7 @@ export function createAnswers(parts: AnswersParts): Answers {
   const executeTogether = createBatching(executeAndCache)
 
   /**
-   * Waits for an execution in progress and uses its answer if the execution began late enough for this subscriber. If
+   * Waits for an execution in progress, and uses its answer if it began late enough for this subscriber. If
    * answers differ per viewer, the next execution is for all waiting viewers together, and later viewers wait for it.
    * Many subscribers that reconnect therefore cost only a few statements.
    */

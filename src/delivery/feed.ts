@@ -13,8 +13,8 @@ export interface Delivery<E> {
 }
 
 /**
- * Events beside the publications of a topic, which are not stored: a caught-up subscriber gets what has changed since it
- * last got something, as it is then, with the cursor of the last publication. Others get it once they are caught up.
+ * Events in addition to the publications of a topic. They are not stored: a caught-up subscriber gets the current state of
+ * everything that changed since its last such event, with the cursor of the last publication. Other subscribers get them once they are caught up.
  */
 export interface Besides<E> {
   source: {
@@ -22,7 +22,7 @@ export interface Besides<E> {
     readonly version: number
     /** Calls the listener after changes. Returns a function that stops it. */
     listen(listener: () => void): () => void
-    /** Makes the listeners be called again later: a subscriber could not take the changes. */
+    /** Calls the listeners again later, because a subscriber could not take the changes. */
     notifyAgain(): void
   }
   /** Returns the event with the changes after a version. */
@@ -38,11 +38,11 @@ export interface HubRules<E> {
    * key (answer-key.ts).
    */
   eventOf(publication: Publication): E | null | Promise<E | null>
-  /** Whether a publication may need handling beyond its event for some viewer, which `needsFeed` then decides. */
+  /** Whether a publication may need special handling for some viewer, which `needsFeed` then decides per viewer. */
   mayNeedFeed(publication: Publication): boolean
   /** Whether the feed itself must deliver the publication to this viewer. */
   needsFeed(publication: Publication, viewerId: string): boolean
-  /** The only part that belongs to one subscriber. Null: the operation does not select such events. */
+  /** The only part that belongs to one subscriber. Null if the operation does not select such events. */
   besides?: Besides<E> | null
 }
 
@@ -51,16 +51,16 @@ export interface Subscriber<E> {
   /** Delivers events in order. Resolves when it can take more. @throws the error that ends the subscription */
   deliver(deliveries: readonly Delivery<E>[]): Promise<void>
   /**
-   * Whether the subscriber was caught up once and is past its pace now, so that a snapshot may replace the
+   * Whether the subscriber was caught up once and is over its pace now, so that a snapshot may replace the
    * waiting events.
    */
   isPastPace(): boolean
-  /** Continues from here together with the other caught-up subscribers of the window: see FollowOptions.onCaughtUp. */
+  /** Continues together with the other caught-up subscribers of the window: see FollowOptions.onCaughtUp. */
   attach(window: SharedWindow, position: SubscriberPosition, signal: AbortSignal, rules: HubRules<E>): Promise<void>
 }
 
 /**
- * The events of one subscription, already authorised. It is typed as AsyncIterable only because graphql-js
+ * The events of one subscription, already authorized. Its type is AsyncIterable only because graphql-js
  * requires an AsyncIterable as a source; call `deliverTo` instead (see subscribe.ts).
  */
 export interface Feed<E> extends AsyncIterable<E> {
@@ -74,7 +74,7 @@ export interface Feed<E> extends AsyncIterable<E> {
   deliverTo(to: Subscriber<E>): Promise<void>
 }
 
-/** Opens a feed once its guards are active. If this fails, everything is released. */
+/** Opens a feed once its guards are active. On failure, everything is released. */
 export async function openFeed<E>(
   prepare: (lifeline: Lifeline) => Promise<(to: Subscriber<E>) => Promise<void>>,
   shownIn: string | null = null,
@@ -93,11 +93,11 @@ function unused(): never {
   throw new Error('a feed cannot be iterated; use its deliverTo method')
 }
 
-/** The lifetime of a subscription, as its event source sees it: the source learns of the end, and can cause it. */
+/** The lifetime of a subscription, as its event source sees it: the source is notified of the end, and can end the subscription. */
 export interface Lifeline {
   /** Aborts when the subscription has ended for any reason. */
   signal: AbortSignal
-  /** Ends the subscription with this error, at once, also during a wait. */
+  /** Ends the subscription with this error at once, even during a wait. */
   fail(error: Error): void
   /** Calls `cleanUp` when the subscription ends; at once if it has ended. */
   onEnd(cleanUp: () => void): void

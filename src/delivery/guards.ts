@@ -19,7 +19,7 @@ export type EntityChange = EntitySignal | { type: 'reconnected' | 'missed' }
 
 /**
  * Guards end a subscription as soon as its viewer loses access, in whichever process the change was made. A guard
- * is active when its promise resolves, and ends with the lifeline. Each guard subscribes to signals before it checks
+ * is active once its promise resolves, and ends with the lifeline. Each guard subscribes to signals before it checks
  * the database.
  */
 export interface Guards {
@@ -45,7 +45,7 @@ type GuardsPlatform = Pick<Platform, 'signals' | 'clock' | 'logger'>
 type GuardsDomain = Pick<Domain, 'tokens' | 'visibility' | 'spaces' | 'runs'>
 
 const RETRY_MS = 500
-/** The maximum of setTimeout. */
+/** The maximum delay of setTimeout. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export function createGuards(
@@ -116,7 +116,7 @@ export function createGuards(
     }
   })
 
-  /** Calls `end` once the human of a sign-in was deleted, or got another role than the sign-in has. */
+  /** Calls `end` once the human of a sign-in is deleted, or has a different role from the sign-in. */
   async function watchHuman(viewer: Viewer, end: () => void): Promise<() => void> {
     const over = new AbortController()
     const check = async () => {
@@ -159,8 +159,8 @@ export function createGuards(
     async viewer(viewer, lifeline) {
       const { tokenId, expiresAt } = viewer
       const end = () =>
-        lifeline.fail(new UnauthenticatedError('Your token is no longer valid. Log in with another token.'))
-      // A JWT cannot be revoked: access ends when its human is deleted, or gets another role.
+        lifeline.fail(new UnauthenticatedError('Your token is no longer valid. Sign in with another token.'))
+      // A JWT cannot be revoked: access ends when its human is deleted or gets a different role.
       if (tokenId === null && viewer.scope === 'HUMAN') lifeline.onEnd(await watchHuman(viewer, end))
       if (expiresAt !== null) lifeline.onEnd(callAt(expiresAt.getTime(), clock.now, end))
       if (tokenId !== null) lifeline.onEnd(await revocations.join(tokenId, end))
@@ -203,7 +203,7 @@ const mayHaveMissed = (type: EntityChange['type']): boolean => type === 'reconne
 
 const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
 
-/** Calls `call` at a time, however distant. Returns a function that cancels it. */
+/** Calls `call` at the given time, however distant. Returns a function that cancels the call. */
 function callAt(time: number, now: () => number, call: () => void): () => void {
   let timer: NodeJS.Timeout
   const wait = () => {

@@ -22,7 +22,7 @@ export interface CaughtUpSubscriber {
   window: SharedWindow
   position: SubscriberPosition
   rules: HubRules<object>
-  /** Data read before this version must not be delivered to it. */
+  /** Data read before this version must not be delivered to the subscriber. */
   readVersion: number
 }
 
@@ -50,7 +50,7 @@ const PUBLICATIONS_A_CHECK = 64
 /** The number of batches sent to one member before the next member's turn. */
 const MOST_BATCHES = 4
 
-/** How often an event beside the publications is made again because publications have arrived in the meantime. */
+/** How often such an event is created again because publications have arrived in the meantime. */
 const MOST_TRIES = 3
 
 const LAG_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
@@ -60,7 +60,7 @@ export function createHub(metrics: Registry): Hub {
   const lag = histogram(
     metrics,
     'parley_fanout_lag_seconds',
-    'Time from the append of an event, by the clock of the appending process, until all subscribers of a group in this process were sent it.',
+    'Time from the append of an event, by the clock of the appending process, until the event was sent to all subscribers of a group in this process.',
     { buckets: LAG_SECONDS },
   )
   const groups = new WeakMap<Answers, Map<SharedWindow, HubGroup>>()
@@ -150,7 +150,7 @@ class HubGroup {
   }
 
   /**
-   * Sends every caught-up member the events beside the publications that it has not received. Members that are behind, or
+   * Sends every caught-up member the additional events that it has not received. Members that lag, or
    * whose client does not read, get them the next time.
    */
   async #sendBesides(): Promise<void> {
@@ -178,7 +178,7 @@ class HubGroup {
         this.publications.readVersion,
       )
       const answer = found instanceof Promise ? await found : found
-      // Its cursor is that of the last publication, which all who receive it must have.
+      // The event's cursor is that of the last publication, which all its recipients must have received.
       if (this.publications.last !== last) continue
       return this.#giveBesides(answer, { version, to, last })
     }
@@ -196,7 +196,7 @@ class HubGroup {
         continue
       }
       const isSent = !(own instanceof Error) && own.hasData && isDeliverable(own)
-      // A member past its pace leaves, and gets the event when it is added again.
+      // A member over its pace leaves, and gets the event when it is added again.
       if (isSent && !this.#isInPace(member, largeCharactersOf(own))) continue
       received.version = to
       if (isSent) member.sink.send([own])
@@ -280,7 +280,7 @@ class HubGroup {
     for (let given = 0; given < MOST_BATCHES; given++) {
       if (position.offset >= this.publications.last || member.isGone) return
       if (sink.isBusy()) {
-        // Record what this sink refused: publications that were never offered to it do not count as lag.
+        // Record the publications that this sink refused, because publications that were never offered to it do not count as lag.
         if (given === 0) this.#window.offer(position, this.publications.last)
         return
       }
@@ -325,7 +325,7 @@ class HubGroup {
     return false
   }
 
-  /** Removes members that lag too far behind and that no round reaches, so that their publications are not kept. */
+  /** Removes members that lag too far behind and that are not served in any round, so that their publications are not kept. */
   #removeLost(): void {
     for (const member of [...this.#members]) if (this.#window.isLost(member.position)) member.leave()
     const first = Math.min(this.publications.last, ...Array.from(this.#members, ({ position }) => position.offset))
@@ -381,7 +381,7 @@ export class AnsweredPublications {
   readonly #parts: AnsweredPublicationsParts
   /** The offset of the last answered publication. */
   last: number
-  /** Data read before this version must not be used in an answer here. */
+  /** Data read before this version must not be used in an answer of this window. */
   readVersion = 0
   /** By offset, from the first publication that some subscriber has not taken. */
   readonly #answers = new Map<number, PublicationAnswer>()

@@ -25,7 +25,7 @@ import { collectFields, collectSubfields } from 'graphql/execution/collectFields
 
 /**
  * Composes the answer to an event from the event alone. Returns null unless the selection consists only of
- * the event's own scalar fields; such an event must be executed.
+ * the event's own scalar fields; if null, the event must be executed.
  */
 export type PlainAnswer = (event: object) => string | null
 
@@ -81,8 +81,8 @@ export function createPlainAnswer(operation: Operation, maxBytes: number): Plain
 type Plans = Map<string, Plan | null>
 
 /**
- * Plans by document and operation name, shared by subscriptions to different topics; `own` if variables
- * change the selection.
+ * Plans by document and operation name, shared by subscriptions to different topics; `own` holds plans for
+ * selections that depend on variables.
  */
 const sharedPlans = new WeakMap<DocumentNode, Map<string, Plans> | 'own'>()
 

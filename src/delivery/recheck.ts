@@ -13,7 +13,7 @@ import type { Platform } from '../platform/platform.ts'
 export interface PeriodicRecheck {
   /** Calls `onEnded` once the token is no longer valid. */
   token(tokenId: string, onEnded: () => void): () => void
-  /** Calls `onChanged` whenever the human's memberships, or its existence, differ from the previous recheck. */
+  /** Calls `onChanged` whenever the human's memberships have changed since the previous recheck, or the human was deleted. */
   human(humanId: string, onChanged: () => void): Promise<() => void>
   /** Calls `onTick` at each recheck. */
   onTick(onTick: () => void): () => void

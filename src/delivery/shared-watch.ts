@@ -9,7 +9,7 @@ export interface SharedWatch<T> {
 interface Entry<T> {
   listeners: Set<(value: T) => void>
   opened: Promise<() => void>
-  /** The `final` value, which later listeners receive at once. */
+  /** The final value, which later listeners receive at once. */
   last: { value: T } | null
 }
 

@@ -17,7 +17,7 @@ import type { Hub } from './hub.ts'
 import { createSubscriber, type SubscriberParts } from './subscriber.ts'
 import { createSubscriptionLimits } from './subscription-limits.ts'
 
-/** Additions to an operation's context by a transport that writes serialized answers itself. */
+/** Fields that a transport which writes serialized answers itself adds to an operation's context. */
 export interface SinkContext {
   sink?: Sink
   /** Receives the iteration directly, because the pipeline would wrap it. */
@@ -29,7 +29,7 @@ export interface SubscribeParts {
   streams: Streams
   maskError: MaskError
   hub: Hub
-  /** Over all transports: sockets, event streams and multipart. */
+  /** Counted over all transports: sockets, event streams and multipart. */
   maxSubscriptionsPerViewer: number
   /** The maximum size of the answer to one event. */
   maxResponseBytes: number
@@ -87,7 +87,7 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
 }
 
 /**
- * Ends the subscription of a client that cannot keep up or is too far past its pace: a socket with a close
+ * Ends the subscription of a client that cannot keep up or is too far over its pace: a socket with a close
  * code after which clients reconnect, any other transport with an error, which the client has some time to
  * read.
  */
@@ -166,7 +166,7 @@ function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncI
   return endedBy(iteration, lifeline)
 }
 
-/** Returning the iteration ends the subscription, also before its first `next()`. */
+/** Returning the iteration ends the subscription, even before its first `next()`. */
 function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterableIterator<T> {
   const outer: AsyncIterableIterator<T> = {
     [Symbol.asyncIterator]: () => outer,

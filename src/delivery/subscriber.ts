@@ -11,8 +11,8 @@ import type { Hub } from './hub.ts'
 export interface SubscriberParts {
   hub: Hub
   /**
-   * Makes lagging subscribers take turns: before each of them continues, and after a lookup for which many may
-   * have waited.
+   * Makes lagging subscribers take turns: each waits for its turn before it continues, and after a lookup that
+   * many may have awaited.
    */
   turns: Turns
   answers: Answers
@@ -32,12 +32,12 @@ export function createSubscriber(
   { answers, viewer, sink, pace, hub, turns, onTooSlow }: SubscriberParts,
 ): Subscriber<object> {
   /**
-   * The newest data version that this subscriber has received. Data that its client got by other operations is older
-   * than the start of the subscription.
+   * The newest data version that this subscriber has received. Data that its client received through other operations
+   * is older than the start of the subscription.
    */
   let readVersion = nextVersion()
   let wasCaughtUp = false
-  /** The subscriber has been past its pace since it was last caught up. */
+  /** Whether the subscriber has been over its pace since it was last caught up. */
   let isBehind = false
   const viewers = () => [viewer]
   const isThere = () => !signal.aborted
@@ -46,7 +46,7 @@ export function createSubscriber(
     const found = answers.answer(delivery, viewers, readVersion)
     const answer = found instanceof Promise ? await inTurn(found, turns) : found
     const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
-    // This viewer's execution failed while others' did not: retry alone.
+    // Only this viewer's execution failed, so it is retried alone.
     if (own === undefined) return ownAnswer({ ...delivery, shareKey: null })
     if (own instanceof Error) throw own
     readVersion = Math.max(readVersion, own.versions.to)
@@ -58,7 +58,7 @@ export function createSubscriber(
     if (!(await pace.turn(signal))) onTooSlow()
   }
 
-  /** Returns the answer once it may be delivered. An answer that has to wait is not kept, but executed again. */
+  /** Returns the answer once it may be delivered. An answer that has to wait is discarded, and the event is executed again. */
   async function pacedAnswer(delivery: Delivery<object>): Promise<Answer> {
     const own = await ownAnswer(delivery)
     const large = largeCharactersOf(own)

@@ -5,8 +5,8 @@ import { isAdmin } from '../rules/permissions.ts'
 /** Limits the subscriptions of each viewer in this process, over all transports. */
 export interface SubscriptionLimits {
   /**
-   * Counts a subscription. Returns a function that releases it.
-   * @throws RateLimitedError if the viewer is at a limit
+   * Counts a subscription. Counts a subscription, and returns a
+   * function that releases it. @throws RateLimitedError if the viewer is at a limit
    */
   take(viewer: Viewer, subscription: StandingSubscription): () => void
 }
@@ -36,7 +36,7 @@ const MOST_SUBSCRIPTIONS = 5000
 export const MOST_OF_SOCKET = 100
 const TRY_AGAIN_MS = 10_000
 
-/** As many as the viewer's sockets carry, up to `MOST_SUBSCRIPTIONS`, but at least one per socket. */
+/** The maximum number of subscriptions: as many as the viewer's sockets may carry, up to `MOST_SUBSCRIPTIONS`, but at least one per socket. */
 export function mostSubscriptions(maxSocketsPerViewer: number): number {
   return Math.min(MOST_OF_SOCKET * maxSocketsPerViewer, Math.max(MOST_SUBSCRIPTIONS, maxSocketsPerViewer))
 }

@@ -3,8 +3,8 @@
 import type { Viewer } from '../access/viewer.ts'
 
 /**
- * Returns a viewer that detects whether an answer depends on more than the viewer's scope and role: authorisation and
- * per-viewer fields read the id, the token or the grants. `onRead` is called at the first such read. The
+ * Returns a viewer that detects whether an answer depends on more than the viewer's scope and role: authorization
+ * and per-viewer fields read the id, the token or the grants. `onRead` is called at the first such read. The
  * probe detects property reads, but not comparisons of viewers by identity: see test/shape.test.ts.
  */
 export function probeOf(viewer: Viewer, onRead: () => void): Viewer {

@@ -1,17 +1,17 @@
-// Stage for speed: pauses of 1 to 5 ms between rounds of writes, so that events of one round leave in one write, and slices
-// within a round. To remove it, let hub.ts serve each group in `setImmediate`. Gain: 1.4 to 1.6 × less CPU for a message in
+// Stage for speed: pauses of 1 to 5 ms between rounds of writes, so that the events of one round are sent in one write; long rounds
+// are divided into slices. To remove it, let hub.ts serve each group in `setImmediate`. Gain: 1.4 to 1.6 × less CPU for a message in
 // groups of 10 subscribers (docs/decisions/delivery-stages.md). The bound of `bench/fanout` with 1,000 viewers in 100 spaces needs it.
-/** How many subscribers are served before the event loop continues: about 7 ms. */
+/** How many subscribers are served before the event loop continues: about 7 ms of work. */
 const SERVED_A_SLICE = 512
 /**
  * The pause after a round, relative to its duration, with its limits. Events that arrive within the pause
- * leave in one write. A long round batches more by itself, and yields to the event loop between its slices.
+ * are sent in one write. A long round batches more events by itself, and yields to the event loop between its slices.
  */
 const REST_TO_ROUND = 0.3
 const LONGEST_REST_MS = 5
 const SHORTEST_REST_MS = 1
 
-/** Serves at most `most` subscribers and returns how many it served. Fewer means that none are left. */
+/** Serves at most `most` subscribers and returns how many it served. A lower number than `most` means that none are left. */
 export type Serve = (most: number) => number
 
 /** Schedules the writes to all sockets. */

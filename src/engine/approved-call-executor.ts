@@ -17,7 +17,7 @@ import { recordRefusal } from './refusals.ts'
 import { doneWith, failureOf } from './tool-runner.ts'
 
 const CHANGED_TEXT =
-  'This tool was changed after people were asked (its address, execution or definition): it was not called. Ask again where it still matters.'
+  "This tool's address, execution or definition was changed after people were asked for approval, so it was not called. Request approval again if the call is still needed."
 
 /**
  * Checks that the tool is the version that people approved. If so, its schema is the one that
@@ -38,7 +38,7 @@ export type ApprovedCallParts = OwnToolParts & { mcp: McpToolset; discretion: Pi
 
 /**
  * Returns a function that executes an approved call with the approved input, provided that the agent
- * still has the same version of the tool. The function never throws, except if the database is away. Its result is
+ * still has the same version of the tool. The function throws only if the database is unavailable. Its result is
  * discarded if the signal has aborted.
  */
 export function createApprovedCallExecutor(

@@ -9,7 +9,7 @@ import { readApprovedCall, type Settlement, settleApprovedCall } from '../stores
 import { type ApprovedCallParts, createApprovedCallExecutor } from './approved-call-executor.ts'
 
 const AGAIN_MS = 500
-const DIED_TOO_OFTEN = `The worker died ${MOST_EXECUTIONS} times while it carried this call out; whether it took effect is unknown.`
+const DIED_TOO_OFTEN = `The worker died ${MOST_EXECUTIONS} times while it executed this call; whether the call took effect is unknown.`
 const GIVEN_UP: Settlement = {
   status: 'FAILED',
   output: { error: { code: 'WORKER_LOST', message: DIED_TOO_OFTEN } },
@@ -18,7 +18,7 @@ const GIVEN_UP: Settlement = {
 
 /**
  * Executes approved calls as jobs, while their run waits or their agent's cycle has ended. If a worker dies, another one
- * executes the call again with the same call id, which the tool receives as idempotency key.
+ * executes the call again with the same call id, which the tool receives as an idempotency key.
  */
 export function executeApprovedCalls(
   platform: Platform,
@@ -40,7 +40,7 @@ export function executeApprovedCalls(
       const settlement = job.attempt > MOST_EXECUTIONS ? GIVEN_UP : await execute(call, signal)
       // The error of an aborted call is not a result. Another process executes the call, unless its run was stopped.
       job.signal.throwIfAborted()
-      // Retry as long as this process has the job: a call must not be executed again because the database was unreachable.
+      // Retries as long as this process has the job, because the call must not be executed again only because the database was unreachable.
       while (!(await isSettled(settlement))) {
         await sleep(AGAIN_MS, job.signal)
         job.signal.throwIfAborted()

@@ -28,9 +28,9 @@ import type { Pictures } from './pictures.ts'
 export interface Models {
   /** @throws if the name no longer resolves to a usable model */
   resolve(name: string): Promise<LanguageModel>
-  /** Whether a model takes files of this type in the results of tools. */
+  /** Whether a model accepts files of this type in tool results. */
   takesFile(name: string, mediaType: string): boolean
-  /** Removes API keys from a text that a provider returned. */
+  /** Removes API keys from text that a provider returned. */
   redact(text: string): string
   /** Records a failure of the model's provider. */
   failed(name: string): Promise<void>
@@ -57,7 +57,7 @@ export interface GenerationParts {
   events: RunEvents
 }
 
-/** The outcome of one call of a model. */
+/** The outcome of one model call. */
 export interface Attempt {
   live: LiveGeneration
   /** Null if the response never finished. */
@@ -128,7 +128,7 @@ export async function attempt(
   silence.end()
   await live.settled()
   if (shown.hasPictures && came.failure?.blame === 'prompt' && !abortSignal.aborted) {
-    // Not every model sees pictures, and providers do not tell which. A prompt that is refused without them too says nothing.
+    // Not every model accepts images, and providers do not say which do. A refusal proves nothing if the prompt is also refused without images.
     const without = await attempt(parts, step, plan, { name, maxRetries, before, isBlind: true })
     if (without.end !== null) parts.pictures.refusedBy(name)
     return without

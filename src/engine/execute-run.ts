@@ -55,8 +55,8 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
   }
 
   /**
-   * Releases the run, retrying while the database is away: no other worker can claim the run in the
-   * meantime. Stops when `until` aborts.
+   * Releases the run, retrying while the database is unavailable: no other worker can claim the run
+   * in the meantime. Stops when `until` aborts.
    */
   async function giveBack(claim: Claim, error: unknown, until: AbortSignal): Promise<void> {
     const reason = isOutage(error) ? 'outage' : 'fault'
@@ -82,8 +82,8 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       await performUntilPause({ run, budget, fresh: claim.attempt === 1 })
       if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
     } catch (error) {
-      // A stop that committed just before the last write: there is nothing to release, and the stop
-      // signal is on its way.
+      // A stop was committed just before the last write: there is nothing to release, and
+      // the stop signal will arrive.
       const isLost = inHands.signal.aborted || error instanceof RunLostError
       if (!isLost) await giveBack(claim, error, signal)
     } finally {
@@ -101,7 +101,7 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
 
 const idsOf = ({ run }: Claim) => ({ runId: run.id, agentId: run.agentId })
 
-/** Returns a function that frees the slot while it awaits something. */
+/** Returns a function that awaits a promise, and frees the slot in the meantime. */
 function standAsideOf(place: Place): RunExecution['standAside'] {
   return async (wait) => {
     place.giveBack()

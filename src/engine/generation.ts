@@ -23,7 +23,7 @@ export type Generated =
   | { type: 'aborted' }
 
 /**
- * How often a model is called again after its stream broke off. Before the stream begins, the SDK
+ * How many times a model is called again after its stream was cut off. Before the stream begins, the SDK
  * retries by itself.
  */
 const MOST_RETRIES = 2
@@ -31,9 +31,9 @@ const FIRST_PAUSE_MS = 500
 
 /**
  * Makes one generation and journals it. Calls the first model whose provider is not in cooldown,
- * and shows its output live. If it fails before anything was shown, calls the next model at once.
- * If the last model, or one that has already shown something, breaks off, calls it again, and it
- * continues the message that it had begun. Journals the result and publishes the calls that failed
+ * and streams its output to viewers. If that model fails before anything was shown, calls the next one at
+ * once. If the last model, or one that has already shown something, is cut off, calls that model again,
+ * which continues the message that it had begun. Journals the result and publishes the calls that failed
  * validation.
  */
 export async function generate(parts: GenerationParts, steps: JournaledStep[], plan: StepPlan): Promise<Generated> {
@@ -64,7 +64,7 @@ async function orderOf(
     order: [...plan.models.filter(isAwake), ...plan.models.filter((name) => !isAwake(name))],
     failed: passedOver.map((model) => ({
       model,
-      error: `Its provider failed too often and is skipped until ${resting.get(model)?.toISOString()}.`,
+      error: `The provider failed too often and is skipped until ${resting.get(model)?.toISOString()}.`,
     })),
   }
 }
@@ -122,8 +122,8 @@ async function endAfter(
 }
 
 /**
- * Decides what follows an attempt. Keeps a broken-off response if no other model will be called, because it shows why
- * the run fails.
+ * Decides what follows an attempt. Keeps an incomplete response if no other model will be called, because it shows
+ * why the run fails.
  */
 function nextOf(made: Attempt, retries: number, insists: boolean): 'keep' | 'again' | 'give up' {
   if (insists && retries < MOST_RETRIES && isRecoverable(made)) return 'again'
@@ -162,13 +162,13 @@ function isBrokenOff({ end }: Attempt): boolean {
   return end === null || ['error', 'interrupted'].includes(end.finishReason)
 }
 
-/** Whether a retry may help: the stream broke off after it had begun, or fell silent, and the error is not permanent. */
+/** Whether a retry may help: the stream was cut off after it had begun, or fell silent, and the error is not permanent. */
 function isRecoverable(made: Attempt): boolean {
   if (made.failure?.isRetryable === false || !isBrokenOff(made)) return false
   return made.end !== null || made.live.hasBegun() || made.isSilent
 }
 
-/** Whether the provider caused the failure, which it does not if it rejects a prompt. */
+/** Whether the provider caused the failure. A rejected prompt does not count. */
 function isItsProvidersFault(made: Attempt): boolean {
   return isBrokenOff(made) && made.failure?.blame !== 'prompt'
 }

@@ -8,7 +8,7 @@ import type { RunEvents } from '../runs/run-events.ts'
 import type { Tool } from '../tools/tool.ts'
 import { tapModel } from './tapped-model.ts'
 
-/** The call of a generation that broke off in the middle of a message. The next attempt continues the message. */
+/** The call of a generation that was cut off in the middle of a message. The next attempt continues the message. */
 export interface Draft {
   callId: string
   toolName: string
@@ -18,7 +18,7 @@ export interface Draft {
 
 /** One attempt at a generation while it streams: its live output, and the ids of its calls. */
 export interface LiveGeneration {
-  /** Returns the model with a tap on its stream, which sees each part before the SDK does. */
+  /** Returns the model with a tap on its stream, which receives each part before the SDK does. */
   watch(model: LanguageModel): LanguageModel
   /** Our id for a call of the model. */
   callIdOf(modelCallId: string): string

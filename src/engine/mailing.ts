@@ -6,7 +6,7 @@ import { MailError, type OutgoingMail } from '../platform/mailer.ts'
 import type { Platform } from '../platform/platform.ts'
 import { beginMail, endMail } from '../stores/mail-store.ts'
 
-/** The content of a mail, in text and in HTML. */
+/** The content of an email, as text and as HTML. */
 export interface MailContent {
   subject: string
   /** A blank line separates paragraphs. */
@@ -15,11 +15,11 @@ export interface MailContent {
 }
 
 const MAYBE_SENT =
-  'The connection or the process ended after the mail was transmitted: it may have been delivered. Retry it to send it again.'
+  'The connection or the process ended after the email was transmitted, so it may have been delivered. Retry this job to send the email again.'
 
 /**
- * Sends mails, and mails with links. Each is retried for about a day until the SMTP server accepts it. One that may have been delivered is not sent
- * again, and becomes a failed job, which an admin can retry.
+ * Sends emails, including those with links. Each is retried for about a day until the SMTP server accepts it. An email that may have been
+ * delivered is not sent again: its job fails, and an admin can retry it.
  */
 export function createMailing(
   platform: Platform,
@@ -30,7 +30,7 @@ export function createMailing(
 
   const sendMail = bindJob(SEND_MAIL, async ({ key, humanId, subject, text, link, until }, job) => {
     if (until !== null && clock.now() > Date.parse(until)) {
-      logger.warn({ key }, 'a mail was not sent in time, and is dropped')
+      logger.warn({ key }, 'an email was not sent in time, and is dropped')
       return
     }
     const where = { id: humanId, goneAt: null }
@@ -46,11 +46,11 @@ export function createMailing(
   const sendLink = bindJob(SEND_LINK, async (input, job) => {
     if (mailer === null) throw new Error(NO_SERVER)
     if (input.purpose === 'SIGN_IN' && clock.now() > Date.parse(input.until))
-      throw new PermanentJobError('The mail could not be sent within an hour.')
+      throw new PermanentJobError('The email could not be sent within an hour.')
     const mail = await mailLinks.prepare(input)
     if (mail === null) return
     const url = publicUrl.forReader(mail.link.path)
-    if (url === null) throw new Error('Links in mails need PARLEY_PUBLIC_URL.')
+    if (url === null) throw new Error('Links in emails need PARLEY_PUBLIC_URL.')
     await deliver({ ...mail, key: input.id, link: { url, label: mail.link.label } }, job)
   })
 
@@ -59,7 +59,7 @@ export function createMailing(
 
 const NO_SERVER = 'This process has no mail server: set PARLEY_SMTP_URL for every process.'
 
-/** Sends a mail of a job, and completes the job. @throws if it was not accepted */
+/** Sends the email of a job, and completes the job. @throws if the email was not accepted */
 export type Deliver = (mail: MailContent & { key: string; to: string }, job: JobContext) => Promise<void>
 
 export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clock' | 'mailer'>): Deliver {
@@ -67,7 +67,7 @@ export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clo
     if (mailer === null) throw new Error(NO_SERVER)
     const before = await beginMail(db.prisma, key, new Date(clock.now()))
     if (before === 'sent') return
-    // The first attempt of a job whose mail was started before is one that an admin has asked for.
+    // If the email was started before, the first attempt of the job is a retry that an admin requested.
     if (before === 'started' && attempt > 1) throw new PermanentJobError(MAYBE_SENT)
     try {
       await mailer.send(outgoing(key, to, content), signal)
@@ -84,7 +84,7 @@ export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clo
   }
 }
 
-/** Renders a mail: plain text, and the same as simple HTML. */
+/** Renders an email: plain text, and the same as simple HTML. */
 function outgoing(key: string, to: string, { subject, text, link }: MailContent): OutgoingMail {
   const paragraphs = text.split(/\n{2,}/).map((paragraph) => paragraph.trim())
   const lines = paragraphs.map((paragraph) => `<p>${escapeHtml(paragraph).replaceAll('\n', '<br>')}</p>`)

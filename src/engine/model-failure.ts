@@ -12,11 +12,11 @@ import type { ModelFault } from '../lib/model-fault.ts'
 import { type ProviderError, readProviderError } from '../models/provider-error.ts'
 import type { Blame } from '../rules/run-end.ts'
 
-/** The model could not be called, or failed. The message becomes the run's `error`: the provider's words, without secrets. */
+/** The model could not be called, or failed. The message becomes the run's `error`: the provider's message, without secrets. */
 export class ModelFailure extends Error {
   readonly blame: Blame
   readonly fault: ModelFault
-  /** Whether the same request may succeed if it is repeated. */
+  /** Whether the same request may succeed if it is sent again. */
   readonly isRetryable: boolean
 
   /** @param offered the names of the tools that the model was offered, in order */
@@ -46,7 +46,7 @@ export class ModelFailure extends Error {
 type Redact = (text: string) => string
 
 const LONGEST_ERROR = 1000
-/** The number of characters of an error that redaction reads. */
+/** The number of characters of an error message that redaction processes. */
 const LONGEST_READ = 20_000
 
 const QUOTES = ['"', "'", '`']
@@ -77,7 +77,7 @@ function blameFor(cause: unknown, { fault }: ProviderError): Blame {
 
 /**
  * Returns the tool whose definition a provider refused: OpenAI names the function, Anthropic and Google give its index.
- * Null if the message is about something else.
+ * Null if the message has another cause.
  */
 function refusedTool(words: string, offered: readonly string[]): string | null {
   if (!/tool|function/i.test(words)) return null

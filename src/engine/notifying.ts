@@ -15,7 +15,7 @@ type Notice = z.infer<typeof SEND_NOTICE.input>
 
 /**
  * Sends notifications about waiting calls to agents' `notifyUrl`, by Standard Webhooks: in order
- * per call, each retried until it is accepted, for about a day. If a worker dies after sending one,
+ * per call, each retried for about a day until it is accepted. If a worker dies after sending one,
  * another sends it again with the same id.
  */
 export function createNotifying(platform: Platform, { http }: { http: Pick<GuardedHttp, 'send'> }): BoundJob {
@@ -26,7 +26,7 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
       where: { id: notice.agentId },
       select: { notifyUrl: true, notifySecretSealed: true },
     })
-    // The agent was deleted, or no longer wants notifications.
+    // The agent was deleted, or no longer has a `notifyUrl`.
     if (!agent?.notifyUrl || agent.notifySecretSealed === null) return
     const secret = openNotifySecret(notice.agentId, agent.notifySecretSealed, secretBox)
     const sent = { ...notice, body: withLink(notice.body, publicUrl) }
@@ -64,7 +64,7 @@ function signed({ id, body }: Notice, { secret, now }: { secret: string; now: nu
 const MOST_AT_ONCE = 500
 
 /**
- * Enqueues the notifications that a version before 0.3 has left in its table, in their order. Skips notifications that a
+ * Enqueues, in order, the notifications that a version before 0.3 has left in its table. Skips notifications that a
  * worker of that version may be sending (its leases last 30 s), and later notifications of the same calls, until the
  * next time.
  */

@@ -24,7 +24,7 @@ export interface Observer {
 export interface RunObservation {
   journal: Journal
   watch(runner: ToolRunner): ToolRunner
-  /** Captures what each step sends to the model. */
+  /** Captures the input that each step sends to the model. */
   watchMind(mind: Mind): Mind
   end(end: ObservedEnd): void
   failed(error: unknown): void
@@ -45,8 +45,8 @@ interface ObserverParts {
 
 /**
  * Makes one trace per attempt of a run: a span for the run or cycle, a child span for each step,
- * and in it one for each tool call. Names and attributes follow OpenTelemetry's semantic
- * conventions for generative AI if they have one, else the AI SDK's, else they begin with `parley.`.
+ * and within it one for each tool call. Names and attributes follow OpenTelemetry's semantic
+ * conventions for generative AI where these define one, else those of the AI SDK; all others begin with `parley.`.
  */
 export function createObserver({ telemetry, generationMetrics, journal }: ObserverParts): Observer {
   /** Usage of the cycles that called skip. */

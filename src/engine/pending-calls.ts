@@ -22,7 +22,7 @@ interface PendingCallParts {
 }
 
 /**
- * Executes the calls of the last step that have no result yet, in order. Does nothing after a generation that broke off.
+ * Executes the calls of the last step that have no result yet, in order. Does nothing after a generation that was cut off.
  * @returns the step with the results, and an end if the calls lead to one
  */
 export async function executePendingCalls(
@@ -69,10 +69,10 @@ async function executeCall(
   return end
 }
 
-/** Whether the call waits for somebody outside the run, or was approved, so that any worker may execute it. */
+/** Whether the call waits for somebody outside the run, or was approved and may be executed by any worker. */
 const isLeftToOthers = (call: JournaledCall) => call.status === 'WAITING' || isExecutedByWorker(call)
 
-/** Returns the call as it is in the journal now. */
+/** Returns the call as it now stands in the journal. */
 function callAfter(call: JournaledCall, end: Exclude<CallEnd, { type: 'aborted' }>): JournaledCall {
   if (end.type === 'settled') {
     const { files = [], ...settlement } = end.settlement
@@ -94,7 +94,7 @@ async function refuse(
 
 /** The agent lost the tool after the model had called it. */
 const goneTool = (name: string) => refusal('NO_SUCH_TOOL', `You no longer have the tool ${name}.`)
-const TOO_MANY_CALLS = refusal('TOO_MANY_CALLS', 'This run has made all the tool calls that it may make.')
+const TOO_MANY_CALLS = refusal('TOO_MANY_CALLS', 'This run has reached its limit of tool calls.')
 
 function refusal(code: string, message: string): Settlement {
   return { status: 'FAILED', output: failureResult(code, message), error: message }

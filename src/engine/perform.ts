@@ -57,7 +57,7 @@ export interface Performance {
   fresh: boolean
 }
 
-/** Performs one attempt of a run, from its claim until it ends or pauses. @throws RunLostError, database errors */
+/** Performs one attempt of a run, from its claim until the run ends or pauses. @throws RunLostError, database errors */
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
   const { run } = performance
   const { steps, observed, loop } = await prepare(platform, parts, performance)
@@ -69,7 +69,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
       await mind.onFailed(end.blame)
     }
     observed.end(end)
-    // Publishing the end flushes the events as well, and is awaited.
+    // Publishing the end also flushes the events, and is awaited.
     if (end.type === 'finished') events.flush()
     else await events.settled()
     return end
@@ -165,8 +165,8 @@ function createMind(platform: Platform, { recalling }: PerformParts, input: Mind
 }
 
 /**
- * Performs the steps. If the run ends without having posted anything, posts its closing text if the agent's setting
- * says so.
+ * Performs the steps. If the run ends without having posted anything, posts its closing text if the agent is
+ * configured to do so.
  */
 async function performAll(platform: Platform, loop: Loop, steps: readonly JournaledStep[]): Promise<PerformEnd> {
   const end = await performSteps(loop, steps)
@@ -184,7 +184,7 @@ async function performAll(platform: Platform, loop: Loop, steps: readonly Journa
   return end
 }
 
-/** Returns the closing text that must be posted by the agent's setting, with its space; null for none. */
+/** Returns the closing text that must be posted according to the agent's settings, with its space; null for none. */
 function plainTextAfter(
   { run, agent, scene }: Pick<Loop, 'run' | 'agent' | 'scene'>,
   { stopReason, text: closing }: { stopReason: string; text: string | null },
@@ -198,8 +198,8 @@ function plainTextAfter(
 }
 
 /**
- * The loop, driven by the journal: executes the pending calls of the last step, whether it was
- * journaled just now or by a worker that died; then either ends or makes the next generation.
+ * The loop, driven by the journal: executes the pending calls of the last step, whether this
+ * worker or a dead one journaled the step; then either ends or makes the next generation.
  */
 async function performSteps(loop: Loop, journaled: readonly JournaledStep[]): Promise<PerformEnd> {
   const { run, events } = loop
@@ -226,7 +226,7 @@ async function performSteps(loop: Loop, journaled: readonly JournaledStep[]): Pr
   }
 }
 
-/** Plans the next step and makes its generation. Returns an end if there is none. */
+/** Plans the next step and makes its generation. Returns an end if there is no next step. */
 async function generateStep(loop: Loop, steps: JournaledStep[]): Promise<KeptStep | PerformEnd> {
   const plan = await planStep(loop, steps)
   if ('type' in plan) return plan
@@ -269,7 +269,7 @@ async function planStep(loop: Loop, steps: JournaledStep[]): Promise<StepPlan | 
   // Planning reloads the scene, including the state of its budgets.
   const plan = affordable(planned, agent.budgetState, prices)
   if ('error' in plan) return { type: 'over-budget', error: plan.error }
-  // Without a budget there is nothing to reserve, so save the statement.
+  // Without a budget there is nothing to reserve, so skip the statement.
   const over = agent.budgetState === null ? null : await reserve(plan, steps)
   if (over !== null) return { type: 'over-budget', error: over }
   return run.signal.aborted ? { type: 'aborted' } : plan

@@ -3,18 +3,18 @@ import { LRUCache } from 'lru-cache'
 import type { FileReading } from '../files/file-reading.ts'
 import { PICTURE_TYPE, referredFile } from '../runs/file-references.ts'
 
-/** The pictures that users have sent, for models that see them. */
+/** The images that users have sent, for models that accept images. */
 export interface Pictures {
   /**
-   * Replaces references to files by their bytes, or leaves them out: for a model that is known to refuse pictures or with
-   * `isBlind`, and of files that are deleted or unavailable.
+   * Replaces references to files by their bytes. Leaves out files that are deleted or unavailable, and all of them
+   * if `isBlind` is set or the model is known to refuse images.
    */
   showIn(
     model: string,
     messages: ModelMessage[],
     options: { isBlind: boolean },
   ): Promise<{ messages: ModelMessage[]; hasPictures: boolean }>
-  /** The model has refused a request with pictures. It gets none for an hour. */
+  /** The model has refused a request with images, so it gets none for an hour. */
   refusedBy(model: string): void
 }
 
@@ -26,7 +26,7 @@ const MOST_MODELS = 1000
 export function createPictures(files: Pick<FileReading, 'pictureOf'>): Pictures {
   const refusing = new LRUCache<string, true>({ max: MOST_MODELS, ttl: REFUSED_FOR_MS })
 
-  /** Returns the part as the model receives it; null: it is left out. */
+  /** Returns the part as the model receives it; null if it is left out. */
   async function shownPart(part: UserPart, isBlind: boolean): Promise<UserPart | null> {
     const fileId = referredFile(part)
     if (fileId === null) return part

@@ -5,7 +5,7 @@ import type { Tx } from '../platform/db.ts'
 import { noteDeed } from '../platform/record.ts'
 
 interface Refused extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'toolName' | 'input'> {
-  /** The run's active space; null if it has none, or if it does not matter. */
+  /** The run's active space; null if it has none, or if the space does not matter. */
   activeSpaceId: string | null
 }
 

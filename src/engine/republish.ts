@@ -18,7 +18,7 @@ export function republishSteps(events: Pick<RunEvents, 'emit'>, steps: Journaled
   }
 }
 
-/** The event to publish once the calls of a step are executed or wait. */
+/** The event to publish once the calls of a step have been executed, or wait for a result. */
 export function stepFinished({ step }: JournaledStep): RunLogEvent {
   const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, costNanos } = step
   const tokens = { inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }

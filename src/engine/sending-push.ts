@@ -15,11 +15,11 @@ import { deletePushSubscriptions } from '../stores/push-store.ts'
 import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
 
 interface SendingPushParts {
-  /** Reaches public addresses only, also if tools may reach private ones. */
+  /** Connects to public addresses only, even if tools may connect to private ones. */
   http: Pick<GuardedHttp, 'send'>
-  /** Null: this server cannot send push messages. */
+  /** Null if this server cannot send push messages. */
   pushKeys: PushKeyPair | null
-  /** Returns those of the access tokens and sessions that have ended. */
+  /** Returns the access tokens and sessions among these that have ended. */
   endedAmong(tokenIds: readonly string[]): Promise<string[]>
 }
 
@@ -32,17 +32,17 @@ const KEPT_SECONDS = 86_400
 const NO_CONTACT = 'mailto:operator@parley.invalid'
 
 /**
- * Sends a notice to one browser by Web Push (RFC 8030, 8291, 8292), if it is still open and its human may still see it.
+ * Sends a notice to one browser by Web Push (RFC 8030, 8291, 8292), if the notice is still open and its human may still see it.
  * The job is completed before the message is sent, so that a process that dies does not send it twice; after a refusal, a
  * new job tries again later. A subscription that the push service no longer knows, or whose session has ended, is removed.
- * The message consists of ids and a neutral line.
+ * The message contains only ids and a generic line of text.
  */
 export function createSendingPush(platform: Platform, { http, pushKeys, endedAmong }: SendingPushParts): BoundJob {
   const { db, clock, jobs, logger, publicUrl, metrics } = platform
   const sent = counter(metrics, 'parley_push_messages_total', 'Push messages, by result.', ['result'])
   const subject = publicUrl.origin?.startsWith('https://') ? publicUrl.to('/') : NO_CONTACT
 
-  /** Returns the subscription, if the notice is still to be sent to it. */
+  /** Returns the subscription if the notice should still be sent to it. */
   async function subscriptionFor(push: Push): Promise<PushSubscription | null> {
     const { subscriptionId: id, humanId } = push
     const subscription = await db.prisma.pushSubscription.findUnique({ where: { id } })
@@ -69,7 +69,7 @@ export function createSendingPush(platform: Platform, { http, pushKeys, endedAmo
     try {
       encrypted = webPush.encrypt(p256dh, auth, content, encoding).cipherText
     } catch {
-      // The key is not a point of the curve.
+      // The key is not a point on the curve.
       return 'gone'
     }
     const { origin } = new URL(endpoint)

@@ -35,7 +35,7 @@ export function affordable(
  */
 const OUTPUT_TOKENS = 8192
 
-/** Estimates what a generation may use, at the price of its most expensive model. */
+/** Estimates the maximum usage of a generation, at the price of its most expensive model. */
 export function estimatedSpending(
   { instructions, messages, models, modelSettings, activeTools }: StepPlan,
   { tools, steps, prices }: { tools: ReadonlyMap<string, Tool>; steps: readonly JournaledStep[]; prices: ModelPrices },
@@ -64,11 +64,11 @@ const waiting = createLines()
 export interface RunBudget {
   /**
    * Reserves budget for the next generation. If reservations of others might exceed the budget, waits until enough of them
-   * have settled, without holding the run's slot; refuses only when the budget is really exhausted.
-   * @returns why the run may not call a model any more; null if it may, or if its signal aborted
+   * have settled, without holding the run's slot; fails only when the budget is really exhausted.
+   * @returns why the run may no longer call a model; null if it may, or if its signal was aborted
    */
   reserve(estimate: Estimate): Promise<string | null>
-  /** Wakes runs that wait, in all processes, if this attempt held a reservation that has ended. */
+  /** Wakes runs that wait for the budget, in all processes, if this attempt held a reservation that has ended. */
   release(): void
 }
 
@@ -93,7 +93,7 @@ export function createRunBudget(
         await released.wait(LONGEST_PAUSE_MS, signal)
       }
     } finally {
-      // The subscription stays pending while Redis is away.
+      // The subscription stays pending while Redis is unreachable.
       void listening.then(
         (leave) => leave(),
         () => {},

@@ -25,10 +25,10 @@ export type PerformEnd =
   | { type: 'failed'; error: string; blame: Blame; fault: ModelFault; model: string }
   /** A budget is exhausted, or rules out every model of the agent. */
   | { type: 'over-budget'; error: string }
-  /** The run's signal aborted. */
+  /** The run's signal was aborted. */
   | { type: 'aborted' }
 
-/** Returns how the run ends after these steps, whose calls have results; null if the model is called again. */
+/** Returns how the run ends after these steps, all of whose calls have results; null if the model is called again. */
 export function endAfter(
   steps: readonly JournaledStep[],
   { agent, mind, ending }: { agent: SceneAgent; mind: Pick<Mind, 'isDone'>; ending: RequestedEnding | null },

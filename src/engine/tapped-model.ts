@@ -62,7 +62,7 @@ function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => v
     async pull(controller) {
       for (let passed: StreamPart[] = []; passed.length === 0; ) {
         if (fault !== null) throw fault.error
-        // Emit the parts that were received before the stream broke off.
+        // Emits the parts that were received before the stream was cut off.
         const { done, value } = await reader.read().catch((error: unknown) => {
           fault = { error }
           return { done: false, value: undefined }

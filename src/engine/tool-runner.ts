@@ -28,7 +28,7 @@ export type CallEnd =
   | { type: 'settled'; settlement: Settlement }
   /** Somebody outside the run will answer. */
   | { type: 'waiting'; isAsked: boolean }
-  /** The run's signal aborted; the next attempt, if any, executes the call. */
+  /** The run's signal was aborted; the next attempt, if any, executes the call. */
   | { type: 'aborted' }
 
 /**
@@ -40,12 +40,12 @@ export interface ToolRunner {
   runTool(tool: Tool, call: JournaledCall): Promise<CallEnd>
 }
 
-const RUN_IS_OVER = 'You have ended this run: nothing more is done in it.'
+const RUN_IS_OVER = 'You have ended this run: no further calls are executed.'
 const NO_TARGET_SPACE =
   'A member of a space answers this tool: name the space in which to show it as targetSpaceId, one of YOUR SPACES.'
 
 const CHANGED_MEANWHILE =
-  'This tool was changed while the call was interrupted: it may have been called before. Call it again where it still matters.'
+  'This tool was changed while the call was interrupted: it may have been called before. Call it again if the result is still needed.'
 
 interface RunnerParts {
   platform: Platform
@@ -100,7 +100,7 @@ export function createToolRunner({
     if (use.context.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = await checkInput(tool, call.input, requesterOf(use.context.run))
     if (fault !== null) {
-      // Show calls with invalid input too.
+      // Calls with invalid input are shown too.
       if (tool.presence.type === 'part') await writer.show(use, { wait: null, at: 'call' })
       throw new ToolFailure('BAD_INPUT', fault)
     }
@@ -122,7 +122,7 @@ export function createToolRunner({
     return wait
   }
 
-  /** Whether a standing grant covers the call: now, or before a crash. @throws ToolFailure */
+  /** Whether a standing grant covers the call: a new check, or one that was recorded before a crash. @throws ToolFailure */
   async function isCovered(approval: AskedApproval, call: JournaledCall, { state }: ToolUse): Promise<boolean> {
     const { id, toolName, input } = call
     if (call.grantId !== null) {
@@ -201,7 +201,7 @@ export function createToolRunner({
   }
 }
 
-/** Returns what a call has to wait for; null if it is executed at once. */
+/** Returns what a call must wait for; null if it is executed at once. */
 function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { isGranted: boolean }): NewWait | null {
   if (approval !== undefined && !isGranted)
     return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }

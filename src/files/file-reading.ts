@@ -17,14 +17,14 @@ import { LARGEST_PORTRAIT_BYTES, pictureOfPortrait } from '../rules/picture.ts'
 import { pictureForModel, portraitOf } from './images.ts'
 import { keyOfHash } from './stored-bytes.ts'
 
-/** The bytes of a file, or of its thumbnail. */
+/** The bytes of a file or of its thumbnail. */
 export interface FileContent {
   name: string
   mediaType: string
   size: number
-  /** Identifies the bytes. */
+  /** Identifies the bytes of the file. */
   hash: string
-  /** @throws NotFoundError if they have been deleted meanwhile; StorageUnavailableError */
+  /** @throws NotFoundError if the bytes have been deleted in the meantime; StorageUnavailableError */
   read(range?: ByteRange): Promise<Readable>
 }
 
@@ -41,7 +41,7 @@ export interface ReadableFile extends Pick<File, 'id' | 'name' | 'mediaType' | '
 export interface FileText {
   id: string
   text: string
-  /** The length of all of it. */
+  /** The length of the whole text. */
   length: number
 }
 
@@ -49,22 +49,22 @@ export type FileVariant = 'original' | 'thumbnail'
 
 /** Reads files. */
 export interface FileReading {
-  /** By id, in the order of the ids; null if there is none. Access is for the caller to check. */
+  /** By id, in the order of the ids; null for an unknown id. The caller must check access. */
   getMany(ids: readonly string[]): Promise<(File | null)[]>
-  /** As `getMany`, with null for those that the viewer may not see. */
+  /** Like `getMany`, with null for files that the viewer may not see. */
   visibleMany(viewer: Viewer, ids: readonly string[]): Promise<(File | null)[]>
-  /** A page of the ids of each space's files, newest first. Access is for the caller to check. */
+  /** A page of the ids of each space's files, newest first. The caller must check access. */
   pageMany(spaceIds: readonly string[], request: PageRequest): Promise<Page<File>[]>
   /** @throws NotFoundError if there is no such file, or the viewer may not see it */
   open(viewer: Viewer, id: string, variant: FileVariant): Promise<FileContent>
   /** Returns a file of a message in a space of the agent; null if there is none. */
   readableBy(agentId: string, id: string): Promise<ReadableFile | null>
-  /** Returns the text of each file from its beginning, as far as `characters` reach for all together, in the order of the ids. */
+  /** Returns the beginning of each file's text, in the order of the ids, at most `characters` in total. */
   textsOf(ids: readonly string[], characters: number): Promise<FileText[]>
-  /** Returns a part of a file's text, in UTF-16 units, and the length of all of it; null if it has none. Access is for the caller to check. */
+  /** Returns a part of a file's text, and the length of the whole text in UTF-16 units; null if the file has no text. The caller must check access. */
   textPart(id: string, offset: number, limit: number): Promise<{ text: string; length: number } | null>
   /**
-   * Returns a picture as models receive it; null if the file is gone, or cannot be decoded. Access is for the caller to check.
+   * Returns an image as models receive it; null if the file was deleted or cannot be decoded. The caller must check access.
    * @throws StorageUnavailableError
    */
   pictureOf(id: string): Promise<Buffer | null>
@@ -75,14 +75,14 @@ export interface FileReading {
   portraitOf(viewer: Viewer, id: string): Promise<string>
   /** Returns the path, with a query, by which the viewer can load a file for an hour, without a token. */
   addressOf(viewer: Pick<Viewer, 'id'>, id: string, variant: FileVariant): string
-  /** Returns the viewer of such an address; null if it was changed, has expired, or the viewer's access has ended. */
+  /** Returns the viewer for whom such a path was made; null if the path was altered or has expired, or the viewer's access has ended. */
   viewerOfAddress(id: string, query: URLSearchParams): Promise<Viewer | null>
 }
 
 const ADDRESS_SECONDS = 3600
 /** The type of every thumbnail. */
 export const THUMBNAIL_TYPE = 'image/webp'
-/** The pictures for models that are kept in this process. */
+/** The number of images for models that this process caches. */
 const MOST_PICTURE_BYTES = 16 * 1024 * 1024
 const NO_SUCH_FILE = 'There is no such file.'
 const NO_PORTRAIT =
@@ -92,7 +92,7 @@ export function createFileReading(
   { db, files, clock, secretBox }: Platform,
   { tokens }: { tokens: Pick<Tokens, 'viewerOf'> },
 ): FileReading {
-  // The steps of a run send the same pictures.
+  // All steps of a run send the same images.
   const pictures = new LRUCache<string, Buffer>({
     maxSize: MOST_PICTURE_BYTES,
     sizeCalculation: (one) => one.byteLength,
@@ -210,7 +210,7 @@ const signedText = (id: string, query: URLSearchParams) =>
   JSON.stringify(['file', id, query.get('viewer'), query.get('expires'), query.get('variant')])
 
 /**
- * A condition on a file `f`: the viewer may read the message that carries it, or has uploaded it and not sent it yet. Members
+ * A condition on a file `f`: the viewer may read the message to which it is attached, or has uploaded it and not sent it yet. Members
  * of a space may read all that was posted in it: its label was checked when it was posted.
  */
 function isVisibleTo(viewer: Viewer): Prisma.Sql {

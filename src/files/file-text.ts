@@ -4,13 +4,13 @@ import { Worker } from 'node:worker_threads'
 import { textOfBytes } from './media-type.ts'
 import type { PdfQuestion } from './pdf-thread.ts'
 
-/** The longest text that is kept of a file, in UTF-16 units; agents and the search see no more. */
+/** How much of a file's text is stored, in UTF-16 units; agents and the search see no more. */
 export const LONGEST_FILE_TEXT = 200_000
 /** Enough bytes for a text of this length. */
 const TEXT_BYTES = 4 * LONGEST_FILE_TEXT
 const MOST_PAGES = 200
 const LONGEST_PARSING_MS = 15_000
-/** The memory of the thread that parses a PDF file. */
+/** The memory limit of the thread that parses a PDF file. */
 const THREAD_MB = 256
 const MOST_THREADS = 2
 const MOST_WAITING = 50
@@ -19,7 +19,7 @@ let threads = 0
 const waiting: (() => void)[] = []
 
 /**
- * Returns the beginning of the text of a file: of plain text, or of a PDF file. Null if it has none, cannot be parsed in time,
+ * Returns the beginning of the text of a plain-text or PDF file. Null if it has none, cannot be parsed in time,
  * or too many files wait.
  */
 export async function textOfFile(at: string, mediaType: string): Promise<string | null> {

@@ -1,10 +1,10 @@
 import sharp, { type Sharp } from 'sharp'
 
-/** A picture with its size in pixels, as it is shown, and a small version. */
+/** An image with its displayed size in pixels and a thumbnail. */
 export interface InspectedImage {
   width: number
   height: number
-  /** WebP, without metadata; null if there was no time, or the picture could not be decoded. */
+  /** WebP, without metadata; null if there was no time, or the image could not be decoded. */
   thumbnail: Buffer | null
 }
 
@@ -12,7 +12,7 @@ export interface InspectedImage {
 const DECODED = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif']
 export const isDecodedImage = (mediaType: string): boolean => DECODED.includes(mediaType)
 
-/** Larger pictures are kept as files, and not decoded: 50 megapixels take about 200 MB. */
+/** Larger images are stored but not decoded: 50 megapixels take about 200 MB. */
 const MOST_PIXELS = 50_000_000
 const LONGEST_DECODING_SECONDS = 10
 const THUMBNAIL_PIXELS = 512
@@ -26,10 +26,10 @@ const PORTRAITS: readonly (readonly [number, number])[] = [
 ]
 /** Models resize larger pictures themselves. */
 const MODEL_PIXELS = 1568
-/** The pictures that are decoded at a time in this process; so many more wait. */
+/** How many images this process decodes at a time, and how many more may wait. */
 const MOST_WAITING = 200
 
-// libvips keeps decoded pictures and open files otherwise.
+// Without this, libvips caches decoded images and open files.
 sharp.cache(false)
 sharp.concurrency(1)
 
@@ -57,7 +57,7 @@ const opened = (source: string | Buffer): Sharp =>
 const scaled = (source: string | Buffer, pixels: number) =>
   opened(source).resize({ width: pixels, height: pixels, fit: 'inside', withoutEnlargement: true })
 
-/** Inspects a picture, of which only the first frame counts. Null if it is too large, or no picture that can be decoded. */
+/** Inspects the first frame of an image. Returns null if the image is too large or cannot be decoded. */
 export async function inspectImage(path: string): Promise<InspectedImage | null> {
   return inTurn(async () => {
     const { autoOrient } = await opened(path).metadata()
@@ -70,8 +70,8 @@ export async function inspectImage(path: string): Promise<InspectedImage | null>
 }
 
 /**
- * Returns a picture as models receive it: JPEG of at most 1,568 pixels a side, without metadata; null if there is none, or if
- * it cannot be decoded. Reads it only when its turn comes, so that pictures that wait take no memory.
+ * Returns an image as models receive it: a JPEG of at most 1,568 pixels per side, without metadata; null if there is none, or
+ * it cannot be decoded. Reads the image only when its turn comes, so that waiting images take no memory.
  */
 export async function pictureForModel(read: () => Promise<Buffer | null>): Promise<Buffer | null> {
   return inTurn(async () => {

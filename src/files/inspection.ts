@@ -2,7 +2,7 @@ import { textOfFile } from './file-text.ts'
 import { inspectImage, isDecodedImage } from './images.ts'
 import { mediaTypeOf } from './media-type.ts'
 
-/** Everything that is found in the bytes of a file. */
+/** The result of inspecting the bytes of a file. */
 export interface Inspected {
   mediaType: string
   width: number | null

@@ -10,8 +10,8 @@ const UNKNOWN = 'application/octet-stream'
 const BINARY = /[\0-\x08\x0e-\x1a\x1c-\x1f]/
 
 /**
- * Finds the media type of a file in its bytes. Text of every kind, HTML and scripts too, is `text/plain`; XML that is named so
- * by its first line is `application/xml`. Returns `application/octet-stream` for what is unknown.
+ * Detects the media type of a file from its bytes. Text of every kind, including HTML and scripts, is `text/plain`; XML
+ * with an XML declaration is `application/xml`. Returns `application/octet-stream` for unknown types.
  */
 export async function mediaTypeOf(path: string): Promise<string> {
   const signal = AbortSignal.timeout(LONGEST_DETECTION_MS)
@@ -30,7 +30,7 @@ async function isText(path: string): Promise<boolean> {
   }
 }
 
-/** Decodes the beginning of a text in UTF-8, or in UTF-16 with a mark; null if the bytes are no text. */
+/** Decodes the beginning of text in UTF-8, or in UTF-16 with a byte order mark; null if the bytes are not text. */
 export function textOfBytes(bytes: Uint8Array): string | null {
   try {
     const text = new TextDecoder(encodingOf(bytes), { fatal: true }).decode(bytes, { stream: true })

@@ -1,9 +1,9 @@
-// The worker thread of file-text.ts. It parses a document of others, and may be terminated while it does.
+// The worker thread of file-text.ts. It parses an untrusted document, and may be terminated while it does.
 import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { getDocumentProxy } from 'unpdf'
 
-/** A PDF file, and how much of its text is wanted. */
+/** A PDF file, and how much of its text to return. */
 export interface PdfQuestion {
   path: string
   mostPages: number

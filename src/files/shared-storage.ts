@@ -3,9 +3,9 @@ import { StorageUnavailableError } from '../platform/file-storage/file-storage.t
 import type { Platform } from '../platform/platform.ts'
 import { endStorageUseSql, noteStorageUseSql } from '../stores/file-store.ts'
 
-/** Finds out whether all processes of the database share PARLEY_FILES. */
+/** Checks whether all processes on the database share PARLEY_FILES. */
 export interface SharedStorage {
-  /** @throws StorageUnavailableError if the storage is unavailable, or another process uses another one */
+  /** @throws StorageUnavailableError if the storage is unavailable, or another process uses a different storage */
   check(): Promise<void>
   close(): Promise<void>
 }

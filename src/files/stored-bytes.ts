@@ -18,14 +18,14 @@ export interface ReceivedFile {
 export const keyOfHash = (hash: string): string => `objects/${hash.slice(0, 2)}/${hash.slice(2)}`
 
 /**
- * The key of a part of an unfinished upload. It contains the end, so that a request that was broken off does not replace a longer
- * part of another one.
+ * The key of a part of an unfinished upload. The key contains the end offset, so that an aborted request does not overwrite a longer
+ * part of another request.
  */
 export const partKey = (uploadId: string, from: number, end: number): string => `uploads/${uploadId}/${from}-${end}`
 
 /**
  * Writes a stream to a scratch file and computes its hash. On failure, nothing is left. The caller removes the file, unless
- * the storage has moved it away. With `keepsBrokenOff`, a broken stream is no error: the bytes before the break are kept.
+ * the storage has moved it away. With `keepsBrokenOff`, an interrupted stream is not an error: the bytes before the interruption are kept.
  * @throws FileTooLargeError; BadInputError if it is empty; StorageUnavailableError; the error of the stream
  */
 export async function receiveFile(
@@ -40,7 +40,7 @@ export async function receiveFile(
   const at = path.join(await storage.scratch(), randomUUID())
   const hash = createHash('sha256')
   let size = 0
-  /** Set if the source has failed, and not the disk. */
+  /** Set if the source has failed, not the disk. */
   let ofSource: unknown
   async function* counted() {
     try {
@@ -66,11 +66,11 @@ export async function receiveFile(
   }
 }
 
-/** Yields what comes of a stream, and ends where it breaks off. */
+/** Yields the chunks of a stream, and ends without an error where the stream is cut off. */
 async function* beginningOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* body
   } catch {
-    // The sender continues from here.
+    // The sender resumes at this point.
   }
 }

@@ -103,7 +103,7 @@ export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN' ORDER BY m.id DESC LIMIT 1
   ))`
 
-/** What an agent that is called back learns about the previous turn. */
+/** The information about the previous turn for an agent that is called back. */
 interface Before {
   agentId: string
   /** Null: no message was posted in the space where the agent waits. */
@@ -112,7 +112,7 @@ interface Before {
   reason: string | null
 }
 
-/** A turn that is passed: the state of the chain, and the previous turn as the called-back agent sees it. */
+/** A turn that is being passed on: the state of the chain, and the previous turn as the called-back agent sees it. */
 interface Giving {
   chain: Chain
   end: EndedTurn
@@ -128,7 +128,7 @@ interface Call {
   threadRootId: string | null
   messageId: string | null
   senderId: string
-  /** Takes the name of the agent that passes the turn. */
+  /** Receives the name of the agent that passes the turn. */
   wokenBy(agentName: string): WokenBy
 }
 
@@ -297,8 +297,8 @@ function lastWordOf(
 }
 
 /**
- * Returns the chain in which a run holds the turn, with its row locked. Outside of a chain, a mention begins
- * a new chain; a delegation does so only in a MENTION_CHAIN space. Returns null if another run holds the
+ * Returns the chain in which a run holds the turn, with its row locked. Outside a chain, a mention
+ * begins a new chain; a delegation does so only in a MENTION_CHAIN space. Returns null if another run holds the
  * turn, or if the run is in no chain and begins none.
  */
 async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | null> {

@@ -21,7 +21,7 @@ export interface CreateSpaceInput {
   adminAgentId?: string | null
   memberIds?: readonly string[] | null
   mentionNarrows?: boolean | null
-  /** Absent: PARLEY_CONFIDENTIAL_SPACES decides. */
+  /** If absent, PARLEY_CONFIDENTIAL_SPACES decides. */
   confidential?: boolean | null
   /** Admins only. */
   budget?: BudgetInput | null
@@ -93,7 +93,7 @@ export async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: n
   )
 }
 
-/** Maximum characters of a space's description. */
+/** The maximum length of a space's description, in characters. */
 export const LONGEST_DESCRIPTION = 4000
 
 /** Only admins may set the budget of a space. @throws ForbiddenError */

@@ -69,7 +69,7 @@ export interface DecideInput {
   inputDigest?: string | null
 }
 
-/** Approval of calls by people, and their claims of calls. */
+/** How people approve calls and claim them. */
 export interface DecideCall {
   /**
    * Records a decision. Only one decision takes the call out of PENDING; later decisions get a ConflictError.
@@ -79,7 +79,7 @@ export interface DecideCall {
    */
   decideToolCall(viewer: Viewer, input: DecideInput): Promise<ToolCall>
   /**
-   * Returns a pending call to a human who may decide on it now.
+   * Returns a pending call if the human may decide on it now.
    *
    * @throws NotFoundError, ForbiddenError, ConflictError
    */
@@ -104,7 +104,7 @@ export interface DecideCall {
   claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
   /**
    * Decides the next step of pending calls by `nextOf` of rules/approvals.ts, after a member has joined or left or
-   * approval was requested. `among`: absent for all pending calls.
+   * approval was requested. Without `among`, it does this for all pending calls.
    */
   recheck(among?: PendingCalls): Promise<void>
   /**
@@ -134,7 +134,7 @@ export interface Connection {
 /** The effect of a decision on a call. */
 interface Decided {
   call: ToolCall
-  /** Null: the decision does not settle the call. */
+  /** Null if the decision does not settle the call. */
   settled: Settled | null
   delivered?: { afterCommit(): Promise<void> } | null
 }
@@ -149,7 +149,7 @@ interface Deciding {
 const MOST_CLAIM_CHANGES = 100
 const LONGEST_REASON = 2000
 const NO_SUCH_CALL = 'There is no such tool call.'
-const HUMANS_ONLY = 'Only a human decides and sees to calls: an admin or a service does so as nobody.'
+const HUMANS_ONLY = 'Only a human can decide on calls and claim them: use the token of a human.'
 const RUN_DELETED = 'The run of this call has ended and was deleted.'
 const NO_APPROVER = 'You are not an approver of this call.'
 const NO_ANSWERER = 'Only a person who may answer this call can claim it.'
@@ -164,10 +164,10 @@ export function createDecideCall(
   const callPublisher = createCallPublisher(platform)
   const inLine = createLines()
 
-  /** Returns a call to a human who may see it. */
+  /** Returns a call if the human may see it. */
   async function callFor(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }> {
     const [call] = await toolCalls.getMany([toolCallId])
-    // A human who is too late gets a ConflictError, not NotFoundError.
+    // A human who is too late gets a ConflictError, not a NotFoundError.
     if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError(NO_SUCH_CALL)
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
@@ -383,7 +383,7 @@ export function createDecideCall(
       const edit = input ?? undefined
       const given = { approve, reason: checkedReason, input: edit, inputDigest: inputDigest ?? null }
       if (edit !== undefined) await checkEdit(call, { humanId, given })
-      // Serialize decisions of a run here, so that waiters for its row lock do not each occupy a connection.
+      // Decisions on calls of one run are serialized here, so that those waiting for its row lock do not each occupy a connection.
       const decided = await inLine(call.runId, async () => {
         await requireDecider(call.id, humanId)
         return db.transaction((tx) => decideIn(tx, { callId: call.id, humanId, given }))
@@ -423,7 +423,7 @@ export function createDecideCall(
   }
 }
 
-/** Validates an edit before anything is locked, because users' schemas may be slow. */
+/** Validates an edit before anything is locked, because validating against users' schemas may be slow. */
 async function checkEdit(
   call: ToolCall,
   { humanId, given: { approve, input } }: Pick<Deciding, 'humanId' | 'given'>,
@@ -467,7 +467,7 @@ function requireClaimable(call: ToolCall): void {
 
 const NOTHING_TO_ANSWER = 'This call no longer waits for an answer.'
 
-/** Claims a call for somebody who may answer it. Ignores an earlier claim of a human who no longer may. */
+/** Claims a call for somebody who may answer it. Ignores an earlier claim by a human who may no longer answer it. */
 async function claimIn(
   tx: Tx,
   id: string,

@@ -13,20 +13,20 @@ export interface HandOn {
   /** The target must be a member of this space and of the trigger's space. */
   spaceId: string
   reason: string | null
-  /** The chain of the delegation. Without a chain the target does not learn of the delegator. */
+  /** The chain of the delegation. Without a chain, the target does not see who delegated. */
   chainId: string | null
 }
 
 /** The outcome of waking one agent. */
 export type Woke =
   | { type: 'woken'; woken: Woken }
-  /** The agent is no longer a member of the space, is paused, or was already woken by the same key. */
+  /** The agent is no longer a member of the space, is paused, or was already woken with the same key. */
   | { type: 'gone' }
   /** A loop limit prevented the wake-up. */
   | { type: 'limit'; reason: string }
 
 /**
- * Delegates a run's trigger to another agent, as if that agent had been woken by it. In the transaction that ends the
+ * Delegates a run's trigger to another agent, as if the trigger had woken that agent. In the transaction that ends the
  * delegator's run: writes the target's run or inbox event, with the same trigger, root and depth, and the outcomes of
  * both agents. Returns `gone` if the trigger had already woken the target.
  */

@@ -5,7 +5,7 @@ import type { Tx } from '../platform/db.ts'
 import type { ClaimedRun } from '../runs/claiming.ts'
 import { loadMessageTrigger, type Trigger } from './wake.ts'
 
-/** Returns the trigger of a run or cycle. A cycle's trigger is its only event. Null: there is nothing to delegate. */
+/** Returns the trigger of a run or cycle. A cycle's trigger is its only event. Null if there is nothing to delegate. */
 export async function triggerOf(tx: Tx, run: ClaimedRun): Promise<Trigger | null> {
   const provenance = provenanceFrom(run)
   if (run.triggerType === 'INBOX') {

@@ -93,7 +93,7 @@ export function createDelegationChecks(
   }
 }
 
-/** Refuses if the target may not learn what the run knows, including the reason that the run gives. */
+/** Refuses if the target may not receive the run's content, including the reason that the run gives. */
 async function refuseConfidential(
   discretion: Pick<Discretion, 'toSpeak'>,
   run: ClaimedRun,
@@ -104,7 +104,7 @@ async function refuseConfidential(
   return clearance.type === 'refused' ? clearance.refusal : null
 }
 
-/** Refuses if the limit leaves too few runs for the next run and the call-backs. */
+/** Refuses if the limit leaves too few runs for the next turn and the call-backs. */
 function tooFew(allowed: Allowance, count: number): Refusal | null {
   if (allowed.count >= count) return null
   const why = allowed.count === 0 ? allowed.reason : NO_ROOM_FOR_REPLIES

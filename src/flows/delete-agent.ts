@@ -21,7 +21,7 @@ export interface AgentDeletion {
   /**
    * Admins only. One transaction removes the agent from its spaces and deletes its consciousness, notes, tools,
    * webhooks and plans; its name and former settings remain for readers of its messages and runs. Then its active runs
-   * end as CANCELED, GONE; if this process dies before, a worker ends them. @throws ForbiddenError, NotFoundError
+   * end as CANCELED (GONE); if this process dies before that, a worker ends them. @throws ForbiddenError, NotFoundError
    */
   deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
 }
@@ -45,7 +45,7 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
         await lockSpacesOf(tx, id)
         await markGone(tx, id, new Date(clock.now()))
         const left = await leaving.leaveAll(tx, id)
-        // Canceling the pending approvals of ended runs completes messages that wait for nothing else.
+        // Canceling the pending approvals of ended runs completes the messages that wait for nothing else.
         const settled = await settleCall.applyAbandoned(tx, await cancelCallsOfAgent(tx, id))
         await eraseMind(tx, id)
         const endedGrants = await endGrantsOfOtherVersions(tx, id, new Map())

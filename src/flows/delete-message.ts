@@ -21,22 +21,22 @@ import { type ChangingRun, checkSender, lockReached, lockVisible, type ReachedMe
 import { collectOutcomeChanges } from './outcome-changes.ts'
 import { loadMessageTrigger } from './wake.ts'
 
-/** Deletes messages: their number stays, and nothing of their content. */
+/** Deletes messages: their sequence number stays, but none of their content. */
 export interface MessageDeletions {
   /**
-   * For the sender and admins. Returns when the text is also gone from prompts and journals, after at most a few seconds;
-   * a sweep does the rest. @throws NotFoundError, ForbiddenError, ConflictError
+   * For the sender and admins. Returns once the text is also gone from prompts and journals, or after a few
+   * seconds; a sweep does the rest. @throws NotFoundError, ForbiddenError, ConflictError
    */
   deleteMessage(viewer: Viewer, input: { messageId: string }): Promise<Message>
   /** Deletes a message of a run's agent, in the transaction of the call. @throws the same */
   deleteOwn(tx: Tx, run: ChangingRun, message: ReachedMessage): Promise<{ afterCommit(): Promise<void> }>
 }
 
-/** Removes the text of a deleted message from what was derived from it. */
+/** Removes the text of a deleted message from rows that were derived from it. */
 export interface DerivedTexts {
   /** Never throws: a sweep continues what failed. */
   forget(messageId: string): Promise<void>
-  /** Removes the texts of messages that were deleted during an active run from what the run has written since. */
+  /** Removes the texts of messages that were deleted while a run was active from everything that the run has written since. */
   forgetInRun(runId: string): Promise<void>
 }
 
@@ -125,7 +125,7 @@ export function createMessageDeletions(
   }
 }
 
-/** Publishes a deletion, and drops the earlier events of the space, of which some may contain the text. */
+/** Publishes a deletion, and drops the earlier events of the space, some of which may contain the text. */
 export async function publishDeletion(
   { log, signals }: Pick<Platform, 'log' | 'signals'>,
   { id: messageId, spaceId }: Pick<Message, 'id' | 'spaceId'>,
@@ -137,7 +137,7 @@ export async function publishDeletion(
 }
 
 const DROPPED = 'The message was deleted before the agent read it.'
-/** The number of the last change of a message, for its key. */
+/** The number of a message's last change, which is part of the deduplication key. */
 const LAST = 0
 
 const textsIn = ({ parts }: Message): string[] =>

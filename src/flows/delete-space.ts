@@ -23,13 +23,13 @@ import type { Lifecycle } from './lifecycle.ts'
 /** Deletion of spaces. */
 export interface SpaceDeletion {
   /**
-   * For admins, and for the last human member. One transaction hides the space from everybody, makes agents forget it
-   * and ends everything that waits in it. Then its active runs end as CANCELED, GONE, and its rows are removed in
+   * For admins, and for the last human member. One transaction hides the space from everybody, removes what agents were
+   * given in it, and ends everything that waits in it. Then its active runs end as CANCELED (GONE), and its rows are removed in
    * batches. If many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
-  /** Removes the rows of deleted spaces, also after an interruption. A failure does not stop the others. */
+  /** Removes the rows of deleted spaces, including those whose deletion was interrupted. A failure in one does not stop the others. */
   sweep(): Promise<void>
 }
 
@@ -108,7 +108,7 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
 }
 
 /**
- * Removes the rows of a space that nobody can see any more, in small statements, so that nobody waits for them.
+ * Removes the rows of a space that nobody can see any more, in small statements, so that other statements do not wait long.
  */
 async function remove({ prisma }: Database, spaceId: string, mostBatches = Number.POSITIVE_INFINITY): Promise<void> {
   for (let batch = 0; ; batch++) {

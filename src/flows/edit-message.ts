@@ -39,7 +39,7 @@ export interface EditMessageInput {
 /** Changes the texts of messages. The earlier texts stay as versions. */
 export interface MessageEdits {
   /**
-   * Edits a message of the viewer. The same text again changes nothing. Wakes nobody, except, with `retryRuns`, the
+   * Edits one of the viewer's messages. Sending the same text again changes nothing. Wakes nobody, except, with `retryRuns`, the
    * agents that had answered.
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError; BadInputError for the text
    */
@@ -61,7 +61,7 @@ export function createMessageEdits(platform: Platform): MessageEdits {
   const { db, config } = platform
   const publisher = createMessagePublisher(platform)
 
-  /** Wakes the agents that had answered, by the rules of posting, and records why the others are not woken. */
+  /** Wakes the agents that had answered, by the rules of posting, and records why other agents are not woken. */
   async function retry(tx: Tx, message: Message, number: number, answeredIds: ReadonlySet<string>): Promise<Woken> {
     const woken: Woken = { runs: [], inboxes: [] }
     const { id: messageId, spaceId, rootId, depth, runId: parentRunId } = message
@@ -123,7 +123,7 @@ function checkEditable(message: Message): void {
   if (fault !== null) throw new ConflictError(fault)
 }
 
-/** Writes the new text of a locked message, and tells the minds that have read the old one, except those of `but`. */
+/** Writes the new text of a locked message, and notifies the persistent agents that have read the old one, except those in `but`. */
 async function write(
   tx: Tx,
   before: Message,
@@ -145,7 +145,7 @@ async function write(
   return message
 }
 
-/** Tells minds that have read a message what it says now. */
+/** Notifies persistent agents that have read a message of its new text. */
 async function tellReaders(
   tx: Tx,
   { message, number, agentIds }: { message: Message; number: number; agentIds: string[] },
@@ -164,7 +164,7 @@ async function editedTrigger(tx: Tx, message: Message): Promise<MessageTrigger> 
   return { ...trigger, edited: { messageId, sentAt: createdAt.toISOString() } }
 }
 
-/** The agents whose runs and think cycles that the message started have posted in its space. */
+/** The agents whose runs or think cycles were started by the message and have posted in its space. */
 async function answeredBy(tx: Tx, { id, spaceId }: Message): Promise<Set<string>> {
   const rows = await tx.$queryRaw<{ agentId: string }[]>`
     SELECT r."agentId" FROM "Run" r WHERE r."triggerMessageId" = ${id}

@@ -21,8 +21,8 @@ import { deleteGoneEvents, IS_GONE_SQL, retryNowSql } from '../stores/inbox-stor
 // the number of earlier cycles.
 
 /**
- * Sets the pause between two cycles. After a successful cycle the provider evidently responds, so events that wait for a
- * retry become due. Locks the agent's row until the transaction ends. Cycles are claimed under the same lock, so either
+ * Sets the pause between two cycles. A successful cycle shows that the provider responds, so events that wait for
+ * a retry become due. Locks the agent's row until the transaction ends. Cycles are claimed under the same lock, so either
  * this transaction or the next claim sees each new event.
  */
 export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number): Promise<void> {
@@ -33,7 +33,7 @@ export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number
     UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${agentId}`
 }
 
-/** Deletes the events of a cycle that come from deleted sources, or from sources that the cycle is to forget. */
+/** Deletes the events of a cycle that come from deleted sources, or from sources that the agent must forget. */
 export async function forgetEvents(tx: Tx, { id, forgets }: Run): Promise<void> {
   await deleteGoneEvents(tx, id, forgets)
 }
@@ -45,8 +45,8 @@ export async function eraseCycle(tx: Tx, { id: runId }: Run): Promise<void> {
 }
 
 /**
- * Adds a cycle to the consciousness. Writes nothing if the cycle is to be forgotten, or if a source was deleted just
- * before the end.
+ * Adds a cycle to the consciousness. Writes nothing if the cycle must be forgotten, or if a source was deleted
+ * just before the end.
  */
 export async function rememberCycle(
   tx: Tx,

@@ -21,7 +21,7 @@ import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts
 import { endEventOf, type MessageRecovery } from './recover-messages.ts'
 import { publishWoken } from './wake.ts'
 
-/** A run that has ended. `isErased`: it was rolled back, so that only its usage and its outcome remain. */
+/** A run that has ended. `isErased`: the run was rolled back, so that only its usage and its outcome remain. */
 export type EndedRun = Run & { isErased: boolean }
 
 /** Ends runs on behalf of workers, people, limits and deletions. */
@@ -34,8 +34,8 @@ export interface RunEnds {
   end(from: EndFrom, ending: RunEnding, alongside?: (tx: Tx) => Promise<void>): Promise<EndedRun | null>
   /**
    * The optimistic form of `end`. Returns assignments for the write of a run's last step; they complete the run if its end
-   * has no other effects. Otherwise the run stays RUNNING, and `end` must end it. Saves the four round trips of the
-   * transaction of `end` (BEGIN, the end, the facts, COMMIT) for each run that answers without tools.
+   * has no other effects. Otherwise the run stays RUNNING, and `end` must end it. For each run that answers without
+   * tools, this saves the four round trips of the transaction of `end` (BEGIN, the end, the facts, COMMIT).
    */
   completeIfAloneSql(ending: Completion): Prisma.Sql
   /** Publishes the end of a run that was written with its last step. */
@@ -112,7 +112,7 @@ async function applyEffects(
   )
   await applyToCycle(tx, run, plan, facts)
   if (plan.summary !== undefined) await setSummary(tx, run.id, plan.summary)
-  // A cycle whose events come again has not failed for good.
+  // A cycle whose events will be retried has not failed permanently.
   const notifies = plan.ending.status === 'FAILED' && plan.endsTurn && run.askers.length > 0
   if (notifies)
     await platform.jobs.enqueue(tx, NOTIFY, [
@@ -138,7 +138,7 @@ async function applyEffects(
   }
 }
 
-/** Gives the turn of a chain to the next agent, or applies a delegation outside of a chain. */
+/** Gives the turn of a chain to the next agent, or applies a delegation outside a chain. */
 async function passOn(
   tx: Tx,
   platform: Platform,
@@ -148,7 +148,7 @@ async function passOn(
 ): Promise<{ afterCommit(): Promise<void> } | null> {
   const passed = await passTurn(tx, platform, { run, ...turnEndOf(ending, mention) }, outcomes)
   if (passed !== null || ending.stopReason !== 'HANDED_ON') return passed
-  // The target does not learn of the delegator.
+  // The target does not see who delegated.
   const { targetAgentId: targetId, ...delegated } = ending.delegated
   const woke = await delegate(tx, platform, run, { ...delegated, targetId, chainId: null }, outcomes)
   return woke.type === 'woken' ? { afterCommit: () => publishWoken(platform, woke.woken) } : null
@@ -162,7 +162,7 @@ async function applyToCycle(tx: Tx, run: Run, plan: EndPlan, facts: EndFacts): P
 
 type ReadFacts = EndFacts & { mention: Mention | null }
 
-/** Reads the facts in one statement, whose snapshot is younger than the lock of the run's row. */
+/** Reads the facts in one statement, whose snapshot is taken after the lock on the run's row. */
 async function readEndFacts(
   tx: Tx,
   run: Run,
@@ -184,11 +184,11 @@ async function readEndFacts(
   return { ...row, failure, mention, hasActed: row.hasActed || row.hasPosted || mention !== null }
 }
 
-/** The codes of errors that are raised before a call has any effect outside. */
+/** The codes of errors that are raised before a call has any external effect. */
 const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
 
 /**
- * Expression: the cycle posted nothing and called nothing that may have an effect outside: no other server, no person
+ * Expression: the cycle posted nothing and called nothing that may have an external effect: no other server, no person
  * or service, no change to notes or plans. A call that failed while being sent may have had an effect.
  */
 const hasDoneNothingSql = (runId: string, toolsWithoutEffect: readonly string[]): Prisma.Sql => Prisma.sql`(

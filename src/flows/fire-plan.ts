@@ -15,7 +15,7 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { overBudgetOf, wayToWake } from '../rules/wake.ts'
 import { publishWoken, wake } from './wake.ts'
 
-/** Fires plans. Each slot fires once over all processes, however often its job runs. */
+/** Fires plans. Each slot fires once across all processes, however often its job runs. */
 export interface Firing {
   /**
    * Handles a job of FIRE_PLAN: fires the slot of the plan if the slot is due by the database's clock. The plan's row
@@ -29,12 +29,12 @@ export interface Firing {
   runNow(viewer: Viewer, input: { id: string }): Promise<PlanFiring>
   /**
    * Enqueues jobs for slots that are due within a minute and have no job, because an earlier version wrote them. Restores
-   * slots that a clock running ahead has postponed. A slot whose job has failed for good is left to the admin.
+   * slots that a fast clock has postponed. A slot whose job has failed permanently is left to the admin.
    */
   restore(): Promise<void>
 }
 
-/** A firing this far in the future was written by a clock that ran ahead. */
+/** A firing this far in the future was written by a process whose clock was fast. */
 const AHEAD_MS = 5000
 /** How long firings are kept. */
 const REMEMBERED_MS = 30 * 86_400_000
@@ -56,7 +56,7 @@ interface PlanRow extends Provenance {
   paused: boolean
   /** The exhausted budget, if any. */
   over: OverBudget | null
-  /** The last event of the plan still waits in the inbox, so no other is added. */
+  /** The plan's last event still waits in the inbox, so no other event is added. */
   waits: boolean
   /** The time by the database's clock. */
   now: Date
@@ -132,7 +132,7 @@ async function fireNow(tx: Tx, platform: Platform, now: Prisma.Sql, planId: stri
   if (plan === null) throw new NotFoundError(NO_SUCH_PLAN)
   if (plan.paused) throw new ConflictError('The agent of the plan is paused: resume the agent first (updateAgent).')
   const { firing, afterCommit } = await wakeOnce(tx, platform, plan, plan.now)
-  if (firing === null) throw new ConflictError('The plan already ran at this time: try again.')
+  if (firing === null) throw new ConflictError('The plan has already fired at this time: try again.')
   return { firing, afterCommit }
 }
 
@@ -184,14 +184,14 @@ function resultOf(plan: PlanRow): PlanFiring['result'] {
   return wayToWake(plan)
 }
 
-/** Sets the next slot after now. All missed slots have fired as one. */
+/** Sets the next slot after now. All missed slots count as one firing. */
 async function goOn(tx: Tx, platform: Platform, { id, cron, timeZone, nextRunAt, now }: ScheduledPlan): Promise<void> {
   const next = cron === null ? null : nextSlot({ cron, timeZone }, Math.max(now.getTime(), nextRunAt.getTime()))
   await tx.plan.update({ where: { id }, data: { nextRunAt: next, enabled: next !== null } })
   if (next !== null) await enqueueSlots(tx, platform.jobs, [{ id, nextRunAt: next }])
 }
 
-/** Returns recurring plans whose next slot was computed by a clock ahead of the database's. */
+/** Returns recurring plans whose next slot was computed with a clock ahead of the database's. */
 function plansPutOff({ prisma }: Database, now: Prisma.Sql): Promise<{ id: string }[]> {
   const ahead = Prisma.sql`${now} + ${AHEAD_MS} * interval '1 millisecond'`
   return prisma.$queryRaw`

@@ -17,7 +17,7 @@ import { lockSpace } from '../stores/space-store.ts'
 export interface Forgetting {
   /** Removes one think cycle from a consciousness. @throws ForbiddenError, NotFoundError */
   forgetCycle(viewer: Viewer, input: { cycleId: string }): Promise<{ cycleId: string; agentId: string }>
-  /** Deletes what an agent was given directly in a space. @throws ForbiddenError, NotFoundError */
+  /** Deletes everything that an agent was given directly in a space. @throws ForbiddenError, NotFoundError */
   forgetSpace(viewer: Viewer, input: { agentId: string; spaceId: string }): Promise<{ agentId: string }>
 }
 
@@ -56,7 +56,7 @@ export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals
 const KEPT = ['Memory', 'Goal'].map((table) => Prisma.raw(`"${table}"`))
 
 /**
- * Makes agents forget what they were given directly in a space: think cycles, memories, goals, plans and inbox events.
+ * Makes agents forget everything that they were given directly in a space: think cycles, memories, goals, plans and inbox events.
  * An active cycle that was given some of this continues to its end and is not remembered. Runs in the caller's
  * transaction. Only this function defines what an agent forgets with a space.
  */
@@ -66,7 +66,7 @@ export async function forgetSpace(
 ): Promise<void> {
   const theirs = Prisma.sql`"agentId" = ANY(${agentIds}::text[])`
   // Locks in the same order as the end of a cycle, run before agent: either this transaction sees the remembered cycle, or
-  // the end of the cycle sees that the cycle is to be forgotten.
+  // the end of the cycle sees that the cycle must be forgotten.
   await forgetSpaceInCycles(tx, agentIds, spaceId)
   await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${agentIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
   const plans = await tx.plan.findMany({

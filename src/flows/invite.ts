@@ -19,15 +19,15 @@ export interface InviteInput {
   spaceIds: readonly string[]
 }
 
-/** Invites people by mail. */
+/** Invites people by email. */
 export interface Inviting {
-  /** Whether the viewer may invite, and mail is set up. */
+  /** Whether the viewer may invite people, and email is set up. */
   mayInvite(viewer: Viewer): boolean
   /**
-   * Has an invitation mailed. The answer and its time do not depend on whether the address is known: a worker looks it up.
-   * Somebody who is known signs in with the link, and joins the spaces.
-   * @throws ForbiddenError, also without mail; BadInputError, NotFoundError; LimitExceededError over 20 spaces;
-   * RateLimitedError over 50 in an hour
+   * Has an invitation emailed. The response and its timing do not depend on whether somebody has the address, because a worker
+   * looks it up. A person who already has an account signs in with the link, and joins
+   * the spaces. @throws ForbiddenError, also if email is not set up; BadInputError, NotFoundError; LimitExceededError over 20
+   * spaces; RateLimitedError over 50 in an hour
    */
   invite(viewer: Viewer, input: InviteInput): Promise<{ id: string; email: string; expiresAt: Date }>
 }
@@ -46,12 +46,12 @@ export function createInviting(
     mayInvite: (viewer) => mailer !== null && isAllowed(viewer),
     async invite(viewer, input) {
       if (!isAllowed(viewer))
-        throw new ForbiddenError('Only an admin can invite people by mail, unless PARLEY_INVITE is members.')
+        throw new ForbiddenError('Only an admin can invite people by email, unless PARLEY_INVITE is members.')
       if (mailer === null) throw new ForbiddenError(NO_MAIL)
       const email = checkEmail(input.email, 'input.email')
       const spaceIds = [...new Set(input.spaceIds)]
       if (spaceIds.length > MOST_SPACES)
-        throw new LimitExceededError(`An invitation leads to at most ${MOST_SPACES} spaces.`)
+        throw new LimitExceededError(`An invitation can name at most ${MOST_SPACES} spaces.`)
       const visible = await visibility.spaces(viewer, spaceIds)
       if (spaceIds.some((id) => !visible.has(id))) throw new NotFoundError(NO_SUCH_SPACE)
       const now = clock.now()
@@ -62,7 +62,7 @@ export function createInviting(
         expiresAt: new Date(now + INVITATION_LASTS_MS),
       }
       await db.transaction(async (tx) => {
-        // Visibility lets admins see every id.
+        // For admins, the visibility check returns every id, even unknown ones.
         const existing = await tx.space.count({ where: { id: { in: spaceIds }, deletedAt: null } })
         if (existing < spaceIds.length) throw new NotFoundError(NO_SUCH_SPACE)
         const counted = countedAs('invited', viewer.id)
@@ -86,8 +86,8 @@ export function createInviting(
 }
 
 /**
- * Returns the spaces of an invitation to which its inviter may add people now, in the order of their ids: those of which a
- * human is a member, and all for an admin whose token is still valid.
+ * Returns the spaces of an invitation to which its inviter may add people now, in the order of their ids: for a human, the
+ * spaces of which they are a member; for an admin whose token is still valid, all.
  */
 export async function addableSpaces(
   tx: Tx,

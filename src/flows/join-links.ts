@@ -19,20 +19,20 @@ export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }
 
 export interface CreateJoinLinkInput {
   spaceId: string
-  /** Null: any number, until it expires. */
+  /** Null: any number of uses until the link expires. */
   maxUses?: number | null
   /** At most 30 days; default 7 days. */
   expiresInSeconds?: number | null
 }
 
 /**
- * Links with which people join a space by themselves. A link ends when its maker leaves the space, and all of a space end
- * when somebody removes a human from it.
+ * Links with which people join a space by themselves. A link ends when its creator leaves the space, and all links of a space
+ * end when somebody removes a human from it.
  */
 export interface JoinLinks {
   /**
-   * For human members and admins. The code is stored encrypted, since the link is shown again.
-   * @throws BadInputError, ForbiddenError, NotFoundError; LimitExceededError over 20 links of a space
+   * For human members and admins. The code is stored encrypted, because the link can be shown again.
+   * @throws BadInputError, ForbiddenError, NotFoundError; LimitExceededError over 20 links in a space
    */
   create(viewer: Viewer, input: CreateJoinLinkInput): Promise<JoinLink>
   /** For human members of its space and admins. @throws ForbiddenError, NotFoundError */
@@ -42,9 +42,9 @@ export interface JoinLinks {
    * NotFoundError; ConflictError for a member; LimitExceededError over 500 members
    */
   join(viewer: Viewer, input: { code: string }): Promise<Space>
-  /** The links of these spaces that still let people in, newest first; none of spaces for which the viewer may make none. */
+  /** The links of these spaces that are still valid, newest first; none for spaces in which the viewer may not create links. */
   ofSpaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Map<string, JoinLink[]>>
-  /** By id, in the order of the ids; null for those that `ofSpaces` does not return. */
+  /** By id, in the order of the ids; null for links that `ofSpaces` does not return. */
   getMany(viewer: Viewer, ids: readonly string[]): Promise<(JoinLink | null)[]>
 }
 
@@ -65,7 +65,7 @@ const USED_UP = 'The join link does not exist, was revoked or used up, or has ex
 
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
-/** Whether a link has neither expired nor been used up. `useJoinLink` decides for people who join at the same time. */
+/** Whether a link has neither expired nor been used up. `useJoinLink` decides which of several simultaneous joins succeed. */
 const letsIn = ({ expiresAt, maxUses, uses }: Row, now: Date) => expiresAt > now && (maxUses === null || uses < maxUses)
 
 export function createJoinLinks(platform: Platform, { visibility, publisher, decideCall }: JoinLinksParts): JoinLinks {
@@ -73,7 +73,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
 
   const now = () => new Date(clock.now())
 
-  /** Returns null if the code cannot be decrypted, since the key was changed without a rotation: nobody could see the link. */
+  /** Returns null if the code cannot be decrypted because the key was changed without a rotation: nobody could see the link. */
   function linkOf({ hash, codeSealed, ...link }: Row): JoinLink | null {
     try {
       return { ...link, path: `/join/${secretBox.open(codeSealed, link.id)}` }
@@ -92,7 +92,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
 
   return {
     async create(viewer, { spaceId, maxUses, expiresInSeconds }) {
-      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot make join links.')
+      if (viewer.scope === 'SERVICE') throw new ForbiddenError('A service cannot create join links.')
       if (!(await visibility.spaces(viewer, [spaceId])).has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
       const uses = maxUses == null ? null : checkInteger(maxUses, 1, MOST_MEMBERS, 'input.maxUses')
       const seconds = checkInteger(expiresInSeconds ?? 7 * DAY_SECONDS, 1, 30 * DAY_SECONDS, 'input.expiresInSeconds')
@@ -110,7 +110,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       }
       await db.transaction(async (tx) => {
         await lockSpace(tx, spaceId)
-        // The maker may have left before the space was locked.
+        // The creator may have left before the space was locked.
         const isMember = (await tx.membership.count({ where: { spaceId, entityId: viewer.id } })) > 0
         if (!isAdmin(viewer) && !isMember) throw new NotFoundError(NO_SUCH_SPACE)
         const open = await tx.$queryRaw<Row[]>(selectJoinLinksSql([spaceId], now()))
@@ -131,13 +131,13 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       const isVisible = link !== null && (await visibility.spaces(viewer, [link.spaceId])).has(link.spaceId)
       if (!isVisible) throw new NotFoundError(NO_SUCH_LINK)
       await db.transaction(async (tx) => {
-        // Within the transaction, which would audit a revocation otherwise.
+        // Thrown inside the transaction, because otherwise a revocation would be audited.
         if ((await deleteJoinLinks(tx, { id })) === 0) throw new NotFoundError(NO_SUCH_LINK)
       })
       return { revokedId: id }
     },
     async join(viewer, { code }) {
-      if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can join a space by a link.')
+      if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can join a space with a link.')
       if (!IS_CODE.test(code)) throw new NotFoundError(USED_UP)
       const space = await db.transaction(async (tx) => {
         const link = await tx.joinLink.findUnique({ where: { hash: hashOf(code) } })

@@ -10,7 +10,7 @@ import { insertMembers, type Member } from '../stores/membership-store.ts'
 import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
 
-/** Maximum members of one space. */
+/** The maximum number of members of one space. */
 export const MOST_MEMBERS = 500
 
 /** Adds members to spaces. */
@@ -18,7 +18,7 @@ export interface Joining {
   /**
    * Adds an entity that the viewer can see; for members and admins. Earlier messages count as read
    * for a new or returning member.
-   * @throws NotFoundError; ConflictError for a member; ForbiddenError by the agent's `addableBy`;
+   * @throws NotFoundError; ConflictError for a member; ForbiddenError if the agent's `addableBy` forbids it;
    * LimitExceededError over 500 members, or over 1,000 spaces of an agent
    */
   add(viewer: Viewer, input: Member): Promise<Space>
@@ -52,15 +52,15 @@ export function createJoining(platform: Platform, { visibility, publisher, decid
 }
 
 /** The error for a human or an agent that does not exist or is not visible to the viewer. */
-export const NO_SUCH_ENTITY = 'There is no such human or agent, or none that you may see.'
+export const NO_SUCH_ENTITY = 'There is no such human or agent, or you may not see them.'
 
-/** Maximum spaces of one agent, since each is listed in its prompt and may wake it. */
+/** The maximum number of spaces of one agent, which is limited because each is listed in the agent's prompt and may wake the agent. */
 const MOST_SPACES_OF_AGENT = 1000
 
 /**
  * Checks whether the viewer may add these agents to a space, and whether they may join one more
  * space. Ignores humans.
- * @throws ForbiddenError by their `addableBy`; LimitExceededError over 1,000 spaces of an agent
+ * @throws ForbiddenError if their `addableBy` forbids it; LimitExceededError over 1,000 spaces of an agent
  */
 export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly string[]): Promise<void> {
   await checkAgentsAreAddable(tx, viewer, ids)
@@ -84,7 +84,7 @@ export async function checkAgentsAreAddable(tx: Tx, viewer: Viewer, ids: readonl
 }
 
 /**
- * Locks entities that are to become members, so that they are not deleted first.
+ * Locks entities that are about to become members, so that they are not deleted first.
  * @throws NotFoundError if one does not exist
  */
 export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick<Entity, 'id' | 'kind'>[]> {

@@ -18,19 +18,19 @@ import { collectOutcomeChanges, noteDropped } from './outcome-changes.ts'
 /** Ends memberships. */
 export interface Leaving {
   /**
-   * Removes a member; for members and admins. `space` is null for a viewer who has left by this. An
-   * admin agent that leaves keeps the role in the settings and resumes it on return; in between the
-   * space has no admin agent.
+   * Removes a member; for members and admins. `space` is null for a viewer who has left by this call. An
+   * admin agent that leaves keeps the role in the settings and resumes it on return; until then
+   * the space has no admin agent.
    *
    * In the same transaction the waiting inbox events of the space are dropped (DROPPED), and the
-   * agent's turns in chains end. After it, queued runs that the space triggered are canceled
-   * (CANCELED, GONE), and pending approvals in the space too. When a human leaves, approvals that too
-   * few people can still decide are escalated, or EXPIRED. The join links that the member made end; if somebody else
+   * agent's turns in chains end. After that, queued runs that the space triggered are
+   * canceled (CANCELED, GONE), and so are pending approvals in the space. When a human leaves, approvals that too
+   * few people can still decide are escalated, or become EXPIRED. The join links that the member created end; if somebody else
    * removes a human, all join links of the space end.
    * @throws NotFoundError
    */
   remove(viewer: Viewer, input: Member): Promise<{ spaceId: string; entityId: string; space: Space | null }>
-  /** In the transaction that deletes an entity: ends all its memberships. */
+  /** Ends all memberships of an entity, in the transaction that deletes it. */
   leaveAll(tx: Tx, entityId: string): Promise<{ afterCommit(): Promise<void> }>
   /** Cleans up after events that arrived while the agent was leaving: no cycle reads them, and they are DROPPED. */
   sweep(): Promise<void>
@@ -49,7 +49,7 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
   const { db, log } = platform
   const { visibility, publisher, lifecycle, decideCall } = parts
 
-  /** In the transaction that ends the membership: ends what the space had started. */
+  /** Ends everything that the space had started, in the transaction that ends the membership. */
   async function endWork(tx: Tx, { spaceId, entityId: agentId }: Member) {
     const outcomes = collectOutcomeChanges(tx, log)
     const dropped = await dropEventsOfSpace(tx, agentId, spaceId)
@@ -75,7 +75,7 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
       const { space, ended } = await db.transaction(async (tx) => {
         const space = await lockSpace(tx, spaceId)
         if (!(await deleteMember(tx, { spaceId, entityId }))) throw new NotFoundError(NO_SUCH_MEMBER)
-        // A removed human may know any of the links, and must not come back by one.
+        // A removed human may know any of the links, and must not use one to come back.
         const isRemoved = viewer.id !== entityId && prefixOf(entityId) === 'hum'
         await deleteJoinLinks(tx, isRemoved ? { spaceId } : { spaceId, createdById: entityId })
         return { space, ended: await endWork(tx, { spaceId, entityId }) }

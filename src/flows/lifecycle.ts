@@ -30,7 +30,7 @@ export interface StopOptions {
 export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publishCompleted'> {
   /**
    * QUEUED, answered WAITING_TOOL or released RUNNING → RUNNING, for at most `most` runs. Also returns
-   * the inboxes that are next.
+   * the inboxes that are next in line.
    */
   claim(most: number): Promise<Claimed>
   /** Publishes that a claimed run started or resumed, and cleans up after a dead worker. */
@@ -48,7 +48,7 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
   end(claim: Claim, ending: RunEnding): Promise<EndedRun | null>
   /** Active and over its time limit → FAILED; aborts its worker. */
   expire(runId: string): Promise<void>
-  /** RUNNING with an expired lease: claimable again after a pause; after the third time in a row → FAILED. */
+  /** RUNNING with an expired lease: claimable again after a pause; → FAILED after the third time in a row. */
   lapse(runId: string): Promise<void>
   /**
    * Any active status → CANCELED, which is final when this returns. With `cascade` also stops the runs
@@ -56,17 +56,17 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
    * @returns the stopped runs; the run itself is the first one if it was active
    */
   stop(runId: string, options: StopOptions): Promise<Run[]>
-  /** QUEUED → CANCELED, for runs whose agent has left the triggering space: of one agent and space, or of all. */
+  /** QUEUED → CANCELED, for runs whose agent has left the triggering space: for one agent and space, or for all. */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
   /**
-   * Active → CANCELED, GONE, for runs whose agent or triggering space was deleted, and for cycles with an
+   * Active → CANCELED with the reason GONE, for runs whose agent or triggering space was deleted, and for cycles with an
    * event from a deleted space.
    */
   endGone(): Promise<void>
   /** Finishes the cleanup of ended runs whose process died before it. */
   sweep(): Promise<void>
   /**
-   * Releases a run that this worker does not finish. After `handed-over` the run is claimable at once,
+   * Releases a run that this worker will not finish. After `handed-over` the run is claimable at once,
    * otherwise after a pause that doubles until the run makes progress. Only a fault counts as a crash; the
    * third crash in a row fails the run.
    */
@@ -97,7 +97,7 @@ export function createLifecycle(
       kind === 'resumed'
         ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
         : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
-    // Not awaited: the log keeps the order of the calls, so later events of the run come after it.
+    // This is not awaited: the log keeps the order of the calls, so later events of the run come after it.
     told.catch((error) =>
       logger.warn({ runId: run.id, error: messageOf(error) }, 'could not append a run event; dropping it'),
     )

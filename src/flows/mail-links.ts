@@ -28,10 +28,10 @@ import type { DecideCall } from './decide-call.ts'
 import { addableSpaces } from './invite.ts'
 import { insertMember } from './join-space.ts'
 
-/** The input of a job that mails a link. */
+/** The input of a job that emails a link. */
 export type LinkJob = ReturnType<typeof SEND_LINK.input.parse>
 
-/** A mail with a link, ready to be sent. */
+/** An email with a link, ready to be sent. */
 export interface LinkMail {
   to: string
   subject: string
@@ -39,11 +39,11 @@ export interface LinkMail {
   link: { path: string; label: string }
 }
 
-/** A page shows this before its button is pressed. */
+/** The information that the page of a link shows before the button is pressed. */
 export interface DescribedLink {
   purpose: MailCode['purpose']
   email: string
-  /** The person who signs in or confirms, or a proposal for the name of a new one. */
+  /** The name of the person who signs in or confirms, or a suggested name for a new person. */
   name: string
   /** Whether accepting the invitation creates a person, who may choose the name. */
   isNew: boolean
@@ -51,18 +51,18 @@ export interface DescribedLink {
   spaces: string[]
 }
 
-/** The result of a link. */
+/** The result of using a link. */
 export type UsedLink =
   | { type: 'signed-in'; humanId: string /** Spaces that the human has joined. */; spaceIds: string[] }
   | { type: 'confirmed'; email: string }
 
-/** Links in mails, each of which works once. */
+/** Links in emails, each of which works once. */
 export interface MailLinks {
-  /** Whether mail is set up. */
+  /** Whether email is set up. */
   isConfigured: boolean
   /**
-   * Has a link for signing in mailed, if the address is that of a human or was invited. Does the same work for every
-   * address: a worker looks it up. @throws BadInputError for something that is no address
+   * Has a sign-in link emailed, if the address belongs to a human or was invited. Does the same work for
+   * every address, because a worker looks it up. @throws BadInputError for an invalid address
    */
   requestSignIn(email: string): Promise<void>
   /**
@@ -72,12 +72,12 @@ export interface MailLinks {
   requestConfirmation(tx: Tx, humanId: string, email: string): Promise<void>
   /** Creates the code of a mail and returns the mail; null if there is nobody to receive it, or an address has had enough. */
   prepare(job: LinkJob): Promise<LinkMail | null>
-  /** Returns what a link does, without using it up; null if its code is unknown, used or expired. */
+  /** Returns the purpose of a link, without using it up; null if its code is unknown, used or expired. */
   describe(code: string): Promise<DescribedLink | null>
   /**
-   * Uses a link. `name` is that of a new person. Returns null if the code is unknown, used or expired.
-   * @throws BadInputError; ForbiddenError if another viewer than the human confirms an address; ConflictError if somebody
-   * else has the address by now
+   * Uses a link. `name` is the name of a new person. Returns null if the code is unknown, used or expired.
+   * @throws BadInputError; ForbiddenError if a viewer other than the human confirms an address; ConflictError if
+   * somebody else now has the address
    */
   use(code: string, input: { name: string | null; viewer: Viewer | null }): Promise<UsedLink | null>
 }
@@ -98,13 +98,13 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     await jobs.enqueue(tx, SEND_LINK, [{ input, key }])
   }
 
-  /** Returns who is to receive a mail, and for what; null for nobody. */
+  /** Returns the recipient of an email and its purpose; null if there is no recipient. */
   async function recipientOf(tx: Tx, job: LinkJob) {
     switch (job.purpose) {
       case 'SIGN_IN': {
         const human = await findHumanByEmail(tx, job.email)
         if (human !== null) return { purpose: 'SIGN_IN' as const, to: human.email, human, invitation: null }
-        // Somebody who has lost the invitation.
+        // The person may have lost the invitation.
         const invitation = await findInvitationOf(tx, job.email, now())
         return invitation && { purpose: 'INVITE' as const, to: invitation.email, human: null, invitation }
       }
@@ -123,7 +123,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     }
   }
 
-  /** Uses an invitation: signs in as the person with its address, who is created if there is none, and joins its spaces. */
+  /** Uses an invitation: signs in the person with its address, who is created if necessary, and adds them to its spaces. */
   async function accept(tx: Tx, code: MailCode, name: string | null) {
     const invitation = await findMailInvitation(tx, code.invitationId, now())
     if (invitation === null || !(await deleteMailInvitation(tx, invitation.id))) return null
@@ -137,7 +137,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     return { type: 'signed-in' as const, humanId: human.id, spaceIds: joined }
   }
 
-  /** Joins the spaces to which the inviter may add people now. Skips full ones, and those of which the human is a member. */
+  /** Joins the spaces to which the inviter may add people now. Skips full spaces, and spaces of which the human is already a member. */
   async function joinAll(tx: Tx, invitation: MailInvitation, humanId: string): Promise<string[]> {
     const joined: string[] = []
     for (const spaceId of await addableSpaces(tx, invitation, now())) {
@@ -173,7 +173,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     return { type: 'confirmed', email }
   }
 
-  /** Returns null if the address belongs to somebody else by now. */
+  /** Returns null if the address now belongs to somebody else. */
   async function signIn(tx: Tx, { humanId, email }: MailCode): Promise<UsedLink | null> {
     const owner = await findHumanByEmail(tx, email)
     return owner !== null && owner.id === humanId ? { type: 'signed-in', humanId: owner.id, spaceIds: [] } : null
@@ -206,12 +206,12 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         const recipient = await recipientOf(tx, job)
         if (recipient === null) return null
         const { purpose, to, human, invitation } = recipient
-        // Counted apart, so that invitations do not use up the mails with which a person signs in.
+        // Counted separately, so that invitations do not use up a person's sign-in emails.
         const counted = countedAs(purpose === 'SIGN_IN' ? 'sign in' : 'others', to)
         const others = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
         const isRepeated = (await tx.mail.count({ where: { key: job.id } })) > 0
         if (!isRepeated && others >= MOST_LINKS_OF_ADDRESS) {
-          logger.info({ purpose }, 'a link was not mailed: its address has had too many within an hour')
+          logger.info({ purpose }, 'a link was not emailed: its address has had too many within an hour')
           return null
         }
         await insertMail(tx, job.id, now(), counted)
@@ -249,9 +249,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         .transaction((tx) => redeem(tx, code, { name, viewer }))
         .catch((error) => {
           const conflict = conflictOf(error)
-          throw conflict instanceof ConflictError
-            ? new ConflictError('Somebody else has this address by now.')
-            : conflict
+          throw conflict instanceof ConflictError ? new ConflictError('Somebody else now has this address.') : conflict
         })
       if (used?.type !== 'signed-in') return used
       for (const spaceId of used.spaceIds) {

@@ -10,12 +10,12 @@ import { lockNotificationSettings, setMailTimes } from '../stores/notification-s
 import { mailJob } from './notify.ts'
 import { openAmong } from './open-notices.ts'
 
-/** A mail that cannot be sent for so long says nothing new any more. */
+/** An email that cannot be sent for this long is outdated. */
 const VALID_MS = 3_600_000
 
 /**
- * Mails a human the notices that are due and still open, all in one mail. The transaction that enqueues the mail also marks
- * the notices as mailed, so that each is mailed once.
+ * Emails a human the notices that are due and still open, all in one email. The transaction that enqueues the email also
+ * marks the notices as sent, so that each is sent once.
  */
 export function createMailNotices(platform: Platform): BoundJob {
   const { db, clock, jobs, signals } = platform
@@ -47,7 +47,7 @@ export function createMailNotices(platform: Platform): BoundJob {
 
 const idsOf = (notices: readonly Row[]) => notices.map(({ id }) => id)
 
-/** The mail quotes nothing and names nobody. */
+/** The email quotes nothing and names nobody. */
 function mailOf(humanId: string, open: readonly Row[]): NewMail {
   const lines = [...Map.groupBy(open, ({ kind }) => kind)].map(([kind, alike]) => lineOf(kind, alike.length))
   const [first] = open
@@ -56,7 +56,7 @@ function mailOf(humanId: string, open: readonly Row[]): NewMail {
     key: `notices:${humanId}:${first?.id}`,
     humanId,
     subject: open.length === 1 ? (lines[0] ?? '').replace(/\.$/, '') : `${open.length} notices wait for you`,
-    text: `${lines.join('\n')}\n\nYou can change in Parley, under Notifications, of what you are notified by mail.`,
+    text: `${lines.join('\n')}\n\nYou can change in Parley, under Notifications, which emails you receive.`,
     link: { path, label: 'Open Parley' },
   }
 }

@@ -21,7 +21,7 @@ export async function lockVisible(tx: Tx, viewer: Viewer, messageId: string): Pr
     ? Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.id = m."spaceId" AND s."deletedAt" IS NULL)`
     : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = m."spaceId" AND o."entityId" = ${viewer.id})`
   const message = await lockMessage(tx, messageId)
-  // After the lock, for which the request may have waited.
+  // This check comes after the lock, for which the request may have waited.
   const [row] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Message" m WHERE m.id = ${messageId} AND ${isVisible}`
   if (message === null || row === undefined) throw new NotFoundError(NO_SUCH_MESSAGE)
   return message
@@ -33,7 +33,7 @@ export type ChangingRun = Carrier & Readonly<Pick<Run, 'id'>>
 /** A message that a run's call may change, as checked before the call's transaction. */
 export interface ReachedMessage {
   id: string
-  /** Condition for the write: what was checked still holds. */
+  /** Condition for the write: the results of the check still hold. */
   condition: Prisma.Sql
 }
 
@@ -46,7 +46,7 @@ export type Reach =
 
 /** Checks which messages the calls of a run may change. */
 export interface MessageReach {
-  /** @param flows whether words of the run go to the message's space */
+  /** @param flows whether content of the run enters the message's space */
   of(run: ChangingRun, messageId: string, how: { flows: boolean }): Promise<Reach>
 }
 
@@ -83,7 +83,7 @@ export function createMessageReach(
   }
 }
 
-/** Locks a message that a run's call may change. @throws NotFoundError if what was checked no longer holds */
+/** Locks a message that a run's call may change. @throws NotFoundError if the check no longer holds */
 export async function lockReached(tx: Tx, { id, condition }: ReachedMessage): Promise<Message> {
   const message = await lockMessage(tx, id)
   const [may] = await tx.$queryRaw<unknown[]>`SELECT 1 WHERE ${condition}`

@@ -40,7 +40,7 @@ interface KnownProvider {
   fromEnvironment: boolean
 }
 
-/** The models of this process, as far as the flow needs them. */
+/** The part of this process's models that the flow needs. */
 interface ModelsPart<Provider extends KnownProvider> {
   listProviders(): Promise<Provider[]>
   reload(): Promise<void>
@@ -51,12 +51,12 @@ interface ModelsPart<Provider extends KnownProvider> {
 /** The model providers that admins add while the server runs. */
 export interface ModelProviders<Provider extends KnownProvider> {
   list(): Promise<Provider[]>
-  /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider of the environment */
+  /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider from the environment */
   save(viewer: Viewer, input: SetModelProviderInput): Promise<Provider>
   /**
    * Deletes a provider. Agents may still name its models: their runs then fail with an error that says what to do, and
-   * work again if a provider with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a provider
-   * of the environment
+   * work again if a provider with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a
+   * provider from the environment
    */
   delete(viewer: Viewer, name: string): Promise<{ deletedName: string }>
   /** Calls a model once. @throws ForbiddenError, NotFoundError */
@@ -116,7 +116,7 @@ export function createModelProviders<Provider extends KnownProvider>(
     },
     async delete(viewer, name) {
       requireAdmin(viewer, 'delete model providers')
-      // PostgreSQL cannot store such a text, so no provider has it as its name.
+      // PostgreSQL cannot store such text, so no provider has it as its name.
       if (storableText(name) !== name) throw new NotFoundError(NO_SUCH_PROVIDER)
       await requireFree(name)
       await db.transaction(async (tx) => {
@@ -182,7 +182,7 @@ function changedProvider(
   const isElsewhere = before !== null && (before.api !== api || before.baseUrl !== baseUrl)
   if (isElsewhere && before.keySealed !== null && apiKey === undefined)
     throw new BadInputError(
-      'The API or the address changes: enter the API key again. The stored key is not sent to another address.',
+      'The API or the address has changed: enter the API key again. The stored key is not sent to another address.',
       'input.apiKey',
     )
   return { name, api, baseUrl, apiKey }

@@ -24,7 +24,7 @@ export interface NotificationSettings {
 
 export type NotificationSettingsInput = { [Name in keyof NotificationSettings]?: NotificationSettings[Name] | null }
 
-/** The decisions of humans about their notices. */
+/** How humans configure their notifications. */
 export interface Notifications {
   /** The VAPID key that a browser needs to subscribe; null if this server cannot send push messages. */
   readonly pushPublicKey: string | null
@@ -34,7 +34,7 @@ export interface Notifications {
   setSettings(viewer: Viewer, input: NotificationSettingsInput): Promise<NotificationSettings>
   /** The levels of humans in spaces, by human and space; nothing for a human who is not a member. */
   levelsOf(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, NotifyLevel>>>
-  /** @throws ForbiddenError unless the viewer is a human; NotFoundError for a space of others */
+  /** @throws ForbiddenError unless the viewer is a human; NotFoundError for a space of which the viewer is not a member */
   setLevel(viewer: Viewer, input: { spaceId: string; level: NotifyLevel }): Promise<Space>
   /**
    * Adds the browser of the viewer, or its new keys. It ends with the viewer's session or token, and another human's
@@ -46,7 +46,7 @@ export interface Notifications {
   removePushSubscription(viewer: Viewer, input: { endpoint: string }): Promise<{ removedEndpoint: string }>
 }
 
-const HUMANS_ONLY = 'Only a human is notified: use the token of a human.'
+const HUMANS_ONLY = 'Only humans receive notifications: use the token of a human.'
 const NO_SUCH_SUBSCRIPTION = 'You have no push subscription with this endpoint.'
 
 const hashOf = (endpoint: string) => createHash('sha256').update(endpoint).digest('hex')

@@ -13,23 +13,23 @@ import { type Reader, readReaders } from '../stores/notice-readers.ts'
 import { insertNotices, type NewNotice } from '../stores/notice-store.ts'
 import { HAS_FAILED_SQL, SPACES_OF_RUN_SQL } from './open-notices.ts'
 
-/** A cause as it is when the job is performed. */
+/** The cause of a notification, as of the time when the job runs. */
 interface Found {
   cause: NoticeCause
   subjectId: string
-  /** Humans to whom it may be of interest. */
+  /** Humans who may be notified of it. */
   readerIds: readonly string[]
-  /** The space whose members with the level ALL it may be of interest to, too. */
+  /** The space whose members with the level ALL may also be notified of it. */
   allIn: string | null
-  /** Where it shows, in the order of preference. */
+  /** The spaces in which it is visible, in order of preference. */
   spaceIds: readonly string[]
-  /** The ids of the notice for somebody who sees it in this space; null for a human who sees it in none. */
+  /** The ids of the notice for somebody who sees it in this space; null for a human who sees it in no space. */
   idsIn(spaceId: string | null): Omit<NoticeIds, 'kind'>
 }
 
 /**
  * Notifies people of a message, a call that waits for a decision, or a failed run. One transaction writes the notices, and
- * enqueues their push messages and mails, so that each is sent once on each channel; open pages are signaled after it.
+ * enqueues their push messages and emails, so that each is sent once on each channel; open pages receive a signal after the commit.
  */
 export function createNotify(platform: Platform): BoundJob {
   const { db, signals } = platform
@@ -88,7 +88,7 @@ const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
       readerIds: deciderIds,
       allIn: null,
       spaceIds: call.spaceId === null ? [] : [call.spaceId],
-      // A named approver need not be a member of the space, and then sees nothing of it.
+      // A named approver need not be a member of the space, and sees nothing of the space in that case.
       idsIn: (spaceId) => ({
         spaceId,
         messageId: spaceId === null ? null : call.messageId,
@@ -155,7 +155,7 @@ async function notifyReaders(
   return written
 }
 
-/** The job that mails the notices of a human that are due then: one for each minute. */
+/** The job that emails a human the notices that are due by then: one job for each minute. */
 export function mailJob(humanId: string, at: Date) {
   return { key: `${humanId}:${Math.floor(at.getTime() / 60_000)}`, input: { humanId }, at }
 }

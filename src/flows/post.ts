@@ -49,23 +49,23 @@ export type RoutedMessage = Pick<
   | keyof Provenance
 >
 
-/** The effects of a message, decided with the cached state of its space, to be written in one statement with it. */
+/** The effects of a message, decided with the cached state of its space, to be written in one statement with the message. */
 export interface Expected {
-  /** Conditions for the write: the space has this version, and `isAsCached` covers what the version does not. */
+  /** Conditions for the write: the space has this version, and `isAsCached` checks the state that the version does not cover. */
   version: number
   isAsCached: Prisma.Sql
   /** The turn that the message takes. */
   turn: AgentMember | null
-  /** Parts of the statement that read from `message`; the last one, `routed`, returns its row, and its effects as `came`. */
+  /** Parts of the statement that read from `message`; the last one, `routed`, returns the message's row, and its effects as `came`. */
   effects: Changes
 }
 
 /** A message that has been written. */
 export interface Written {
   message: Message
-  /** The column `came` of an expected write. */
+  /** The column `came` of an optimistic write. */
   came?: unknown
-  /** The space's version after an expected write that took a turn. */
+  /** The space's version after an optimistic write that took a turn. */
   version?: number
 }
 
@@ -73,7 +73,7 @@ export interface Written {
 export interface MessageWriter {
   /**
    * Writes the message in one statement: with its effects if the space is as expected, or without any in a transaction.
-   * Null: the conditions did not hold.
+   * Null if the conditions did not hold.
    */
   write(how: { expected: Expected } | { tx: Tx }): Promise<Written | null>
   /** The error if the message cannot be written in a transaction either. */
@@ -99,8 +99,8 @@ export interface Post {
    */
   post(message: RoutedMessage, writer: MessageWriter): Promise<{ message: Message; routed: Routed | null }>
   /**
-   * Finishes, within a transaction, a message whose call has been answered, and routes it unless it
-   * was routed. INTERRUPTED if it will not be answered: then it is not routed.
+   * Finishes, within a transaction, a message whose call has been answered, and routes the message unless that was
+   * done before. If the call will not be answered, the message becomes INTERRUPTED and is not routed.
    */
   finishAnswered(tx: Tx, messageId: string, status?: FinalMessageStatus): Promise<{ afterCommit(): Promise<void> }>
 }
@@ -108,9 +108,9 @@ export interface Post {
 /** The facts on which routing decides. */
 interface Facts {
   message: RoutedMessage
-  /** All that agents read of the message. */
+  /** The full text of the message as agents read it. */
   content: string
-  /** The sender may have left the space since. */
+  /** The sender may have left the space in the meantime. */
   sender: { name: string; kind: EntityKind }
   room: FullRoom
 }
@@ -134,7 +134,7 @@ export function createPost(platform: Platform): Post {
     }
   }
 
-  /** Null: only a transaction can decide. */
+  /** Null if only a transaction can decide. */
   async function postExpecting(message: RoutedMessage, writer: MessageWriter) {
     const room = await rooms.cached(message.spaceId)
     const sender = room?.members.get(message.senderId)
@@ -227,7 +227,7 @@ async function readFacts(tx: Tx, message: Message): Promise<Facts & { answered: 
 }
 
 /**
- * Checks what the version of a space does not cover: no open waits, unchanged names, the same
+ * Checks the conditions that the version of a space does not cover: no open waits, unchanged names, the same
  * paused agents, no exhausted budget. Not needed if the space has no agents and a human posts.
  */
 function isAsCached({ message, sender, room }: Facts): Prisma.Sql {
@@ -250,7 +250,7 @@ const routableOf = (message: RoutedMessage, { kind }: Facts['sender']) => ({
   mentions: mentionsOf(message),
 })
 
-/** Whether a member of the space is to be notified of the message. */
+/** Whether a member of the space must be notified of the message. */
 function notifiesAnybody({ message, room }: Facts): boolean {
   const cause = { type: 'message' as const, senderId: message.senderId, mentionedIds: mentionsOf(message) }
   for (const [id, { kind, level }] of room.members)
@@ -287,16 +287,16 @@ function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
 }
 
 /**
- * The sequence number of the space's last message; greater than the message's own if it was
- * streaming for a while.
+ * The sequence number of the space's last message; greater than the message's own number if other messages
+ * were posted while it was streaming.
  */
 const LAST_SEQ = Prisma.sql`greatest(message.seq, (SELECT "lastSeq" FROM "Space" WHERE id = message."spaceId"))`
 
-/** Runs, inbox events and outcomes of a message, as parts of a WITH that read from `message`. */
+/** Runs, inbox events and outcomes of a message, as parts of a WITH clause that read from `message`. */
 function effectsOf(facts: Facts, { wakes, verdicts }: Decision): Changes {
   const { message, room } = facts
   const [first] = wakes
-  // Under MENTION_CHAIN routing the agent that a human's message wakes begins a chain.
+  // Under MENTION_CHAIN routing, the agent that a human's message wakes begins a chain.
   const chainId = room.routing === 'MENTION_CHAIN' && first !== undefined ? newId('chn') : null
   const { runs, arrived, woken } = wakeSql(
     wakes,

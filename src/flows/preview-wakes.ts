@@ -9,7 +9,7 @@ import { NO_SUCH_MESSAGE } from './message-access.ts'
 import { readAnswerable } from './reply-waits.ts'
 import { readRoom } from './rooms.ts'
 
-/** Says whom a message would wake, for the composer. */
+/** Determines whom a message would wake, for the composer (the input field for messages). */
 export interface WakePreview {
   /**
    * Returns the ids of the agents that a message of the viewer would wake now, in join order. Unknown ids among
@@ -40,7 +40,7 @@ export function createWakePreview(
         readAnswerable(db.prisma, { spaceId, senderId, threadRootId }),
       ])
       if (room === null) throw new NotFoundError(NO_SUCH_SPACE)
-      // A mentioned agent gets the message as the answer to its wait, and is woken as well.
+      // A mentioned agent that waits for a reply gets the message as the answer, and is woken as well.
       for (const id of mentionedIds) answered.delete(id)
       const { wakes } = decideWakes({ senderId, senderKind: 'HUMAN', mentions: mentionedIds }, room, answered)
       return wakes.map(({ id }) => id)

@@ -19,8 +19,8 @@ export interface ReactInput {
 /** Reactions to messages. They wake nobody. */
 export interface Reacting {
   /**
-   * Adds or removes the viewer's reaction; repeating that changes nothing.
-   * @throws BadInputError if it is not one emoji; ForbiddenError for an admin token, and for a deleted message;
+   * Adds or removes the viewer's reaction; repeating the call changes nothing.
+   * @throws BadInputError if the reaction is not exactly one emoji; ForbiddenError for an admin token, and for a deleted message;
    * NotFoundError; LimitExceededError if the message has the maximum of different emojis
    */
   react(viewer: Viewer, input: ReactInput): Promise<Message>
@@ -33,7 +33,7 @@ export interface Reacting {
 }
 
 const NOT_AN_EMOJI = 'A reaction is exactly one emoji.'
-const TOO_MANY = `A message has at most ${MOST_EMOJIS} different emojis: use one that is there.`
+const TOO_MANY = `A message has at most ${MOST_EMOJIS} different emojis: use an existing one.`
 
 export function createReacting(platform: Platform): Reacting {
   const publisher = createMessagePublisher(platform)

@@ -22,7 +22,7 @@ export interface Delivery {
 export interface WebhookDeliveries {
   /**
    * Receives a delivery; the names of its headers are in lower case. Repeated ids are ignored. The body is JSON or
-   * text. Resolves when the trigger is written. Calls `body` with the size limit, after the headers have been checked.
+   * text. Resolves when the trigger is written. Calls `body` with the size limit after it has checked the headers.
    * @throws NotFoundError for an unknown webhook, UnauthenticatedError for an invalid signature or an old timestamp,
    * BadInputError for a payload that is not UTF-8, too large, or has inexact numbers.
    */
@@ -36,7 +36,7 @@ export interface WebhookDeliveries {
 const TOLERANCE_SECONDS = 5 * 60
 const LONGEST_DELIVERY_ID = 256
 const MOST_SIGNATURES = 20
-/** The limit of a body for an unknown webhook. */
+/** The maximum size of a body for an unknown webhook. */
 const MOST_BYTES_FOR_NOBODY = 64 * 1024
 /** `lastUsedAt` has a resolution of one minute, to limit writes. */
 const USE_NOTED_MS = 60_000

@@ -28,8 +28,8 @@ export interface MessageRecovery {
   settle(run: ClaimedRun, end: RunLogEvent): Promise<void>
   /**
    * Cleans up after a takeover. If the dead worker was streaming a message from a generation that is not in
-   * the journal, the message becomes INTERRUPTED, and the call that it shows CANCELED. A message that a journaled
-   * call has begun is left for that call to finish. Announces messages that were committed and not announced.
+   * the journal, the message becomes INTERRUPTED, and the call that it shows CANCELED. If a journaled call
+   * has begun a message, that call will finish it. Announces messages that were committed and not announced.
    * Stops if another worker takes the run over.
    */
   takeOver(run: ClaimedRun): Promise<void>
@@ -73,9 +73,9 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
 
   async function interrupt(row: MessageRow, run: ClaimedRun): Promise<void> {
     const parts = await partsSoFar(row)
-    // A text message that only waited for a reply is complete.
+    // A text message that was only waiting for a reply is complete.
     const isWhole = row.status === 'REQUIRES_ACTION' && parts.every(({ type }) => type === 'text')
-    // The run may have read more since the row was written, so merge both labels.
+    // The run may have read more since the row was written, so both labels are merged.
     const marks = marksTogether([row, run])
     await finishOpen(db.prisma, row.id, { status: isWhole ? 'COMPLETE' : 'INTERRUPTED', parts, marks })
   }
@@ -102,7 +102,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     }
   }
 
-  /** Publishes that messages exist, and that they wait, even if this was already published. */
+  /** Publishes that messages exist and that they wait, even if both were already published. */
   async function announceOpen(rows: MessageRow[]): Promise<void> {
     for (const row of rows) {
       await announcer.announce(row)

@@ -5,9 +5,9 @@ import { type Message, mentionsOf } from '../rules/message.ts'
 import { isMet, type Reply, type WaitCondition } from '../spaces/reply-search.ts'
 import { storeReplies } from '../stores/call-store.ts'
 
-/** The part of a waiting call's state that other modules read. */
+/** The part of a waiting call's state that other modules use. */
 export interface WaitState {
-  /** A reply comes after this message of the space, or is a later part of an unfinished message. */
+  /** A reply is posted after this message of the space, or is a later part of an unfinished message. */
   wait: {
     messageId: string
     /** The thread of the asking message, where the reply is expected; absent or null: outside of threads, or on it. */
@@ -29,7 +29,7 @@ interface OpenWait {
   conditions: WaitCondition[]
 }
 
-/** A finished message with all that agents read of it. */
+/** A finished message with its full text as agents read it. */
 export interface WholeMessage {
   message: Message
   sender: { name: string; kind: EntityKind }
@@ -38,8 +38,8 @@ export interface WholeMessage {
 
 /**
  * Finds the waits that a message answers, in the transaction that posts it.
- * @returns by agent, the waiting run, for agents that the message therefore does not wake; a
- * mentioned agent is answered and woken
+ * Returns, by agent, the waiting run, for agents that the message therefore does not wake; a
+ * mentioned agent is both answered and woken
  */
 export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<string, string>> {
   const { message } = whole

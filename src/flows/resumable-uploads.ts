@@ -16,23 +16,23 @@ import type { Platform } from '../platform/platform.ts'
 import { addPart, deleteUpload, finishUpload, insertUpload } from '../stores/file-store.ts'
 import type { Uploads } from './upload-file.ts'
 
-/** Uploads that continue after an interruption, on any process. Only the human who began one sees it. */
+/** Uploads that can be resumed after an interruption, on any process. Only the human who began an upload sees it. */
 export interface ResumableUploads {
   newId(): string
-  /** How long after its beginning an upload expires. */
+  /** How long after its start an upload expires. */
   lifetimeMs: number
-  /** Begins an upload. Its id is the id of the file that it becomes. @throws BadInputError, ForbiddenError, LimitExceededError, StorageUnavailableError */
+  /** Begins an upload. The resulting file gets the id of the upload. @throws BadInputError, ForbiddenError, LimitExceededError, StorageUnavailableError */
   begin(viewer: Viewer, input: { id: string; name: string; size: number }): Promise<FileUpload>
-  /** @throws NotFoundError, also once it has expired */
+  /** @throws NotFoundError, also once the upload has expired */
   get(viewer: Viewer, id: string): Promise<FileUpload>
   /**
-   * Stores the next bytes; of a body that breaks off, those that came. Returns the bytes received in all.
-   * @throws NotFoundError; ConflictError for another offset than the current one; StorageUnavailableError
+   * Stores the next bytes; if the body is cut off, those that arrived. Returns the total number of bytes
+   * received. @throws NotFoundError; ConflictError unless the offset is the current one; StorageUnavailableError
    */
   append(viewer: Viewer, id: string, offset: number, body: Readable): Promise<number>
-  /** Makes the file of a complete upload, once. @throws as `Uploads.upload` */
+  /** Creates the file of a complete upload, once. @throws as `Uploads.upload` */
   finish(viewer: Viewer, id: string): Promise<File>
-  /** Ends an upload that is not wanted any more. */
+  /** Cancels an upload. */
   cancel(viewer: Viewer, id: string): Promise<void>
   /** Deletes expired uploads, a few at a time. */
   sweep(): Promise<void>
@@ -99,9 +99,9 @@ export function createResumableUploads(
     },
     async append(viewer, id, offset, body) {
       const upload = await get(viewer, id)
-      if (upload.received !== offset) throw new ConflictError('The upload has another offset.')
+      if (upload.received !== offset) throw new ConflictError('The upload is at another offset.')
       if (upload.parts.length >= MOST_PARTS)
-        throw new LimitExceededError(`An upload has at most ${MOST_PARTS} parts: begin again with larger ones.`)
+        throw new LimitExceededError(`An upload can have at most ${MOST_PARTS} parts: begin again with larger ones.`)
       const received = await receiveFile(files, body, { mostBytes: upload.size - offset, keepsBrokenOff: true }).catch(
         (error) => {
           // Nothing came.
@@ -116,14 +116,14 @@ export function createResumableUploads(
         if (await addPart(db.prisma, { id, offset, bytes: received.size })) return offset + received.size
         const now = await db.prisma.fileUpload.findUnique({ where: { id } })
         if (now === null || !keysOf(now).includes(key)) await files.delete(key)
-        throw new ConflictError('The upload has another offset.')
+        throw new ConflictError('The upload is at another offset.')
       } finally {
         await rm(received.path, { force: true })
       }
     },
     async finish(viewer, id) {
       const upload = await get(viewer, id)
-      // Also where a process died before it noted that the file exists.
+      // This also covers a process that died before it recorded that the file exists.
       const made = await db.prisma.file.findUnique({ where: { id } })
       if (upload.fileId !== null) {
         if (made === null) throw new NotFoundError(NO_SUCH_UPLOAD)

@@ -8,7 +8,7 @@ import type { NotifyLevel } from '../rules/notices.ts'
 import type { AgentMember, Room } from '../rules/routing.ts'
 import { lastPickedIn } from '../stores/thread-store.ts'
 
-/** A space as routing sees it, with all of its members. */
+/** A space with all its members, as routing sees it. */
 export interface FullRoom extends Room {
   spaceName: string
   /** Incremented on each change; see the triggers on "Space" and "Membership". */
@@ -20,7 +20,7 @@ export interface FullRoom extends Room {
 export interface Rooms {
   /**
    * Returns the cached space, without budgets. The caller must check its `version` in the statement that writes the
-   * decision. Null: there is no such space.
+   * decision. Null if there is no such space.
    */
   cached(spaceId: string): Promise<FullRoom | null>
   /** Drops a space from the cache. */

@@ -38,8 +38,8 @@ export interface SendMessageInput {
 /** Sends messages for a viewer. */
 export interface Sending {
   /**
-   * Posts as the viewer in one of the viewer's spaces. A repeat of an idempotency key returns the
-   * first message and its runs.
+   * Posts as the viewer in one of the viewer's spaces. A repeated idempotency key returns
+   * the first message and its runs.
    * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned entity that
    * the viewer cannot see, a message to reply to that is not in the space, and a file that is not theirs; BadInputError for an invalid text, a mention of an entity that is
    * not a member, a reply to a deleted message, or a file that was sent before; ConflictError for a key that was used with other content
@@ -100,7 +100,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
           needsLock: fileIds.length > 0,
         },
       ).catch(async (error) => {
-        // Apart from files, a post refuses nothing but mentions.
+        // Apart from files, only mentions can make a post fail.
         if (error instanceof BadInputError && error.field === null)
           throw new BadInputError(error.message, fieldOfMentions(input))
         return { message: await repeatOf(error, platform, given), routed: null }
@@ -158,7 +158,7 @@ async function replyIn(
 
 const MOST_FILES = 20
 const FILES_FIELD = 'input.fileIds'
-const NO_SUCH_FILE = 'You have uploaded no such file, or it was deleted.'
+const NO_SUCH_FILE = 'You have not uploaded this file, or it was deleted.'
 
 /** @throws BadInputError */
 function fileIdsIn({ fileIds }: Pick<SendMessageInput, 'fileIds'>): readonly string[] {
@@ -184,7 +184,7 @@ async function readOwnFiles({ prisma }: Platform['db'], ownerId: string, ids: re
   })
 }
 
-/** Inserts the message with its number, if the sender is a member; the version of an expected space covers that. */
+/** Inserts the message with its number if the sender is a member. For an optimistic write, the version of the space covers this check. */
 async function insertMessage(
   db: Platform['db'],
   given: NewMessage,
@@ -226,7 +226,7 @@ async function repeatOf(error: unknown, { db }: Platform, input: NewMessage): Pr
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
   if (row === null) throw error
   const message = messageOfRow(row)
-  // It was deleted, edited or both since: what was sent first is not known any more, and must not be sent again.
+  // The message was deleted or edited since. Its first content is no longer known, so the message must not be sent again.
   if (message.deletedAt !== null || message.editedAt !== null) return message
   const same =
     isDeepStrictEqual(message.parts, input.parts) &&

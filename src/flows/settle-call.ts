@@ -33,7 +33,7 @@ export interface Settled {
 
 export interface SettleOptions {
   audience: Audience | null
-  /** Set for a call that timed out: it is skipped for now if its run's row is locked. */
+  /** Set for a call that timed out, which is skipped for now if its run's row is locked. */
   isDue?: boolean
 }
 
@@ -54,7 +54,7 @@ export interface SettleCall {
   expireResult(call: Pick<ToolCall, 'id' | 'toolName'>): Promise<void>
   /**
    * Opens a transaction that locks the run's row (which orders it against a pause or stop), changes the call by `change`,
-   * a compare-and-set, and applies the effects. Then publishes them. Null: there was nothing to change.
+   * a compare-and-set, and applies the effects. Then publishes them. Null if there was nothing to change.
    */
   settle(
     toolCallId: string,
@@ -63,7 +63,7 @@ export interface SettleCall {
   ): Promise<ToolCall | null>
   /**
    * Applies the effects within the transaction: finishes the call's message if no other call in it waits, puts the
-   * result into a persistent agent's inbox, and makes the run claimable once none of its calls waits for others.
+   * result into a persistent agent's inbox, and makes the run claimable once none of its calls waits for somebody else.
    */
   applySettled(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled>
   /** Applies the effects for calls whose run has ended and whose agent gets no result: only finishes their messages. */
@@ -155,7 +155,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
     }
   }
 
-  /** Validates before anything is locked, because users' schemas may be slow. */
+  /** Validates before anything is locked, because validating against users' schemas may be slow. */
   async function checkResult(call: ToolCall, result: Json, requester: Requester): Promise<void> {
     checkJsonSize(result, 'input.result')
     const { agentId, toolName: name, status } = call
@@ -197,7 +197,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
       if (settled !== null) return settled
       if (await deliverLate(call.id, result))
         throw new ConflictError(
-          'This call has timed out, and its agent has gone on without it. The result was put into the inbox of the agent.',
+          'This call has timed out, and its agent has continued without it. The result was put into the inbox of the agent.',
         )
       throw new ConflictError('This call has already been answered, has timed out, or its run has ended.')
     },
@@ -233,7 +233,7 @@ function answererOf(viewer: Viewer): Answerer {
 }
 
 function whoAnswers({ execution }: ToolCall): string {
-  if (execution === 'SPACE') return 'Only a member of the space in which the call shows can answer it.'
+  if (execution === 'SPACE') return 'Only a member of the space in which the call is visible can answer it.'
   if (execution === 'EXTERNAL') return 'Only a service with a grant for the agent can answer this call.'
   return 'The server executes this call itself: no result can be submitted.'
 }
@@ -246,7 +246,7 @@ function timedOutResult(toolName: string): Json {
 
 /**
  * Puts the result of a call into the inbox of its agent, in the transaction that settles or approves the call, and even
- * if the think cycle has ended. Null: the call does not belong to a think cycle, so its run waits for the result.
+ * if the think cycle has ended. Null if the call does not belong to a think cycle, so its run waits for the result.
  */
 async function deliverResult(
   tx: Tx,
@@ -278,8 +278,8 @@ async function deliverResult(
 }
 
 /**
- * Notifies a persistent agent that its call was approved and that the result has yet to come from outside. Runs in the
- * transaction that approves the call. Null: no notification is needed.
+ * Notifies a persistent agent that its call was approved and that a service has yet to submit the result. Runs in the
+ * transaction that approves the call. Null if no notification is needed.
  */
 export async function deliverApproval(tx: Tx, platform: Pick<Platform, 'signals'>, call: ToolCall) {
   if (call.status !== 'WAITING') return null

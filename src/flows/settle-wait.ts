@@ -35,7 +35,7 @@ export interface ReplyWaits {
   leftMs(callId: string): Promise<number>
   /**
    * Determines the reply in the transaction that settles the call, unless a message posted in the meantime
-   * has already done so, and finishes the asking message. `found` null: the wait timed out.
+   * has already done so, and finishes the asking message. If `found` is null, the wait timed out.
    */
   settle(tx: Tx, call: WaitingCall, found: Reply | null): Promise<SettledWait>
 }
@@ -86,8 +86,8 @@ export function createReplyWaits(platform: Platform, { posting, lifecycle }: Rep
 }
 
 /**
- * Returns the confidential spaces from which the reply comes, including its own space. Reads them from the
- * reply that is stored with the call, or else from the found reply.
+ * Returns the confidential spaces from which the reply comes, including its own space. Takes them from the
+ * reply that is stored with the call, or else from the one that was found.
  */
 function labelOfReply({ spaceId }: WaitingCall, found: Reply | null): Prisma.Sql {
   const posted = Prisma.sql`ARRAY(SELECT jsonb_array_elements_text(coalesce(state#>'{reply,marks}', '[]')))`

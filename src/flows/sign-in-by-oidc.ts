@@ -40,19 +40,19 @@ import { deleteSessions } from '../stores/session-store.ts'
 /** A sign-in that a browser has begun. The browser keeps it, sealed, in a cookie. */
 export interface BegunSignIn {
   type: 'begun'
-  /** Where the browser goes. */
+  /** The URL to which the browser is redirected. */
   url: string
-  /** The `state` with which it returns. */
+  /** The `state` parameter with which the browser returns. */
   state: string
   sealed: string
 }
 
 export type OidcOutcome =
   | { type: 'signed-in'; cookie: SessionCookie; to: string }
-  /** `attempt`: this browser has begun no such sign-in, or too long ago. */
+  /** `attempt`: this browser has not begun such a sign-in, or began it too long ago. */
   | { type: 'failed'; reason: OidcFault | SignInRefusal | 'attempt'; to: string }
 
-/** Sign-in at identity providers by OpenID Connect: authorization code flow with PKCE. */
+/** Sign-in through identity providers with OpenID Connect: authorization code flow with PKCE. */
 export interface OidcSignIns {
   providers: readonly Pick<OidcProviderSettings, 'name' | 'label'>[]
   /** The maximum time between the beginning and the end of a sign-in. */
@@ -72,13 +72,13 @@ export interface OidcSignIns {
    */
   finish(provider: string, input: { query: string; sealed: string | null } & OpenSessionInput): Promise<OidcOutcome>
   /**
-   * Ends the sessions that a logout token names, on every process. Returns false for a token that is not valid, or was used.
+   * Ends the sessions that a logout token names, on every process. Returns false for a token that is not valid or was used before.
    * @throws OidcError if the keys of the provider cannot be read
    */
   logout(provider: string, token: string): Promise<boolean>
 }
 
-/** A begun sign-in, as it is sealed. */
+/** The content of the sealed cookie of a sign-in. */
 interface Attempt extends OidcChecks {
   provider: string
   redirectUri: string
@@ -90,7 +90,7 @@ interface OidcParts {
   sessions: Pick<Sessions, 'openForHuman'>
   members: Pick<Members, 'spacesOf'>
   publisher: Pick<SpacePublisher, 'changed'>
-  /** Reaches private addresses, too: the operator has chosen the issuers. */
+  /** Private addresses are allowed because the operator has chosen the issuers. */
   fetch: typeof globalThis.fetch
   adminToken: string
 }
@@ -115,11 +115,11 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
 
   function failed(provider: string, error: unknown): OidcFault {
     if (!(error instanceof OidcError)) throw error
-    logger.warn({ provider, fault: error.fault, detail: error.detail }, 'a sign-in by OpenID Connect failed')
+    logger.warn({ provider, fault: error.fault, detail: error.detail }, 'a sign-in with OpenID Connect failed')
     return error.fault
   }
 
-  /** Returns the attempt that a browser has kept; null if it is another provider's, or has expired. */
+  /** Returns the attempt from a browser's cookie; null if the attempt is for another provider or has expired. */
   function attemptOf(provider: string, sealed: string | null): Attempt | null {
     if (sealed === null) return null
     try {
@@ -134,7 +134,7 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
   async function link(account: OidcAccount): Promise<string> {
     const work = (tx: Tx) => linkAccount(tx, account, { now: new Date(clock.now()), config })
     const linked = await db.transaction(work).catch((error) => {
-      // Another sign-in of the same account has created the human meanwhile.
+      // Another sign-in of the same account has created the human in the meantime.
       if (isUniqueViolation(error)) return db.transaction(work)
       throw error
     })
@@ -231,12 +231,12 @@ async function humanOf(tx: Tx, issuer: string, subject: string): Promise<string>
 
 interface Linked {
   humanId: string
-  /** Whether spaces show something else now. */
+  /** Whether the data that spaces show has changed. */
   isChanged: boolean
   roleChange: RoleChange | null
 }
 
-/** Finds or creates the human of an account, and updates what comes from its claims. */
+/** Finds or creates the human of an account, and updates the fields that come from its claims. */
 async function linkAccount(
   tx: Tx,
   { issuer, subject, claims }: OidcAccount,
@@ -278,8 +278,8 @@ async function linkAccount(
 }
 
 /**
- * Finds and locks an account that has signed in before. With the issuer of JWTs, an admin decides by `externalId` whose account
- * it is: `isCurrent` is false if that is another human now. Removes the row of an erased human.
+ * Finds and locks an account that has signed in before. If the provider also issues the server's JWTs, an admin assigns the account to a human by
+ * `externalId`: `isCurrent` is false if the account now belongs to another human. Removes the row of an erased human.
  */
 async function findIdentity(
   tx: Tx,
@@ -312,7 +312,7 @@ function externalIdOf(subject: string): string | null {
   }
 }
 
-/** Gives or takes the role ADMIN by the claim of PARLEY_OIDC_ADMIN. The role is only taken if a claim has given it. */
+/** Grants or revokes the role ADMIN by the claim of PARLEY_OIDC_ADMIN. The role is only revoked if a claim has granted it. */
 async function decideRole(
   tx: Tx,
   {
@@ -327,7 +327,7 @@ async function decideRole(
   const isAdmin = hasClaim(claims, admin)
   if (!isAdmin && !hadGiven) return { gaveAdmin: false, roleChange: null }
   const role = isAdmin ? 'ADMIN' : 'MEMBER'
-  // A change locks all admins: most sign-ins change nothing.
+  // A change locks the rows of all admins, but most sign-ins change nothing.
   const isSame = (await tx.entity.count({ where: { id: humanId, role } })) > 0
   const roleChange = isSame ? null : await changeRole(tx, { humanId, role, by: null })
   if (roleChange !== null)

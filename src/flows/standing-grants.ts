@@ -36,7 +36,7 @@ import type { DecideCall } from './decide-call.ts'
 
 export interface ProposeGrantInput extends GrantBoundsInput {
   toolCallId: string
-  /** Whether the proposer also approves the call itself. */
+  /** Whether the proposer also approves the call from which the grant is proposed. */
   approveCall: boolean
 }
 
@@ -45,14 +45,14 @@ export interface StandingGrants {
   /**
    * Proposes a grant for calls like one that waits for approval, and approves it as the proposer. It becomes active
    * when as many approvers as the tool's policy requires have approved it.
-   * @throws NotFoundError, ForbiddenError; ConflictError if the call is decided, or its tool is always asked about or
-   * was changed; BadInputError; RateLimitedError if too many schemas of this human wait to be validated
+   * @throws NotFoundError, ForbiddenError; ConflictError if the call is already decided, if every call of its tool needs approval (`alwaysAsk`), or
+   * if the tool was changed; BadInputError; RateLimitedError if too many schemas of this human wait to be validated
    */
   propose(viewer: Viewer, input: ProposeGrantInput): Promise<{ standingGrant: ReadGrant; toolCall: ToolCall }>
   /** Approves or denies a grant; the first denial ends it. @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
   decide(viewer: Viewer, input: { id: string; approve: boolean; reason?: string | null }): Promise<ReadGrant>
   /**
-   * Ends a grant at once: it approves no further calls. For its approvers, and admins.
+   * Ends a grant at once: it approves no further calls. For the grant's approvers, and admins.
    * @throws NotFoundError, ForbiddenError, ConflictError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<ReadGrant>
@@ -64,7 +64,7 @@ interface GrantParts {
 }
 
 /**
- * The maximum number of live grants for the calls of one tool in one space, because each call is compared with all of
+ * The maximum number of active or proposed grants for the calls of one tool in one space, because each call is compared with all of
  * them.
  */
 const MOST_LIVE = 20
@@ -72,9 +72,9 @@ const LONGEST_REASON = 2000
 /** The maximum length of a schema in characters, the same as for a tool. */
 const LONGEST_SCHEMA = 65_536
 const NO_SUCH_GRANT = 'There is no such standing grant.'
-const HUMANS_ONLY = 'Only a human decides on standing grants: an admin or a service does so as nobody.'
+const HUMANS_ONLY = 'Only a human can decide on standing grants: use the token of a human.'
 const NO_APPROVER = 'You are not an approver of this standing grant.'
-const ALWAYS_ASKED = 'Calls of this tool are always asked about (alwaysAsk): no standing grant is possible.'
+const ALWAYS_ASKED = 'Every call of this tool needs approval (alwaysAsk), so no standing grant is possible.'
 const TOOL_CHANGED = 'The tool was changed after this call was made: propose a standing grant from a later call.'
 
 export function createStandingGrants(platform: Platform, { decideCall, grantReading }: GrantParts): StandingGrants {
@@ -170,7 +170,7 @@ async function proposeIn(tx: Tx, call: ToolCall, { id, humanId, bounds }: Propos
   return grant
 }
 
-/** Checks the schema before anything is locked, because users' schemas may be slow. @throws BadInputError */
+/** Checks the schema before anything is locked, because checking users' schemas may be slow. @throws BadInputError */
 async function checkGrantSchema(bounds: GrantBounds, humanId: string): Promise<void> {
   const field = 'input.inputSchema'
   if (bounds.inputSchema === null) return

@@ -45,7 +45,7 @@ export interface Triggers {
    */
   trigger(viewer: Viewer, input: TriggerAgentInput): Promise<{ run: Run | null }>
   /**
-   * Triggers an agent for a caller that is already authorised. Returns null if the agent does not exist; `run` may come
+   * Triggers an agent for a caller that is already authorized. Returns null if the agent does not exist; `run` may come
    * from an earlier call with the same key. @throws ConflictError if the agent is paused
    */
   call(call: ServiceCall): Promise<{ run: Run | null; isNew: boolean } | null>

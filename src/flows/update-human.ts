@@ -30,17 +30,17 @@ export interface UpdateHumanInput {
   role?: HumanRole | null
   /** IANA name. Null: none. */
   timeZone?: string | null
-  /** False: others see the human OFFLINE, and no typing. */
+  /** If false, others see the human as OFFLINE, and never as typing. */
   sharePresence?: boolean | null
   /** For admins. Null: none. */
   budget?: BudgetInput | null
-  /** Null: none, for admins. A human's own stays as it is until they open the link that is mailed to the new one. */
+  /** Null removes the address, for admins only. The address of a human who changes it stays the same until they open the link that is emailed to the new one. */
   email?: string | null
   /** An image that the viewer has uploaded, of which a small copy is kept. Null: no picture. */
   pictureFileId?: string | null
 }
 
-/** Changes humans, publishes a new name in their spaces, and ends the sessions of those who get another role. */
+/** Changes humans, publishes a new name in their spaces, and ends the sessions of humans whose role changes. */
 export interface HumanUpdates {
   /**
    * Admins may change everything; people only their own name, picture, time zone and sharing of presence. Their own address

@@ -20,7 +20,7 @@ import {
 } from './create-space.ts'
 import { NO_SUCH_ENTITY } from './join-space.ts'
 
-/** Absent: unchanged. Null: cleared if the field is nullable, else a BadInputError. */
+/** An absent field is unchanged. Null clears a nullable field, and is a BadInputError for any other. */
 export interface UpdateSpaceInput {
   id: string
   name?: string | null

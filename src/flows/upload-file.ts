@@ -25,13 +25,13 @@ export interface UploadInput {
 /** Uploads of files by people. */
 export interface Uploads {
   /**
-   * Stores a file that the viewer can send with a message. Nothing is recorded unless all of it was stored.
+   * Stores a file that the viewer can send with a message. Nothing is recorded unless the whole file was stored.
    * @throws ForbiddenError unless the viewer is a human; BadInputError for an empty file; FileTooLargeError;
-   * RateLimitedError past the bytes of a day, or the uploads at a time; StorageUnavailableError; the error of `body`
+   * RateLimitedError over the bytes per day or the concurrent uploads; StorageUnavailableError; the error of `body`
    */
   upload(viewer: Viewer, input: UploadInput): Promise<File>
   /**
-   * Stores bytes that an agent has made, and counts them for its day. The caller writes the row with the message.
+   * Stores bytes that an agent has created, and counts them towards the agent's daily limit. The caller writes the row with the message.
    * @throws as `upload`
    */
   createBy(agentId: string, input: { name: string; bytes: Uint8Array }): Promise<NewFile>
@@ -44,7 +44,7 @@ interface Owner {
   fileId?: string
 }
 
-/** Each has a file on this machine until it is stored. */
+/** Each upload occupies a scratch file on this machine until it is stored. */
 const MOST_AT_ONCE = 64
 const MOST_OF_VIEWER_AT_ONCE = 24
 const DAY_MS = 86_400_000
@@ -59,7 +59,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
   async function inTurn<T>(viewerId: string, work: () => Promise<T>): Promise<T> {
     const own = inProgress.get(viewerId) ?? 0
     if (total >= MOST_AT_ONCE || own >= MOST_OF_VIEWER_AT_ONCE)
-      throw new RateLimitedError('Too many uploads at a time. Wait until others have ended.', 1000)
+      throw new RateLimitedError('Too many uploads at a time. Wait until others have finished.', 1000)
     total += 1
     inProgress.set(viewerId, own + 1)
     try {
@@ -82,7 +82,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
     )
   }
 
-  /** @throws RateLimitedError if so many bytes more exceed those of the day. They are counted when the file is recorded. */
+  /** @throws RateLimitedError if this many more bytes would exceed the daily limit. The bytes are counted when the file is recorded. */
   async function checkDay(ownerId: string, bytes: number): Promise<void> {
     const row = await db.prisma.uploadedBytes.findUnique({
       where: { ownerId_day: { ownerId, day: new Date(today()) } },
@@ -101,7 +101,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
     }
   }
 
-  /** Counts the bytes of a file for its owner's day. @throws RateLimitedError */
+  /** Counts the bytes of a file towards its owner's daily limit. @throws RateLimitedError */
   async function countToday(tx: Tx, { ownerId, size }: Pick<NewFile, 'ownerId' | 'size'>): Promise<void> {
     const counted = { ownerId, day: today(), bytes: size, most: maxFileBytesPerDay }
     if (!(await countUploadedBytes(tx, counted))) throw tooMuchToday()

@@ -21,7 +21,7 @@ export interface AskingCall {
   spaceId: string | null
 }
 
-/** Finds out whether people have approved a call in advance. */
+/** Checks whether people have approved a call in advance. */
 export interface UseGrant {
   /**
    * Finds a standing grant that covers the call, and counts the call towards it. Each call is counted once, before it is

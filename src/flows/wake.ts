@@ -34,7 +34,7 @@ export interface MessageTrigger {
   threadRootId: string | null
   /** The text of the message; if it only shows tools, what those show. */
   text: string
-  /** All that agents read of the message, including the tools that it shows. */
+  /** The full text of the message as agents read it, including the tool calls that it shows. */
   content: string
   sender: { id: string; name: string; kind: EntityKind }
   /** The mentioned humans and agents. */
@@ -51,7 +51,7 @@ export interface PlanTrigger {
   /** The name of the plan. */
   name: string
   instruction: Json
-  /** One line; absent: made of the name and the instruction. */
+  /** One line; if absent, made from the name and the instruction. */
   summary?: string
   /** The marks and requesters of the plan. */
   provenance: Provenance
@@ -65,7 +65,7 @@ export interface ServiceTrigger {
   name: string
   payload: Json
   urgent?: boolean
-  /** One line; absent: made of the name and the payload. */
+  /** One line; if absent, made from the name and the payload. */
   summary?: string
   /** A service's payload has no source space and no requester, unless another agent delegates it. */
   provenance: Provenance
@@ -85,14 +85,14 @@ export interface Lineage {
 export interface WakeUp {
   trigger: Trigger
   /**
-   * Deduplicates: a message wakes each agent once; another key is used once. Null: an event is deduplicated by its
-   * root, a run not at all.
+   * The deduplication key: a message wakes each agent once; any other key is used once. Null: an event is deduplicated
+   * by its root, a run not at all.
    */
   key: { messageId: string } | { once: string } | null
   lineage: Lineage
   /** The run that passes the turn, with its reason. */
   by?: Provenance
-  /** Where the run works if its trigger is of no space. */
+  /** The space in which the run works if its trigger belongs to no space. */
   place?: Pick<NewRun, 'activeSpaceId' | 'enteredSeq'>
 }
 
@@ -107,13 +107,13 @@ export interface Woken {
   inboxes: string[]
 }
 
-/** Wakes an agent in the caller's transaction. Null: the key has already woken it. */
+/** Wakes an agent in the caller's transaction. Null if the key has already woken it. */
 export async function wake(tx: Tx, agent: WokenAgent, wakeUp: WakeUp): Promise<Woken | null> {
   if (wayToWake(agent) === 'INBOX') return deliver(tx, eventOf(agent, wakeUp))
   return startRun(tx, runOf(agent, wakeUp))
 }
 
-/** Adds an event to a persistent agent's inbox. Null: the agent has had the event. */
+/** Adds an event to a persistent agent's inbox. Null if the agent has already received the event. */
 export async function deliver(tx: Tx, event: NewInboxEvent): Promise<Woken | null> {
   const agentIds = await insertEvents(tx, [event])
   return agentIds.size === 0 ? null : { runs: [], inboxes: [...agentIds] }
@@ -125,8 +125,8 @@ async function startRun(tx: Tx, run: NewRun): Promise<Woken | null> {
 }
 
 /**
- * Wakes the agent of a failed run again: by the same run once more, or, after a cycle, by the cycle's events. Null: that
- * was done already.
+ * Wakes the agent of a failed run again: with a new run like it, or, after a cycle, with the cycle's events. Null if
+ * that was already done.
  */
 export async function wakeAgain(
   tx: Tx,
@@ -143,7 +143,7 @@ export async function wakeAgain(
   return { runs: [], inboxes: [], messageIds: events.flatMap(({ messageId }) => messageId ?? []) }
 }
 
-/** Returns what an earlier wake-up with the same key started; null if there was none. */
+/** Returns the runs or events that an earlier wake-up with the same key started; null if there was none. */
 export async function findWoken(
   tx: Tx,
   agent: WokenAgent,
@@ -157,7 +157,7 @@ export async function findWoken(
 
 /**
  * After the commit: wakes the workers, and publishes the runs and inboxes to viewers of the agents.
- * @param beside in order with the events of this topic, to which the caller publishes at the same time
+ * @param beside a topic to which the caller publishes at the same time; the signals keep their order relative to its events
  */
 export async function publishWoken(
   { signals }: Pick<Platform, 'signals'>,
@@ -174,7 +174,7 @@ export async function publishWoken(
 
 // Wake-ups within a larger statement.
 
-/** Parts of a WITH that wake agents for its row `message`, and the expression of what they wrote (`wokenOf`). */
+/** Parts of a WITH clause that wake agents for its row `message`, and the expression that returns the rows they wrote (`wokenOf`). */
 export interface WakeSql {
   /** The new rows of "Run". */
   runs: Prisma.Sql
@@ -195,7 +195,7 @@ export function wakeSql(agents: readonly WokenAgent[], wakeUp: WakeUp, enteredSe
   }
 }
 
-/** An empty set of runs or inbox events: PostgreSQL drops it, and what is joined to it, from the plan. */
+/** An empty set of runs or inbox events: PostgreSQL drops it, and everything joined to it, from the query plan. */
 const NONE = Prisma.sql`SELECT NULL::text AS id, NULL::text AS "agentId" WHERE false`
 const NOBODY = Prisma.sql`'[]'::jsonb`
 const RUNS_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg(to_jsonb(runs) ORDER BY id), '[]') FROM runs)`
@@ -339,7 +339,7 @@ export interface Wakeable extends WokenAgent {
   over: OverBudget | null
 }
 
-/** Null: no such agent member, or it is paused. */
+/** Null if no such agent is a member, or it is paused. */
 export async function agentMember(
   tx: Tx,
   { spaceId, agentId, rootId }: { spaceId: string; agentId: string; rootId: string },

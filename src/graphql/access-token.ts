@@ -29,9 +29,10 @@ const AdminGrantInput = builder.inputType('AdminGrantInput', { fields: (t) => ({
 
 const ServiceGrantInput = builder.inputType('ServiceGrantInput', {
   fields: (t) => ({
-    name: t.string({ required: true, description: 'The service name that its triggers carry.' }),
+    name: t.string({ required: true, description: 'The service name shown on its triggers.' }),
     agentIds: t.idList({
-      description: 'The agents that the token may trigger, and whose EXTERNAL calls it may answer. Absent: all agents.',
+      description:
+        'The agents that the token may trigger, and whose EXTERNAL calls it may answer. All agents if absent.',
     }),
   }),
 })

@@ -1,5 +1,5 @@
-// Checks each mutation of an admin who acts as another human. As the innermost plugin of the builder, its error becomes a
-// member of the result union where the mutation lists ForbiddenError.
+// Checks each mutation of an admin who acts as another human. Because this is the innermost plugin of the builder, its error
+// becomes a member of the result union if the mutation lists ForbiddenError.
 import SchemaBuilder, { BasePlugin, type PothosOutputFieldConfig, type SchemaTypes } from '@pothos/core'
 import type { GraphQLFieldResolver } from 'graphql'
 import { checkMutationWhileActing } from '../rules/acting.ts'

@@ -12,7 +12,7 @@ const TOLD: ReadonlySet<string> = new Set([
 ])
 
 const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').implement({
-  description: 'The complete activity of one agent at this moment; replaces the previous event about the same agent.',
+  description: 'The complete current activity of one agent; replaces the previous event about the same agent.',
   fields: (t) => ({
     at: t.expose('at', { type: 'DateTime' }),
     spaceId: t.exposeID('spaceId'),
@@ -29,7 +29,7 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
       type: [Run],
       description: "The agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see.",
       complexity: { field: 1, multiplier: 3 },
-      // Runs of the event were selected with only the fields that it contains.
+      // The selection of the event's runs has only fields that the event contains.
       resolve: ({ agentId, activeRuns }, _, context) =>
         activeRunsOf(agentId, context, activeRuns as shapes.Run[] | null),
     }),
@@ -40,7 +40,7 @@ builder.subscriptionField('agentActivity', (t) =>
   t.field({
     type: AgentActivity,
     description:
-      'First one event for every agent in the space, active or not; then one whenever the status of a run changes.',
+      'First, one event for every agent in the space, active or not; then one event whenever the status of a run changes.',
     args: { spaceId: t.arg.id({ required: true }) },
     subscribe: (_, { spaceId }, { streams, ...watcher }, info) => {
       const asksMore = [...askedOf(info, 'runs')].some((name) => !TOLD.has(name))

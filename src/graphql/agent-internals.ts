@@ -28,13 +28,13 @@ const ToolPhase = builder.objectRef<shapes.Agent['phases'][number]>('ToolPhase')
   description: 'Applies from step `fromStep` (0-based) until the next phase begins.',
   fields: (t) => ({
     fromStep: t.exposeInt('fromStep'),
-    model: t.exposeString('model', { nullable: true, description: "Null: the agent's model." }),
+    model: t.exposeString('model', { nullable: true, description: "Null means the agent's model." }),
     modelSettings: t.expose('modelSettings', {
       type: 'JSON',
       nullable: true,
       description: "Each setting overrides the agent's setting of the same name.",
     }),
-    activeTools: t.exposeStringList('activeTools', { nullable: true, description: 'Null: all tools.' }),
+    activeTools: t.exposeStringList('activeTools', { nullable: true, description: 'Null means all tools.' }),
     toolChoice: t.expose('toolChoice', { type: ToolChoiceType }),
   }),
 })
@@ -78,7 +78,7 @@ AgentInternals.implement({
     maxSteps: t.int({ resolve: async (parent, _, context) => (await agentOf(parent, context)).maxSteps }),
     tokenBudget: t.int({
       nullable: true,
-      description: 'Maximum tokens, input and output together, of one run or think cycle. Null: no limit.',
+      description: 'Maximum tokens, input and output together, of one run or think cycle. Null means no limit.',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).tokenBudget,
     }),
     maxConcurrentRuns: t.int({
@@ -151,12 +151,12 @@ Tool.implement({
     method: t.exposeString('method', {
       nullable: true,
       description:
-        'The HTTP method. Inputs that the URL names are part of the URL; the others are the JSON body, or the query of a GET or DELETE. Null: POST of the whole input as JSON.',
+        'The HTTP method. Inputs that the URL names are part of the URL; the others are the JSON body, or the query of a GET or DELETE. Null means a POST of the whole input as JSON.',
     }),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     resultSchema: t.field({ type: 'JSON', nullable: true, resolve: (tool) => tool.resultSchema }),
     alwaysAsk: t.exposeBoolean('alwaysAsk', {
-      description: 'Whether no standing grant covers the calls of this tool.',
+      description: 'Whether no standing grant may cover the calls of this tool.',
     }),
     headerNames: t.exposeStringList('headerNames'),
   }),
@@ -177,7 +177,7 @@ McpTool.implement({
 const McpProblem = builder.objectRef<shapes.McpServer['problems'][number]>('McpProblem').implement({
   description: 'Why an MCP server, or one of its tools, is not offered to the model.',
   fields: (t) => ({
-    toolName: t.exposeString('toolName', { nullable: true, description: 'Null: the server itself.' }),
+    toolName: t.exposeString('toolName', { nullable: true, description: 'Null if the server itself is left out.' }),
     reason: t.exposeString('reason'),
   }),
 })
@@ -190,12 +190,12 @@ McpServer.implement({
     headerNames: t.exposeStringList('headerNames'),
     allowedTools: t.exposeStringList('allowedTools', {
       nullable: true,
-      description: 'Null: all tools that the server offers.',
+      description: 'Null means all tools that the server offers.',
     }),
     tools: t.expose('tools', { type: [McpTool] }),
     problems: t.expose('problems', {
       type: [McpProblem],
-      description: 'The tools that could not be used when a run last contacted the server, with the reasons.',
+      description: 'The tools that could not be used when a run last contacted the server, with reasons.',
     }),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     approvalTools: t.exposeStringList('approvalTools', { nullable: true }),
@@ -204,7 +204,7 @@ McpServer.implement({
       description: 'Whether an authorization of the server itself by OAuth was begun or given.',
     }),
     alwaysAskTools: t.exposeStringList('alwaysAskTools', {
-      description: 'Tools whose calls no standing grant covers.',
+      description: 'Tools whose calls no standing grant may cover.',
     }),
   }),
 })

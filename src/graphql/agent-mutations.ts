@@ -22,29 +22,31 @@ export const ToolInput = builder.inputType('ToolInput', {
     inputSchema: t.field({ type: 'JSON', required: true }),
     execution: t.field({ type: ToolExecutionType, required: true }),
     visible: t.boolean({
-      description: 'Absent: true for SPACE (which refuses false), false for the others.',
+      description: 'If absent: true for SPACE (which refuses false), false for the others.',
     }),
     timeoutMs: t.int({
-      description: 'Absent: 30000 for HTTP, `PARLEY_TOOL_WAIT_SECONDS` for SPACE and EXTERNAL.',
+      description: 'If absent: 30000 for HTTP, `PARLEY_TOOL_WAIT_SECONDS` for SPACE and EXTERNAL.',
     }),
     url: t.string(),
     method: t.string({
       description:
-        'GET, POST, PUT, PATCH or DELETE. Inputs that the URL names (`{id}` in the path, `{?limit,tags*}` in the query) are then part of the URL; the others are the JSON body, or the query of a GET or DELETE. Absent: POST of the whole input as JSON to the URL as it is.',
+        'GET, POST, PUT, PATCH or DELETE. Inputs that the URL names (`{id}` in the path, `{?limit,tags*}` in the query) are then part of the URL; the others are the JSON body, or the query of a GET or DELETE. If absent: a POST of the whole input as JSON to the unchanged URL.',
     }),
     approval: t.field({ type: ApprovalPolicyInput }),
     resultSchema: t.field({
       type: 'JSON',
       description:
-        'JSON Schema for submitted results of SPACE and EXTERNAL calls; a result that does not match is a BadInputError. Absent: any result is accepted.',
+        'JSON Schema for submitted results of SPACE and EXTERNAL calls; a result that does not match causes a BadInputError. If absent, any result is accepted.',
     }),
     mayReceiveConfidential: t.boolean({
       required: true,
       defaultValue: false,
       description:
-        'Whether calls may contain content of confidential spaces, although this sends it out of the server.',
+        'Whether calls may contain content of confidential spaces, although this content then leaves the server.',
     }),
-    alwaysAsk: t.boolean({ description: 'True: no standing grant covers the calls of this tool. Default false.' }),
+    alwaysAsk: t.boolean({
+      description: 'If true, no standing grant may cover the calls of this tool. Default false.',
+    }),
     headers: t.field({
       type: 'JSON',
       description:
@@ -99,7 +101,7 @@ export const McpServerInput = builder.inputType('McpServerInput', {
       required: true,
       defaultValue: false,
       description:
-        'Whether calls may contain content of confidential spaces, although this sends it out of the server: calls of all tools, or only of `confidentialTools`.',
+        'Whether calls may contain content of confidential spaces, although this content then leaves the server: calls of all tools, or only of `confidentialTools`.',
     }),
     confidentialTools: t.stringList(),
     oauth: t.field({
@@ -107,7 +109,7 @@ export const McpServerInput = builder.inputType('McpServerInput', {
       description: 'Default NONE. In an update, a server that keeps its name and URL keeps its authorization.',
     }),
     alwaysAskTools: t.stringList({
-      description: 'Tools whose calls no standing grant covers, by the names that the server lists.',
+      description: 'Tools whose calls no standing grant may cover, by the names that the server lists.',
     }),
   }),
 })
@@ -123,7 +125,7 @@ const modelSettings = (t: InputFields) =>
   t.field({
     type: 'JSON',
     description:
-      'Keys: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier. Other keys and values out of range are a BadInputError.',
+      'Keys: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier. Other keys and values out of range cause a BadInputError.',
   })
 
 const notifyUrl =
@@ -142,7 +144,7 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
     mind: t.field({ type: MindType, required: true, defaultValue: 'STATELESS' }),
     toolset: t.field({ type: ToolsetType, required: true, defaultValue: 'ACTIVE_SPACE' }),
     maxSteps: t.int(),
-    maxToolCalls: t.int({ description: 'Maximum tool calls of one run. Absent: five times `maxSteps`.' }),
+    maxToolCalls: t.int({ description: 'Maximum tool calls of one run. If absent: five times `maxSteps`.' }),
     tokenBudget: t.int(),
     budget: t.field({ type: BudgetInput }),
     maxConcurrentRuns: t.int(),
@@ -161,7 +163,7 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
 
 const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
   description:
-    'An absent field stays unchanged. Null clears a nullable field and is a BadInputError for others. Lists are replaced as a whole; `cycle` is merged field by field.',
+    'An absent field stays unchanged. Null clears a nullable field and causes a BadInputError for others. Lists are replaced as a whole; `cycle` is merged field by field.',
   fields: (t) => ({
     id: t.id({ required: true }),
     name: t.string(),
@@ -185,9 +187,11 @@ const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
     notifyUrl: t.string(),
     asDraft: t.boolean({
       description:
-        'True: keep the changes as the draft, together with those that are in it already; runs continue with the published version. `paused` and `notifyUrl` cannot be part of a draft. Default false.',
+        'If true, the changes are added to the draft, and runs continue with the published version. `paused` and `notifyUrl` cannot be part of a draft. Default false.',
     }),
-    versionNote: t.string({ description: 'Why, for the list of versions. At most 1000 characters.' }),
+    versionNote: t.string({
+      description: 'The reason for the change, for the list of versions. At most 1000 characters.',
+    }),
   }),
 })
 
@@ -209,7 +213,7 @@ builder.mutationFields((t) => ({
   deleteAgent: t.field({
     type: DeleteAgentPayload,
     description:
-      "For admins. The agent's runs end CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Id, kind, name and `deletedAt` remain for everyone who sees what the agent did.",
+      "For admins. The agent's runs end as CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Id, kind, name and `deletedAt` remain for everyone who sees what the agent did.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteAgentInput, required: true }) },
     resolve(_, { input }, context) {

@@ -10,11 +10,11 @@ const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
     INBOX: { description: "The message is in the agent's inbox." },
     SKIPPED: {
       description:
-        'The agent read the message, and did nothing that others see: it called the skip tool, or ended without a word.',
+        'The agent read the message and did nothing that others can see: it called the skip tool, or ended without posting.',
     },
     NOT_ROUTED: { description: "The space's routing did not choose this agent." },
     LOOP_LIMIT: { description: 'The depth or the number of runs of this root reached its limit.' },
-    DUPLICATE: { description: 'The same message had triggered this agent before.' },
+    DUPLICATE: { description: 'The same message had already triggered this agent.' },
     ANSWERED: {
       description: 'The message answered a call that a run of this agent was waiting in, and started no second run.',
     },
@@ -39,7 +39,7 @@ AgentOutcome.implement({
     reason: t.string({
       nullable: true,
       description:
-        'Why. Of SKIPPED: the reason that the agent gave, for viewers who may read where it comes from; for admins, if it gave none, the first line of its closing text. Of other kinds: null unless the viewer is an admin.',
+        'Why. For SKIPPED: the reason that the agent gave, for viewers who may read its sources; for admins, if the agent gave none, the first line of its closing text. For other kinds: null unless the viewer is an admin.',
       resolve: ({ kind, reason, closing, label, isLabelKnown }, _, { viewer, loaders }) => {
         if (isAdmin(viewer)) return reason ?? closing
         if (kind !== 'SKIPPED' || reason === null || !isLabelKnown) return null
@@ -49,7 +49,7 @@ AgentOutcome.implement({
     error: t.string({
       nullable: true,
       description:
-        "First line of the error if the kind is FAILED. If the model's provider failed, admins see its words, and others what they can do.",
+        "First line of the error if the kind is FAILED. If the model's provider failed, admins see the provider's message, and others see what they can do.",
       async resolve({ error, runId }, _, { viewer, loaders }) {
         if (error === null || !isAdmin(viewer) || runId === null) return error
         const run = await loaders.runs.load(runId)

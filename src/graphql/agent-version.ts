@@ -6,32 +6,34 @@ import { checkRequestRate, renewed } from './context.ts'
 import { Agent, AgentInternals, AgentVersion, Entity, Node, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-/** The cost of a field that may be megabytes and is read by a statement of its own. */
+/** The cost of a field that may be several megabytes and is read by a separate statement. */
 const LARGE = 20
 
 AgentVersion.implement({
-  description: 'An agent as it was after one change of its settings or tools.',
+  description: 'The definition of an agent after one change to its settings or tools.',
   interfaces: [Node],
   fields: (t) => ({
-    number: t.exposeInt('number', { description: 'From 1. A draft has the number that it would get.' }),
+    number: t.exposeInt('number', {
+      description: 'From 1. A draft has the number that it will get when it is published.',
+    }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
     author: t.field({
       type: Entity,
       nullable: true,
-      description: 'The person who made the change. Null: the operator.',
+      description: 'The person who made the change. Null if the operator made it.',
       resolve: ({ authorId }, _, { loaders }) => loadOptional(loaders.entities, authorId),
     }),
     note: t.exposeString('note', { nullable: true }),
     definition: t.field({
       type: 'JSON',
       description:
-        'The whole definition: instructions, model, tools, phases, settings, and the fingerprints of confirmed MCP tools. Names of headers, without their values.',
+        'The whole definition: instructions, model, tools, phases, settings, and the fingerprints of confirmed MCP tools. Headers appear with their names, without their values.',
       complexity: LARGE,
       resolve: (version, _, { domain }) => domain.agentVersions.definition(version),
     }),
     diff: t.string({
       description:
-        'The difference from the version before (for a draft, from the published version) as a unified diff of YAML. Empty if there is none.',
+        'The difference from the previous version (for a draft, from the published version) as a unified diff of YAML. Empty if there is none.',
       complexity: LARGE,
       resolve: (version, _, { domain }) => domain.agentVersions.diff(version),
     }),
@@ -63,7 +65,7 @@ builder.objectFields(AgentInternals, (t) => ({
 builder.objectField(Run, 'agentVersion', (t) =>
   t.int({
     description:
-      "The version of its agent that it runs, which stays the same until it ends; before it begins, the agent's current version. 0: from before the first version.",
+      "The version of the agent that the run uses, which stays the same until the run ends; before it begins, the agent's current version. 0 if the run is older than the first version.",
     async resolve({ agentId, agentVersion, startedAt }, _, { loaders }) {
       if (startedAt !== null) return agentVersion
       return (await loaders.agents.load(agentId))?.version ?? agentVersion
@@ -87,14 +89,14 @@ const NOTE = 'At most 1000 characters.'
 const PublishAgentDraftInput = builder.inputType('PublishAgentDraftInput', {
   fields: (t) => ({
     agentId: t.id({ required: true }),
-    note: t.string({ description: `${NOTE} Absent: that of the draft.` }),
+    note: t.string({ description: `${NOTE} If absent, the note of the draft.` }),
   }),
 })
 
 const RestoreAgentVersionInput = builder.inputType('RestoreAgentVersionInput', {
   fields: (t) => ({
     versionId: t.id({ required: true }),
-    note: t.string({ description: `${NOTE} Absent: "Version N again".` }),
+    note: t.string({ description: `${NOTE} If absent: "Version N again".` }),
   }),
 })
 
@@ -102,7 +104,7 @@ builder.mutationFields((t) => ({
   publishAgentDraft: t.field({
     type: payload('PublishAgentDraftPayload'),
     description:
-      'For admins. Makes the draft the next version. ConflictError: there is no draft, another version was published after it was saved, or something that it names is gone.',
+      'For admins. Makes the draft the next version. ConflictError: there is no draft, another version was published after it was saved, or something that the draft refers to no longer exists.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: PublishAgentDraftInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -116,7 +118,7 @@ builder.mutationFields((t) => ({
   restoreAgentVersion: t.field({
     type: payload('RestoreAgentVersionPayload'),
     description:
-      'For admins. Makes the agent what it was, as a new version. Tools keep their present headers. ConflictError: headers, a model or people that the version needs are gone.',
+      'For admins. Restores the agent to an earlier version, as a new version. Tools keep their present headers. ConflictError: headers, a model or people that the version needs no longer exist.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RestoreAgentVersionInput, required: true }) },
     async resolve(_, { input }, context) {

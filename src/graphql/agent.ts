@@ -10,7 +10,7 @@ import type * as shapes from './shapes.ts'
 
 type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
 
-/** Loads the public fields of an agent. For a deleted agent, returns those that were kept. */
+/** Loads the public fields of an agent. For a deleted agent, returns the fields that were kept. */
 async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<PublicFields> {
   const agent = await loaders.agents.load(id)
   if (agent !== null) return agent
@@ -61,7 +61,7 @@ Agent.implement({
       resolve: async (agent, _, context) => (await wholeOf(agent, context)).toolset,
     }),
     active: t.boolean({
-      description: 'True while a run or cycle of this agent executes.',
+      description: 'True while a run or think cycle of this agent is executing.',
       resolve: ({ id }, _, context) => isActive(id, context),
     }),
     activeRuns: t.field({
@@ -92,7 +92,7 @@ Agent.implement({
 builder.objectFields(Agent, (t) => ({
   paused: t.boolean({
     description:
-      'Nothing wakes a paused agent. Triggers of a stateless agent are dropped (outcome PAUSED); those of a persistent agent wait in its inbox. QUEUED runs wait, running ones continue. Plans skip the slots that fall in the pause. MENTION_CHAIN routing passes over the agent, and agents that mention it or delegate to it get an error. `triggerAgent` returns ConflictError, a webhook responds with 409.',
+      'Nothing wakes a paused agent. Triggers of a stateless agent are dropped (outcome PAUSED); those of a persistent agent wait in its inbox. QUEUED runs wait, running ones continue. Plans skip the slots that fall in the pause. MENTION_CHAIN routing skips the agent, and agents that mention it or delegate to it get an error. `triggerAgent` returns a ConflictError, and webhooks respond with 409.',
     resolve: async (agent, _, context) => (await wholeOf(agent, context)).paused,
   }),
   deletedAt: t.field({

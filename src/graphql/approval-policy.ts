@@ -14,13 +14,13 @@ export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
       defaultValue: 1,
       description: 'How many humans must approve, 1 to 50. One denial is enough to deny.',
     }),
-    approverIds: t.idList({ description: 'Absent: every human member of the space in which the call is shown.' }),
+    approverIds: t.idList({ description: 'If absent: every human member of the space in which the call is shown.' }),
     expiresInSeconds: t.int({
-      description: 'At most 2,592,000. Absent: `PARLEY_APPROVAL_WAIT_SECONDS`. An expired call is not executed.',
+      description: 'At most 2,592,000. If absent: `PARLEY_APPROVAL_WAIT_SECONDS`. An expired call is not executed.',
     }),
     escalateAfterSeconds: t.int({
       description:
-        'Must be less than `expiresInSeconds`. After this time the humans in `escalateToIds` are notified and may decide too, towards the same quorum.',
+        'Must be less than `expiresInSeconds`. After this time the humans in `escalateToIds` are notified and may also decide; their approvals count towards the same quorum.',
     }),
     escalateToIds: t.idList(),
   }),

@@ -40,7 +40,7 @@ export const ApprovalDecision = builder.objectRef<AnyDecision>('ApprovalDecision
     reason: t.exposeString('reason', { nullable: true }),
     at: t.expose('at', { type: 'DateTime' }),
     counts: t.exposeBoolean('counts', {
-      description: 'Whether the decision counts: it is about the current input, and its human may still decide.',
+      description: 'Whether the decision counts: it concerns the current input, and the human may still decide.',
     }),
   }),
 })
@@ -91,18 +91,19 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
     reason: t.string(),
     input: t.field({
       type: 'JSON',
-      description: "Replaces the input that the model wrote. Must match the tool's schema. Earlier approvals lapse.",
+      description:
+        "Replaces the input that the model wrote. Must match the tool's schema. Earlier approvals become invalid.",
     }),
     inputDigest: t.string({
       description:
-        '`Approval.inputDigest` of the input that the human approves. Absent: the input that the model wrote, and a ConflictError if it has been edited. Ignored for a denial.',
+        '`Approval.inputDigest` of the input that the human approves. If absent, the approval is for the input that the model wrote; a ConflictError if the input has been edited. Ignored for a denial.',
     }),
   }),
 })
 
 const DecideToolCallsInput = builder.inputType('DecideToolCallsInput', {
   fields: (t) => ({
-    toolCallIds: t.idList({ required: true, description: '1 to 100. Each call is decided as by `decideToolCall`.' }),
+    toolCallIds: t.idList({ required: true, description: '1 to 100. Each call is decided as with `decideToolCall`.' }),
     approve: t.boolean({ required: true }),
     reason: t.string(),
   }),
@@ -129,7 +130,7 @@ const DecideToolCallPayload = payload('DecideToolCallPayload')
 
 const DecideToolCallResult = builder.errorUnion('DecideToolCallResult', {
   description:
-    'ConflictError: the call is decided, expired or canceled, its input has changed, or this human has already decided about this input. ForbiddenError: the viewer may not decide; admins never may. LimitExceededError: the call has reached 20 edits or 100 decisions; it can still be denied.',
+    'ConflictError: the call is decided, expired or canceled, its input has changed, or this human has already decided on this input. ForbiddenError: the viewer may not decide; admins never may. LimitExceededError: the call has reached 20 edits or 100 decisions; it can still be denied.',
   types: [
     DecideToolCallPayload,
     BadInputError,
@@ -159,7 +160,7 @@ const MOST_DECIDED_AT_ONCE = 100
 /** How many decisions of one mutation count as one message. */
 const DECISIONS_A_MESSAGE = 10
 
-/** Decides on one of several calls, with an audit entry of its own. Returns an expected failure. */
+/** Decides on one of several calls, with a separate audit entry. Returns an expected failure. */
 async function decideOne(
   context: Context,
   { toolCallId, approve, reason }: { toolCallId: string; approve: boolean; reason: string | null },
@@ -188,7 +189,7 @@ builder.mutationFields((t) => ({
     type: DecideToolCallResult,
     args: { input: t.arg({ type: DecideToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
-      // A denial ends the call, so it is not limited by the rate of messages.
+      // A denial ends the call, so it does not count towards the rate of messages.
       if (input.approve) await takeRate(context, 'messages')
       else checkRequestRate(context)
       const fresh = renewed(context)
@@ -217,7 +218,7 @@ builder.mutationFields((t) => ({
   claimToolCall: t.field({
     type: payload('ClaimToolCallPayload'),
     description:
-      'Marks a waiting call as being handled by the viewer, so that two people do not answer it. For calls whose result or decision the viewer may give.',
+      'Marks a waiting call as being handled by the viewer, so that two people do not answer it. For calls whose result the viewer may submit, or on which the viewer may decide.',
     errors: {
       types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {

@@ -23,7 +23,7 @@ export class Loader<K, V> {
     return this.#made().clear(key).load(key)
   }
 
-  /** Forgets a key, so that it is loaded again the next time. */
+  /** Drops a key from the cache, so that it is loaded again the next time. */
   clear(key: K): void {
     this.#made().clear(key)
   }
@@ -43,7 +43,7 @@ export class Loader<K, V> {
 export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
 /**
- * Maximum keys of one batch: far more than an operation's limits allow, far fewer than the parameters of a
+ * The maximum number of keys in one batch: far more than an operation's limits allow, far fewer than the parameters of a
  * statement.
  */
 const MOST_KEYS = 10_000
@@ -57,7 +57,7 @@ export function batched<K, V>(
 }
 
 /**
- * As `batched`, for values that depend on the viewer when one event is executed for many viewers. The batch is
+ * Like `batched`, for values that depend on the viewer when one event is executed for many viewers. The batch is
  * dispatched in a later phase of the event loop, so that the executions of all viewers, which take several ticks
  * to get here, share it.
  */
@@ -69,7 +69,7 @@ export function batchedOverViewers<K, V>(
   return new Loader(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS, batchScheduleFn })
 }
 
-/** As `batched`, if `load` returns a map. Keys without an entry get `absent`. */
+/** Like `batched`, for a `load` that returns a map. Keys without an entry get `absent`. */
 export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>>, absent: V): Loader<string, V> {
   return batched(async (keys) => {
     const found = await load([...keys])

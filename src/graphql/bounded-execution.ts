@@ -68,7 +68,7 @@ async function shorten(
   let discardedBytes = spentBytes
   let cuts: EdgeCuts = NO_CUTS
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    // Yields to other work between executions.
+    // Yields to the event loop between executions.
     await new Promise(setImmediate)
     const meter = new ResponseMeter({ limit, isMeasuring: true, cuts })
     const result = await executeMetered(execute, { ...context, meter })

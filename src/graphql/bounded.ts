@@ -80,7 +80,7 @@ function counted(resolve: Resolver, account: Account | null): Resolver {
   }
 }
 
-/** Counts the keys of a field of the root, and of the objects in it: those of lists are counted for each item. */
+/** Counts the keys of a field of the root and of the objects in it; keys in lists are counted for each item. */
 function addRootKeys(meter: ResponseMeter, info: ResolveInfo): void {
   if (info.path.prev !== undefined) return
   const { bytes } = itemSizeOf(info)
@@ -123,7 +123,7 @@ function accountOf(declared: GraphQLOutputType): Account | null {
   return named.name.endsWith('Connection') ? accountForConnection : null
 }
 
-/** Maximum bytes of leaves whose length clients cannot choose. */
+/** The maximum size in bytes of leaves whose length clients cannot choose. */
 const FIXED_SIZES: Record<string, number> = { Boolean: 5, Int: 11, Float: 24, DateTime: 26 }
 
 function fixedSizeOf(name: string): Account | null {
@@ -155,7 +155,7 @@ const accountForList: Account = (value, _source, _args, { meter }, info) => {
   return value
 }
 
-/** The number of leaves is not limited: they are limited by the length of the schema, and cost next to nothing. */
+/** The number of leaves is not limited here: the length of the schema limits it, and they cost next to nothing. */
 const accountForIntrospected: Account = (value, _source, _args, { meter }, info) => {
   if (Array.isArray(value) && value.length > 0)
     meter!.addItems(info.path, value.length, { bytes: itemSizeOf(info).bytes, leaves: 0 })

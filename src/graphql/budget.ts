@@ -5,7 +5,7 @@ import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { AgentInternals, Human, Space } from './refs.ts'
 
-/** A budget, and the id of the agent, space or human that has it. */
+/** A budget, and the id of the agent, space or human to which it applies. */
 interface OwnedBudget {
   ownerId: string
   limits: BudgetLimits
@@ -74,7 +74,7 @@ builder.objectField(Human, 'budget', (t) =>
   t.field({
     type: Budget,
     nullable: true,
-    description: 'For everything of which this human is the root. Null unless the viewer is an admin.',
+    description: 'For all usage with this human at the root. Null unless the viewer is an admin.',
     resolve: async ({ id }, _, { loaders, viewer }) =>
       isAdmin(viewer) ? budgetOf(id, (await loadExisting(loaders.entities, id)).budget) : null,
   }),

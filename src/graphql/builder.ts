@@ -6,7 +6,7 @@ import type { Json } from '../lib/json.ts'
 import { ACTING_PLUGIN } from './acting-plugin.ts'
 import type { Context } from './context.ts'
 
-/** TypeScript types of the API's own scalars. */
+/** TypeScript types of the API's custom scalars. */
 type Scalars = {
   ID: { Input: string; Output: string }
   DateTime: { Input: Date; Output: Date }
@@ -23,8 +23,8 @@ export type SchemaTypes = {
 }
 
 /**
- * The schema builder to which every file of this folder adds its types. Only connections are used of the Relay
- * plugin: ids are the database's own (see node.ts). Expected failures of a mutation are members of its result
+ * The schema builder to which every file of this folder adds its types. Only the connections of
+ * the Relay plugin are used: ids are the database's own (see node.ts). Expected failures of a mutation are members of its result
  * union.
  */
 export const builder = new SchemaBuilder<SchemaTypes>({

@@ -11,7 +11,7 @@ import { itself } from './streams.ts'
 
 type Given = Record<string, unknown>
 
-/** Replaces text that PostgreSQL cannot compare by U+FFFD, which no id contains. */
+/** Replaces characters that PostgreSQL cannot compare with U+FFFD, which no id contains. */
 const comparable = (id: string): string => id.replaceAll('\0', '\uFFFD').toWellFormed()
 
 /**

@@ -11,7 +11,7 @@ interface Marked {
   label: string[]
 }
 
-/** Returns those of the row's source spaces that are confidential now and that the viewer may see. */
+/** Returns the row's source spaces that are confidential now and that the viewer may see. */
 async function confidentialOf({ places, label }: Marked, _: object, { loaders }: Context): Promise<shapes.Space[]> {
   const spaces = await loadAll(loaders.visible.spaces, [...new Set([...places, ...label])].sort())
   return spaces.filter((space) => space?.confidential === true) as shapes.Space[]
@@ -45,7 +45,7 @@ builder.objectField(Space, 'agentsElsewhere', (t) =>
 builder.objectFields(Memory, (t) => ({
   id: t.exposeID('id', {
     description:
-      'The same key under another confidentiality label is another memory. `setMemories` writes the memory without a label; `deleteMemories` removes a key under every label.',
+      'The same key under another confidentiality label is a separate memory. `setMemories` writes the memory without a label; `deleteMemories` removes a key under every label.',
   }),
   confidentialTo: t.field({
     type: [Space],
@@ -63,7 +63,7 @@ builder.objectFields(Plan, (t) => ({
   askers: t.field({
     type: [Human],
     nullable: true,
-    description: "The requesters: humans for whom the plan's runs work. Null for a plan that an admin made.",
+    description: "The requesters: humans on whose behalf the plan's runs work. Null for a plan that an admin created.",
     resolve: askersOf,
   }),
 }))
@@ -78,7 +78,8 @@ builder.objectFields(RunInternals, (t) => ({
   askers: t.field({
     type: [Human],
     nullable: true,
-    description: "The requesters: humans for whom the run works. Null for a run of an admin's plan or of a service.",
+    description:
+      "The requesters: humans on whose behalf the run works. Null for a run of an admin's plan or of a service.",
     resolve: async ({ runId }, args, context) =>
       askersOf(await loadExisting(context.loaders.runs, runId), args, context),
   }),

@@ -17,7 +17,7 @@ export function connectionOf<T>(
   }
 }
 
-/** Converts the arguments of a page ordered by id, of one parent if `ofParent` is given. @throws BadInputError */
+/** Converts the arguments of a page that is ordered by id; with `ofParent`, a page under one parent. @throws BadInputError */
 export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = ''): PageRequest {
   return pageRequest(page, (cursor) => {
     const { id, parentId } = decodeIdCursor(prefix, cursor)

@@ -41,7 +41,7 @@ export interface Context {
 }
 
 export interface ContextOptions extends Pick<Context, 'domain' | 'streams' | 'viewer' | 'onSlow' | 'takesCursors'> {
-  /** Loaders shared with the other viewers of the same execution. Absent: the context creates its own. */
+  /** Loaders shared with the other viewers of the same execution. If absent, the context creates its own. */
   common?: () => CommonLoaders
   shownIn?: string | null
   askedOrigin?: string | null
@@ -54,7 +54,7 @@ export function createContext({ common, shownIn = null, askedOrigin = null, ...g
 }
 
 /**
- * Returns a proxy that calls `make` on first use. A getter would not do: the context is copied on its way to the
+ * Returns a proxy that calls `make` on first use. A getter would not work: the context is copied on its way to the
  * resolvers, and the copy would evaluate the getter.
  */
 function madeWhenAsked<T extends object>(make: () => T): T {
@@ -70,15 +70,15 @@ function madeWhenAsked<T extends object>(make: () => T): T {
 /** Returns the absolute URL of a path, on the host by which the client reaches this server. */
 export const linkTo = ({ domain, askedOrigin }: Context, path: string): string => domain.publicUrl.to(path, askedOrigin)
 
-/** Counts a mutation towards a rate. @throws RateLimitedError past this rate, or past that of requests */
+/** Counts a mutation towards a rate. @throws RateLimitedError over this rate, or over that of requests */
 export async function takeRate(context: Context, name: RateName, points = 1): Promise<void> {
   checkRequestRate(context)
   await context.domain.rates.take(name, context.viewer, points)
 }
 
 /**
- * For a mutation that lists RateLimitedError. @throws RateLimitedError if the operation is past the rate of
- * requests
+ * For a mutation that lists RateLimitedError. @throws RateLimitedError if the operation is over the rate
+ * of requests
  */
 export function checkRequestRate({ overRate }: Context): void {
   if (overRate !== undefined) throw overRate

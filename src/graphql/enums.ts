@@ -15,7 +15,7 @@ export const MindType = builder.enumType('Mind', {
 })
 
 export const ToolsetType = builder.enumType('Toolset', {
-  description: 'Which set of built-in tools the agent has for acting in spaces.',
+  description: 'The set of built-in tools with which the agent acts in spaces.',
   values: {
     ACTIVE_SPACE: {
       description:
@@ -42,7 +42,7 @@ export const AddableByType = builder.enumType('AddableBy', {
   values: {
     EVERYONE: {},
     SHARES_SPACE: {
-      description: 'Humans who already share a space with the agent. An admin makes the first such space.',
+      description: 'Humans who already share a space with the agent. An admin creates the first such space.',
     },
     ADMINS: {},
   } as const,
@@ -52,7 +52,7 @@ export const McpAuthorizationType = builder.enumType('McpAuthorization', {
   values: {
     NONE: {},
     SERVER: {
-      description: 'One token for the server, given by an admin: `connectMcpServer` returns where.',
+      description: 'One token for the server, authorized by an admin at the URL that `connectMcpServer` returns.',
     },
     PERSON: {
       description:
@@ -127,7 +127,7 @@ export const GoalStatusType = builder.enumType('GoalStatus', { values: ['ACTIVE'
 
 export const TokenScopeType = builder.enumType('TokenScope', {
   values: {
-    ADMIN: { description: 'May do everything, as the operator.' },
+    ADMIN: { description: 'May do everything that the operator may.' },
     HUMAN: { description: 'Acts as one human.' },
     SERVICE: { description: 'May trigger agents and submit results of EXTERNAL tools.' },
   } as const,

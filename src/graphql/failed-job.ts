@@ -16,8 +16,7 @@ const FailedJob = builder.objectRef<shapes.FailedJob>('FailedJob').implement({
     }),
     subjectId: t.exposeID('subjectId', {
       nullable: true,
-      description:
-        'The plan that should have fired, the tool call of the notification, or the human to whom the mail is.',
+      description: 'The plan that should have fired, the tool call of the notification, or the recipient of the email.',
     }),
     attempts: t.exposeInt('attempts'),
     error: t.exposeString('error', { nullable: true, description: 'The error of the last attempt.' }),
@@ -71,7 +70,7 @@ builder.mutationFields((t) => ({
   }),
   deleteJob: t.field({
     type: DeleteJobPayload,
-    description: 'For admins. Deletes a failed job. An enabled plan that is due fires all the same.',
+    description: 'For admins. Deletes a failed job. An enabled plan that is due still fires.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteJobInput, required: true }) },
     resolve(_, { input }, context) {

@@ -6,26 +6,26 @@ import { File, MessagePart, Node, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 File.implement({
-  description: 'A file that a message carries, or that the viewer has uploaded with `POST /files`.',
+  description: 'A file of a message, or one that the viewer has uploaded with `POST /files`.',
   interfaces: [Node],
   fields: (t) => ({
     name: t.exposeString('name'),
-    mediaType: t.exposeString('mediaType', { description: 'Found in the bytes, not taken from the name.' }),
+    mediaType: t.exposeString('mediaType', { description: 'Detected from the bytes, not from the name.' }),
     size: t.exposeInt('size', { description: 'In bytes.' }),
     url: t.string({
       description:
-        'Where the viewer can load the file without a token. Signed, valid for one hour; each request checks whether the viewer still may read the file.',
+        'A signed URL from which the viewer can load the file without a token, valid for one hour. Each request checks whether the viewer may still read the file.',
       resolve: ({ id }, _, context) => linkTo(context, context.domain.files.addressOf(context.viewer, id, 'original')),
     }),
     thumbnailUrl: t.string({
       nullable: true,
-      description: 'As `url`, for a small version of an image, without metadata. Null if there is none.',
+      description: 'Like `url`, for a thumbnail of an image, without metadata. Null if there is none.',
       resolve: ({ id, thumbnailHash }, _, context) =>
         thumbnailHash === null
           ? null
           : linkTo(context, context.domain.files.addressOf(context.viewer, id, 'thumbnail')),
     }),
-    width: t.exposeInt('width', { nullable: true, description: 'Pixels of an image as it is shown.' }),
+    width: t.exposeInt('width', { nullable: true, description: 'In pixels, of an image as displayed.' }),
     height: t.exposeInt('height', { nullable: true }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),

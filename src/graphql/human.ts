@@ -10,11 +10,11 @@ import { HumanRoleType, PresenceType } from './enums.ts'
 import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-/** The presence of a human as the viewer sees it. People who are not connected cost nothing. */
+/** The presence of a human as the viewer sees it. It costs nothing for people who are not connected. */
 async function presenceFor(id: string, { domain, viewer, loaders, shownIn }: Context): Promise<Presence> {
   const presence = domain.presence.of(id)
   if (presence === 'OFFLINE') return presence
-  // Events are the same for all their viewers, as far as possible.
+  // Events are the same for all their viewers where possible.
   if (shownIn === null && viewer.id === id) return presence
   const isHidden = !(await loadExisting(loaders.entities, id)).sharePresence
   const members = shownIn === null || isHidden ? [] : await loaders.members.load(shownIn)
@@ -44,7 +44,7 @@ Human.implement({
     role: t.field({
       type: HumanRoleType,
       description:
-        'Counts when this human signs in by a session or a JWT, never with an access token. MEMBER also where the viewer knows this human only by the directory.',
+        'Takes effect when this human signs in with a session or a JWT, never with an access token. Also MEMBER if the viewer sees this human only through the directory.',
       resolve: async (human, _, { loaders }) =>
         (await loaders.visible.isAcquainted.load(human))
           ? (await loadExisting(loaders.entities, human.id)).role
@@ -53,13 +53,13 @@ Human.implement({
     presence: t.field({
       type: PresenceType,
       description:
-        'OFFLINE for viewers who share no space with this human, and for all if this human does not share it. Follow it by MemberPresenceChanged.',
+        'OFFLINE for viewers who share no space with this human, and for everybody if this human does not share their presence. MemberPresenceChanged reports changes.',
       resolve: ({ id }, _, context) => presenceFor(id, context),
     }),
     timeZone: t.string({
       nullable: true,
       description:
-        'IANA name, such as `Europe/Berlin`. Null also where the viewer knows this human only by the directory.',
+        'IANA name, such as `Europe/Berlin`. Also null if the viewer sees this human only through the directory.',
       resolve: async (human, _, { loaders }) =>
         (await loaders.visible.isAcquainted.load(human))
           ? (await loadExisting(loaders.entities, human.id)).timeZone
@@ -90,7 +90,7 @@ const CreateHumanInput = builder.inputType('CreateHumanInput', {
     name: t.string({ required: true }),
     externalId: t.string({ description: "The `sub` claim of this human's JWTs. Unique." }),
     role: t.field({ type: HumanRoleType, description: 'MEMBER if absent.' }),
-    email: t.string({ description: 'For sign-in by mail, and notices. Unique, ignoring case.' }),
+    email: t.string({ description: 'For sign-in by email, and for notifications. Unique, ignoring case.' }),
   }),
 })
 
@@ -119,7 +119,7 @@ const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
     role: t.field({
       type: HumanRoleType,
       description:
-        'Admins only. Another role ends the sessions of this human. A human cannot take the role ADMIN from the last person who has it; the operator can.',
+        'Admins only. A changed role ends the sessions of this human. A human cannot remove the role ADMIN from the last person who has it; the operator can.',
     }),
     timeZone: t.string({ description: 'IANA name, such as `Europe/Berlin`; null for none.' }),
     sharePresence: t.boolean({ description: 'Whether others see presence and typing; default true.' }),
@@ -178,7 +178,7 @@ builder.queryField('humans', (t) =>
     {
       type: Human,
       description:
-        'An admin sees all humans, a human all or those with whom they share a space (PARLEY_DIRECTORY), a service none.',
+        'Admins see all humans; humans see all, or those with whom they share a space (PARLEY_DIRECTORY); services see none.',
       complexity: sizeOfPage(),
       args: { search: t.arg.string() },
       resolve: async (_, { search, ...page }, { domain, viewer }) =>

@@ -5,9 +5,9 @@ import { Viewer } from './refs.ts'
 
 const InviteInput = builder.inputType('InviteInput', {
   fields: (t) => ({
-    email: t.string({ required: true, description: 'The link is mailed, never returned.' }),
+    email: t.string({ required: true, description: 'The link is emailed, never returned.' }),
     spaceIds: t.idList({
-      description: 'Spaces of the inviter that the person joins. At most 20. Absent: none.',
+      description: 'Spaces of the inviter that the person joins. At most 20. None if absent.',
     }),
   }),
 })
@@ -18,7 +18,7 @@ const InvitePayload = builder.objectRef<{ email: string; expiresAt: Date }>('Inv
 
 builder.objectField(Viewer, 'mayInvite', (t) =>
   t.boolean({
-    description: 'Whether the viewer may use `invite`, and the server sends mails.',
+    description: 'Whether the viewer may use `invite`, and the server can send email.',
     resolve: (_, __, { domain, viewer }) => domain.inviting.mayInvite(viewer),
   }),
 )
@@ -27,10 +27,10 @@ builder.mutationField('invite', (t) =>
   t.field({
     type: InvitePayload,
     description:
-      'By admins, and by members where PARLEY_INVITE is `members`. The answer does not tell whether the address is known: a new person is created when the link is used, and somebody who is known signs in. Both join those of the spaces to which the inviter may add people by then.',
+      'For admins, and for members if PARLEY_INVITE is `members`. The response does not reveal whether somebody has the address: using the link creates a new person, or signs in the person who has it. Either person joins the spaces to which the inviter may still add people at that time.',
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
-      union: { description: 'ForbiddenError: also if the server sends no mails (PARLEY_SMTP_URL).' },
+      union: { description: 'ForbiddenError: also if the server cannot send email (PARLEY_SMTP_URL).' },
     },
     args: { input: t.arg({ type: InviteInput, required: true }) },
     resolve(_, { input }, context) {

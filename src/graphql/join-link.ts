@@ -14,7 +14,7 @@ import type * as shapes from './shapes.ts'
 
 JoinLink.implement({
   description:
-    'A link with which people join a space by themselves. It ends when its maker leaves the space, and when somebody removes a human from it.',
+    'A link with which people join a space by themselves. It ends when its creator leaves the space, and when somebody removes a human from the space.',
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({
@@ -28,10 +28,10 @@ JoinLink.implement({
     createdBy: t.field({
       type: Human,
       nullable: true,
-      description: 'Null if an admin made it.',
+      description: 'Null if an admin created it.',
       resolve: ({ createdById }, _, { loaders }) => loadOptional(loaders.entities, createdById),
     }),
-    maxUses: t.exposeInt('maxUses', { nullable: true, description: 'Null: any number.' }),
+    maxUses: t.exposeInt('maxUses', { nullable: true, description: 'Null means any number.' }),
     uses: t.exposeInt('uses'),
     expiresAt: t.expose('expiresAt', { type: 'DateTime' }),
   }),
@@ -41,7 +41,7 @@ builder.objectField(Space, 'joinLinks', (t) =>
   t.field({
     type: [JoinLink],
     description:
-      'The join links that still let people in, newest first; at most 20. For human members and admins, who may make them; empty for others.',
+      'The join links that are still valid, newest first; at most 20. For human members and admins, who may create them; empty for others.',
     complexity: { field: 2, multiplier: 10 },
     resolve: ({ id }, _, { loaders }) => loaders.joinLinksOfSpaces.load(id),
   }),
@@ -50,7 +50,7 @@ builder.objectField(Space, 'joinLinks', (t) =>
 const CreateJoinLinkInput = builder.inputType('CreateJoinLinkInput', {
   fields: (t) => ({
     spaceId: t.id({ required: true }),
-    maxUses: t.int({ description: '1 to 500. Absent: any number.' }),
+    maxUses: t.int({ description: '1 to 500. Unlimited if absent.' }),
     expiresInSeconds: t.int({ description: 'At most 30 days; default 7 days.' }),
   }),
 })

@@ -60,7 +60,7 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
   const spaceCursors = batched((ids: readonly string[]) => streams.spaceCursors(ids))
   const runCursors = batched((ids: readonly string[]) => streams.runCursors(ids))
 
-  /** Reads, takes the cursors of the streams that could change what was read, and reads again. */
+  /** Reads the rows, takes the cursors of the streams that could change them, and reads again. */
   async function afterCursors<V>(
     read: () => Promise<V[]>,
     takeCursors: (found: V[]) => Promise<unknown>,
@@ -267,7 +267,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
       null,
     ),
     filePages: batchedByRequest((spaceIds, request: PageRequest) => domain.files.pageMany(spaceIds, request)),
-    /** Each of up to 32,000 characters, twenty of a message. */
+    /** Each has up to 32,000 characters, and a message up to twenty. */
     messageVersions: batchedInChunks(
       CONTENTS_A_CHUNK,
       async (asked: (ForResponse & { id: string })[]) => {
@@ -284,7 +284,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
   }
 }
 
-/** How many long inputs and outputs of calls are read at a time: up to 256 KiB each. */
+/** How many long inputs and outputs of calls are read at a time; each has up to 256 KiB. */
 const CONTENTS_A_CHUNK = 8
 
 function createOfRuns({ domain }: CommonOptions, { seenToolCalls }: Rows) {

@@ -34,7 +34,7 @@ const CODE_OF_DOMAIN_ERROR: Record<DomainErrorCode, TopLevelCode> = {
   RATE_LIMITED: 'RATE_LIMITED',
 }
 
-/** The codes of GraphQL Yoga's own errors, and ours for them. */
+/** The codes of GraphQL Yoga's own errors, and the codes that replace them. */
 const CODE_OF_SERVER_ERROR: Record<string, TopLevelCode> = {
   BAD_REQUEST: 'BAD_USER_INPUT',
   REQUEST_ENTITY_TOO_LARGE: 'BAD_USER_INPUT',

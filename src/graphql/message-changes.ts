@@ -28,7 +28,7 @@ const Reaction = builder.objectRef<shapes.Reaction>('Reaction').implement({
     count: t.exposeInt('count', { description: 'How many humans and agents chose the emoji.' }),
     entities: t.field({
       type: [Entity],
-      description: 'Those who chose it first; at most 20.',
+      description: 'The first humans and agents who chose it; at most 20.',
       complexity: { field: 1, multiplier: 3 },
       resolve: async ({ entityIds }, _, { loaders }) =>
         (await loadAll(loaders.entities, entityIds)).filter((entity) => entity !== null),
@@ -45,12 +45,12 @@ builder.objectFields(Message, (t) => ({
   editedAt: t.expose('editedAt', {
     type: 'DateTime',
     nullable: true,
-    description: 'When the text was changed last; null if it was not.',
+    description: 'When the text was last changed; null if it was not.',
   }),
   deletedAt: t.expose('deletedAt', {
     type: 'DateTime',
     nullable: true,
-    description: 'Since then the message has no content.',
+    description: 'When the message was deleted. Since then it has no content.',
   }),
   versions: t.field({
     type: [MessageVersion],
@@ -61,8 +61,7 @@ builder.objectFields(Message, (t) => ({
   }),
   staleRuns: t.field({
     type: [Run],
-    description:
-      'Runs that read an older version than the current one, as far as the viewer may see them; at most 100.',
+    description: 'Runs that read an older version than the current one and that the viewer may see; at most 100.',
     complexity: { field: 10, multiplier: 3 },
     async resolve({ id, editedAt }, _, { loaders }) {
       const runs = editedAt === null ? [] : await loaders.staleRuns.load(id)
@@ -86,7 +85,7 @@ const EditMessageInput = builder.inputType('EditMessageInput', {
       required: true,
       defaultValue: false,
       description:
-        'Starts one new run of each agent that had answered the older version: by the limits of posting, and if it is still a member. Others are not woken.',
+        'Starts one new run of each agent that had answered the older version and is still a member, within the limits that apply to posting. Other agents are not woken.',
     }),
   }),
 })
@@ -139,10 +138,10 @@ builder.mutationField('deleteMessage', (t) =>
   t.field({
     type: DeleteMessagePayload,
     description:
-      'Removes the content of a message, its versions and reactions, and its text from prompts, journals and logs. Its `seq` stays. For its sender and admins. Published as MessageUpdated; a subscription that resumes from before gets a snapshot.',
+      'Removes the content of a message, its versions and reactions, and its text from prompts, journals and logs. Its `seq` stays. For its sender and admins. Published as MessageUpdated; a subscription that resumes from an earlier cursor gets a snapshot.',
     errors: {
       types: [ForbiddenError, NotFoundError, ConflictError],
-      union: { description: 'ConflictError: the message is streaming, waits for an answer, or was deleted before.' },
+      union: { description: 'ConflictError: the message is streaming, waits for an answer, or was already deleted.' },
     },
     args: { input: t.arg({ type: DeleteMessageInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -17,7 +17,7 @@ const MessageStatus = builder.enumType('MessageStatus', {
 })
 
 Message.implement({
-  description: 'A message in a space. The message of an agent grows while the agent writes it.',
+  description: "A message in a space. An agent's message grows while the agent writes it.",
   interfaces: [Node],
   fields: (t) => ({
     space: t.field({
@@ -69,12 +69,12 @@ Message.implement({
     }),
     idempotencyKey: t.string({
       nullable: true,
-      description: 'The key that the sender gave. Null for everyone else.',
+      description: 'The key that the sender provided. Null for all other viewers.',
       resolve: ({ senderId, idempotencyKey }, _, { viewer }) =>
         idempotencyKey !== null && viewer.id === senderId ? idempotencyKey : null,
     }),
     fromPlainText: t.exposeBoolean('fromPlainText', {
-      description: 'True if this is closing text of an agent with SPOKEN_IF_SILENT.',
+      description: 'True if this is the closing text of an agent with SPOKEN_IF_SILENT.',
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),

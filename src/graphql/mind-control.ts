@@ -59,7 +59,7 @@ builder.mutationFields((t) => ({
   removeInboxEvent: t.field({
     type: RemoveInboxEventPayload,
     description:
-      "For admins. Removes an event from an agent's inbox before a cycle processes it. ConflictError: a cycle has already taken the event.",
+      "For admins. Removes an event from an agent's inbox before a cycle processes it. ConflictError: a cycle has already claimed the event.",
     errors: { types: [ForbiddenError, NotFoundError, ConflictError] },
     args: { input: t.arg({ type: RemoveInboxEventInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -20,7 +20,7 @@ const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').i
     }),
     notReadyReason: t.string({
       nullable: true,
-      description: 'Why not, in words; null if ready.',
+      description: 'Why the provider is not ready, as text; null if it is.',
       resolve: async (provider) => (await provider.status()).notReadyReason,
     }),
     fromEnvironment: t.exposeBoolean('fromEnvironment', {
@@ -34,7 +34,7 @@ const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').i
       type: 'DateTime',
       nullable: true,
       description:
-        'Set after five failures within a minute. Until this time the provider is skipped where an agent has a fallback model, and still called where there is none.',
+        'Set after five failures within a minute. Until this time the provider is skipped if an agent has a fallback model, and still called otherwise.',
     }),
   }),
 })
@@ -44,7 +44,7 @@ builder.queryField('modelProviders', (t) =>
     type: [ModelProvider],
     nullable: true,
     description:
-      'The providers of the environment and those that admins added, and `openai`, `openai.chat` and `demo`. Null unless the viewer is an admin.',
+      'The providers from the environment, those that admins added, and `openai`, `openai.chat` and `demo`. Null unless the viewer is an admin.',
     resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.modelProviders.list() : null),
   }),
 )
@@ -55,11 +55,11 @@ const SetModelProviderInput = builder.inputType('SetModelProviderInput', {
     api: t.string({ required: true, description: '`openai`, `openai-chat`, `anthropic`, `google`.' }),
     baseUrl: t.string({
       description:
-        'With its version path, as in `https://api.example.com/v1`. Absent: unchanged, or the default of a new provider. Null: the default of the API.',
+        'With its version path, as in `https://api.example.com/v1`. If absent, unchanged, or the default for a new provider. Null means the default of the API.',
     }),
     apiKey: t.string({
       description:
-        'Stored encrypted, never returned. Absent: unchanged; required when `api` or `baseUrl` changes and a key is stored. Null: no key.',
+        'Stored encrypted, never returned. If absent, unchanged; required when `api` or `baseUrl` changes and a key is stored. Null means no key.',
     }),
   }),
 })
@@ -81,7 +81,7 @@ const DeleteModelProviderPayload = builder
 const TestModelProviderInput = builder.inputType('TestModelProviderInput', {
   fields: (t) => ({
     name: t.string({ required: true }),
-    model: t.string({ required: true, description: "The provider's own name of the model, without the provider." }),
+    model: t.string({ required: true, description: "The provider's own name for the model, without the provider." }),
   }),
 })
 
@@ -100,7 +100,7 @@ builder.mutationFields((t) => ({
   setModelProvider: t.field({
     type: SetModelProviderPayload,
     description:
-      'For admins. Adds a model provider, or changes one; agents can use its models at once, without a restart. Runs that have begun go on with the provider as it was. ConflictError: the environment sets the provider, or it is built in.',
+      'For admins. Adds a model provider, or changes one; agents can use its models at once, without a restart. Runs that have begun continue with the earlier settings of the provider. ConflictError: the environment sets the provider, or it is built in.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError] },
     args: { input: t.arg({ type: SetModelProviderInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -14,7 +14,7 @@ interface NodeType {
   adminsOnly?: true
 }
 
-/** The type of each id prefix, with a loader that checks visibility as the fields that lead there do. */
+/** The type of each id prefix, with a loader that checks visibility like the fields that return the type. */
 const NODE_TYPES: Partial<Record<IdPrefix, NodeType>> = {
   spc: { name: 'Space', loader: ({ visible }) => visible.spaces as NodeLoader },
   msg: { name: 'Message', loader: ({ visible }) => visible.messages as NodeLoader },

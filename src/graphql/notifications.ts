@@ -7,10 +7,11 @@ import { Space, Viewer } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const NotifyLevelType = builder.enumType('NotifyLevel', {
-  description: 'Of which messages of a space a member is notified. Of decisions that wait, each member is notified.',
+  description:
+    'Which messages of a space a member is notified of. Every member is notified of decisions that wait for them.',
   values: {
-    ALL: { description: 'Of each message.' },
-    MENTIONS: { description: 'Of messages that mention the member, and of failed runs that worked for the member.' },
+    ALL: { description: 'Every message.' },
+    MENTIONS: { description: 'Messages that mention the member, and failed runs that worked on behalf of the member.' },
     NOTHING: {},
   } as const,
 })
@@ -24,12 +25,12 @@ builder.objectField(Space, 'notifyLevel', (t) =>
 )
 
 const NotificationSettings = builder.objectRef<Settings>('NotificationSettings').implement({
-  description: 'How the viewer is notified, besides in open pages.',
+  description: 'How the viewer is notified, in addition to open pages.',
   fields: (t) => ({
-    push: t.exposeBoolean('push', { description: "By Web Push, in each of the viewer's push subscriptions." }),
+    push: t.exposeBoolean('push', { description: "By Web Push, to each of the viewer's push subscriptions." }),
     mail: t.exposeBoolean('mail', { description: 'By mail. On by default for people with an address.' }),
     notifyAfterMinutes: t.exposeInt('notifyAfterMinutes', {
-      description: 'Mail is sent only for what is still open after this time.',
+      description: 'Emails are sent only for notices that are still open after this time.',
     }),
   }),
 })
@@ -60,11 +61,11 @@ const SetNotifyLevelPayload = builder
   .implement({ fields: (t) => ({ space: t.expose('space', { type: Space }) }) })
 
 const SetNotificationSettingsInput = builder.inputType('SetNotificationSettingsInput', {
-  description: 'Absent settings are kept.',
+  description: 'Absent settings are unchanged.',
   fields: (t) => ({
     push: t.boolean(),
     mail: t.boolean(),
-    notifyAfterMinutes: t.int({ description: 'From 0, for at once, to 10080, for a week.' }),
+    notifyAfterMinutes: t.int({ description: 'From 0 (at once) to 10080 (a week).' }),
   }),
 })
 
@@ -75,7 +76,7 @@ const SetNotificationSettingsPayload = builder
   })
 
 const AddPushSubscriptionInput = builder.inputType('AddPushSubscriptionInput', {
-  description: "A browser's push subscription, as `PushSubscription.toJSON()` gives it.",
+  description: "A browser's push subscription, as returned by `PushSubscription.toJSON()`.",
   fields: (t) => ({
     endpoint: t.string({ required: true }),
     p256dh: t.string({ required: true }),
@@ -118,7 +119,7 @@ builder.mutationFields((t) => ({
   addPushSubscription: t.field({
     type: AddPushSubscriptionPayload,
     description:
-      'Adds this browser, or its new keys. It is removed with the session or token of this request. At most 20 for each human.',
+      "Adds this browser's subscription, or its new keys. It is removed with the session or token of this request. At most 20 for each human.",
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError],
       union: { description: 'BadInputError: the endpoint is not a public https address.' },

@@ -88,7 +88,7 @@ const CreatePlanInput = builder.inputType('CreatePlanInput', {
     name: t.string({ required: true }),
     instruction: t.string({ required: true }),
     schedule: t.field({ type: PlanScheduleInput, required: true }),
-    timeZone: t.string({ description: 'IANA time zone of `cron`. Absent: UTC.' }),
+    timeZone: t.string({ description: 'IANA time zone of `cron`. UTC if absent.' }),
   }),
 })
 

@@ -13,8 +13,8 @@ import { type Json, type JsonObject, storableText } from '../lib/json.ts'
 import type { Context } from './context.ts'
 
 /**
- * Mutations without an audit entry: they are too frequent and their rows are a record of their own, or they write an
- * entry for each of their parts. Refusals are audited nevertheless.
+ * Mutations without an audit entry: they are too frequent and their rows are a sufficient record, or they write
+ * an entry for each of their parts. Refusals are audited nevertheless.
  */
 const ITS_OWN_RECORD = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react'])
 
@@ -85,8 +85,8 @@ function targetOf(input: JsonObject): string | null {
 const SAYS_NOTHING_PRIVATE = ['Boolean', 'Int', 'Float']
 
 /**
- * Returns the names of the input's fields (`fields`) and the values of ids, enums, booleans and numbers; of
- * texts and JSON only the names.
+ * Returns the names of the input's fields (`fields`) and the values of ids, enums, booleans and numbers; for
+ * texts and JSON, only the field names.
  */
 function detailOf(type: GraphQLInputType, input: JsonObject): JsonObject {
   const named = getNamedType(type)

@@ -1,7 +1,7 @@
 import type { ResponsePath } from './response-path.ts'
 import { instancePath, isWithin, selectionPath } from './response-path.ts'
 
-/** Maximum leaves of one response, however short they are: each takes time to resolve. */
+/** The maximum number of leaves in one response, however short they are, because each takes time to resolve. */
 const MOST_LEAVES = 30_000
 /** A measuring execution continues up to this many times the limit, to find repetition and the size of each edge. */
 const MEASURED_LIMITS = 4
@@ -103,7 +103,7 @@ export class ResponseMeter {
     return this.#mostBytes - this.bytes
   }
 
-  /** The unit for planning cuts: bytes, or for many short leaves their share of the allowed number of leaves. */
+  /** The unit for planning cuts: bytes, or, for many short leaves, their share of the allowed number of leaves. */
   costOf(bytes: number, leaves: number): number {
     return Math.max(bytes, leaves * (this.limit / MOST_LEAVES))
   }
@@ -144,8 +144,8 @@ interface Sized {
 }
 
 /**
- * Decides how many edges each connection keeps so that the response fits. Sibling connections share the space.
- * Each keeps at least one edge; if this one alone is too large, connections nested in it are cut too. Returns
+ * Decides how many edges each connection keeps so that the response fits. Sibling connections share the available size.
+ * Each keeps at least one edge; if that edge alone is too large, the connections nested in it are cut too. Returns
  * null if nothing can be cut.
  */
 export function planCuts(meter: ResponseMeter): EdgeCuts | null {
@@ -160,7 +160,7 @@ export function planCuts(meter: ResponseMeter): EdgeCuts | null {
 function share(connections: readonly Sized[], available: number, cuts: Map<string, number>): boolean {
   let isCut = false
   let left = available
-  // The smallest first, so that the others can use the space that it does not need.
+  // The smallest comes first, so that the others can use the size that it does not need.
   const bySize = connections.toSorted((one, other) => one.total - other.total)
   for (const [index, sized] of bySize.entries()) {
     const part = left / (bySize.length - index)

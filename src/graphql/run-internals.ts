@@ -6,7 +6,7 @@ import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
 RunInternals.implement({
-  description: 'What a run sent to its models, and for whom it works. For admins.',
+  description: 'What a run sent to its models, and on whose behalf it works. For admins.',
   fields: (t) => ({
     steps: t.connection(
       {
@@ -23,7 +23,7 @@ RunInternals.implement({
     ),
     hint: t.string({
       nullable: true,
-      description: 'Why nobody was sent what the model wrote, and what to do; null if there is nothing to say.',
+      description: 'Why the text that the model wrote was not posted, and what to do about it; null otherwise.',
       async resolve({ runId }, _, { loaders }) {
         if (!(await loaders.unheard.load(runId))) return null
         const run = await loaders.runs.load(runId)

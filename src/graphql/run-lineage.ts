@@ -22,7 +22,7 @@ builder.objectFields(Run, (t) => ({
   parent: t.field({
     type: Run,
     nullable: true,
-    description: 'The run that started this one. Null if there is none or the viewer may not see it.',
+    description: 'The run that started this one. Null if there is none, or the viewer may not see it.',
     resolve: ({ parentRunId }, _, { loaders }) => loadOptional(loaders.visible.runs, parentRunId),
   }),
   children: t.connection(

@@ -39,7 +39,7 @@ builder.objectFields(Run, (t) => ({
   triggerType: t.expose('triggerType', { type: TriggerTypeType }),
   triggerSummary: t.string({
     description:
-      'One readable line: who or what started the run, and why. The reason is left out for viewers who may not see it.',
+      'One line: who or what started the run, and why. The reason is left out for viewers who may not see it.',
     resolve: (run, _, context) => triggerSummaryFor(run, context),
   }),
   triggerSpace: t.field({

@@ -80,7 +80,7 @@ builder.objectField(Run, 'error', (t) =>
   t.string({
     nullable: true,
     description:
-      "If the model's provider failed, admins see its words, and others what they can do. For runs that have read from a confidential space, members see the stop reason, services null.",
+      "If the model's provider failed, admins see the provider's message, and others see what they can do. For runs that have read from a confidential space, members see the stop reason, services null.",
     resolve: (run, _, { viewer }) => errorFor(run, viewer),
   }),
 )

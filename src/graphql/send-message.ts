@@ -25,7 +25,7 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
     }),
     idempotencyKey: t.string({
       description:
-        'If the same sender sends the same content to the same space with the same key again, the first message is returned and nothing is posted. Other content with the same key: ConflictError. The key is kept as long as the message.',
+        'If the same sender sends the same content to the same space with the same key again, the first message is returned and nothing is posted. Different content with the same key causes a ConflictError. The key is kept as long as the message.',
     }),
   }),
 })
@@ -36,7 +36,7 @@ const SendMessagePayload = builder
     fields: (t) => ({
       sentMessage: t.expose('sentMessage', {
         type: Message,
-        description: 'Not named `message`, so that clients can select it beside `... on Error { message }`.',
+        description: 'Not named `message`, so that clients can select it next to `... on Error { message }`.',
       }),
       runs: t.expose('runs', {
         type: [Run],

@@ -8,12 +8,12 @@ Session.implement({
   interfaces: [Node],
   fields: (t) => ({
     device: t.exposeString('device', {
-      description: 'Browser and system, from the user agent, such as `Firefox on Linux`.',
+      description: 'The browser and operating system, from the user agent, such as `Firefox on Linux`.',
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
-    lastUsedAt: t.expose('lastUsedAt', { type: 'DateTime', description: 'To the minute.' }),
+    lastUsedAt: t.expose('lastUsedAt', { type: 'DateTime', description: 'Accurate to the minute.' }),
     current: t.boolean({
-      description: 'Whether it is the session of this request.',
+      description: 'Whether this is the session of the current request.',
       resolve: ({ id }, _, { viewer }) => id === viewer.tokenId,
     }),
   }),
@@ -22,14 +22,14 @@ Session.implement({
 builder.objectField(Viewer, 'sessions', (t) =>
   t.field({
     type: [Session],
-    description: "The viewer's sessions that have not ended, last used first; at most 50. Empty for services.",
+    description: "The viewer's sessions that have not ended, most recently used first; at most 50. Empty for services.",
     complexity: { field: 1, multiplier: 10 },
     resolve: (viewer, _, { domain }) => domain.sessions.list(viewer),
   }),
 )
 
 const EndSessionInput = builder.inputType('EndSessionInput', {
-  fields: (t) => ({ id: t.id({ description: 'Absent: all sessions but this one.' }) }),
+  fields: (t) => ({ id: t.id({ description: 'If absent: all sessions except this one.' }) }),
 })
 
 const EndSessionPayload = builder.objectRef<{ endedSessionIds: string[] }>('EndSessionPayload').implement({

@@ -66,10 +66,10 @@ export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
 export interface Usage {
   estimated: boolean
   inputTokens: number
-  /** Absent in events stored before the server counted cached tokens. */
+  /** Absent in events stored by versions that did not count cached tokens. */
   cachedInputTokens?: number
   outputTokens: number
-  /** Null if not known; absent in events stored before the server computed costs. */
+  /** Null if unknown; absent in events stored by versions that did not compute costs. */
   costUsd?: number | null
 }
 

@@ -147,7 +147,7 @@ const MemberPresence = builder.objectRef<AnyMemberPresence>('MemberPresence').im
 
 event('MemberPresenceChanged').implement({
   description:
-    'Presence and typing of human members, at most once a second and space. Not stored and not replayed: `cursor` is that of the last stored event. After subscribing again, read `Human.presence` again. Only sent if `changes` is selected.',
+    'Presence and typing of human members, at most once a second for each space. Not stored and not replayed: `cursor` is that of the last stored event. After subscribing again, read `Human.presence` again. Only sent if `changes` is selected.',
   interfaces: [SpaceEvent],
   fields: (t) => ({ changes: t.expose('changes', { type: [MemberPresence] }) }),
 })

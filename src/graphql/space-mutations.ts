@@ -35,7 +35,7 @@ const UpdateSpaceInput = builder.inputType('UpdateSpaceInput', {
     mentionNarrows: t.boolean({ description: NARROWS }),
     confidential: t.boolean({
       description:
-        'Any human member may set it; only admins may unset it, others get a ForbiddenError. BadInputError if the space has no human.',
+        'Any human member may set it to true, but only admins may set it to false; others get a ForbiddenError. BadInputError if the space has no human.',
     }),
     budget: t.field({ type: BudgetInput, description: ADMINS_ONLY }),
   }),
@@ -60,7 +60,7 @@ const spacePayload = (name: string) =>
 const RemoveMemberPayload = builder
   .objectRef<{ spaceId: string; entityId: string; space: shapes.Space | null }>('RemoveMemberPayload')
   .implement({
-    description: '`space` is null if the viewer has left the space with this mutation.',
+    description: '`space` is null if the viewer has left the space through this mutation.',
     fields: (t) => ({
       spaceId: t.exposeID('spaceId'),
       entityId: t.exposeID('entityId'),

@@ -14,7 +14,7 @@ Space.implement({
     routing: t.expose('routing', { type: RoutingType }),
     confidential: t.exposeBoolean('confidential', {
       description:
-        'Whether content of this space may be repeated only where every human who can read it is also a member of this space.',
+        'Whether content of this space may be repeated only in places where every human who can read it is also a member of this space.',
     }),
     mentionNarrows: t.exposeBoolean('mentionNarrows', {
       description: 'For BROADCAST routing: whether a message that mentions an agent wakes only that agent.',
@@ -34,7 +34,7 @@ Space.implement({
       {
         type: Message,
         description:
-          'Ordered by `seq`. Without `first` and `last`: the last 50. `after` and `before` also take the id of a message.',
+          'Ordered by `seq`. Without `first` and `last`: the last 50. `after` and `before` also accept the id of a message.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
         args: {
           rootsOnly: t.arg.boolean({
@@ -66,7 +66,7 @@ Space.implement({
       type: [StandingGrant],
       complexity: { field: 5, multiplier: 5 },
       description:
-        'The newest 100 standing grants for calls that this space shows, newest first, also those that have ended.',
+        'The newest 100 standing grants for calls that this space shows, newest first, including those that have ended.',
       resolve: ({ id }, _, { loaders }) => loaders.grantsOfSpaces.load(id),
     }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),

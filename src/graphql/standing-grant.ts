@@ -22,7 +22,7 @@ async function mayDecide(grant: shapes.StandingGrant, context: Context): Promise
 
 StandingGrant.implement({
   description:
-    'A decision in advance, by the people and the quorum that the approval policy of the tool names: calls that it covers are executed without asking. It covers a call only while enough of the people who approved it may decide on that call.',
+    "An approval in advance, by the people and with the quorum that the tool's approval policy names: calls that the grant covers are executed without asking. It covers a call only while enough of the people who approved the grant may decide on that call.",
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`grt_…`' }),
@@ -33,7 +33,7 @@ StandingGrant.implement({
     toolName: t.exposeString('toolName'),
     toolDigest: t.exposeString('toolDigest', {
       description:
-        "Identifies the tool's definition, address and approval policy. A change of the tool ends the grant.",
+        "Identifies the tool's definition, address and approval policy. A change to the tool ends the grant.",
     }),
     space: t.field({
       type: Space,
@@ -45,7 +45,7 @@ StandingGrant.implement({
     inputSchema: t.field({
       type: 'JSON',
       nullable: true,
-      description: 'A JSON Schema that the input of a call must match as well. Null: any input.',
+      description: 'A JSON Schema that the input of a call must match as well. Null means any input.',
       resolve: ({ inputSchema }) => inputSchema,
     }),
     maxCalls: t.exposeInt('maxCalls', { nullable: true }),
@@ -77,7 +77,7 @@ StandingGrant.implement({
     decisions: t.field({
       type: [ApprovalDecision],
       complexity: { field: 1, multiplier: 3 },
-      description: 'Oldest first; the first one is of the human who proposed the grant.',
+      description: 'Oldest first; the first one is by the human who proposed the grant.',
       resolve: async (grant, _, context) => (await standingOf(grant, context)).decisions,
     }),
     mayDecide: t.boolean({
@@ -107,14 +107,18 @@ const ProposeStandingGrantInput = builder.inputType('ProposeStandingGrantInput',
   fields: (t) => ({
     toolCallId: t.id({
       required: true,
-      description: 'A call that waits for approval: agent, tool and space are taken from it.',
+      description: 'A call that waits for approval, which determines the agent, the tool and the space.',
     }),
     inputSchema: t.field({ type: 'JSON' }),
     maxCalls: t.int({ description: '1 to 1,000,000.' }),
     amountProperty: t.string({ description: 'Required with `maxAmount`, and only with it.' }),
     maxAmount: t.float({ description: 'Above 0, at most 1,000,000,000,000.' }),
     expiresInSeconds: t.int({ required: true, description: '1 to 2,592,000 (30 days).' }),
-    approveCall: t.boolean({ required: true, defaultValue: true, description: 'Also approve the call itself.' }),
+    approveCall: t.boolean({
+      required: true,
+      defaultValue: true,
+      description: 'Whether to approve the call itself as well.',
+    }),
   }),
 })
 
@@ -144,12 +148,12 @@ builder.mutationFields((t) => ({
   proposeStandingGrant: t.field({
     type: ProposeStandingGrantPayload,
     description:
-      'For approvers of a call that waits: proposes that calls like it are let through without asking, and approves that as the viewer.',
+      'For approvers of a waiting call: proposes a standing grant, under which calls like it are executed without asking, and approves the grant as the viewer.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: the call is settled, the tool is marked `alwaysAsk` or was changed, or it has 20 standing grants here.',
+          'ConflictError: the call is settled, the tool is marked `alwaysAsk` or was changed, or it already has 20 standing grants in this space.',
       },
     },
     args: { input: t.arg({ type: ProposeStandingGrantInput, required: true }) },
@@ -178,7 +182,7 @@ builder.mutationFields((t) => ({
   revokeStandingGrant: t.field({
     type: grantPayload('RevokeStandingGrantPayload'),
     description:
-      'For those who may decide on calls of the tool, and admins. No call that has not started is let through by the grant any more.',
+      'For those who may decide on calls of the tool, and admins. The grant approves no further calls, except calls that have already started.',
     errors: {
       types: [ConflictError, ForbiddenError, NotFoundError],
       union: { description: 'ConflictError: the grant has ended.' },

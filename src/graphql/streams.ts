@@ -61,13 +61,13 @@ export interface Watcher {
 
 /**
  * The port through which subscriptions get their events, so that its implementation can serve many subscribers
- * at once. Each iteration ends with `return()`, also while it waits, and then releases everything. It rejects
+ * at once. Each iteration ends with `return()`, even while it waits, and then releases everything. It rejects
  * with NotFoundError if the viewer may not see the object, and with ForbiddenError or UnauthenticatedError when
  * the viewer loses access.
  */
 export interface Streams {
   /**
-   * `selectsPresence`: the operation selects the content of MemberPresenceChanged; only then it gets these events.
+   * `selectsPresence`: the operation selects the content of MemberPresenceChanged; only then does it receive these events.
    * @throws BadInputError for an invalid `after`
    */
   spaceMessages(

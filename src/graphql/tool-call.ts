@@ -32,7 +32,7 @@ const ToolCallWait = builder.enumType('ToolCallWait', {
   } as const,
 })
 
-/** Whether the call is a part of a message that is shown here, or the viewer may read its content. */
+/** Whether the call is part of a message that is shown in this response, or the viewer may read its content. */
 async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Promise<boolean> {
   const asksPeople = call.approvalState !== null || call.grantId !== null
   const isPart = (call.execution !== null || asksPeople) && call.messageId !== null
@@ -53,7 +53,7 @@ async function contentOf(
 }
 
 /**
- * Resolves what a call returned, for viewers who may read it. The output of a tool that is shown only because it
+ * Resolves the result of a call, for viewers who may read it. The output of a tool that is shown only because it
  * needs approval is private to its run.
  */
 async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
@@ -94,7 +94,7 @@ ToolCall.implement({
       type: 'JSON',
       nullable: true,
       description:
-        'Without routing fields (targetSpaceId, mention). `input`, `output` and `error` are null unless the viewer is an admin, the service that triggered the run, or a member of the space in which the call is a visible part.',
+        'The input without routing fields (targetSpaceId, mention). `input`, `output` and `error` are null unless the viewer is an admin, the service that triggered the run, or a member of the space in which the call is a visible part.',
       resolve: (call, _, context) => intoIt(call, () => contentOf(call, 'input', context), context),
     }),
     output: t.field({
@@ -170,7 +170,7 @@ builder.objectFields(ToolCall, (t) => ({
     type: StandingGrant,
     nullable: true,
     description:
-      'The standing grant that let the call through without asking. Null if there was none, or the viewer may not see it.',
+      'The standing grant by which the call was executed without asking. Null if there was none, or the viewer may not see it.',
     resolve: ({ grantId }, _, { loaders }) => loadOptional(loaders.visible.standingGrants, grantId),
   }),
   authorization: t.field({
@@ -184,7 +184,7 @@ builder.objectFields(ToolCall, (t) => ({
     type: Human,
     nullable: true,
     description:
-      'The human who claimed the call with `claimToolCall`. Others may still answer. Null again when this human may no longer answer.',
+      'The human who claimed the call with `claimToolCall`. Others may still answer. Null again if this human may no longer answer.',
     resolve: async (call, _, { loaders }) =>
       call.claimedById === null ? null : loadOptional(loaders.entities, await loaders.claimers.load(call)),
   }),

@@ -20,15 +20,15 @@ const ConnectMcpServerPayload = builder.objectRef<shapes.ConnectedMcpServer>('Co
     tools: t.expose('tools', {
       type: [McpTool],
       nullable: true,
-      description: 'All tools of the server. Null if the server wants authorization first, or could not be used.',
+      description: 'All tools of the server. Null if the server requires authorization first, or could not be used.',
     }),
     authorizationUrl: t.exposeString('authorizationUrl', {
       nullable: true,
-      description: "Where the admin's browser goes to authorize; it returns to `/auth/mcp/callback`.",
+      description: 'The URL at which the admin authorizes in a browser, which then returns to `/auth/mcp/callback`.',
     }),
     error: t.exposeString('error', {
       nullable: true,
-      description: "The server's own words if it could not be used.",
+      description: "The server's message if it could not be used.",
     }),
   }),
 })
@@ -37,9 +37,9 @@ const ReadOpenApiInput = builder.inputType('ReadOpenApiInput', {
   fields: (t) => ({
     document: t.string({
       description:
-        'The document itself, OpenAPI 3 as JSON or YAML. Exactly one of `document` and `url`; at most 5 MB. A request has at most 1 MiB, so give a larger document by its address.',
+        'The document itself, OpenAPI 3 as JSON or YAML. Exactly one of `document` and `url`; at most 5 MB. A request has at most 1 MiB, so pass a larger document by its URL.',
     }),
-    url: t.string({ description: 'The address of the document.' }),
+    url: t.string({ description: 'The URL of the document.' }),
   }),
 })
 
@@ -59,7 +59,7 @@ const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').impleme
     inputSchema: t.expose('inputSchema', { type: 'JSON' }),
     problem: t.exposeString('problem', {
       nullable: true,
-      description: 'Why the tool cannot be used as it is. Null: it can.',
+      description: 'Why the tool cannot be used unchanged. Null if it can.',
     }),
   }),
 })
@@ -88,7 +88,7 @@ builder.mutationFields((t) => ({
   connectMcpServer: t.field({
     type: ConnectMcpServerPayload,
     description:
-      'For admins. Lists the tools of an MCP server, without changing an agent. If the agent already has the server at this URL, the list is kept as after a run.',
+      'For admins. Lists the tools of an MCP server, without changing an agent. If the agent already has the server at this URL, the list is stored as after a run.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ConnectMcpServerInput, required: true }) },
     resolve(_, { input }, context) {
@@ -110,7 +110,8 @@ builder.mutationFields((t) => ({
   }),
   tryTool: t.field({
     type: TryToolPayload,
-    description: 'For admins. The call is really made, within 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
+    description:
+      'For admins. The request is really sent, with a time limit of 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: TryToolInput, required: true }) },
     resolve: (_, { input }, { domain, viewer }) => domain.toolSetup.tryTool(viewer, input),

@@ -14,7 +14,7 @@ const UsageDimension = builder.enumType('UsageDimension', {
     MODEL: {},
     HUMAN: {
       description:
-        'The human at the root of what was used: the sender of the message, or of the message under which an agent made the plan. Null for plans of admins, calls of services, and usage from before the server counted by human.',
+        'The human at the root of the usage: the sender of the message, or of the message under which an agent created the plan. Null for plans of admins, calls of services, and usage that was recorded before the server counted by human.',
     },
   } as const,
 })
@@ -55,7 +55,7 @@ builder.queryField('usage', (t) =>
     type: [UsageRow],
     nullable: true,
     description:
-      'Null unless the viewer is an admin. Days with `from` ≤ day < `to`. `by` may be empty. More than 10,000 rows are a BAD_USER_INPUT error.',
+      'Null unless the viewer is an admin. Days with `from` ≤ day < `to`. `by` may be empty. More than 10,000 rows cause a BAD_USER_INPUT error.',
     complexity: { field: 10, multiplier: 20 },
     args: {
       from: t.arg({ type: 'DateTime', required: true }),
@@ -80,7 +80,7 @@ builder.objectField(Message, 'rootUsage', (t) =>
     type: TokenUsage,
     nullable: true,
     description:
-      "Usage so far of all runs and think cycles that this message started, directly or not. Everyone who sees the message may read the sums. MessageUpdated follows at most every 2 s, and once more when the last run has ended. Null for an agent's message.",
+      "Usage so far of all runs and think cycles that this message started, directly or not. Everyone who sees the message may read the totals. MessageUpdated follows at most every 2 s, and once more when the last run has ended. Null for an agent's message.",
     resolve: async ({ id, rootId }, _, { loaders }) =>
       rootId === id ? usageOfRoot(await loaders.rootUsages.load(id)) : null,
   }),
@@ -90,7 +90,7 @@ builder.objectField(Run, 'rootUsage', (t) =>
   t.field({
     type: TokenUsage,
     description:
-      'Usage so far of all runs and think cycles that the root of this run started, directly or not. Everyone who sees the run may read the sums.',
+      'Usage so far of all runs and think cycles that the root of this run started, directly or not. Everyone who sees the run may read the totals.',
     resolve: async ({ rootId }, _, { loaders }) => usageOfRoot(await loaders.rootUsages.load(rootId)),
   }),
 )

@@ -14,7 +14,7 @@ type OfSpace = { at: Date; type: string; spaceId: string } & AnyViewerEvent
 type OfToolCall = { at: Date; type: string; toolCallId: string } & AnyViewerEvent
 
 builder.objectRef<AnyViewerEvent>('ViewerSnapshot').implement({
-  description: 'The first event of every subscription, so also after a reconnect.',
+  description: 'The first event of every subscription, and therefore also after a reconnect.',
   interfaces: [ViewerEvent],
   fields: (t) => ({ viewer: t.field({ type: Viewer, resolve: (_, __, { viewer }) => viewer }) }),
 })
@@ -52,7 +52,7 @@ toolCallEvent('ViewerToolCallWaiting')
 toolCallEvent('ViewerToolCallSettled')
 toolCallEvent(
   'ViewerToolCallChanged',
-  'As RunToolCallChanged, for a call that the viewer may answer or could answer before.',
+  'Like RunToolCallChanged, for a call that the viewer may answer or could answer before.',
 )
 
 builder
@@ -78,12 +78,12 @@ const NoticeKindType = builder.enumType('NoticeKind', {
     DECISION_WAITING: { description: 'A tool call waits for a decision of the viewer.' },
     MENTION: { description: 'A message mentions the viewer.' },
     MESSAGE: { description: 'A message in a space with the level ALL, which does not mention the viewer.' },
-    RUN_FAILED: { description: 'A run that worked for the viewer failed.' },
+    RUN_FAILED: { description: 'A run that worked on behalf of the viewer failed.' },
   } as const,
 })
 
 builder.objectRef<{ type: 'ViewerNotice'; at: Date } & NoticeIds & AnyViewerEvent>('ViewerNotice').implement({
-  description: 'Something that the viewer is notified of.',
+  description: 'A notification for the viewer.',
   interfaces: [ViewerEvent],
   fields: (t) => ({
     kind: t.expose('kind', { type: NoticeKindType }),

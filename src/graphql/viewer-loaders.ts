@@ -70,7 +70,7 @@ function createVisible({ domain: { visibility, grantReading }, viewer }: Loaders
     return (row: T) => allowed.load(row)
   }
   const isMembersView = viewer.scope === 'HUMAN' && !isAdmin(viewer)
-  // Viewers who see spaces without being members see the content of a space as long as the space exists.
+  // Viewers who may see spaces without being members see the content of a space as long as it exists.
   const isMember = async (spaceId: string) =>
     isMembersView
       ? memberships.load({ humanId: viewer.id, spaceId })
@@ -110,7 +110,7 @@ function createVisible({ domain: { visibility, grantReading }, viewer }: Loaders
   }
 }
 
-/** Values that each human has of a space; other viewers have none. */
+/** Values of a space that are specific to each human; other viewers have none. */
 function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: CommonLoaders) {
   const isHuman = viewer.scope === 'HUMAN'
   return {

@@ -24,7 +24,8 @@ Viewer.implement({
     }),
     scope: t.expose('scope', { type: TokenScopeType }),
     isAdmin: t.boolean({
-      description: 'Whether the viewer may do everything that the operator may: also a human with the role ADMIN.',
+      description:
+        'Whether the viewer may do everything that the operator may, as a human with the role ADMIN also may.',
       resolve: (viewer) => isAdmin(viewer),
     }),
     human: t.field({

@@ -6,8 +6,8 @@ import { optionsOf, policyOf, type Queue } from './queue-options.ts'
  * `source` selects `key`, `subject` and `data`, the input as jsonb. Writes the columns that pg-boss's own insert writes,
  * which test/jobs/enqueue-sql.test.ts compares.
  *
- * pg-boss orders the jobs of a key by `created_on`: a job comes after those with the same key that wait, even if the
- * clock has been set back, or has not moved since.
+ * pg-boss orders the jobs of a key by `created_on`: a new job comes after the waiting ones with the same key, even
+ * if the clock has been set back or has not advanced.
  */
 export function enqueueSql(queue: Queue, source: Prisma.Sql): Prisma.Sql {
   const { retentionSeconds, deadLetter, ...options } = optionsOf(queue)

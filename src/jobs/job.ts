@@ -3,11 +3,11 @@ import type { Tx } from '../platform/db.ts'
 
 /** How a failed job is retried. */
 export interface RetryPolicy {
-  /** The most retries after the first attempt. A job that fails once more becomes a failed job (a dead letter). */
+  /** The maximum number of retries after the first attempt. A job that fails once more becomes a failed job (a dead letter). */
   limit: number
   /** The delay after the first failure. Each further failure doubles the delay, with jitter. */
   delaySeconds: number
-  /** The longest delay. */
+  /** The maximum delay. */
   maxDelaySeconds: number
 }
 
@@ -22,9 +22,9 @@ export interface JobKind<Input extends object> {
   retry: RetryPolicy
   /** Whether jobs with the same key run one after another, in the order in which they were enqueued. */
   isOrdered: boolean
-  /** Set for a periodic job: the workers run one job in each period of so many seconds, and never two at once. */
+  /** Set for a periodic job: the workers run one job in each period of this many seconds, and never two at once. */
   everySeconds: number | null
-  /** The most jobs that a process runs at a time. */
+  /** The maximum number of jobs that a process runs at a time. */
   concurrency: number
 }
 
@@ -41,7 +41,7 @@ export function defineJob<Input extends object>(kind: {
   return { isOrdered: false, everySeconds: null, ...kind }
 }
 
-/** A handler receives the context besides the input. */
+/** A handler receives the context in addition to the input. */
 export interface JobContext {
   /** 1 for the first attempt. */
   attempt: number
@@ -70,7 +70,7 @@ export function bindJob<Input extends object>(
   return { kind, handle: async (data, context) => handle(kind.input.parse(data), context) }
 }
 
-/** A handler throws this if further attempts are of no use: the job becomes a failed job at once. */
+/** A handler throws this if further attempts cannot succeed: the job becomes a failed job at once. */
 export class PermanentJobError extends Error {
   constructor(message: string) {
     super(message)

@@ -8,11 +8,11 @@ import { JOB_KINDS } from './queues.ts'
 /** A job to enqueue. */
 export interface NewJob<Input> {
   input: Input
-  /** The earliest start; absent: now. */
+  /** The earliest start; now if absent. */
   at?: Date
   /**
    * Identifies the work. While a job with the same key waits for its first attempt, another one is not enqueued; for an
-   * ordered kind, jobs with the same key run one after another. Absent: the subject.
+   * ordered kind, jobs with the same key run one after another. If absent, the subject is the key.
    */
   key?: string
 }
@@ -34,7 +34,7 @@ export interface Jobs {
   enqueuePeriodic(kind: Queue): Promise<void>
   /** Claims up to `most` jobs that are due. */
   claim(kind: Queue, most: number): Promise<ClaimedJob[]>
-  /** Renews claims. Returns the ids of those that still belong to this process. */
+  /** Renews claims. Returns the ids of the jobs that still belong to this process. */
   renew(kind: Queue, jobs: readonly ClaimedJob[]): Promise<Set<string>>
   /** Completes a job, in the given transaction if any. Returns false if the job no longer belongs to this process. */
   complete(kind: Queue, job: ClaimedJob, tx?: Tx): Promise<boolean>
@@ -52,13 +52,13 @@ export interface Jobs {
 
 /**
  * The queue of versions before 0.3, whose jobs only named plans: RESTORE_JOBS replaces them. The queue itself stays for
- * processes of such a version that still run.
+ * processes of such a version that are still running.
  */
 const FORMER_QUEUE = 'wake-ups'
 /** Higher than the priority of any job. */
 const NEVER = 2_000_000
 const FAILED_JOBS_KEPT_SECONDS = 30 * 86_400
-/** How often pg-boss looks for lapsed claims, in one process of all. */
+/** How often pg-boss looks for lapsed claims, in one of the processes. */
 const MONITOR_SECONDS = 10
 
 /**
@@ -81,7 +81,7 @@ export async function openJobs(
     superviseIntervalSeconds: MONITOR_SECONDS,
     monitorIntervalSeconds: MONITOR_SECONDS,
     maintenanceIntervalSeconds: 600,
-    // For jobs that depend on others, which are not used.
+    // This is for jobs that depend on others, which Parley does not use.
     flowIntervalSeconds: 600,
   })
   boss.on('error', options.onError)
@@ -189,7 +189,7 @@ async function createQueues(boss: PgBoss, isWorker: boolean): Promise<void> {
   await ensure(FAILED_JOBS, 'standard', { retentionSeconds: FAILED_JOBS_KEPT_SECONDS })
   for (const kind of JOB_KINDS) await ensure(kind.name, policyOf(kind), optionsOf(kind))
   if (isWorker && present.has(FORMER_QUEUE)) await boss.deleteAllJobs(FORMER_QUEUE)
-  // Makes pg-boss look up these queues now: its first lookup within a transaction would wait for PGlite's only
-  // connection for ever.
+  // Makes pg-boss look up these queues now: its first lookup within a transaction would wait forever for
+  // PGlite's only connection.
   for (const name of changed) await boss.fetch(name, { batchSize: 1, minPriority: NEVER })
 }

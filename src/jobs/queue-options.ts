@@ -4,7 +4,7 @@ import type { JobKind } from './job.ts'
 export const FAILED_JOBS = 'failed-jobs'
 
 const DAY = 86_400
-/** A claim that is not renewed for so long lapses. pg-boss allows no less. */
+/** A claim that is not renewed for this long lapses. This is the minimum that pg-boss allows. */
 const HEARTBEAT_SECONDS = 10
 
 /** A kind of job without its input. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { defineJob } from './job.ts'
 
-/** The channel that tells the workers that a job is due now, so that they do not wait for their next poll. */
+/** The channel that signals to the workers that a job is due now, so that they do not wait for their next poll. */
 export const DUE_JOBS_CHANNEL = 'due-jobs'
 
 /** Fires the due slot of a plan. The key is the plan's id and the slot (`firingKey`). */
@@ -22,7 +22,7 @@ export const SEND_NOTICE = defineJob({
     id: z.string(),
     agentId: z.string(),
     toolCallId: z.string(),
-    /** The body, as it is signed. */
+    /** The signed body. */
     body: z.string(),
   }),
   subject: ({ toolCallId }) => toolCallId,
@@ -35,7 +35,7 @@ export const SEND_NOTICE = defineJob({
 /** About a day. */
 const MAIL_RETRY = { limit: 35, delaySeconds: 1, maxDelaySeconds: 3600 }
 
-/** Sends a mail to a human, at the address that the human has by then. The key is that of the mail. */
+/** Sends an email to a human, at the address that the human has at the time of sending. The key identifies the email. */
 export const SEND_MAIL = defineJob({
   name: 'send-mail',
   input: z.object({
@@ -44,7 +44,7 @@ export const SEND_MAIL = defineJob({
     subject: z.string(),
     text: z.string(),
     link: z.object({ path: z.string(), label: z.string() }).nullable(),
-    /** When the mail is of no use any more; null: never. */
+    /** When the email is outdated; null: never. */
     until: z.iso.datetime().nullable(),
   }),
   subject: ({ humanId }) => humanId,
@@ -53,8 +53,8 @@ export const SEND_MAIL = defineJob({
 })
 
 /**
- * Sends a mail with a link that works once. Whether there is anybody to receive it is decided by the worker, so that the
- * request takes as long for every address. `id` identifies the mail.
+ * Sends an email with a link that works once. The worker decides whether there is a recipient, so that the
+ * request takes equally long for every address. `id` identifies the email.
  */
 export const SEND_LINK = defineJob({
   name: 'send-link',
@@ -69,7 +69,7 @@ export const SEND_LINK = defineJob({
   concurrency: 5,
 })
 
-/** The attempts at executing an approved call, of which earlier ones died or were interrupted. */
+/** The maximum number of attempts to execute an approved call, if earlier ones died or were interrupted. */
 export const MOST_EXECUTIONS = 5
 
 /** Executes a tool call that people have approved. The key is the call's id. */
@@ -78,7 +78,7 @@ export const EXECUTE_CALL = defineJob({
   input: z.object({ toolCallId: z.string() }),
   subject: ({ toolCallId }) => toolCallId,
   isOrdered: true,
-  // More than MOST_EXECUTIONS: the last attempts record that the call was given up, while the database may be away.
+  // More than MOST_EXECUTIONS: the last attempts record that the call was given up, while the database may be unavailable.
   retry: { limit: MOST_EXECUTIONS + 25, delaySeconds: 1, maxDelaySeconds: 60 },
   concurrency: 20,
 })
@@ -106,7 +106,7 @@ export const SEND_PUSH = defineJob({
     messageId: z.string().nullable(),
     toolCallId: z.string().nullable(),
     runId: z.string().nullable(),
-    /** How often the push service has refused it. */
+    /** How often the push service has refused the notice. */
     refusals: z.number(),
   }),
   subject: ({ noticeId }) => noticeId,
@@ -115,7 +115,7 @@ export const SEND_PUSH = defineJob({
   concurrency: 20,
 })
 
-/** Mails the notices of a human that are still open. The key is the human and the minute. */
+/** Emails a human the notices that are still open. The key is the human and the minute. */
 export const MAIL_NOTICES = defineJob({
   name: 'mail-notices',
   input: z.object({ humanId: z.string() }),
@@ -145,13 +145,13 @@ const PERIODIC = {
 /** Deletes rows that are older than the settings allow. */
 export const DELETE_OLD_ROWS = defineJob({ ...PERIODIC, name: 'delete-old-rows', everySeconds: 15 })
 
-/** Deletes files that no message needs. */
+/** Deletes files that no message uses. */
 export const SWEEP_FILES = defineJob({ ...PERIODIC, name: 'sweep-files', everySeconds: 60 })
 
-/** Continues the deletion of agents and spaces and the erasure of humans where a process died. */
+/** Continues interrupted deletions of agents and spaces, and interrupted erasures of humans. */
 export const FINISH_DELETIONS = defineJob({ ...PERIODIC, name: 'finish-deletions', everySeconds: 60 })
 
-/** Enqueues work that has no job: of earlier versions, or due again after a clock that ran ahead was corrected. */
+/** Enqueues work that has no job, because an earlier version wrote it, or because it became due again after a fast clock was corrected. */
 export const RESTORE_JOBS = defineJob({ ...PERIODIC, name: 'restore-jobs', everySeconds: 30 })
 
 /** Every kind of job. */

@@ -13,11 +13,11 @@ export interface JobWorker {
   close(): Promise<void>
 }
 
-/** The longest time between two polls; a signal, or a job whose time comes earlier, ends the wait. */
+/** The maximum time between two polls; a signal, or a job whose time comes earlier, ends the wait. */
 const POLL_MS = 1000
 /** How often the claims of running jobs are renewed. */
 const RENEW_MS = 3000
-/** How long the completion of a job is retried while the database is away. */
+/** How long the completion of a job is retried while the database is unavailable. */
 const SETTLE_MS = 8000
 const SETTLE_AGAIN_MS = 500
 
@@ -31,7 +31,7 @@ interface Running {
 
 /**
  * Starts the worker. One statement a second finds the kinds of jobs that are due, by the database's clock, and when the
- * next job is due; pg-boss is asked only for those kinds.
+ * next job is due; only those kinds are requested from pg-boss.
  */
 export async function startJobWorker(
   { db, jobs, signals, logger, metrics }: Pick<Platform, 'db' | 'jobs' | 'signals' | 'logger' | 'metrics'>,
@@ -48,7 +48,7 @@ export async function startJobWorker(
     return [...running.values()].filter((one) => one.bound.kind === kind).length
   }
 
-  /** Enqueues the periodic jobs of this moment. The queue keeps one job in each period over all processes. */
+  /** Enqueues the periodic jobs of the current period. The queue keeps one job per period across all processes. */
   async function enqueuePeriodic(): Promise<void> {
     for (const one of bound) {
       const { everySeconds } = one.kind
@@ -79,7 +79,7 @@ export async function startJobWorker(
     const isLast = countOf(one) + 1 === one.kind.concurrency
     const done = perform(one, job, lost.signal).finally(() => {
       running.delete(key)
-      // More jobs may wait for a free place, or behind this one.
+      // More jobs may wait for a free slot, or for this job to end.
       if (isLast || one.kind.isOrdered) bell.ring()
     })
     running.set(key, { bound: one, job, lost, since: performance.now(), done })
@@ -118,7 +118,7 @@ export async function startJobWorker(
     }
     try {
       if (!(await settle(() => jobs.fail(kind, job, error)))) {
-        logger.warn(about, 'a job failed that no longer belongs to this process')
+        logger.warn(about, 'a job that no longer belongs to this process failed')
         return
       }
     } catch (failure) {
@@ -131,7 +131,7 @@ export async function startJobWorker(
     else logger.warn(about, 'a job failed; it is retried')
   }
 
-  /** Repeats `work` for some seconds while it throws, because a job that is done should not run again. */
+  /** Repeats `work` for some seconds while it throws, because a finished job should not run again. */
   async function settle(work: () => Promise<boolean>): Promise<boolean> {
     const until = performance.now() + SETTLE_MS
     for (;;) {
@@ -154,7 +154,7 @@ export async function startJobWorker(
     }
   }
 
-  /** Renews the claims of jobs that take long, and aborts those that another process has claimed. */
+  /** Renews the claims of long jobs, and aborts those that another process has claimed. */
   async function renew(): Promise<void> {
     const long = [...running.values()].filter(({ since }) => performance.now() - since >= RENEW_MS)
     for (const [kind, held] of Map.groupBy(long, (one) => one.bound.kind)) {
@@ -201,7 +201,7 @@ function createJobMetrics(metrics: Platform['metrics']) {
     ended: counter(
       metrics,
       'parley_jobs_attempts_total',
-      'Attempts of jobs that this process has ended, by queue and result (completed, retried, failed).',
+      'Attempts of jobs that ended in this process, by queue and result (completed, retried, failed).',
       ['queue', 'result'],
     ),
     took: histogram(metrics, 'parley_jobs_attempt_seconds', 'Duration of attempts of jobs in this process, by queue.', {

@@ -30,11 +30,11 @@ function isPublicIPv6(address: ipaddr.IPv6): boolean {
   if (address.zoneId !== undefined && address.zoneId !== null) return false
   if (address.isIPv4MappedAddress()) return isPublicIPv4(address.toIPv4Address())
   if (address.match(NAT64)) return isPublicIPv4(new ipaddr.IPv4(address.toByteArray().slice(-4)))
-  // 6to4 and Teredo addresses also contain IPv4 addresses; they have other ranges and are refused.
+  // 6to4 and Teredo addresses also contain IPv4 addresses; they lie in other ranges and are refused.
   return address.match(GLOBAL_UNICAST) && address.range() === 'unicast'
 }
 
-/** Returns the /64 of an IPv6 address, of which one client usually has all addresses; anything else as it is. */
+/** Returns the /64 of an IPv6 address, because one client usually has all its addresses; returns anything else unchanged. */
 export function networkOf(address: string): string {
   if (!ipaddr.IPv6.isValid(address)) return address
   const parsed = ipaddr.IPv6.parse(address)

@@ -8,7 +8,7 @@ export interface BudgetLimits {
   usdPerRoot?: number
 }
 
-/** A change of a budget: absent fields are unchanged, null removes a limit. */
+/** A change to a budget: absent fields are unchanged, null removes a limit. */
 export type BudgetInput = { [Limit in keyof BudgetLimits]?: number | null }
 
 const LIMITS = ['tokensPerDay', 'tokensPerRoot', 'usdPerDay', 'usdPerRoot'] as const
@@ -33,6 +33,6 @@ export type OverBudget = 'AGENT' | 'SPACE' | 'HUMAN' | 'ROOT'
 export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
   AGENT: "The agent's budget for today is spent.",
   SPACE: "The space's budget for today is spent.",
-  HUMAN: 'The budget for today of the person who started this is spent.',
+  HUMAN: "Today's budget of the person who started this is spent.",
   ROOT: 'The budget of the message or trigger that started this is spent.',
 }

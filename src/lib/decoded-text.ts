@@ -7,7 +7,7 @@ export function contentTypeOf(header: string): { mediaType: string | null; chars
 
 /**
  * Decodes bytes by their byte order mark, else by the declared charset, else as UTF-8; as windows-1252 if they are not
- * UTF-8, as browsers do. An unknown charset counts as none.
+ * UTF-8, as browsers do. An unknown charset is ignored.
  */
 export function decodedText(bytes: Uint8Array, charset: string | null): string {
   const declared = markedCharset(bytes) ?? charset
@@ -15,13 +15,13 @@ export function decodedText(bytes: Uint8Array, charset: string | null): string {
     try {
       return new TextDecoder(declared).decode(bytes)
     } catch {
-      // Not a charset that the runtime knows.
+      // The runtime does not know the charset.
     }
   }
   return utf8Text(bytes) ?? new TextDecoder('windows-1252').decode(bytes)
 }
 
-/** Decodes bytes as UTF-8; null if they are not, or contain NUL, as text does not. */
+/** Decodes bytes as UTF-8; null if they are not valid UTF-8 or contain NUL. */
 export function utf8Text(bytes: Uint8Array): string | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)

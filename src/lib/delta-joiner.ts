@@ -17,7 +17,7 @@ interface DeltaJoinerOptions {
 }
 
 /**
- * Creates joiners. Joiners of one destination are synchronised only within one maker, so an application has one maker.
+ * Creates joiners. Joiners of one destination are synchronized only within one maker, so an application has one maker.
  */
 export interface DeltaJoiners {
   /** Calls `send` with the joined text of a key; it must not throw. */

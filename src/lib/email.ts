@@ -26,9 +26,9 @@ export function normalEmail(text: string): string | null {
 /** As `normalEmail`. @throws BadInputError */
 export function checkEmail(text: string, field: string): string {
   const email = normalEmail(text)
-  if (email === null) throw new BadInputError('The text is not an e-mail address like ada@example.com.', field)
+  if (email === null) throw new BadInputError('The text is not an email address like ada@example.com.', field)
   return email
 }
 
-/** Returns what two spellings of an address have in common: addresses are equal if they differ only in case. */
+/** Returns the normalized form of an address: addresses are equal if they differ only in case. */
 export const emailKeyOf = (email: string): string => email.toLowerCase()

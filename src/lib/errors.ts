@@ -41,7 +41,7 @@ export class NotFoundError extends DomainError {
   }
 }
 
-/** The object was deleted during the request. Events about it are not delivered. */
+/** The object was deleted during the request. Events about the object are not delivered. */
 export class GoneError extends NotFoundError {
   constructor() {
     super('The object was deleted during the request.')
@@ -78,7 +78,7 @@ export class RateLimitedError extends DomainError {
   }
 }
 
-/** A request that a cookie authenticates, and that may come from another site's page, or whose cookie may. */
+/** A request that a cookie authenticates, and that another site's page may have sent, or whose cookie another site may have set. */
 export class CrossSiteError extends ForbiddenError {
   constructor(
     message = 'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Or send a bearer token.',

@@ -1,21 +1,21 @@
 import { RateLimitedError } from './errors.ts'
 
-/** For whom work is done that others wait for. */
+/** The requester of work in a queue that several requesters share. */
 export interface Requester {
-  /** A viewer's id; of an agent's work, the id of who its run works for. */
+  /** A viewer's id; for an agent's work, the id of the requester of its run. */
   id: string
-  /** Waits however many tasks it has waiting; otherwise a task past the bound is refused. */
+  /** If true, its tasks always wait; otherwise a task over the bound is refused. */
   isPatient: boolean
 }
 
-/** Runs tasks one at a time: in turn for each requester, and those of one requester in the order of the calls. */
+/** Runs tasks one at a time. Requesters take turns, and the tasks of one requester run in the order of the calls. */
 export interface FairQueue {
-  /** Returns what the task returns. @throws RateLimitedError if too many tasks of an impatient requester wait, and the error of the task */
+  /** Returns the result of the task. @throws RateLimitedError if too many tasks of an impatient requester wait, and the error of the task */
   run<T>(requester: Requester, task: () => Promise<T>): Promise<T>
 }
 
 export interface FairQueueOptions {
-  /** Tasks of one requester that may wait, those that it waits for patiently apart. */
+  /** How many tasks of one requester may wait, not counting patient ones. */
   mostWaiting: number
   /** The message of the error for a refused requester. */
   refusal: string

@@ -6,7 +6,7 @@ const NAMELESS = 'file'
 const HIDDEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/gu
 
 /**
- * Returns a file's name without a path, control characters and direction marks, of 1 to 200 UTF-16 units. A name that is
+ * Returns a file's name without a path, control characters or direction marks, with 1 to 200 UTF-16 units. A name that is
  * too long keeps its extension.
  */
 export function cleanFileName(given: string): string {

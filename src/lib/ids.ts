@@ -47,7 +47,7 @@ export function runIdAt(ms: number): string {
   return `run_${Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0')}`
 }
 
-/** Returns the well-formed ids. PostgreSQL need not look up others, and refuses text with NUL. */
+/** Returns the well-formed ids. PostgreSQL need not look up other ids, and it refuses text with NUL. */
 export function wellFormedIds(ids: readonly string[]): string[] {
   return ids.filter((id) => prefixOf(id) !== null)
 }

@@ -7,7 +7,7 @@ import type { JsonObject } from './json.ts'
 import { withLocalRefs } from './normal-schema.ts'
 
 /**
- * Returns why a schema cannot be a tool's input schema, in a sentence; null if it can. It must be a JSON
+ * Returns why a schema cannot be a tool's input schema, as a sentence; null if it can. It must be a JSON
  * Schema (draft 7, 2019-09 or 2020-12; draft 7 if not specified) that compiles and describes an object: model
  * providers refuse others.
  */
@@ -22,7 +22,7 @@ export function checkInputSchema(schema: unknown): string | null {
   return faultOf(top, 'input schema')
 }
 
-/** Returns why a schema cannot be a result schema, in a sentence; null if it can: any JSON Schema that compiles. */
+/** Returns why a schema cannot be a result schema, as a sentence; null if it can: any JSON Schema that compiles. */
 export function checkSchema(schema: unknown): string | null {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
     return 'The schema must be a JSON Schema object.'
@@ -47,7 +47,7 @@ interface SchemaOrigin {
   isOurs?: boolean
 }
 
-/** Returns what is wrong with a tool's input, in words that a model can act on; null if it is valid. */
+/** Returns the error in a tool's input, as text that a model can act on; null if the input is valid. */
 export function checkInput(schema: JsonObject, input: unknown, origin?: SchemaOrigin): string | null {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return 'The input must be a JSON object.'
   return checkJson(schema, input, origin)
@@ -72,7 +72,7 @@ export function checkJson(schema: JsonObject, value: unknown, origin?: SchemaOri
 const SHOWN = 5
 
 const OPTIONS = {
-  // Schemas come from people and MCP servers: ignore unknown keywords and formats, as the specification says.
+  // Schemas come from people and MCP servers: ignore unknown keywords and formats, as the specification requires.
   strict: false,
   validateFormats: false,
   allErrors: true,
@@ -81,7 +81,7 @@ const OPTIONS = {
 
 const DIALECTS = { 'draft-07': Ajv, '2019-09': Ajv2019, '2020-12': Ajv2020 }
 
-/** Instances that validate schemas against their dialect. They compile none of these schemas. */
+/** Instances that validate schemas against their dialect. These instances compile none of the untrusted schemas. */
 const metaSchemas = new Map<keyof typeof DIALECTS, Ajv>()
 
 /** Compiling takes milliseconds, so compiled schemas are cached by their JSON text. */
@@ -114,7 +114,7 @@ function checkAgainstDialect(schema: JsonObject, dialect: keyof typeof DIALECTS)
 
 /**
  * Returns a copy without `$id` and `id`, which could collide with those of the specification's schemas. References by
- * id have become pointers before.
+ * id have already been replaced by pointers.
  * @throws for a schema with asynchronous checks (ajv's `$async`)
  */
 function withoutIds(schema: JsonObject): JsonObject {

@@ -1,7 +1,7 @@
 /** Longer texts are measured by native functions, shorter ones character by character, which is faster for them. */
 const SHORT_TEXT = 64
 /**
- * All but the characters that JSON never escapes: it escapes surrogates that stand alone. Ranges are several times as
+ * Everything except the characters that JSON never escapes. JSON escapes lone surrogates. Ranges are several times as
  * fast as Unicode properties here.
  */
 const ESCAPED = /[^ !#-[\]-~\u00a0-\ud7ff\ue000-\uffff]/
@@ -16,7 +16,7 @@ export function jsonTextSize(text: string): number {
   return size
 }
 
-/** Returns the bytes of one UTF-16 unit. A surrogate counts as if it stood alone, which is 6 bytes for 2. */
+/** Returns the bytes of one UTF-16 unit. A surrogate counts like a lone one: 6 bytes for 2. */
 function unitSize(unit: number): number {
   if (unit < 0x20) return unit === 0x0a || unit === 0x0d || unit === 0x09 ? 2 : 6
   if (unit === 0x22 || unit === 0x5c) return 2
@@ -26,8 +26,8 @@ function unitSize(unit: number): number {
 }
 
 /**
- * Returns the bytes of a value as JSON in UTF-8. Stops early, and returns some number above `most`, once that is exceeded, so that
- * a large value costs no more than it has to.
+ * Returns the bytes of a value as JSON in UTF-8. Stops once `most` is exceeded and returns some larger number, so that a
+ * large value costs no more than necessary.
  */
 export function jsonSize(value: unknown, most = Number.POSITIVE_INFINITY): number {
   switch (typeof value) {

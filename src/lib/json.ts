@@ -12,7 +12,7 @@ export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value) ?? 'null')
 }
 
-/** The maximum nesting of JSON from outside. PostgreSQL's jsonb and JSON.stringify fail at some thousand levels. */
+/** The maximum nesting of JSON from outside. PostgreSQL's jsonb and JSON.stringify fail at a few thousand levels. */
 export const DEEPEST_JSON = 200
 
 /** Whether JSON is nested more deeply than `most` levels. */
@@ -22,8 +22,8 @@ export function isTooDeep(value: unknown, most = DEEPEST_JSON): boolean {
 }
 
 /**
- * Returns a JSON copy: `undefined` becomes null, and what PostgreSQL's jsonb refuses is replaced (NUL is dropped, half
- * a surrogate pair becomes U+FFFD).
+ * Returns a JSON copy: `undefined` becomes null, and characters that PostgreSQL's jsonb refuses are replaced (NUL is dropped,
+ * half a surrogate pair becomes U+FFFD).
  */
 export function toJson(value: unknown): Json {
   const text = JSON.stringify(value)
@@ -61,7 +61,7 @@ function storable(value: Json): Json {
   return Object.fromEntries(Object.entries(value).map(([key, field]) => [storableText(key), storable(field)]))
 }
 
-/** Returns a text without what PostgreSQL cannot store. */
+/** Returns a text without the characters that PostgreSQL cannot store. */
 export const storableText = (text: string): string => text.replaceAll('\0', '').toWellFormed()
 
 /** Cuts a text to at most `length` UTF-16 units, never between the halves of a surrogate pair. */
@@ -71,7 +71,7 @@ export function cut(text: string, length: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length)
 }
 
-/** Like `cut`, and appends how many characters were cut off, of `uncutLength` if the text was cut before. */
+/** Like `cut`, but appends the number of characters that were cut off, counted from `uncutLength` if the text was already cut before. */
 export function cutSaying(text: string, length: number, uncutLength = text.length): string {
   const kept = cut(text, length)
   return kept.length === uncutLength ? text : `${kept}… (${uncutLength - kept.length} more characters)`

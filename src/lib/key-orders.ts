@@ -1,10 +1,10 @@
 import { type Json, jsonbText } from './json.ts'
 
-// PostgreSQL's jsonb does not preserve the order of keys. A prompt must be repeated exactly, or the provider's prompt
-// cache misses, so the lost orders are stored beside such a value.
+// PostgreSQL's jsonb does not preserve the order of keys. A prompt must be repeated exactly, or the provider's
+// prompt cache misses, so the lost orders are stored next to such a value.
 
 /**
- * Returns the orders to store beside a value, as a jsonb parameter of raw SQL: one for each set of keys whose order is
+ * Returns the orders to store next to a value, as a jsonb parameter of raw SQL: one for each set of keys whose order is
  * not jsonb's; null if there is none. If objects with the same keys have different orders, only one is stored.
  */
 export function keyOrdersText(value: unknown): string | null {

@@ -35,7 +35,7 @@ export function gauge(metrics: Metrics, name: string, help: string, read: () => 
   })
 }
 
-/** Limits the number of values of a label: after `most` different values, returns `other`. */
+/** Limits the number of values of a label: after `most` different values, returns `other` for new ones. */
 export function atMost(most: number): (value: string) => string {
   const known = new Set<string>()
   return (value) => {
@@ -44,7 +44,7 @@ export function atMost(most: number): (value: string) => string {
   }
 }
 
-/** The value of a label for everything beyond the limit. */
+/** The value of a label for everything over the limit. */
 export const OTHER = 'other'
 
 function once<M extends Counter | Gauge | Histogram>(metrics: Metrics, name: string, make: () => M): M {

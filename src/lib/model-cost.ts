@@ -26,7 +26,7 @@ export function costOf(price: ModelPrice, { inputTokens, cachedInputTokens, outp
   return Math.round(usdPerMillion * NANOS_OF_A_TOKEN_AT_A_DOLLAR_A_MILLION)
 }
 
-/** Null stays null: an unknown cost. */
+/** Null, an unknown cost, stays null. */
 export function usdOf(nanos: number | null): number | null {
   return nanos === null ? null : nanos / NANOS_A_DOLLAR
 }

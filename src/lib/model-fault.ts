@@ -1,4 +1,4 @@
-/** The kind of a failure of a model's provider. Members of a space see `adviceOn` it; admins see the provider's own words. */
+/** The kind of a failure of a model's provider. Members of a space see `adviceOn` it; admins see the provider's own message. */
 export type ModelFault = (typeof MODEL_FAULTS)[number]
 
 export const MODEL_FAULTS = [

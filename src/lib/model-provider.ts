@@ -22,7 +22,7 @@ export interface ModelProviderSettings {
   headers: Record<string, string>
   /** Why no model of the provider can be used, as the end of a sentence; null if they can. */
   lacks: string | null
-  /** It is a preset for a server of one's own, or has a loopback or private address. */
+  /** The provider is a preset for a self-hosted server, or has a loopback or private address. */
   isLocal: boolean
   /** True for the usual name of a provider that is not set up: an admin may add one with this name. */
   isVacant?: boolean
@@ -34,11 +34,11 @@ export interface ProviderPreset {
   baseUrl?: string
   /** The variables that may contain its key. */
   keyVariables?: readonly string[]
-  /** A small model, the default for agents; null if model names are one's own. */
+  /** A small model, the default for agents; null if each server has its own model names. */
   smallModel?: string | null
 }
 
-/** Defaults for providers that are given as one word, or known by the variable with their key. */
+/** Defaults for providers that are given by name only, or detected by the variable with their key. */
 export const PROVIDER_PRESETS = new Map<string, ProviderPreset>(
   Object.entries<ProviderPreset>({
     ollama: { api: 'openai-chat', baseUrl: 'http://localhost:11434/v1' },
@@ -164,13 +164,13 @@ export function isBaseUrl(text: string): boolean {
   return ['http:', 'https:'].includes(protocol) && [username, password, search, hash].every((part) => part === '')
 }
 
-/** Returns a secret without spaces around it; null if no header can contain it: every request would fail with an error that shows it. */
+/** Returns a secret without surrounding spaces; null if a header cannot contain it, because every request would fail with an error that shows the secret. */
 export function sendableSecret(text: string): string | null {
   const value = text.trim()
   return /^[\x20-\x7e]+$/.test(value) ? value : null
 }
 
-/** Whether a URL names a private address, or a host as only private networks have. */
+/** Whether a URL names a private address, or a host name that only private networks use. */
 export function isPrivateUrl(url: string | null): boolean {
   if (url === null || !URL.canParse(url)) return false
   const host = new URL(url).hostname.replace(/^\[|\]$/g, '')

@@ -2,10 +2,10 @@ import traverse from 'json-schema-traverse'
 import type { Json, JsonObject } from './json.ts'
 
 /**
- * Returns a schema with the same meaning, as far as it can be said, in the form that model providers and validators
- * accept: an object at the top without combinations, no ids, numeric bounds of later drafts, and patterns of JavaScript.
- * A constraint that only the tool's own server checks, such as a pattern of another dialect, may get lost; the description
- * then says so.
+ * Returns a schema with the same meaning, as far as possible, in the form that model providers and validators
+ * accept: an object at the top without combinations, no ids, numeric bounds as in later drafts, and JavaScript patterns. A
+ * constraint that only the tool's own server can check, such as a pattern in another dialect, may get lost; the description
+ * then mentions it.
  */
 export function normalSchema(schema: JsonObject): JsonObject {
   const local = withLocalRefs(schema)
@@ -36,7 +36,7 @@ export function withLocalRefs(schema: JsonObject): JsonObject {
   return copy
 }
 
-/** Draft 4: `exclusiveMinimum: true` beside `minimum`. */
+/** Draft 4: `exclusiveMinimum: true` next to `minimum`. */
 function numericBounds(part: Record<string, unknown>): void {
   for (const [exclusive, bound] of [
     ['exclusiveMinimum', 'minimum'],
@@ -50,7 +50,7 @@ function numericBounds(part: Record<string, unknown>): void {
   }
 }
 
-/** A pattern that JavaScript does not know, such as `(?i)…`, becomes a sentence of the description; the tool's server checks it. */
+/** A pattern that JavaScript does not support, such as `(?i)…`, becomes a sentence in the description; the tool's server checks it. */
 function knownPattern(part: Record<string, unknown>): void {
   const { pattern, description } = part
   if (typeof pattern !== 'string' || isPattern(pattern)) return
@@ -73,8 +73,8 @@ const MOST_NESTED = 10
 const COMBINATIONS = ['allOf', 'anyOf', 'oneOf'] as const
 
 /**
- * Merges combinations at the top, which model providers refuse, into one object: of `allOf` everything is required
- * that one of them requires, of `anyOf` and `oneOf` what all of them require.
+ * Merges combinations at the top, which model providers refuse, into one object: for `allOf`, every property that one of
+ * them requires is required; for `anyOf` and `oneOf`, every property that all of them require.
  */
 function withoutCombinations(schema: JsonObject, root = schema, depth = 0): JsonObject {
   const parts = COMBINATIONS.flatMap((name) => partsOf(schema, name).map((part) => ({ name, part })))
@@ -97,7 +97,7 @@ function partsOf(schema: JsonObject, name: (typeof COMBINATIONS)[number]): JsonO
   return Array.isArray(given) ? given.filter(isObject) : []
 }
 
-/** Follows a reference into the schema; one that leads nowhere, or on, stays for the check to find. */
+/** Follows a reference into the schema. A reference to nothing, or to another reference, stays, so that the check finds it. */
 function resolved(part: JsonObject, root: JsonObject): JsonObject {
   const { $ref } = part
   if (typeof $ref !== 'string' || !$ref.startsWith('#/')) return part

@@ -29,7 +29,7 @@ const LARGEST_PAGE = 100
 
 /**
  * Checks a connection's arguments. `decode` turns a cursor into the order's key and throws BadInputError on a foreign one.
- * @throws BadInputError for `first` with `last`, a size outside 1–100, a cursor that is none.
+ * @throws BadInputError for `first` with `last`, a size outside 1–100, or an invalid cursor.
  */
 export function pageRequest(
   { first, after, last, before }: PageArguments,
@@ -78,9 +78,9 @@ export function decodePageCursor(cursor: string): string {
 }
 
 /**
- * Makes a page from rows in the direction of the request, with one row more than requested (`size + 1`). `beyond`:
- * whether rows exist on the other side of the page, that is before the first row when reading forward, or after the
- * last row when reading backward.
+ * Makes a page from rows in the direction of the request, of which there may be one more than requested (`size + 1`). `beyond`:
+ * whether rows exist on the other side of the page, that is, before the first row when reading forward, or after
+ * the last row when reading backward.
  */
 export function pageOf<T>(request: PageRequest, rows: T[], beyond: boolean): Page<T> {
   const more = rows.length > request.size

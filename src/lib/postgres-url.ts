@@ -1,4 +1,4 @@
-/** A URL of PostgreSQL, as libpq reads it, completed by libpq's environment variables. */
+/** A PostgreSQL URL as libpq reads it, completed from libpq's environment variables. */
 export interface PostgresUrl {
   /** A name, an address, or the folder of a Unix socket. */
   host: string
@@ -12,10 +12,10 @@ export interface PostgresUrl {
   sslMode: SslMode | null
   /** Files, or `system` as the root certificate. */
   tlsFiles: { rootCertificate?: string; certificate?: string; key?: string; keyPassword?: string }
-  /** The TLS handshake comes without a question before it. */
+  /** The TLS handshake starts without a preceding SSLRequest. */
   isTlsDirect: boolean
   channelBinding: 'disable' | 'prefer' | 'require'
-  /** The schema of the tables (Prisma's parameter `schema`). Null: the first of the search path. */
+  /** The schema of the tables (Prisma's parameter `schema`). Null: the first schema in the search path. */
   schema: string | null
   /** The settings of `options=-c name=value` and of parameters that are settings, with names in lower case. */
   settings: Record<string, string>
@@ -30,7 +30,7 @@ export interface PostgresUrl {
 export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
 export type SslMode = (typeof SSL_MODES)[number]
 
-/** The URL is not one of PostgreSQL, or asks for what cannot be done. `faults` never contain a value that may be secret. */
+/** The URL is not a PostgreSQL URL, or requests something unsupported. `faults` never contain a value that may be secret. */
 export class PostgresUrlError extends Error {
   readonly faults: string[]
   constructor(faults: string[]) {
@@ -46,7 +46,7 @@ const ESCAPES = 'in a user or password write @ as %40, / as %2F, : as %3A, ? as 
 
 const SEVERAL_HOSTS = 'names several hosts; name one, such as the address that always leads to the primary server'
 
-/** Parameters that change nothing here: of libpq, of Prisma, and of `pg`. */
+/** Parameters of libpq, Prisma and `pg` that have no effect here. */
 const WITHOUT_EFFECT = new Set([
   ...['keepalives', 'keepalives_idle', 'keepalives_interval', 'keepalives_count', 'tcp_user_timeout', 'sslcompression'],
   ...['fallback_application_name', 'krbsrvname', 'gsslib', 'load_balance_hosts', 'max_protocol_version'],
@@ -54,7 +54,7 @@ const WITHOUT_EFFECT = new Set([
   ...['uselibpqcompat'],
 ])
 
-/** Parameters of which only these values can be done, with what to write instead of others. */
+/** Parameters of which only these values are supported, with the advice for other values. */
 const ONLY: Record<string, { values: readonly string[]; remedy: string }> = {
   gssencmode: { values: ['disable', 'prefer'], remedy: 'GSSAPI is not supported' },
   sslsni: { values: ['1'], remedy: 'the host name is always sent' },
@@ -70,7 +70,7 @@ const ONLY: Record<string, { values: readonly string[]; remedy: string }> = {
   pgbouncer: { values: ['true', 'false'], remedy: 'use true or false' },
 }
 
-/** Parameters that cannot be done at all. */
+/** Parameters that are not supported at all. */
 const IMPOSSIBLE: Record<string, string> = {
   hostaddr: 'write the address as host',
   service: 'write the connection out',
@@ -88,7 +88,7 @@ const IMPOSSIBLE: Record<string, string> = {
   sslidentity: 'write sslcert and sslkey',
 }
 
-/** libpq's environment variables that stand in for parameters of these names. */
+/** libpq's environment variables that replace missing parameters with these names. */
 const VARIABLES: Record<string, string> = {
   PGSSLMODE: 'sslmode',
   PGSSLROOTCERT: 'sslrootcert',
@@ -115,11 +115,11 @@ const SETTINGS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_sess
 
 const URL_PATTERN = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/i
 const HOST_PATTERN = /^(\[[^\]]+\]|[^:,[\]]*)(?::(\d*))?$/
-/** pg-boss allows its schema, whose name is made of ours, no other characters, and at most 50. */
+/** pg-boss allows only these characters, and at most 50, in the name of its schema, which is derived from ours. */
 const SCHEMA_PATTERN = /^[a-zA-Z_][a-zA-Z0-9_-]{0,42}$/
 
 /**
- * Reads a URL of PostgreSQL. libpq's environment variables stand in for what it leaves out.
+ * Reads a URL of PostgreSQL. libpq's environment variables replace the parts that the URL omits.
  * @throws PostgresUrlError with all faults
  */
 export function readPostgresUrl(
@@ -138,7 +138,7 @@ export function readPostgresUrl(
     parameters.set(name, value)
   }
   const refuse = (fault: string) => void faults.push(fault)
-  /** Returns the value of a parameter, which the rest then no longer contains. */
+  /** Returns the value of a parameter, and removes the parameter from the rest. */
   const take = (name: string) => {
     const value = parameters.get(name)
     parameters.delete(name)
@@ -181,7 +181,7 @@ export function readPostgresUrl(
   return url
 }
 
-/** Returns why a parameter, or the environment variable that stands in for it, is refused; null if it is not. */
+/** Returns why a parameter, or the environment variable that replaces it, is refused; null if it is accepted. */
 function refusalOf(name: string, value: string, variable?: string): string | null {
   const only = ONLY[name]
   if (only !== undefined && !only.values.includes(value))
@@ -205,7 +205,7 @@ function variablesFor(
   })
 }
 
-/** A % that no two hexadecimal digits follow stands for itself. */
+/** A % that is not followed by two hexadecimal digits is taken literally. */
 function decodePart(part: string | undefined, what: string, refuse: (fault: string) => void): string | undefined {
   if (part === undefined || part === '') return undefined
   try {
@@ -222,7 +222,7 @@ function schemaOf(schema: string | undefined, refuse: (fault: string) => void): 
   return schema ?? null
 }
 
-/** Returns the names of ignored parameters that somebody may expect an effect from. */
+/** Returns the names of ignored parameters that somebody may expect to have an effect. */
 export function unknownParameters({ ignored }: PostgresUrl): string[] {
   return ignored.filter((name) => !WITHOUT_EFFECT.has(name))
 }
@@ -234,7 +234,7 @@ export function optionsOf(settings: Readonly<Record<string, string>>): string {
     .join(' ')
 }
 
-/** Reads `options` of a connection: settings, and what else there is. A backslash escapes a character. */
+/** Reads `options` of a connection: the settings, and the rest. A backslash escapes a character. */
 export function readOptions(options: string): { settings: Record<string, string>; others: string[] } {
   const words = (options.match(/(?:\\[\s\S]|[^\s\\])+/g) ?? []).map((word) => word.replace(/\\([\s\S])/g, '$1'))
   const settings: Record<string, string> = {}
@@ -293,7 +293,7 @@ function portOf(text: string, refuse: (fault: string) => void): number {
 function secondsOf(text: string | undefined, refuse: (fault: string) => void): number | undefined {
   if (text === undefined) return undefined
   if (!/^\d+$/.test(text)) refuse('connect_timeout must be a number of seconds')
-  // As for libpq, 0 is no limit of its own, and 1 is too short to be meant.
+  // As in libpq, 0 means no limit, and 1 is too short to be intended.
   return text === '0' ? undefined : Math.max(2, Number(text)) * 1000
 }
 

@@ -16,7 +16,7 @@ export interface RedisTarget {
   database: number
   /** The version of IP to which host names are resolved; 0 for both. */
   family: number
-  /** The name that the Sentinels have for the master, and what they ask of their own clients. */
+  /** The name of the master on the Sentinels, and the credentials for the Sentinels themselves. */
   sentinel: { masterName: string; username: string | null; password: string | null }
 }
 
@@ -35,12 +35,12 @@ const SENTINEL_PARAMETERS = ['name', 'sentinel_username', 'sentinel_password']
  * - `redis://user:password@a:7000,b:7001` for a cluster
  * - `redis+sentinel://user:password@a:26379,b:26379/0?name=mymaster&sentinel_username=…&sentinel_password=…`
  *
- * `rediss` (`rediss+sentinel`) stands for TLS, and `valkey` for `redis`. @throws Error that says what to write, without
- * a secret
+ * `rediss` (`rediss+sentinel`) stands for TLS, and `valkey` for `redis`. @throws Error with advice on what to write,
+ * without a secret
  */
 export function parseRedisUrl(url: string): RedisTarget {
   const { scheme = '', user, hosts = '', path = '', query = '' } = SHAPE.exec(url)?.groups ?? {}
-  // An @ that far right belongs to a password with a character that is not escaped.
+  // An @ this far to the right means that the password contains an unescaped character.
   if (scheme === '' || path.includes('@') || query.includes('@')) throw new Error(EXAMPLES)
   const isSentinel = /sentinel$/i.test(scheme)
   const list = hosts.split(',').map((host) => host.trim())

@@ -11,18 +11,18 @@ import * as here from './json-schema.ts'
 import type { SchemaQuestion } from './schema-thread.ts'
 import { LARGEST_JSON_BYTES } from './validate.ts'
 
-/** The CPU time that a check may use, including compilation. Load of the machine does not count. */
+/** The CPU time that a check may use, including compilation. The load of the machine does not matter. */
 const LONGEST_CHECK_MS = 500
-/** The elapsed time that a check may take, for any reason. */
+/** The wall-clock time that a check may take, for any reason. */
 const LONGEST_WAIT_MS = 10_000
-/** How long a slow check of a requester is not repeated. */
+/** How long a requester's slow check is not repeated. */
 const PAUSE_MS = 60_000
 const TOO_SLOW = 'Checking this against the schema takes too long'
 /** The maximum number of waiting checks per requester, each with up to 256 KiB of input. */
 const MOST_WAITING = 20
 
 /**
- * Returns why an untrusted schema cannot be a tool's input schema, in a sentence; null if it can. It works
+ * Returns why an untrusted schema cannot be a tool's input schema, as a sentence; null if it can. It works
  * like `checkInputSchema` of json-schema.ts, in a thread that is terminated if the check takes too long. All
  * checks of untrusted schemas throw RateLimitedError if too many checks of an impatient requester wait.
  */
@@ -35,7 +35,7 @@ export async function checkSchema(schema: unknown, requester: Requester): Promis
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'result' }, requester)
 }
 
-/** Returns what is wrong with a result, by an untrusted schema; null if it is valid. */
+/** Validates a result against an untrusted schema. Returns the error; null if the result is valid. */
 export async function checkJson(schema: JsonObject, value: unknown, requester: Requester): Promise<string | null> {
   return checkValue({ schema: JSON.stringify(schema), of: 'result', value }, requester)
 }
@@ -43,12 +43,12 @@ export async function checkJson(schema: JsonObject, value: unknown, requester: R
 /** A tool whose inputs are checked. */
 interface CheckedTool {
   inputSchema: JsonObject
-  /** The schema is not ours, so it is not trusted: a check may take long. */
+  /** The schema is not ours and therefore not trusted: a check may take long. */
   isForeign?: boolean
 }
 
 /**
- * Returns what is wrong with a tool's input, in words for the model; null if it is valid. Untrusted schemas
+ * Returns the error in a tool's input, as text for the model; null if the input is valid. Untrusted schemas
  * are checked in the thread.
  */
 export async function checkInput(
@@ -97,7 +97,7 @@ function dropNulls(schema: Json | undefined, value: Json): Json {
 /** Checks that took too long, by requester and schema, with the size in bytes of the smallest value that did. */
 const slow = new LRUCache<string, number>({ max: 10_000, ttl: PAUSE_MS })
 
-/** The results of checking schemas themselves. They are final, and needed again by each run. */
+/** The results of checking schemas themselves. They are final, and each run needs them again. */
 const verdicts = new LRUCache<string, { fault: string | null }>({ max: 2_000 })
 
 let thread: Promise<Worker> | null = null
@@ -145,7 +145,7 @@ async function ask(question: SchemaQuestion, requester: Requester): Promise<Answ
   return isPaused(key, bytes) ? { type: 'slow' } : queue.run(requester, work)
 }
 
-/** Much smaller values are checked even so. Each further slow one halves the size limit, so that there are few. */
+/** Much smaller values are still checked. Each slow check halves the size limit, so that there are few of them. */
 function isPaused(key: string, bytes: number): boolean {
   const slowBytes = slow.get(key)
   return slowBytes !== undefined && 2 * bytes >= slowBytes
@@ -213,7 +213,7 @@ async function watch(readUsedMs: () => Promise<number>, over: AbortSignal): Prom
     const used = await Promise.race([readUsedMs().catch(() => null), sleep(LONGEST_WAIT_MS, over)])
     usedMs = used ?? LONGEST_CHECK_MS
   }
-  // Lets a result be received that arrived while this thread was busy.
+  // Lets this thread receive a result that arrived while it was busy.
   await new Promise((resolve) => setImmediate(resolve))
   return usedMs >= LONGEST_CHECK_MS
 }

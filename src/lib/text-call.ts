@@ -12,7 +12,7 @@ export interface TextCall {
 /** Whether a text contains such a call, readable or not. */
 export const hasTextCall = (text: string): boolean => text.includes(TEXT_CALL.opening)
 
-/** Reads what stands between the tags: `{"name": …, "arguments": …}`. Null if it is something else. */
+/** Reads the text between the tags: `{"name": …, "arguments": …}`. Null for anything else. */
 export function readTextCall(body: string): TextCall | null {
   try {
     const { name, arguments: given, parameters = given ?? {} } = JSON.parse(body) as Record<string, unknown>

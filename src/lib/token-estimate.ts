@@ -1,6 +1,6 @@
 import { estimateTokenCount } from 'tokenx'
 
-/** About the tokens of an image or a page of a document. */
+/** The approximate number of tokens of an image or of a page of a document. */
 const TOKENS_A_FILE = 1500
 
 /** Estimates the number of tokens of a value's text, for budgets, and for providers that report no usage. */

@@ -1,4 +1,4 @@
-/** A file that a tool returned. Models that take files are shown it; everybody else gets `fileInWords`. */
+/** A file that a tool returned. It is shown to models that accept files; all others get `fileInWords`. */
 export interface ToolFile {
   mediaType: string
   bytes: number
@@ -6,7 +6,7 @@ export interface ToolFile {
   data: string
 }
 
-/** The largest total of files in one result. */
+/** The maximum total size of the files in one result. */
 export const LARGEST_FILES_BYTES = 1_048_576
 
 /** Describes a file by its type and size. */
@@ -18,7 +18,7 @@ function sizeInWords(bytes: number): string {
   return bytes < 1_048_576 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1_048_576).toFixed(1)} MB`
 }
 
-/** Whether the bytes begin as files of this type do. Providers refuse a prompt with a file of another type. */
+/** Whether the bytes begin like a file of this type. Providers refuse a prompt with a file of another type. */
 const BEGINNINGS: Record<string, (beginning: string) => boolean> = {
   'image/png': (beginning) => beginning.startsWith('\x89PNG\r\n\x1a\n'),
   'image/jpeg': (beginning) => beginning.startsWith('\xff\xd8\xff'),

@@ -12,7 +12,7 @@ export interface TurnsOptions {
   few: number
   /**
    * Raises the limit to this share of the waiting callers (one in `crowdShare`), so that many callers finish soon.
-   * Absent: the limit stays at `few`.
+   * If absent, the limit stays at `few`.
    */
   crowdShare?: number
 }

@@ -1,7 +1,7 @@
 import { BadInputError } from './errors.ts'
 import { DEEPEST_JSON, isTooDeep, jsonBytes } from './json.ts'
 
-/** Sizes of the contract ("Sizes" in its README): names in characters, text in UTF-16 units, JSON in bytes. */
+/** The sizes in the contract ("Sizes" in its README): names in characters, text in UTF-16 units, JSON in bytes. */
 export const LONGEST_NAME = 200
 export const LONGEST_MESSAGE = 32_000
 export const LONGEST_INSTRUCTIONS = 64_000
@@ -46,8 +46,8 @@ export function checkNameCharacters(name: string, field: string): void {
 }
 
 /**
- * Whether a text has more than `characters` characters, of which some are two UTF-16 units. Counts only if the length
- * does not decide.
+ * Whether a text has more than `characters` characters, some of which are two UTF-16 units. Counts them only if the
+ * length is not conclusive.
  */
 function isLongerThan(value: string, characters: number): boolean {
   return value.length > characters && (value.length > 2 * characters || [...value].length > characters)
@@ -84,7 +84,7 @@ export function checkText(value: string, most: number, field: string): string {
 
 const LONGEST_SEARCH = 200
 
-/** Returns the normalised search text; '' for none. @throws BadInputError if it is too long */
+/** Returns the normalized search text; '' for none. @throws BadInputError if it is too long */
 export function checkSearch(search: string | null | undefined): string {
   if (search != null && search.length > LONGEST_SEARCH)
     throw new BadInputError(`A search has at most ${LONGEST_SEARCH} characters.`, 'search')

@@ -1,7 +1,7 @@
 import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from 'ai'
 import type { CallOptions, LanguageModelV4 } from './language-model.ts'
 
-/** Options of a call that each provider names differently or does not have. */
+/** Options of a model call that each provider names differently or does not have. */
 export interface CallWishes {
   /** Calls with the same key share a prefix. */
   cacheKey: string
@@ -10,7 +10,7 @@ export interface CallWishes {
 
 const KEY = 'parley'
 
-/** Returns the wishes in the form in which the SDK passes them on. A model that does not know them ignores them. */
+/** Returns the options in the form in which the SDK passes them on. A model that does not know them ignores them. */
 export function wishing(wishes: CallWishes): NonNullable<CallOptions['providerOptions']> {
   return { [KEY]: { ...wishes } }
 }

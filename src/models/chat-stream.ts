@@ -8,7 +8,7 @@ export function withCorrectedEvents(response: Response): Response {
   return new Response(response.body.pipeThrough(createCorrection()), response)
 }
 
-/** Works on whole lines, and leaves all bytes as they are if no line needs a correction. */
+/** Works on whole lines, and leaves all bytes unchanged if no line needs a correction. */
 function createCorrection(): TransformStream<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder()
   const encoder = new TextEncoder()
@@ -43,7 +43,7 @@ function createLineCorrection(): (lines: string) => string {
     hasOutput ||= HAS_OUTPUT.test(line)
     hasCalls ||= line.includes('"tool_calls"')
     hasFinished ||= HAS_FINISHED.test(line)
-    // A server that says that it is done has finished, although it gives no reason.
+    // A server that reports the end of the stream has finished, even if it gives no finish reason.
     if (IS_DONE.test(line) && hasOutput && !hasFinished) return `${finishChunk(hasCalls)}${line}`
     return MAY_NEED_CORRECTION.test(line) ? `${line.slice(0, line.indexOf('{'))}${withStringArguments(line)}` : line
   }

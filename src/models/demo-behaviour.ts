@@ -7,11 +7,11 @@ import { isCue, sceneCalls, sceneText, silenceOf } from './demo-scene.ts'
 export type DemoStep = { type: 'calls'; calls: { toolName: string; input: object }[] } | { type: 'text'; text: string }
 
 /**
- * Decides the next step from the prompt alone, so that a run taken up by another process goes on as it would have.
+ * Decides the next step from the prompt alone, so that a run continues in the same way if another process takes it over.
  *
- * For each event that wants an answer, in order: enter its space, where that is not the active one; call the tools that
- * the message asks for; say something there. Then close. Another agent's message wants an answer only when it is addressed
- * to this agent, or several demo agents would never stop talking.
+ * For each event that calls for an answer, in order: enters its space if that is not the active one, calls the tools that
+ * the message asks for, and posts a message. Then it ends. Another agent's message calls for an answer only when it is addressed
+ * to this agent; otherwise several demo agents would never stop talking.
  */
 export function decideDemoStep(reading: DemoReading): DemoStep {
   const { events, calls, tools, toolChoice } = reading
@@ -60,7 +60,7 @@ function wantsAnswer(event: DemoEvent, { name, spaces, tools, role }: DemoReadin
   if (event.type !== 'message') return true
   const { message, mentioned, spaceId } = event
   if (mentioned || isAddressed(message.text, name)) return true
-  // A person who addresses another agent does not mean this one. Without the tool `skip` it answers anyway.
+  // A person who addresses another agent does not mean this one. Without the tool `skip`, the model answers anyway.
   const others = spaces.find(({ id }) => id === spaceId)?.members ?? []
   const meansAnother = others.some((member) => member.kind === 'agent' && isAddressed(message.text, member.name))
   if (role !== null) return isCue(role, event, meansAnother)
@@ -128,7 +128,7 @@ const LOOKING = new Set(['get_my_runs', 'getMyRuns', 'read_messages', 'readSpace
 function isAskedFor(toolName: string, text: string): boolean {
   if (BUILT_IN.has(toolName) && !LOOKING.has(toolName)) return false
   const said = ` ${words(text)} `
-  // The tool of an MCP server is called `<server>__<tool>`; people write the second part.
+  // The tool of an MCP server is named `<server>__<tool>`; people write only the second part.
   return [toolName, toolName.split('__').at(-1) ?? toolName].some((name) => said.includes(` ${words(name)} `))
 }
 

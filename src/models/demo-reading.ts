@@ -17,7 +17,7 @@ export interface DemoReading {
   /** The available tools, with their input schemas. */
   tools: Map<string, InputSchema>
   toolChoice: 'auto' | 'required' | 'none'
-  /** The part that the agent plays in the scene of the console's *Try it*; null for every other agent. */
+  /** The role of the agent in the scene of the console's *Try it*; null for every other agent. */
   role: DemoRole | null
 }
 
@@ -28,7 +28,7 @@ export interface DemoSpace {
   id: string
   name: string
   active: boolean
-  /** Without the agent. */
+  /** Does not include the agent itself. */
   members: { name: string; kind: 'human' | 'agent' }[]
 }
 
@@ -77,7 +77,7 @@ export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions):
   }
 }
 
-/** The sentence with which an agent's instructions name its part. */
+/** The sentence in an agent's instructions that names its role. */
 const ROLE = /\(The demo model plays: (forecaster|skeptic|buyer)\.\)/
 
 function readName(instructions: string): string {
@@ -96,7 +96,7 @@ function textOf(message: PromptMessage): string {
   return message.content.map((part) => (part.type === 'text' ? part.text : '')).join('\n')
 }
 
-/** Returns the lines under a heading in capitals up to the next heading, with the rest of the heading's own line. */
+/** Returns the lines from a heading in capitals up to the next heading, including the rest of the heading's line. */
 function block(text: string, heading: string): string | null {
   const start = new RegExp(`^#* ?${heading}\\b[^\\n:]*:?`, 'm').exec(text)
   if (start === null) return null

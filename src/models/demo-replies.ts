@@ -13,7 +13,7 @@ export function answerTo(event: MessageEvent, reading: DemoReading): string {
   const asked = QUESTIONS.filter(({ pattern }) => pattern.test(message.text)).map(({ answer }) =>
     answer(event, reading),
   )
-  // An agent of the scene leaves the setup to the page that plays it.
+  // An agent of the scene leaves the setup instructions to the page that plays the scene.
   const isFirstContact = reading.role === null && !reading.recent.some(({ from }) => from === reading.name)
   const results = ofResults(reading.calls)
   const sentences = [
@@ -27,7 +27,7 @@ export function answerTo(event: MessageEvent, reading: DemoReading): string {
   return sentences.filter((sentence) => sentence !== '').join(' ')
 }
 
-/** Returns the report on a plan, a service's call or a late result. */
+/** Returns the report on a plan, a call by a service, or a late result. */
 export function reportOf(event: ReportedEvent, { calls }: DemoReading): string {
   const [subject, what] = REPORTS[event.type]
   return `${subject} "${event.name}" ${what}: ${shortened(event.text, 400)} ${ofResults(calls)}`.trim()
@@ -149,7 +149,7 @@ export function isFailure({ output }: DemoCall): boolean {
   return typeof output === 'object' && output !== null && 'error' in output && Boolean(output.error)
 }
 
-/** Returns the visible messages: those of the prompt, or those that entering the space returned. */
+/** Returns the visible messages: those in the prompt, or those that were returned on entering the space. */
 function historyOf(reading: DemoReading): DemoMessage[] {
   const { history } = entered(reading) ?? {}
   if (!Array.isArray(history) || history.length <= reading.recent.length) return reading.recent
@@ -177,8 +177,8 @@ export function nameOfSpace(spaces: DemoSpace[], id: string | null): string {
 }
 
 /**
- * Returns a quotation of a text after `before`; nothing for a text that names another agent of the space, which would take
- * the quotation as addressed to it.
+ * Returns a quotation of a text after `before`; nothing for a text that names another agent of the space, because that agent would
+ * take the quotation as addressed to it.
  */
 function quotation(before: string, { spaceId }: MessageEvent, text: string, { spaces }: DemoReading): string {
   const agents = spaces.find(({ id }) => id === spaceId)?.members.filter(({ kind }) => kind === 'agent') ?? []

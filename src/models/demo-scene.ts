@@ -29,14 +29,14 @@ const NUMBERS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight',
 
 const isForecast = ({ kind, text }: MessageEvent['message']) => kind === 'agent' && text.includes('°C')
 
-/** Whether a role answers a message that is not addressed to its agent. `meansAnother`: it is addressed to another. */
+/** Whether a role answers a message that is not addressed to its agent. `meansAnother`: the message is addressed to another agent. */
 export function isCue(role: DemoRole, { message }: MessageEvent, meansAnother: boolean): boolean {
   if (role === 'skeptic') return isForecast(message)
   if (message.kind === 'agent' || meansAnother) return false
   return ASKS_FOR_ORDER.test(message.text) === (role === 'buyer')
 }
 
-/** Why a role says nothing. */
+/** The reason that a role gives for not answering. */
 export function silenceOf(role: DemoRole): string {
   return {
     forecaster: 'I report the weather and welcome people; this needs neither.',
@@ -53,7 +53,7 @@ export function sceneCalls({ role, tools }: DemoReading, { message }: MessageEve
   return [{ toolName: ORDER_TOOL, input: { item: 'Garden fleece, 10 m × 2 m', quantity, price } }]
 }
 
-/** Returns what a role says to a message; null if the scene has nothing for it. */
+/** Returns a role's reply to a message; null if the scene has none. */
 export function sceneText({ role, calls }: DemoReading, { message }: MessageEvent): string | null {
   if (role === 'forecaster' && message.kind === 'human' && ASKS_FOR_WEATHER.test(message.text)) return FORECAST
   if (role === 'skeptic' && isForecast(message)) return QUESTION

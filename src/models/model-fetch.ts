@@ -46,7 +46,7 @@ function isForStream(input: Parameters<typeof fetch>[0], init: RequestInit | und
 
 const LONGEST_SHOWN = 300
 
-/** Throws what the document says, as the error of the provider. Some servers call a stream of events JSON: it passes. */
+/** Throws the content of the document as the provider's error. Some servers label a stream of events as JSON, so such a stream passes. */
 async function unlessDocument(response: Response, url: string): Promise<Response> {
   const reader = (response.body as ReadableStream<Uint8Array>).getReader()
   const { value: first = new Uint8Array() } = await reader.read()

@@ -9,13 +9,13 @@ import { errorWordsIn, pageWordsIn } from './provider-error.ts'
 export type ModelList =
   /** `models`: the provider's own names, sorted. Empty if it cannot list them. */
   | { type: 'reached'; models: string[] }
-  /** The key is refused, or the provider is down. `words`: the provider's own as far as it sent any, a sentence. */
+  /** The key is refused, or the provider is down. `words`: the provider's own message, if it sent one, as a sentence. */
   | { type: 'failed'; words: string }
 
 const MOST_MODELS = 1000
 /** The longest known list has about 1 MB. */
 const LARGEST_LIST_BYTES = 8 * 1024 * 1024
-/** More is not read, nor redacted. */
+/** The rest is neither read nor redacted. */
 const LONGEST_WORDS = 20_000
 
 /** Requests a provider's list of models. Never throws. */
@@ -72,8 +72,8 @@ async function boundedText({ body }: Response): Promise<string | null> {
 }
 
 /**
- * A refused key, or a server that fails, cannot generate either. Everything else only means that the provider does not
- * list its models, or not for this key: some keys may generate and nothing else.
+ * With a refused key or a failing server, model calls would fail too. Any other error only means that the provider
+ * does not list its models, or not for this key: some keys allow only generation.
  */
 function failureOf(status: number, text: string): ModelList {
   if (status !== 401 && status < 500 && !isKeyRefusal(status, text)) return { type: 'reached', models: [] }
@@ -109,7 +109,7 @@ function namesIn(text: string): string[] {
   return [...new Set(names as string[])].sort().slice(0, MOST_MODELS)
 }
 
-/** Google names its models `models/…`, and lists what does not generate text too. */
+/** Google names its models `models/…`, and also lists models that do not generate text. */
 function nameIn(row: unknown): string | null {
   if (typeof row !== 'object' || row === null) return null
   const { id, name, supportedGenerationMethods: methods } = row as Record<string, unknown>
@@ -118,7 +118,7 @@ function nameIn(row: unknown): string | null {
   return typeof name === 'string' ? name.replace(/^models\//, '') : null
 }
 
-/** `fetch` hides the reason in the cause; one that tried several addresses has only a code. */
+/** `fetch` hides the reason in `cause`; if it tried several addresses, there is only a code. */
 function causeOf(error: unknown): string {
   const { cause } = error as { cause?: { code?: unknown; message?: unknown } }
   const found = [cause?.message, cause?.code].find((part) => typeof part === 'string' && part !== '')

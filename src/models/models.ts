@@ -21,7 +21,7 @@ import {
 
 /** A provider as admins see it. */
 export interface ModelProvider extends RegisteredProvider {
-  /** Set after too many failures: until then the provider is skipped if there is a fallback. */
+  /** Set after too many failures: the provider is skipped until this time if there is a fallback. */
   restsUntil: Date | null
   /** Checks whether a model can be called now, and lists the models: one request to the provider, cached and bounded in time. */
   status(): Promise<ProviderStatus>
@@ -34,15 +34,15 @@ export interface RunModels extends Pick<ModelRegistry, 'resolve' | 'takesFile' |
    * s.
    */
   failed(name: string): Promise<void>
-  /** Returns those of the models whose providers are skipped now, and until when. */
+  /** Returns which of the models have a provider that is currently skipped, and until when. */
   resting(names: readonly string[]): Promise<Map<string, Date>>
 }
 
 /** The models of this server, and the health of their providers across processes. */
 export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takesFile' | 'redact'> {
   /**
-   * Returns the models for a run. They stay as they are now: a provider that is changed or deleted later does not
-   * disturb the run.
+   * Returns the models for a run. They do not change: a provider that is changed or deleted later does
+   * not affect the run.
    */
   forRun(): RunModels
   /** The model of an agent that is created without one. */
@@ -51,7 +51,7 @@ export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takes
   lookFor(names: readonly string[]): Promise<void>
   /** Loads the providers that admins added. */
   reload(): Promise<void>
-  /** A provider has changed: loads the providers, and forgets its failures. */
+  /** Called when a provider has changed: loads the providers, and resets its failures. */
   changed(provider: string): Promise<void>
   listProviders(): Promise<ModelProvider[]>
   /** Calls a model of a provider once. Null if there is no such provider. */
@@ -64,11 +64,11 @@ export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takes
 }
 
 export interface ModelsOptions extends ModelRegistryOptions {
-  /** The default of the settings; null if there is none. */
+  /** The default from the settings; null if there is none. */
   defaultModel?: string | null
 }
 
-/** The longest text of a test call. */
+/** The maximum length of the text of a test call. */
 const LONGEST_TEXT = 2000
 /** How often a process looks for changes whose signal was lost. */
 const RECHECK_MS = 30_000
@@ -80,7 +80,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
   let registry = createModelRegistry(options)
   let added: ModelProviderSettings[] = []
   let rows: readonly AddedProvider[] = []
-  /** Keys that were replaced may still be in answers to earlier requests. */
+  /** Responses to earlier requests may still contain keys that were replaced. */
   const keys = new Set<string>()
   let redactKeys = createRedaction([])
   const redact = (text: string) => redactKeys(registry.redact(text))
@@ -225,7 +225,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
     },
     watch(channel) {
       const subscribed = signals.subscribe(channel, () => void tryToReload())
-      // While Redis is unreachable, the subscription stays pending; the rechecks go on.
+      // While Redis is unreachable, the subscription stays pending; the rechecks continue.
       subscribed.then(
         (stop) => (ended.signal.aborted ? stop() : stops.push(stop)),
         () => {},

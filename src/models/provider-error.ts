@@ -6,16 +6,16 @@ import { type ModelFault, ModelNotSetUpError } from '../lib/model-fault.ts'
 
 /** An error of a provider. */
 export interface ProviderError {
-  /** The provider's own words as far as it sent any. They may contain secrets. */
+  /** The provider's own message, if it sent one. It may contain secrets. */
   words: string
   fault: ModelFault
   /** The HTTP status; null if there was none. */
   status: number | null
-  /** Whether the same request may succeed if it is repeated. */
+  /** Whether the same request may succeed if it is sent again. */
   isRetryable: boolean
 }
 
-/** Returns what a thrown error, or the error part of a stream, says. */
+/** Returns the content of a thrown error, or of the error part of a stream. */
 export function readProviderError(error: unknown): ProviderError {
   if (error instanceof ModelNotSetUpError)
     return { words: error.message, fault: 'NOT_SET_UP', status: null, isRetryable: false }
@@ -31,7 +31,7 @@ export function errorWordsIn(value: unknown): string | null {
   return sentError(value)?.words ?? null
 }
 
-/** Returns the title, or else the beginning of the text, of an HTML page; null if the text is no page. */
+/** Returns the title, or else the beginning of the text, of an HTML page; null if the text is not a page. */
 export function pageWordsIn(text: string): string | null {
   if (!/^\s*(<!doctype html|<html|<head|<body)/i.test(text)) return null
   const body = text.replace(/<(script|style|head)\b.*?<\/\1>/gis, ' ')
@@ -75,7 +75,7 @@ function reportOf(error: unknown): Report {
 
 const STREAM_ENDED = "The provider's stream ended before the answer was complete."
 
-/** Reads an error object, a string, or what contains one. Null if there is no message in it. */
+/** Reads an error object, a string, or a value that contains one. Null if there is no message in it. */
 function sentError(value: unknown, depth = 0): Report | null {
   if (typeof value === 'string' && value.trim() !== '') return { words: value, codes: '', status: null }
   if (typeof value !== 'object' || value === null || depth > 3) return null
@@ -92,7 +92,7 @@ function sentError(value: unknown, depth = 0): Report | null {
   return sentError(detail ?? errors, depth + 1)
 }
 
-/** A gateway that passes on another provider's error puts its words into `metadata.raw`. */
+/** A gateway that passes on another provider's error puts the message into `metadata.raw`. */
 function upstreamWords(value: object): string {
   const { metadata } = value as { metadata?: { raw?: unknown } | null }
   const raw = metadata?.raw
@@ -109,7 +109,7 @@ function codesOf({ code, type, status, error_type, reason }: Record<string, unkn
 
 const RETRYABLE: ReadonlySet<ModelFault> = new Set(['RATE', 'UNAVAILABLE', 'BROKEN_OFF'])
 
-/** Names of errors; the first matching line decides. */
+/** Names of errors; the first match decides. */
 const BY_CODE: readonly [RegExp, ModelFault][] = [
   [/api_?key|authentication|unauthenticated|unauthorized|permission|forbidden/, 'KEY'],
   [/context_length|string_above_max|request_too_large/, 'TOO_LONG'],

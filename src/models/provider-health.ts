@@ -6,9 +6,9 @@ import type { Platform } from '../platform/platform.ts'
  */
 export interface ProviderHealth {
   failed(provider: string): Promise<void>
-  /** Forgets the failures of a provider whose settings have changed. */
+  /** Resets the failures of a provider whose settings have changed. */
   forget(provider: string): Promise<void>
-  /** Returns the skipped providers, and until when. */
+  /** Returns the providers that are currently skipped, and until when. */
   resting(): Promise<Map<string, Date>>
 }
 

@@ -50,7 +50,7 @@ export function createProviderChecks(redact: (text: string) => string) {
       const notReadyReason = `Five calls failed within a minute: until ${restsUntil.toISOString()}, agents with a fallback model skip this provider.`
       return { ready: false, notReadyReason, models }
     },
-    /** The next status is a new one. */
+    /** The next request for the status is a new one. */
     forget: (settings: ModelProviderSettings): void => void checked.delete(settings),
   }
 }

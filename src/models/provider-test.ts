@@ -11,7 +11,7 @@ export interface ProviderTest {
 }
 
 const TIMEOUT_MS = 20_000
-/** More is not read, nor redacted. */
+/** The rest is neither read nor redacted. */
 const LONGEST_READ = 20_000
 /** Enough for a short answer after some reasoning. */
 const MOST_TOKENS = 1024

@@ -22,11 +22,11 @@ export interface ModelRegistry {
   resolve(name: string): Promise<LanguageModel>
   /** Returns why the name cannot be used, as a sentence; null if it can. */
   check(name: string): string | null
-  /** Whether the model's provider is a server of one's own. */
+  /** Whether the model's provider is self-hosted. */
   isLocal(name: string): boolean
-  /** Whether results of tools may contain files of this type for the model. */
+  /** Whether the model accepts files of this type in tool results. */
   takesFile(name: string, mediaType: string): boolean
-  /** The providers in the order of the setting, the built-in one last. */
+  /** The providers in the order of `PARLEY_PROVIDERS`, the built-in one last. */
   providers: RegisteredProvider[]
   /** The settings of a provider; undefined for an unknown one, and for the built-in one. */
   settingsOf(provider: string): ModelProviderSettings | undefined
@@ -40,13 +40,13 @@ export interface RegisteredProvider {
   api: string
   baseUrl: string | null
   hasKey: boolean
-  /** Whether the environment or the server itself sets it, so that the API cannot change it. */
+  /** Whether the provider is set by the environment or built in, so that the API cannot change it. */
   fromEnvironment: boolean
 }
 
 export interface ModelRegistryOptions {
   providers?: ModelProviderSettings[]
-  /** The providers that admins added. Those with the same name of `providers`, unless vacant, take precedence. */
+  /** The providers that admins added. Entries of `providers` with the same name take precedence, unless they are vacant. */
   added?: readonly ModelProviderSettings[]
   /** The output speed of the demo model; 0 for no delay. */
   demoTokensPerSecond?: number
@@ -62,7 +62,7 @@ const PACKAGES: Record<ModelProviderSettings['package'], (settings: ModelProvide
 }
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp']
-/** The types of files that an API takes in results of tools. Chat Completions takes text only. */
+/** The types of files that an API accepts in tool results. Chat Completions accepts only text. */
 const FILES_IN_RESULTS: Record<ModelProviderSettings['api'], readonly string[]> = {
   openai: [...IMAGES, 'application/pdf'],
   'openai-chat': [],
@@ -137,7 +137,7 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
   }
 }
 
-/** Joins the providers of the environment with those that admins added. */
+/** Combines the providers from the environment with those that admins added. */
 function joined(given: readonly ModelProviderSettings[], added: readonly ModelProviderSettings[]) {
   const taken = new Set(given.flatMap(({ name, isVacant }) => (isVacant ? [] : [name])))
   const others = new Set(added.filter(({ name }) => !taken.has(name)))
@@ -146,7 +146,7 @@ function joined(given: readonly ModelProviderSettings[], added: readonly ModelPr
   return { providers, isAdded: (provider: ModelProviderSettings) => others.has(provider) }
 }
 
-/** Servers of one's own may pass on reasoning and calls as the model wrote them: as text between tags. */
+/** Self-hosted servers may pass on reasoning and calls as the model wrote them: as text between tags. */
 function corrected(model: LanguageModel): LanguageModel {
   const middleware = [textCalls, extractReasoningMiddleware({ tagName: 'think' })]
   return wrapLanguageModel({ model: model as LanguageModelV4, middleware })

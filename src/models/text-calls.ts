@@ -49,7 +49,7 @@ function createCallReader(names: ReadonlySet<string>): TransformStream<StreamPar
 
 /** One block of text while it streams. */
 interface TextBlock {
-  /** Takes more text, and returns what of it cannot belong to a call. */
+  /** Takes more text, and returns the part of it that cannot belong to a call. */
   push(delta: string): string
   end(): { text: string; calls: TextCall[] }
 }
@@ -59,7 +59,7 @@ function createTextBlock(names: ReadonlySet<string>): TextBlock {
   let held = ''
   let isInside = false
 
-  /** Ends the call in `held`, up to `end`, and returns its text if it is none. */
+  /** Ends the call in `held`, up to `end`, and returns its text if it is not a call. */
   function endCall(end: number): string {
     const body = held.slice(OPENING.length, end)
     const whole = held.slice(0, end + CLOSING.length)

@@ -19,10 +19,10 @@ import { noteRedaction } from '../stores/run-store.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
 /**
- * Removes the texts of deleted messages from what was derived from them: journals, prompts as sent, results of tools,
- * consciousness, notes, plans, inbox events, quotations of origins and event logs of runs. Found are quotations of a text
- * or of its beginning (rules/deleted-text.ts) in rows of agents that belong, or belonged, to the space. Other words of
- * people and agents stay.
+ * Removes the texts of deleted messages from everything that was derived from them: journals, prompts as sent,
+ * results of tools, consciousness, notes, plans, inbox events, quotations of origins and event logs of runs. It finds quotations of
+ * a text or of its beginning (rules/deleted-text.ts) in rows of agents that belong, or belonged, to the space. Other text
+ * by people and agents stays.
  */
 export interface TextUpkeep extends DerivedTexts {
   /** Continues deletions that wait for active runs, or were interrupted. If one fails, the others continue. */
@@ -35,17 +35,17 @@ const ROWS_AT_ONCE = 20
 const PAUSE_MS = 5
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
-/** A process that died at a deletion is replaced after this time. */
+/** If a process died during a deletion, another process continues the deletion after this time. */
 const TAKEN_SECONDS = 60
 /** Ids are ordered by the clocks of the processes that created them. */
 const CLOCK_SLACK_MS = 3_600_000
 
-/** A table that may quote a message, with the columns that contain words. */
+/** A table that may quote a message, with the columns that contain text. */
 interface Derived {
   table: Prisma.ModelName
   json?: readonly string[]
   text?: readonly string[]
-  /** These columns contain what the run's model generated, which the event log of the run contains too. */
+  /** These columns contain text that the run's model generated, which the event log of the run also contains. */
   generated?: readonly string[]
 }
 
@@ -101,7 +101,7 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
       if (!isPublished) await publishDeletion(platform, { id: messageId, spaceId })
       const before = await activeAmong(agentIds)
       await fromNotes(agentIds, deletion, removal)
-      // A run that has begun meanwhile may have read the notes before.
+      // A run that has begun in the meantime may have read the notes before they were changed.
       living = [...new Set([...before, ...(await activeAmong(agentIds))])].sort()
       afterId = runIdAt(sentAt.getTime() - CLOCK_SLACK_MS)
       await saveDeletion(prisma, messageId, { afterId, living })
@@ -114,13 +114,13 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
       await sleep(PAUSE_MS)
     }
     if (afterId !== END || (await areActive(living))) return
-    // These runs may have written after the deletion what they had read before.
+    // These runs may have written after the deletion what they had read before it.
     await fromRuns(living, removal)
     if (living.length > 0) await fromNotes(agentIds, deletion, removal)
     await endDeletion(prisma, messageId)
   }
 
-  /** The agents that belong to the space, or did, and those of the runs that the message started. */
+  /** The current and former agents of the space, and those of the runs that the message started. */
   async function agentsOf({ spaceId, messageId, runId }: MessageDeletion): Promise<string[]> {
     const rows = await prisma.$queryRaw<{ id: string }[]>`
       SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
@@ -156,12 +156,12 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
       for (const runId of await fromRows({ ...derived, owner: column }, where, removal)) generated.add(runId)
     }
     await noteRedaction(prisma, runIds)
-    // A run that goes on may still need its log; the last pass looks at it again.
+    // An active run may still need its log; the last pass checks the log again.
     const ended = [...generated].filter((id) => id !== '')
     for (const runId of ended) if (!(await areActive([runId]))) await log.expire(runTopic(runId), 0)
   }
 
-  /** Removes the texts from what agents keep between runs, and from chains and outcomes. */
+  /** Removes the texts from the data that agents keep between runs, and from chains and outcomes. */
   async function fromNotes(agentIds: string[], deletion: MessageDeletion, removal: TextRemoval): Promise<void> {
     const { spaceId, messageId, sentAt } = deletion
     const ofAgents = Prisma.sql`t."agentId" = ANY(${agentIds}::text[])`
@@ -208,7 +208,7 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
         SELECT t.${name(key)} AS key, t.${name(owner)} AS owner FROM ${name(table)} t
         WHERE ${where} AND t.${name(key)} > ${after} AND (${mayQuote}) ORDER BY t.${name(key)} LIMIT ${ROWS_AT_ONCE}`
       for (const { key: id, owner: ofRow } of rows) {
-        // Read again under a lock: an agent may just have changed the row.
+        // The row is read again under a lock, because an agent may just have changed it.
         const changed = await db.transaction(async (tx) => {
           const isRow = Prisma.sql`t.${name(key)} = ${id} AND ${where}`
           const [row] = await tx.$queryRaw<Record<string, Json>[]>`

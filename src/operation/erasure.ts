@@ -36,7 +36,7 @@ import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction
 export interface Erasure {
   /**
    * Erases a human; for admins only. One transaction ends the human's tokens and memberships and renames the row to
-   * "Erased". Then, a few rows at a time, the erasure empties all messages of the human if `messages` is set, sends
+   * "Erased". Then, a few rows at a time, the erasure empties all messages by the human if `messages` is set, sends
    * subscribers of those spaces a snapshot, and removes the name from text that the server wrote. Rows that active runs may
    * still write are checked again after those runs have ended. A row that fails is logged and retried later. Returns after
    * at most 5 s; `sweep` does the rest. @throws ForbiddenError, NotFoundError
@@ -60,7 +60,7 @@ interface Task {
   messages: boolean
   /** Messages up to this id are emptied; null once all are; absent if messages are kept. */
   emptiedTo?: string | null
-  /** Spaces whose subscribers get a snapshot once all messages are emptied. */
+  /** Spaces whose subscribers get a snapshot once all messages have been emptied. */
   emptiedIn?: string[]
   /** Null: every row has been checked, except rows that active runs may still write. */
   place: Place | null
@@ -70,11 +70,11 @@ interface Task {
   isLastPass: boolean
   /** Whether a row of the current pass failed. */
   hasFailed?: boolean
-  /** After failures: no pass starts before this time. */
+  /** Set after failures: no pass starts before this time. */
   retryAt?: number
 }
 
-/** The pause for others who wait for the same rows, or for the only connection of an embedded database. */
+/** The pause that lets other statements proceed that wait for the same rows, or for the only connection of an embedded database. */
 const PAUSE_MS = 5
 /** The maximum time before the mutation returns, and in one sweep. */
 const AT_ONCE_MS = 5000
@@ -131,7 +131,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
     return replaceTask(id, task, { ...task, place: FIRST_PLACE, isLastPass: true })
   }
 
-  /** Empties some of the human's messages. After the last, publishes a snapshot to subscribers of their spaces. */
+  /** Empties some of the human's messages. After the last of them, publishes a snapshot to subscribers of their spaces. */
   async function emptySome(id: string, task: Task, after: string): Promise<boolean> {
     const { last, spaceIds, failed } = await emptyMessagesOf(db.prisma, id, after)
     report(id, failed)
@@ -146,7 +146,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
     })
   }
 
-  /** Writes the task only if no other process has changed it. @returns false: there is more to do */
+  /** Writes the task only if no other process has changed it. Returns false, which means that there is more to do. */
   async function replaceTask(id: string, before: Task, task: Task | null): Promise<false> {
     await db.prisma.$executeRaw`
       UPDATE "Entity" SET formerly = ${task === null ? null : jsonbText(task)}::jsonb WHERE id = ${id} AND formerly = ${jsonbText(before)}::jsonb`
@@ -193,7 +193,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         publishRoleChange({ signals, logger }, roleChange),
       ])
       await left.afterCommit()
-      // A named approver need not be a member of a space.
+      // A named approver need not be a member of any space.
       await decideCall.recheck()
       try {
         await finish(id, AT_ONCE_MS)
@@ -217,7 +217,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 }
 
-/** Deletes mails that wait, links, and invitations that the human has made or received. */
+/** Deletes waiting emails, links, and invitations that the human has created or received. */
 async function deleteMailOf(tx: Tx, id: string): Promise<void> {
   const human = await tx.entity.findUnique({ where: { id }, select: { email: true } })
   const whose = { id, email: human?.email ?? null }
@@ -229,7 +229,7 @@ async function deleteMailOf(tx: Tx, id: string): Promise<void> {
   await deleteInvitationsOf(tx, whose)
 }
 
-/** Renames the human. Keeps the former name until it is removed everywhere, because the rows are found by it. */
+/** Renames the human. Keeps the former name until it is removed everywhere, because the rows are found by this name. */
 async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: boolean; goneAt: Date }): Promise<void> {
   const [human] = await tx.$queryRaw<{ name: string }[]>`
     SELECT name FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`

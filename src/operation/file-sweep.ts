@@ -4,7 +4,7 @@ import type { ResumableUploads } from '../flows/resumable-uploads.ts'
 import type { Platform } from '../platform/platform.ts'
 import { deleteOldCounts, deleteUnneededObject, deleteUnsentFiles, unneededObjectsSql } from '../stores/file-store.ts'
 
-/** Deletes what no message needs: unsent files, stored bytes, unfinished uploads. */
+/** Deletes data that no message uses: unsent files, stored bytes, unfinished uploads. */
 export interface FileSweep {
   /** Deletes some of each; the next sweep continues. @throws StorageUnavailableError */
   sweep(signal?: AbortSignal): Promise<void>
@@ -25,11 +25,11 @@ export function createFileSweep(
       await deleteUnsentFiles(db.prisma, new Date(clock.now() - UNSENT_FOR_MS), AT_ONCE)
       await deleteOldCounts(db.prisma, new Date(clock.now()))
       const unneeded = await db.query<{ hash: string }>(unneededObjectsSql(AT_ONCE))
-      // Objects and parts that are not stored here cannot be deleted here.
+      // Objects and parts in another storage cannot be deleted from here.
       await sharedStorage.check()
       for (const { hash } of unneeded) {
         if (signal?.aborted) return
-        // In one transaction, whose lock an upload of the same bytes waits for: it stores them again afterwards.
+        // All in one transaction. An upload of the same bytes waits for its lock, and stores the bytes again afterwards.
         await db.transaction(async (tx) => {
           if (await deleteUnneededObject(tx, hash)) await files.delete(keyOfHash(hash))
         })

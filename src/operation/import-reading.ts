@@ -158,7 +158,7 @@ async function begin(tx: Tx, { format, version, spaceId }: Record<string, unknow
   if (format !== FORMAT || typeof spaceId !== 'string' || prefixOf(spaceId) !== 'spc') throw new Error(NO_EXPORT)
   if (version !== 1 && version !== FORMAT_VERSION)
     throw new Error(
-      `The export has version ${cut(oneLine(String(version)), 20)}; this server reads 1 and ${FORMAT_VERSION}.`,
+      `The export has version ${cut(oneLine(String(version)), 20)}; this server reads versions 1 and ${FORMAT_VERSION}.`,
     )
   if ((await tx.space.count({ where: { id: spaceId, NOT: REMAINS } })) > 0)
     throw new Error(`The space ${spaceId} already exists: delete it first (deleteSpace).`)

@@ -2,7 +2,7 @@ import { oneLine } from '../lib/json.ts'
 import type { Imported, NewAgent } from './import.ts'
 
 /**
- * Returns a report for the operator of what an import did, or would do: agents and the addresses of their tools come
+ * Returns a report for the operator about the effects of an import or dry run: agents and the addresses of their tools come
  * first. Names come from the file, so each name is quoted and on one line.
  */
 export function importReport({ spaceId, agents, here, counts, leftOut }: Imported, isDryRun: boolean): string[] {

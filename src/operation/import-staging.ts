@@ -3,7 +3,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
-/** A row of the file that is valid on its own. */
+/** A row of the file that is valid in itself. */
 export interface StagedRow {
   /** The row's line in the file. */
   line: number
@@ -20,8 +20,8 @@ export interface LeftOut {
 }
 
 /**
- * Creates a temporary table for the rows of the file, in which they are compared with each other and with existing rows,
- * however many there are and in any order. PostgreSQL drops the table at the end of the transaction.
+ * Creates a temporary table for the rows of the file, where they are compared with each other and with existing
+ * rows, in any number and order. PostgreSQL drops the table at the end of the transaction.
  */
 export async function createStaging(tx: Tx): Promise<void> {
   await tx.$executeRaw`
@@ -151,7 +151,7 @@ async function leaveAgents(leave: Leave): Promise<void> {
 }
 
 /**
- * Leaves out people and agents without a relation to the space: an imported agent would be offered to everybody here.
+ * Leaves out people and agents without a relation to the space, because an imported agent would be offered to everybody on this server.
  */
 async function leaveUnnamed(leave: Leave): Promise<void> {
   const isUnnamed = Prisma.sql`NOT t."isHere" AND t.key NOT IN (
@@ -245,7 +245,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
 }
 
 /**
- * Sets the counter of the space past its messages. A space that was confidential here before its deletion stays
+ * Sets the counter of the space to a number above that of its last message. A space that was confidential here before its deletion stays
  * confidential.
  */
 async function settleSpace(tx: Tx, spaceId: string): Promise<void> {

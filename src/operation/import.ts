@@ -90,13 +90,13 @@ export async function importSpace(
 class DryRunOver extends Error {}
 
 interface People {
-  /** Maps ids of the file to the ids of the same people here. */
+  /** Maps ids in the file to the ids of the same people on this server. */
   names: ReadonlyMap<string, string>
   withoutExternalId: LeftOut | null
 }
 
 /**
- * Finds people of the file who exist here under another id, by their `externalId`. @throws Error if there is one and
+ * Finds people in the file who exist on this server under another id, by their `externalId`. @throws Error if there is one and
  * the file is not trusted
  */
 async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
@@ -107,7 +107,7 @@ async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
     ORDER BY t.line`
   const [first] = same
   if (trustExternalIds) {
-    // These humans exist here under another id.
+    // These humans exist on this server under another id.
     await tx.$executeRaw`
       UPDATE "ImportedRow" t SET row = t.row || '{"externalId": null}' WHERE t."table" = 'Entity' AND EXISTS (
         SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Entity' AND b.row->>'externalId' = t.row->>'externalId' AND b.line < t.line)`
@@ -222,7 +222,7 @@ async function writeAll(
   return counts
 }
 
-/** Rows that are left out together with the row that they depend on. */
+/** Rows that are left out because a row that they depend on is left out. */
 const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>> = {
   Agent: { table: 'Entity', column: 'id' },
   AgentTool: { table: 'Agent', column: 'agentId' },

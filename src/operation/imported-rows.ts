@@ -58,7 +58,7 @@ function leftOutOf(table: MovedTable, given: object): LeftOutColumn[] {
 
 const refused = (reason: string): CheckedRow => ({ type: 'refused', reason })
 
-/** Rules for a row as a whole. */
+/** Rules that concern a whole row. */
 const RULES: Partial<Record<MovedTable, (row: Row) => string | null>> = {
   Entity: ({ id, kind, name, formerly, externalId }) => {
     if (String(id).startsWith('agt_') !== (kind === 'AGENT')) return 'the id does not match the kind'
@@ -105,7 +105,7 @@ const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
           settledAt: new Date().toISOString(),
           ...(row['approvalState'] === 'PENDING' ? { approvalState: 'CANCELED' } : {}),
         },
-  // People of another server have not decided on calls here.
+  // Decisions by people of another server do not count here.
   StandingGrant: (row) => (row['revokedAt'] == null ? { ...row, revokedAt: new Date().toISOString() } : row),
   Message: (row) => (isOver(row['status'], FINAL_MESSAGE_STATUSES) ? row : { ...row, status: 'INTERRUPTED' }),
 }

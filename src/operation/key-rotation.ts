@@ -72,8 +72,8 @@ const ROWS_AT_ONCE = 500
 /**
  * Re-encrypts with the current key everything that the current or the previous key can decrypt, each row in its own
  * statement. The rotation may be interrupted and run again, because one of the two keys can decrypt each row at any time.
- * A row that cannot be decrypted or written is reported and left unchanged. A row that changes at the same time is left
- * as its writer has encrypted it.
+ * A row that cannot be decrypted or written is reported and left unchanged. A row that is written at the same time is
+ * left as its writer encrypted it.
  */
 export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: SecretBox): Promise<Rotation> {
   const rotation: Rotation = { rotated: 0, failed: [] }

@@ -34,7 +34,7 @@ export interface Column {
   isNullable: boolean
   /** The column has a default, so a row of an older export may omit it. */
   hasDefault: boolean
-  /** Returns what is wrong with a value that is not null; null if it is valid. */
+  /** Returns the error in a value that is not null; null if the value is valid. */
   faultOf(value: unknown): string | null
   /**
    * The column refers to a row of the export. If that row is missing, the value becomes null or the row is left out.

@@ -60,7 +60,7 @@ export const MOVED_TABLES = {
     },
     // Admins of another server are not admins of this one.
     fixed: { picture: null, role: 'MEMBER' },
-    // An address is a way to sign in, which a file must not give to somebody.
+    // An address is a way to sign in, so an imported file must not assign one.
     secret: ['email'],
   },
   Agent: {

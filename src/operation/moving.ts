@@ -20,7 +20,7 @@ export interface MovedRow {
 const LARGE_ROWS_AT_ONCE = 20
 const ROWS_AT_ONCE = 200
 
-/** A row, and the other confidential spaces that it comes from, by its current marks. */
+/** A row, and the other confidential spaces that it comes from, according to its current marks. */
 interface FoundRow {
   row: Record<string, unknown>
   foreign: string[]
@@ -106,7 +106,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
 
   async function* grants(): AsyncGenerator<MovedRow> {
     for await (const page of read('StandingGrant', ofSpace)) {
-      // The bounds of other grants may contain words of another confidential space.
+      // The bounds of other grants may contain text from another confidential space.
       const open = page.filter(({ foreign }) => foreign.length === 0)
       for (const { row } of open) yield { table: 'StandingGrant', row }
       yield* plain('GrantDecision', Prisma.sql`t."grantId" = ANY(${open.map(idOf)}::text[])`, { key: 'grantId' })

@@ -9,7 +9,7 @@ export interface Edit {
   text: string
 }
 
-/** Facts about the surroundings of a row. */
+/** Facts about the context of a row. */
 export interface Surroundings {
   /** Whether a name without an id means the erased human in this row. */
   isByName: boolean
@@ -19,8 +19,8 @@ export interface Surroundings {
 
 /**
  * Finds the places where the server wrote an erased human's name, and the reasons of the human's decisions if the messages
- * are erased too. Each function takes a decoded value and returns the strings to replace. Text of people, agents, services
- * and external tools is never changed: it is in separate fields, and in JSON quotes in prompts.
+ * are erased too. Each function takes a decoded value and returns the strings to replace. Text by people, agents, services
+ * and external tools is never changed: it is in separate fields, and is quoted as JSON in prompts.
  */
 export interface NameRedaction {
   /** `Message.origin`. */

@@ -8,7 +8,7 @@ const SPACES_OF = (humanId: string) => Prisma.sql`
 
 /**
  * The facts that decide which of several people with the same name is meant: the spaces where the human was, and the agents
- * and runs that know the human.
+ * and runs that have dealt with the human.
  */
 export interface Near {
   humanId: string
@@ -16,7 +16,7 @@ export interface Near {
   agentIds: string[]
 }
 
-/** Returns null if nobody else has the name; then every occurrence means this human. */
+/** Returns null if nobody else has the name, so that every occurrence means this human. */
 export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise<Near | null> {
   const namesakes = await tx.entity.count({ where: { name, goneAt: null, id: { not: id } } })
   if (namesakes === 0) return null
@@ -34,7 +34,7 @@ export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise
 
 /**
  * Whether a name means the erased human. If two people with the name were in the same space, the answer is yes for both:
- * it is better to replace one name too many than to keep one. The same applies where the human decided on a call.
+ * it is better to replace too many names than to keep one. The same applies where the human decided on a call.
  */
 export function isNear(
   { humanId, spaceIds, agentIds }: Near,

@@ -67,7 +67,7 @@ export const RUNS: OldRows = {
   belongings: [deleteCallsOfRunsSql(FEW), deleteSpacesOfRunsSql(FEW), deleteEventsOfRunsSql(FEW)],
 }
 
-/** Inbox events without a cycle: removed, dropped, answered before, or of a cycle that was rolled back. */
+/** Inbox events without a cycle: removed, dropped, already answered, or belonging to a cycle that was rolled back. */
 export const EVENTS: OldRows = {
   prefix: 'inb',
   table: Prisma.sql`"InboxEvent"`,
@@ -94,7 +94,7 @@ export const ROOTS: OldRows = {
   belongings: [],
 }
 
-/** Standing grants that have ended, and that no call names any more. All of them expire. */
+/** Standing grants that have ended and that no call refers to any more. Every grant expires eventually. */
 export const GRANTS: OldRows = {
   prefix: 'grt',
   table: Prisma.sql`"StandingGrant"`,
@@ -105,8 +105,8 @@ export const GRANTS: OldRows = {
 }
 
 /**
- * Entries of the audit log. Its trigger forbids deletions, unless the transaction declares that age is the reason, which
- * every `removal` does.
+ * Entries of the audit log. A database trigger forbids deletions unless the transaction declares that age is the reason,
+ * as every `removal` does.
  */
 export const ENTRIES: OldRows = {
   prefix: 'aud',

@@ -32,7 +32,7 @@ export interface Redacted {
 /** A row before the change: the columns of its table, and further values that were read. */
 type Row = Record<string, Json>
 
-/** A change of a row: new values of columns, and edits within JSON columns. */
+/** A change to a row: new values of columns, and edits within JSON columns. */
 interface Change {
   set?: Record<string, string | null>
   clear?: string[]
@@ -143,7 +143,7 @@ const PLACES = [...Object.keys(TABLES), DECISIONS]
 /**
  * Removes the name from text that the server wrote, in some rows, each in its own transaction: origins of messages,
  * inbox events, the consciousness, results of built-in tools, and decisions. With `runIds`, only in rows of those runs.
- * Does not change text of agents and people, nor journaled steps. A row that fails is reported and skipped. A second
+ * Does not change text by agents and people, or journaled steps. A row that fails is reported and skipped. A second
  * call for the same rows changes nothing.
  */
 export async function redactSome(

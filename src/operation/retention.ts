@@ -18,13 +18,13 @@ import { createWorkPace, type WorkPace } from './work-pace.ts'
 /** Deletes rows that are older than the settings allow. */
 export interface RetentionUpkeep {
   /**
-   * Deletes old rows in small batches with pauses, as long as this process has its turn, until the signal aborts, and for a
-   * few seconds at most. The next sweep continues.
+   * Deletes old rows in small batches with pauses, as long as this process holds the lock for deletions, until the signal aborts,
+   * and for a few seconds at most. The next sweep continues.
    */
   sweep(signal?: AbortSignal): Promise<void>
 }
 
-/** The longest sweep: a third of the period of DELETE_OLD_ROWS, so that the disk can serve others. */
+/** The maximum duration of a sweep: a third of the period of DELETE_OLD_ROWS, so that the disk can serve other work. */
 const LONGEST_SWEEP_MS = 5000
 /** The size of the largest batch. */
 const ROWS_OF_SEARCH = 500
@@ -48,8 +48,8 @@ export function createRetention(
   ].flatMap(({ kind, days }) => (days === null ? [] : [{ kind, days, pace: createWorkPace() }]))
 
   /**
-   * Deletes all old rows of a kind, and yields between two searches so that other kinds get time. Ends early if another
-   * process has its turn.
+   * Deletes all old rows of a kind, and yields between two searches so that other kinds get time. Ends early if
+   * another process holds the lock.
    */
   async function* deletion(one: Kept, isOver: () => boolean): AsyncGenerator<void> {
     const before = new Date(clock.now() - one.days * DAY_MS)
@@ -81,7 +81,7 @@ export function createRetention(
   }
 }
 
-/** Deletes rows in batches. @returns whether it deleted all of them: there was time, and this process had its turn */
+/** Deletes rows in batches. Returns whether it deleted all of them: there was time, and this process held the lock. */
 async function remove(
   db: Database,
   { kind, pace }: Kept,
@@ -94,7 +94,7 @@ async function remove(
     const since = performance.now()
     const [turn] = await db.query<{ mine: boolean; done: number }>(removal(kind, { ...of, ids: few }))
     if (turn?.mine !== true) return false
-    // Measures only deleted rows: others may be locked, or deleted by other processes.
+    // Measures only deleted rows, because other rows may be locked, or deleted by other processes.
     await pace.after(turn.done, performance.now() - since)
   }
   return true

@@ -2,9 +2,9 @@ import { sleep } from '../lib/async.ts'
 
 /** Paces background work so that it leaves the database to others: the batch size, and the pauses. */
 export interface WorkPace {
-  /** Returns the batch size whose expected time is the target, by the time of earlier batches. */
+  /** Returns the batch size that should take the target time, judging by earlier batches. */
   rows(): number
-  /** Records a batch and its time; pauses four times as long as the work since the last pause. */
+  /** Records the size and duration of a batch; pauses for four times the working time since the last pause. */
   after(rows: number, tookMs: number): Promise<void>
 }
 
@@ -15,7 +15,7 @@ export interface WorkPace {
 const AIM_MS = 10
 const LEAST_ROWS = 5
 const MOST_ROWS = 500
-/** The work takes a fifth of the time, because the disk must also keep up with the writes of others. */
+/** Work takes up a fifth of the time, because the disk must also keep up with other writes. */
 const REST_TO_WORK = 4
 
 export function createWorkPace(pause: (ms: number) => Promise<void> = sleep): WorkPace {

@@ -16,7 +16,7 @@ export interface CreatePlanInput {
   name: string
   instruction: string
   schedule: ScheduleInput
-  /** The time zone of the cron schedule; absent: UTC. */
+  /** The time zone of the cron schedule; UTC if absent. */
   timeZone?: string | null
 }
 
@@ -42,14 +42,14 @@ export interface PlanInput extends ScheduleInput {
  */
 export interface Plans {
   /**
-   * Admins only. The name of a plan that is over may be used again.
-   * @throws ForbiddenError, NotFoundError for an unknown agent, BadInputError, LimitExceededError past 100 enabled
-   * plans.
+   * Admins only. The name of a finished plan may be used again.
+   * @throws ForbiddenError, NotFoundError for an unknown agent, BadInputError, LimitExceededError over 100
+   * enabled plans.
    */
   create(viewer: Viewer, input: CreatePlanInput): Promise<Plan>
   /**
-   * Admins only. A changed schedule or time zone counts from now on. Enabling a plan skips the slots in between.
-   * @throws ForbiddenError, NotFoundError, BadInputError, also for enabling a plan that is over without a new schedule.
+   * Admins only. A changed schedule or time zone takes effect from now on. Enabling a plan skips the slots in between.
+   * @throws ForbiddenError, NotFoundError, BadInputError, also for enabling a finished plan without a new schedule.
    */
   update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
   /** Admins only: deletes the plan and all its slots. @throws ForbiddenError, NotFoundError */
@@ -59,10 +59,10 @@ export interface Plans {
   /** The plans of each agent, oldest first; agents without plans are left out. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Plan[]>>
   /**
-   * Sets plans on behalf of the agent itself, all or none, and returns them. A plan with an existing name replaces that
+   * Sets plans on behalf of the agent itself, all of them or none, and returns them. A plan with an existing name replaces that
    * plan and keeps its id; the last of a repeated name wins. `rootId` and `provenance` are those of the run. If the
    * root is a plan's, the new plans are due a minute later at the earliest.
-   * @throws NotFoundError, BadInputError with `plans.<index>.<field>`, LimitExceededError past 100 enabled plans.
+   * @throws NotFoundError, BadInputError with `plans.<index>.<field>`, LimitExceededError over 100 enabled plans.
    */
   setOwn(
     agentId: string,
@@ -71,7 +71,7 @@ export interface Plans {
   ): Promise<Plan[]>
   /** Deletes plans by name or id on behalf of the agent itself. Returns the deleted plans. */
   deleteOwn(agentId: string, namesOrIds: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<Plan[]>
-  /** Returns the plans of an agent that its run may know, oldest first. */
+  /** Returns the plans of an agent that its run may see, oldest first. */
   listKnown(agentId: string, marks: Marks): Promise<Plan[]>
 }
 
@@ -171,8 +171,8 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
 export const NO_SUCH_PLAN = 'There is no such plan.'
 
 /**
- * Whether the plan has fired for the last time, so that its place may be reused. A plan that an admin disabled is not
- * over.
+ * Whether the plan has fired for the last time, so that a new plan may replace it. A plan that an admin disabled is not
+ * finished.
  */
 function isOver({ enabled, nextRunAt }: Pick<Plan, 'enabled' | 'nextRunAt'>): boolean {
   return !enabled && nextRunAt === null
@@ -221,10 +221,10 @@ function changesOf(input: UpdatePlanInput, before: Plan, now: number): Partial<P
   }
 }
 
-/** The least delay of a plan that is created by a plan's run. */
+/** The minimum delay of a plan that is created by a plan's run. */
 const LEAST_DELAY_MS = 60_000
 
-/** Returns the adjustment of new plans that are created under this root. */
+/** Returns how new plans under this root must be adjusted. */
 async function descentFrom(tx: Tx, rootId: string, now: number): Promise<(plan: NewPlan) => NewPlan> {
   const firing = await tx.planFiring.findFirst({ where: { rootId } })
   if (firing === null) return (plan) => ({ ...plan, originId: rootId })
@@ -276,8 +276,8 @@ async function write(
 }
 
 /**
- * Deletes plans that are over, oldest first, among those that the writer may know. Others do not count: a run could not
- * delete them, and one human could fill the limit. @throws LimitExceededError if too many plans are not over
+ * Deletes finished plans, oldest first, among those that the writer may see. Other plans do not count: a run could
+ * not delete them, and one human could use up the limit. @throws LimitExceededError if too many plans are unfinished
  */
 async function makeRoom(tx: Tx, agentId: string, marks: Marks): Promise<void> {
   const plans = await tx.$queryRaw<Pick<Plan, 'id' | 'enabled' | 'nextRunAt'>[]>`

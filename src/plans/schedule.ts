@@ -9,7 +9,7 @@ export interface ScheduleInput {
   cron?: string | null
   /** Fires once, at this time. */
   at?: Date | null
-  /** Fires once, so many seconds from now. */
+  /** Fires once, this many seconds from now. */
   afterSeconds?: number | null
 }
 
@@ -79,7 +79,7 @@ function slotAfter({ cron, timeZone }: Recurrence, afterMs: number): Date {
 function recurring(given: string, { now, timeZone }: { now: number; timeZone: string }, field: string): Schedule {
   const fields = given.trim().split(/\s+/)
   const cron = fields.join(' ')
-  // cron-parser fills in missing fields, reads a sixth as seconds, and gives H another value at each parsing.
+  // cron-parser fills in missing fields, reads a sixth as seconds, and gives H a different value each time it parses.
   if (fields.length !== 5 || cron.length > LONGEST_CRON || /(?<![a-z])h(?![a-z])/i.test(cron)) throw notCron(field)
   try {
     return { cron, nextRunAt: slotAfter({ cron, timeZone }, now) }

@@ -4,7 +4,7 @@ import { FIRE_PLAN } from '../jobs/queues.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The key of a slot: of its job, and of its run or inbox event. */
+/** The key of a slot, used for its job and for its run or inbox event. */
 export function firingKey({ planId, slot }: { planId: string; slot: Date }): string {
   return `${planId}:${slot.toISOString()}`
 }
@@ -25,7 +25,7 @@ export async function enqueueSlots(
 
 /**
  * Returns plans that are due within a minute and have neither a job that will run nor a failed job for their slot. A
- * retry later than an hour was postponed by a clock that ran ahead, and does not count.
+ * retry more than an hour away was postponed by a fast clock, and does not count.
  */
 export function plansWithoutJob(tx: Tx, now: Prisma.Sql, most: number): Promise<{ id: string; nextRunAt: Date }[]> {
   return tx.$queryRaw`

@@ -3,7 +3,7 @@ import type { OverBudget } from '../lib/budget.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from './db.ts'
 
-/** The budgets that apply to a generation: of its agent, of the space that it counts for, of its root, and of the human there. */
+/** The budgets that apply to a generation: those of its agent, of the space to which it counts, of its root, and of the human at the root. */
 export interface BudgetState {
   /** Null: none is exhausted. */
   over: OverBudget | null
@@ -15,9 +15,9 @@ interface Payer {
   agentId: Prisma.Sql | string
   spaceId: Prisma.Sql | string | null
   rootId: Prisma.Sql | string
-  /** The human at the root, if the root has no row yet. Absent: looked up by the root. */
+  /** The human at the root, if the root has no row yet. If absent, the human is looked up by the root. */
   humanId?: Prisma.Sql | string | null
-  /** The humans for whom the run works: the only one of them counts if the root's message is gone. */
+  /** The requesters of the run: if the root's message was deleted and there is only one, that one counts. */
   requesters?: Prisma.Sql | readonly string[]
 }
 
@@ -30,13 +30,13 @@ export function budgetState({ agentId, spaceId, rootId, humanId = null, requeste
   return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId}, ${humanId}::text, ${ids}::text[])`
 }
 
-/** Returns what the next generation of a run counts for; for a cycle, the space of its deepest event. */
+/** Returns the budgets to which the next generation of a run counts; for a cycle, with the space of its deepest event. */
 export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSpaceId' | 'rootId' | 'askers'>): Payer {
   const { agentId, deepestSpaceId, triggerSpaceId, rootId, askers } = run
   return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId, requesters: askers }
 }
 
-/** Returns the root of what a message starts; the message may have no row yet. */
+/** Returns the root of the runs that a message starts; the message may have no row yet. */
 export function rootOfMessage({ rootId, senderId }: Pick<Message, 'rootId' | 'senderId'>) {
   return { rootId, humanId: prefixOf(senderId) === 'hum' ? senderId : null }
 }
@@ -50,7 +50,7 @@ export function overBudget(payer: Payer): Prisma.Sql {
   return Prisma.sql`${budgetState(payer)}->>'over'`
 }
 
-/** The result of an attempt to reserve. */
+/** The result of an attempt to reserve budget. */
 export type Reservation =
   | { type: 'reserved' }
   /** The budget is exhausted. */
@@ -60,7 +60,7 @@ export type Reservation =
   /** The run no longer belongs to this attempt. */
   | { type: 'lost' }
 
-/** The most that a generation may use, in tokens and nano-dollars. */
+/** The maximum that a generation may use, in tokens and nano-dollars. */
 export interface Estimate {
   tokens: number
   nanos: number
@@ -68,8 +68,8 @@ export interface Estimate {
 
 /**
  * Reserves the estimate of a run's next generation in place of the run's earlier reservation, in one statement that
- * locks all budgets that apply. Recording the usage (runs/ledger.ts) and claiming the run end a reservation; that of a
- * dead worker expires with its lease.
+ * locks all budgets that apply. Recording the usage (runs/ledger.ts) and claiming the run end a reservation; a dead
+ * worker's reservation expires with its lease.
  */
 export async function reserve(
   tx: Tx,

@@ -23,7 +23,7 @@ function removeEmpty(directory: string, first: string | undefined): void {
   try {
     for (let at = directory; at.startsWith(top); at = path.dirname(at)) rmdirSync(at)
   } catch {
-    // Another process has written into it.
+    // Another process has written into the directory.
   }
 }
 

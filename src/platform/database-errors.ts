@@ -1,8 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * A fault of a Prisma driver adapter: with PostgreSQL's code if PostgreSQL reported it, or else a name of the adapter's
- * own.
+ * A fault of a Prisma driver adapter: with PostgreSQL's code if PostgreSQL reported it, or else one of the adapter's
+ * own names.
  */
 interface DriverFault {
   originalCode?: string
@@ -29,7 +29,7 @@ function driverFaultOf(error: unknown): DriverFault {
 }
 
 /**
- * Classes and codes: connection exceptions, insufficient resources, operator intervention, and a transaction that was
+ * SQLSTATE classes and codes: connection exceptions, insufficient resources, operator intervention, and a transaction that was
  * idle for too long.
  */
 const OUTAGE_STATES = /^(08|53|57P|25P03)/
@@ -58,7 +58,7 @@ const OUTAGE_WORDS =
 
 /**
  * Whether the database rather than the statement is at fault, so that a retry may succeed. If PostgreSQL reported a
- * code, that decides: it will refuse anything else again, such as a number out of range or a duplicate key.
+ * code, the code decides: any other error, such as a number out of range or a duplicate key, would occur again.
  */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
@@ -93,7 +93,7 @@ export function isStalePlan(error: unknown): boolean {
   return sqlStateOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')
 }
 
-/** Whether a unique key rejected a row. */
+/** Whether a unique constraint rejected a row. */
 export function isUniqueViolation(error: unknown): boolean {
   return sqlStateOf(error) === '23505'
 }

@@ -61,8 +61,8 @@ export interface Database {
    */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   /**
-   * Returns why the database cannot serve; null if it has written a row within 2 s, or, while that waits for a
-   * connection, has answered other queries of this process.
+   * Returns why the database cannot serve; null if it has written a row within 2 s, or, while that write waits
+   * for a connection, has answered other queries of this process.
    */
   fault(): Promise<string | null>
   close(): Promise<void>
@@ -81,7 +81,7 @@ export interface ConnectionsBeside {
   isPooled: boolean
   isDirect: boolean
   openPool(options: ConnectionOptions): pg.Pool
-  /** Creates a connection that keeps a session. Null if there is only a transaction pooler, behind which none does. */
+  /** Creates a connection that keeps a session. Null if the server can be reached only through a transaction pooler, which does not keep sessions. */
   createSession: ((options: ConnectionOptions) => pg.Client) | null
 }
 
@@ -90,7 +90,7 @@ export function inTransaction<T>(db: Database, tx: Tx | undefined, work: (tx: Tx
   return tx === undefined ? db.transaction(work) : work(tx)
 }
 
-/** Executes one statement in the given transaction, or else by `Database.query`, and returns its rows. */
+/** Executes one statement in the given transaction, or else with `Database.query`, and returns its rows. */
 export function queryWithin<Row extends object>(
   db: Pick<Database, 'query'>,
   tx: Tx | undefined,
@@ -102,12 +102,12 @@ export function queryWithin<Row extends object>(
 export interface DatabaseOptions {
   /** The URL of PostgreSQL; null for PGlite under `dataDirectory`. */
   url: string | null
-  /** The URL of the server itself, if `url` leads to a transaction pooler. */
+  /** The URL of the server itself, if `url` points to a transaction pooler. */
   directUrl?: string | null
   /** The results of the checks of both URLs at the start. */
   inspected?: InspectedPostgres
   dataDirectory: string
-  /** The most connections of this process. */
+  /** The maximum number of connections of this process. */
   poolSize?: number
   onError?: (error: Error) => void
   metrics?: Registry
@@ -123,7 +123,7 @@ const START_PARAMETERS = [
   ...['-c', `search_path=${searchPathOf('public')}`],
 ]
 
-/** The objects that migrations create with them need their code at every start. */
+/** Objects that migrations create with these extensions need the extensions' code at every start. */
 const EXTENSIONS = { pg_trgm, unaccent }
 
 /**
@@ -133,12 +133,12 @@ const EXTENSIONS = { pg_trgm, unaccent }
  */
 const WEB_ASSEMBLY_FLAGS = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
 
-/** For how long statements of the embedded database may hold up other events of this process. */
+/** How long statements of the embedded database may block other events of this process. */
 const YIELD_AFTER_MS = 5
 
 /** The timeout of the connection for migrations. */
 const CONNECT_TIMEOUT_MS = 5000
-/** The longest wait for a connection of the pool during a burst. */
+/** The maximum wait for a connection of the pool during a burst. */
 const LONGEST_WAIT_MS = 20_000
 /**
  * A new connection plans each statement six times, which takes tens of milliseconds for the statements of a run, so
@@ -167,10 +167,10 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     // until the next start.
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: YIELD_AFTER_MS })
-    // All statements and transactions pass here, those of Prisma and pg-boss too.
+    // All statements and transactions pass through here, including those of Prisma and pg-boss.
     pglite._runExclusiveTransaction = (work) =>
       turns.run(requesterHere(), () => {
-        // PGlite checks this before the turn only.
+        // PGlite checks this only before the statement's turn.
         if (pglite.closed) throw new Error('The database is closed.')
         return work()
       })
@@ -188,7 +188,7 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
       query: <Row extends object>({ text, values }: Prisma.Sql) => withRetries(() => queryNamed<Row>(text, values)),
       fault: shareForAMoment(() => within(HEALTH_TIMEOUT_MS, writeFault(prisma))),
       async close() {
-        // After the running transaction, whose next statement would crash a closed PGlite.
+        // Closes after the running transaction, whose next statement would crash a closed PGlite.
         await turns.run(undefined, () => pglite.close())
         await prisma.$disconnect()
         unlock()
@@ -234,7 +234,7 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   pool.on('error', onError)
   // Any number of health checks may run at the same time.
   pool.setMaxListeners(0)
-  // Names of Prisma's statements and of others depend on their texts only. Poolers forget them, or mix them up.
+  // The names of prepared statements depend only on their texts. Poolers drop them or mix them up.
   const names = main.keepsSession ? createStatementNames() : NO_NAMES
   const prisma = new PrismaClient({
     adapter: new PrismaPg(pool, {
@@ -348,8 +348,8 @@ async function within(timeoutMs: number, fault: Promise<string | null>): Promise
 }
 
 /**
- * A pool exhausted by a burst does not mean that PostgreSQL is unavailable, as long as connections are returned: then
- * their statements stand in for the one that waits.
+ * A pool exhausted by a burst does not mean that PostgreSQL is unavailable, as long as connections are returned:
+ * their statements then count in place of the waiting one.
  */
 async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<string | null> {
   const startedAt = performance.now()
@@ -367,7 +367,7 @@ async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<str
   }
 }
 
-/** Makes concurrent calls share one check, and calls shortly after a good one its result. */
+/** Makes concurrent calls share one check; calls shortly after a successful one get its result. */
 function shareForAMoment(check: () => Promise<string | null>): () => Promise<string | null> {
   let checking: Promise<string | null> | null = null
   let healthyUntil = 0

@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { messageOf } from '../lib/errors.ts'
 import { makeDataDirectory } from './data-directory.ts'
 
-/** After a kill, the parent sees the end of the process before the kernel has released its locks. */
+/** After a kill, the parent learns of the end of the process before the kernel has released its locks. */
 const WAIT_MS = 1000
 /** SQLITE_BUSY */
 const BUSY = 5

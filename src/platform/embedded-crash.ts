@@ -1,15 +1,15 @@
 import { writeSync } from 'node:fs'
 import type { PGlite } from '@electric-sql/pglite'
 
-/** The WebAssembly module of PGlite, which its types leave out. */
+/** The WebAssembly module of PGlite, which its types do not declare. */
 interface Internals {
   Module: { _PostgresMainLoopOnce(): void }
   POSTGRES_MAIN_LONGJMP: number
 }
 
 /**
- * Ends this process if the WebAssembly of the embedded database crashes. PGlite 0.4.6 ignores such an error and gives the same
- * message to the dead database again, for ever and without returning to the event loop (electric-sql/pglite#1058). The next
+ * Ends this process if the WebAssembly of the embedded database crashes. PGlite 0.4.6 ignores such an error and sends the
+ * same message to the dead database again, forever and without returning to the event loop (electric-sql/pglite#1058). The next
  * start recovers the database from its write-ahead log.
  */
 export function exitOnCrash(pglite: PGlite): void {
@@ -19,7 +19,7 @@ export function exitOnCrash(pglite: PGlite): void {
     try {
       loopOnce()
     } catch (error) {
-      // How PostgreSQL reports the error of a statement.
+      // The form in which PostgreSQL reports the error of a statement.
       if ((error as { status?: unknown }).status === POSTGRES_MAIN_LONGJMP) throw error
       writeSync(
         process.stderr.fd,
@@ -28,7 +28,7 @@ export function exitOnCrash(pglite: PGlite): void {
       try {
         process.exit(1)
       } finally {
-        // Only where something else has replaced `exit`, as Vitest does.
+        // Reached only if something has replaced `exit`, as Vitest does.
         process.kill(process.pid, 'SIGKILL')
       }
     }

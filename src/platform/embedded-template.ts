@@ -9,8 +9,8 @@ const CACHE = path.join(ROOT, 'node_modules/.cache/parley')
 const PACKAGES = ['@electric-sql/pglite', 'pg-boss']
 
 /**
- * A new embedded database with all migrations, created by `npm ci`. Copying it takes a tenth of the seconds that
- * initialising one takes.
+ * A new embedded database with all migrations, created by `npm ci`. Copying it takes a tenth of the time
+ * that initializing one takes.
  */
 export interface EmbeddedTemplate {
   /** Copies the template to a directory. Returns false if there is none for these packages and migrations. */
@@ -67,7 +67,7 @@ async function fingerprint(): Promise<string> {
     .slice(0, 16)
 }
 
-/** The package.json of a package, which is installed with Parley or, where Parley is a dependency itself, beside it. */
+/** The package.json of a package, which is installed with Parley or, if Parley itself is a dependency, next to it. */
 function manifestOf(name: string): string {
   for (let folder = ROOT; ; folder = path.dirname(folder)) {
     const file = path.join(folder, 'node_modules', name, 'package.json')

@@ -1,4 +1,4 @@
-/** Shares connections of the database among requesters. */
+/** Shares database connections among requesters. */
 export interface FairTurns {
   /**
    * Waits for a connection's turn. Returns a function to call once when the turn is over.
@@ -9,16 +9,16 @@ export interface FairTurns {
   run<T>(requesterId: string | undefined, task: () => Promise<T>): Promise<T>
   /** How many wait. */
   waitingCount(): number
-  /** Whether all places are taken, so that the next turn has to wait. */
+  /** Whether all connections are taken, so that the next turn has to wait. */
   isFull(): boolean
 }
 
 export interface FairTurnsOptions {
-  /** Returns the number of turns at a time: of connections. It may change. */
+  /** Returns the number of concurrent turns, which is the number of connections. The number may change. */
   places: () => number
   /**
    * Waits for the next turn of the event loop once tasks have taken this long in one. The statements of PGlite run in
-   * this process and never wait for I/O: a queue of them would hold up every other event until it is empty.
+   * this process and never wait for I/O: a queue of them would block every other event until the queue is empty.
    */
   yieldAfterMs?: number
   /** Monotonic time in ms; `performance.now` by default. */
@@ -26,11 +26,11 @@ export interface FairTurnsOptions {
 }
 
 /**
- * Everybody waits for claims, deliveries and upkeep: as much time goes to the server's own work as to so many
- * requesters, if it needs that.
+ * Everybody depends on claims, deliveries and upkeep, so the server's own work may use as much
+ * time as this many requesters.
  */
 const SHARE_OF_OWN_WORK = 4
-/** How often the number of places is looked at while no turn begins or ends. */
+/** How often the number of places is checked while no turn begins or ends. */
 const LOOK_AGAIN_MS = 100
 
 interface Line {
@@ -41,16 +41,16 @@ interface Line {
 }
 
 /**
- * Serves the requester first that has used the least time of the database lately: the statement of a member waits for
- * running ones, and not for those that others' runs and queries have queued. Nobody starves, because each turn counts
- * towards its requester, and one that comes back does not catch up on its absence.
+ * Serves the requester first that has recently used the least database time: a member's statement waits for
+ * running statements, but not for the queued statements of other requesters. Nobody starves, because each turn counts
+ * towards its requester, and a requester that returns gets no credit for its absence.
  */
 export function createFairTurns({
   places,
   yieldAfterMs = Number.POSITIVE_INFINITY,
   now = () => performance.now(),
 }: FairTurnsOptions): FairTurns {
-  /** Of requesters with time in use or waiting; emptied when nobody waits. */
+  /** The requesters with running or waiting turns; emptied when nobody waits. */
   const lines = new Map<string | undefined, Line>()
   /** The used time of the requester that was served last. */
   let servedMs = 0
@@ -101,7 +101,7 @@ export function createFairTurns({
     if (waiting > 0) serveSoon()
   }
 
-  /** Turns may be long, and there may be more places before one ends. */
+  /** Turns may be long, and the number of places may grow before a turn ends. */
   function serveSoon(): void {
     if (isLookingAgain) return
     isLookingAgain = true

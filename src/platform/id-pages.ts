@@ -7,7 +7,7 @@ export interface IdPagesQuery {
   parents: readonly string[]
   /** A SELECT of the column `id`, in which `parent.id` refers to the parent. */
   source: Prisma.Sql
-  /** By id, which is by time of creation. */
+  /** Ordered by id, and therefore by time of creation. */
   order: 'newest' | 'oldest'
   request: PageRequest
 }

@@ -1,4 +1,4 @@
-// Creates a new embedded database in the given directory and exits. db.ts runs it as a process of its own, because
+// Creates a new embedded database in the given directory and exits. db.ts runs it as a separate process, because
 // initdb leaves hundreds of megabytes of WebAssembly memory behind for the life of the process.
 import { PGlite } from '@electric-sql/pglite'
 

@@ -6,13 +6,13 @@ interface InsertionOptions {
   computed?: Record<string, Prisma.Sql>
   /** Fields that computed columns use and that are not columns themselves. */
   beside?: readonly string[]
-  /** A part of the same WITH: the rows are inserted once for each of its rows. */
+  /** A part of the same WITH clause: the rows are inserted once for each of its rows. */
   from?: string
 }
 
 /**
  * Returns the INSERT of rows given as objects by column, in their order. A column that no object has gets its default;
- * null is null. Skips rows whose key exists; returns the inserted rows.
+ * null stays null. Skips rows whose key exists; returns the inserted rows.
  */
 export function insertionOf(
   table: Prisma.ModelName,

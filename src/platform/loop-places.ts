@@ -1,9 +1,9 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 
 export interface LoopPlacesOptions {
-  /** The number of places while the event loop has time to spare. */
+  /** The number of concurrent statements while the event loop has time to spare. */
   most: number
-  /** The number of places that remain when it has none. */
+  /** The number of concurrent statements when it has none. */
   least?: number
   /** Monotonic time in ms; `performance.now` by default. */
   now?: () => number
@@ -12,16 +12,16 @@ export interface LoopPlacesOptions {
 }
 
 const LEAST = 2
-/** How often the number changes at most. */
+/** The minimum time between two changes of the number. */
 const LOOK_EVERY_MS = 50
 const BUSY = 0.9
 const IDLE_ENOUGH = 0.75
 
 /**
- * Returns how many statements to have under way now. A statement's result is handled in the next turn of the event
+ * Returns how many statements to execute concurrently now. A statement's result is handled in the next turn of the event
  * loop, together with all others that have arrived: when the loop is busy, each further statement makes the turns
- * longer for everybody and gets nothing done sooner. Fewer at a time wait in the queue of fair turns instead, where
- * those who use little go first.
+ * longer for everybody and finishes nothing sooner. The remaining statements wait in the queue of fair turns instead, where
+ * requesters that use little go first.
  */
 export function createLoopPlaces({
   most,

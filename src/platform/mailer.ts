@@ -2,30 +2,30 @@ import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { Config } from '../config.ts'
 
-/** A mail as it is sent. */
+/** An email to send. */
 export interface OutgoingMail {
   /** One address. */
   to: string
   subject: string
   text: string
   html: string
-  /** Identifies the mail in its Message-ID, so that receivers can recognize a repetition. */
+  /** Identifies the email in its Message-ID, so that receivers can recognize a duplicate. */
   key: string
 }
 
-/** Sends mails by the SMTP server of PARLEY_SMTP_URL. */
+/** Sends emails through the SMTP server of PARLEY_SMTP_URL. */
 export interface Mailer {
   /**
-   * Sends one mail over a connection of its own, within a minute. Returns once the server has accepted the mail.
+   * Sends one email over its own connection, within a minute. Resolves once the server has accepted the email.
    * @throws MailError
    */
   send(mail: OutgoingMail, signal: AbortSignal): Promise<void>
 }
 
 /**
- * A mail was not accepted. `refused`: trying again is of no use, since the server refused the recipient
- * or the content for good. `unsent`: the server has certainly not accepted the mail. `unknown`: the connection ended after the
- * mail was transmitted and before the server replied.
+ * An email was not accepted. `refused`: a retry is useless, because the server permanently refused the
+ * recipient or the content. `unsent`: the server has certainly not accepted the email. `unknown`: the connection ended after
+ * the email was transmitted and before the server replied.
  */
 export class MailError extends Error {
   readonly outcome: 'refused' | 'unsent' | 'unknown'
@@ -46,11 +46,11 @@ interface SmtpFault extends Error {
   /** The code of the reply; absent if there was none. */
   responseCode?: number
   response?: string
-  /** The command that was replied to. */
+  /** The command to which the server replied. */
   command?: string
 }
 
-/** Returns null if no mail is set up. */
+/** Returns null if email is not set up. */
 export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer | null {
   if (settings === null) return null
   const { host, port, secure, requireTls, ignoreTls, verifiesCertificate, auth, from } = settings
@@ -87,7 +87,7 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
         socketTimeout: SILENCE_MS,
         maxResponseSize: 64 * 1024,
       })
-      /** Nothing is read from it before the server has accepted sender and recipient. */
+      /** The stream is not read before the server has accepted the sender and the recipient. */
       const content = Readable.from([message])
       let isTransmitted = false
       content.once('end', () => {
@@ -121,7 +121,7 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
   }
 }
 
-/** Classifies an error. Its text has one line, and contains no credentials: a server's reply to them is left out. */
+/** Classifies an error. Its message is one line without credentials: a server's reply to them is left out. */
 function mailErrorOf({ responseCode, response, command = '', message }: SmtpFault, isTransmitted: boolean): MailError {
   const about = command.startsWith('AUTH') ? 'The mail server refused the user or password of PARLEY_SMTP_URL.' : ''
   const reply = (response ?? message).replace(/\s+/g, ' ').slice(0, LONGEST_REPLY)

@@ -33,10 +33,10 @@ export interface MigrationOptions {
 }
 
 /**
- * Applies all missing migrations and returns their names. Each is one transaction, which also records it in
- * `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes for the life of the
+ * Applies all missing migrations and returns their names. Each migration is one transaction, which also records the
+ * migration in `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes for the life of the
  * process, so only the scripts that write and check migrations use it. Several processes may do this at the same time:
- * a lock of each transaction makes them wait for one another, so a transaction pooler is enough.
+ * a lock in each transaction makes them wait for one another, so a transaction pooler is enough.
  * @throws Error with the name of the migration that failed, which is rolled back
  */
 export async function applyMigrations(
@@ -62,7 +62,7 @@ export async function pendingMigrations(
   return entries.flatMap((entry) => (entry.isDirectory() && !applied.has(entry.name) ? [entry.name] : [])).sort()
 }
 
-/** Returns false if another process has applied it meanwhile. */
+/** Returns false if another process has applied the migration in the meantime. */
 async function apply(
   connection: MigrationConnection,
   { schema, name, sql }: { schema: string; name: string; sql: string },
@@ -108,7 +108,7 @@ async function namesOf(connection: Pick<MigrationConnection, 'query'>, schema: s
   return new Set((rows as { migration_name: string }[]).map((row) => row.migration_name))
 }
 
-/** Needs no escaping: the name consists of digits, letters and underscores. */
+/** No escaping is needed: the name consists of digits, letters and underscores. */
 function recordOf(name: string, sql: string): string {
   const checksum = createHash('sha256').update(sql).digest('hex')
   return `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)

@@ -5,7 +5,7 @@ import type pg from 'pg'
 const LARGEST_STATEMENT_CACHE = 500
 
 /**
- * Names of prepared statements, so that PostgreSQL keeps their plans. Beyond a limit, further statements stay unnamed.
+ * Names of prepared statements, so that PostgreSQL keeps their plans. Over a limit, further statements stay unnamed.
  */
 export interface StatementNames {
   /** Undefined for a statement that stays unnamed. */
@@ -50,8 +50,8 @@ export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
 const { serialize } = protocol
 
 /**
- * The equivalent for PGlite, whose own `query` parses and plans a statement each time; for a long statement this is
- * nearly its whole cost. Executes one statement at a time, and none within a transaction of others.
+ * The equivalent for PGlite, whose own `query` parses and plans a statement each time, which is nearly the whole
+ * cost of a long statement. Executes one statement at a time, and none within another caller's transaction.
  * @throws PostgreSQL's error, with the SQLSTATE as `code`
  */
 export function createEmbeddedQueries(pglite: PGlite) {

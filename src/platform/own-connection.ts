@@ -1,7 +1,7 @@
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from './platform.ts'
 
-/** A connection outside of the pool, for statements that must succeed while the pool is exhausted. */
+/** A connection outside the pool, for statements that must succeed while the pool is exhausted. */
 export interface OwnConnection {
   /** Returns the rows. @throws after 3 s without an answer */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>

@@ -12,7 +12,7 @@ import type { Mailer } from './mailer.ts'
 import type { PublicUrl } from './public-url.ts'
 import type { SecretBox } from './secret-box.ts'
 
-/** The services of the outside, opened once by app.ts and passed to every part. */
+/** The external services, opened once by app.ts and passed to every part. */
 export interface Platform {
   config: Config
   db: Database
@@ -23,7 +23,7 @@ export interface Platform {
   signals: Signals
   clock: Clock
   publicUrl: PublicUrl
-  /** Null if no mail is set up. */
+  /** Null if email is not set up. */
   mailer: Mailer | null
   logger: Logger
   /** The metrics of this process; each part registers its own. */
@@ -37,7 +37,7 @@ export interface Platform {
 }
 
 /**
- * A point at which a test can pause this process, to force what other processes do in between. Does nothing otherwise.
+ * A point at which a test can pause this process, to control what other processes do in the meantime. Does nothing otherwise.
  * `claimed`: the database has assigned runs to this worker, and the worker has not yet received them.
  */
 export type Racepoint = (point: 'claimed') => Promise<void>

@@ -49,8 +49,8 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
 }
 
 /**
- * Gives connections to requesters in turn: the pool's own queue does not know them, and one member's queries would
- * hold up everybody else's.
+ * Gives connections to requesters in turn: the pool's own queue does not distinguish requesters, and one member's
+ * queries would block everybody else's.
  */
 function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; longestWaitMs: number }): FairTurns {
   const turns = createFairTurns({ places: createLoopPlaces({ most: places }) })
@@ -64,7 +64,7 @@ function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; l
     clearTimeout(timeout)
     if (end === null) {
       void turn.then((unwanted) => unwanted())
-      // As the pool's own.
+      // Like the pool's own method.
       throw new Error('timeout exceeded when trying to connect')
     }
     try {

@@ -7,15 +7,15 @@ import { createClient, jobSchemaOf, type PostgresAccess, quoteName, tlsAttempts 
 import { connectionFault, isEncryptionRefusal, isStartupRefusal, isWithoutTls } from './postgres-faults.ts'
 import { StartFaults } from './start-faults.ts'
 
-// Asks a database once, at the start, for what the code relies on and cannot set by itself.
+// Checks once at startup that a database has everything that the code relies on and cannot set itself.
 
 const MAIN = 'DATABASE_URL'
 const DIRECT = 'PARLEY_DIRECT_DATABASE_URL'
 const OLDEST_VERSION = 14
 const CONNECT_TIMEOUT_MS = 5000
-/** A setting of nobody's, by which a session shows whether it took those of its start. */
+/** A custom setting that shows whether a session accepted its startup settings. */
 const MARKER = 'parley.start'
-/** The order in which two connections are asked for their sessions, which no pooler that takes turns keeps up with. */
+/** The order in which two connections are queried for their sessions. No pooler that rotates sessions matches this order. */
 const ASKED = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0] as const
 /** Versions before the second migration ignored the parameter `schema`. */
 const FIRST_MIGRATION = '20261122000000_init'
@@ -25,7 +25,7 @@ const SCHEMAS_SINCE = '20261126160000_bytewise_ids'
 export interface InspectedPostgres {
   /** For statements. */
   main: PostgresAccess & { schema: string }
-  /** For what needs a session: presence and migrations. Null if there is only a transaction pooler. */
+  /** The connection for work that needs a session: presence and migrations. Null if there is only a transaction pooler. */
   direct: (PostgresAccess & { schema: string }) | null
   /** The variable with the URL by which migrations are applied. */
   migrationVariable: string
@@ -37,7 +37,7 @@ export interface InspectedPostgres {
   hasJobSchema: boolean
   /** Names of the migrations that are missing. */
   pending: string[]
-  /** For the log, a line each. */
+  /** For the log, one line each. */
   warnings: string[]
 }
 
@@ -106,7 +106,7 @@ const RIGHTS = `
     coalesce((SELECT has_table_privilege(oid, 'SELECT') FROM pg_class
       WHERE relname = '_prisma_migrations' AND relnamespace = (SELECT oid FROM own)), true) AS "mayReadMigrations"`
 
-/** One URL and what its server says of itself. */
+/** One URL, and the properties that its server reports. */
 interface Reached {
   variable: string
   access: PostgresAccess
@@ -164,7 +164,7 @@ async function firstThatWorks(url: PostgresUrl, attempts: ReturnType<typeof tlsA
     try {
       return await examine({ url, tls, settings, keepsSession: !url.isPooler, schema: null })
     } catch (error) {
-      // That the server has no TLS explains nothing if it was only the second try.
+      // A server without TLS is not the reason if TLS was only the second attempt.
       if (failure === undefined || !isWithoutTls(error)) failure = error
       if (!isEncryptionRefusal(error)) break
     }
@@ -172,7 +172,7 @@ async function firstThatWorks(url: PostgresUrl, attempts: ReturnType<typeof tlsA
   throw failure
 }
 
-/** Connects, and finds out whether a pooler is between this process and PostgreSQL, and of what kind. */
+/** Connects, and detects whether there is a pooler between this process and PostgreSQL, and of which kind. */
 async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess; facts: Facts }> {
   const marker = randomUUID()
   const inTransactions: PostgresAccess = { ...access, settings: 'transaction' }
@@ -184,7 +184,7 @@ async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess
         await client.query('COMMIT')
         return { access, facts }
       }
-      // PostgreSQL announces the session by its process; poolers announce something of their own.
+      // PostgreSQL identifies the session by its process id; poolers send another value.
       const isDirect = (client as unknown as { processID: number }).processID === facts.pid
       if (isDirect) return { access, facts }
       const keepsSession = await isSessionKept(access)
@@ -197,7 +197,7 @@ async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess
     return { access: { ...inTransactions, keepsSession: await isSessionKept(inTransactions) }, facts }
   }
 
-  /** The server's settings once those of the URL are in force. */
+  /** The server's settings after the settings of the URL have been applied. */
   async function again(): Promise<Facts> {
     return withClient(inTransactions, {}, factsOf)
   }
@@ -209,8 +209,8 @@ async function factsOf(client: pg.Client): Promise<Facts> {
 }
 
 /**
- * Whether each connection has a session to itself. Two connections that ask in turn get the same session from a
- * transaction pooler that has one to spare, or different ones in the course of time from one that is busy.
+ * Whether each connection has its own session. Two connections that query in turn get the same
+ * session from a transaction pooler that is idle, or changing sessions from one that is busy.
  */
 async function isSessionKept(access: PostgresAccess): Promise<boolean> {
   return withClient(access, {}, (one) =>
@@ -243,7 +243,7 @@ async function withClient<T>(
   }
 }
 
-/** Returns what is wrong with a server for everybody. */
+/** Returns the faults of a server that affect every user. */
 export function faultsOfServer({
   variable,
   facts,
@@ -285,7 +285,7 @@ function faultsOfPair(main: Reached, direct: Reached): string[] {
   return faults.map((fault) => `${DIRECT}: ${fault}`)
 }
 
-/** Only called without faults, so that there is one. */
+/** Only called if there are no faults, so the value exists. */
 const schemaOf = ({ access, facts }: Reached): string => access.url.schema ?? facts.schema ?? 'public'
 
 /**
@@ -409,7 +409,7 @@ async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
   const { schema } = access.url
   const before = facts.schema
   if (schema === null || before === null || schema === before) return []
-  // Tables that this user may not read are those of another installation.
+  // Tables that this user may not read belong to another installation.
   const rights = await rightsOf(main, before)
   if (!rights.mayUse || !rights.mayReadMigrations) return []
   const pending = await pendingIn(main, before)

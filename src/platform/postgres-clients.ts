@@ -1,6 +1,6 @@
 import pg from 'pg'
 
-// Clients of `pg` that do more than it does by itself.
+// Clients of `pg` with additional behaviour.
 
 /** The methods that `pg` calls on a query, beyond its types. */
 interface QueryInternals {
@@ -30,7 +30,7 @@ const Query = pg.Query as unknown as new (config: unknown, values?: unknown, cal
 const OUTSIDE_TRANSACTIONS = /\b(CONCURRENTLY|VACUUM)\b/
 
 /**
- * Makes a client for connections whose transactions may each run in another session, behind a transaction pooler. Each
+ * Makes a client for connections behind a transaction pooler, where each transaction may run in a different session. Each
  * transaction sets the settings for itself, in the same message as its first statement, which costs no round trip.
  */
 export function createLocalClient(settings: Readonly<Record<string, string>>): typeof pg.Client {
@@ -39,7 +39,7 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
 
   class LocalQuery extends Query {
     #client: pg.Client
-    /** Whether the results that come belong to the settings. */
+    /** Whether the incoming results belong to the statements that set the settings. */
     #isSetting = false
 
     constructor(client: pg.Client, config: unknown, values: unknown, callback: unknown) {
@@ -47,7 +47,7 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
       this.#client = client
     }
 
-    /** As of `pg`: sends the query. Returns an error instead of throwing. */
+    /** Sends the query, as in `pg`. Returns an error instead of throwing. */
     submit(connection: ConnectionInternals): Error | null {
       this.#isSetting = this.#client.getTransactionStatus() === 'I' && !OUTSIDE_TRANSACTIONS.test(this.text)
       if (!this.requiresPreparation()) {
@@ -58,7 +58,7 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
       connection.stream.cork()
       try {
         if (this.#isSetting) {
-          // All up to the Sync that ends the query is one transaction.
+          // Everything up to the Sync that ends the query is one transaction.
           connection.parse({ text: settingsSql })
           connection.bind({})
           connection.execute({})

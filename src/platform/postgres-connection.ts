@@ -7,7 +7,7 @@ import { channelBound, createLocalClient } from './postgres-clients.ts'
 // The settings of every connection to PostgreSQL: the pool, Prisma's adapter, pg-boss, migrations, leases and presence.
 
 /**
- * Settings that the code relies on, for any settings of the role, the database and the URL. Prisma's adapter writes times
+ * Settings that the code relies on. They override the settings of the role, the database and the URL. Prisma's adapter writes times
  * without an offset and reads them as UTC; `pg` parses times and intervals in these styles only, and all text as UTF8.
  */
 const REQUIRED = {
@@ -25,29 +25,29 @@ const TIMEOUTS = { statement_timeout: '30000', idle_in_transaction_session_timeo
 /** The `ssl` of `pg`. */
 export type Tls = Exclude<pg.ClientConfig['ssl'], undefined>
 
-/** How this process reaches a server; `inspectPostgres` finds it out. */
+/** How this process reaches a server, as `inspectPostgres` detects. */
 export interface PostgresAccess {
   url: PostgresUrl
   tls: Tls
   /**
-   * `session`: a connection has a session of its own, whose settings the server takes at its start. `transaction`: a
+   * `session`: a connection has its own session, and the server accepts settings at its start. `transaction`: a
    * pooler refuses or forgets them, so every transaction sets them for itself.
    */
   settings: 'session' | 'transaction'
-  /** Whether what a session holds stays with its connection: advisory locks and prepared statements. */
+  /** Whether the state of a session stays with its connection: advisory locks and prepared statements. */
   keepsSession: boolean
-  /** Null until it has been found out. */
+  /** Null until it has been detected. */
   schema: string | null
 }
 
-/** Options of a connection besides what all have. Timeouts are in milliseconds. */
+/** Options of a connection in addition to the common ones. Timeouts are in milliseconds. */
 export interface ConnectionOptions extends Omit<pg.PoolConfig, 'connectionString' | 'options' | 'ssl'> {
   settings?: Readonly<Record<string, string>>
 }
 
 /**
  * Returns the schemas in which names are looked up. The job queue's comes first: its names are in lower case, and ours
- * are not, so that neither hides a table of the other, and no table of anybody else's hides one of them.
+ * are not, so neither hides a table of the other, and no other schema hides a table of either.
  */
 export function searchPathOf(schema: string): string {
   return `${quoteName(jobSchemaOf(schema))}, ${quoteName(schema)}`
@@ -83,7 +83,7 @@ export function configOf(access: PostgresAccess, options: ConnectionOptions = {}
     ...(url.isTlsDirect ? { sslnegotiation: 'direct' } : {}),
     enableChannelBinding: url.channelBinding !== 'disable',
     ssl: tls,
-    // A space, because an empty text would make `pg` read PGOPTIONS, which the address has read.
+    // A space, because an empty text would make `pg` read PGOPTIONS, which the URL parser has already read.
     options: startup.filter((part) => part !== null).join(' ') || ' ',
     keepAlive: true,
     ...others,
@@ -104,8 +104,8 @@ export function createClient(access: PostgresAccess, options: ConnectionOptions 
 }
 
 /**
- * Returns the ways to encrypt that are tried one after another, as `sslmode` says. Without it, connections to this
- * machine are not encrypted unless the server wants that, and others are if the server can.
+ * Returns the encryption modes to try one after another, according to `sslmode`. Without `sslmode`, connections to this
+ * machine are encrypted only if the server requires it, and other connections whenever the server supports it.
  * @throws Error if a certificate cannot be read
  */
 export function tlsAttempts({ sslMode, tlsFiles, host }: PostgresUrl): Tls[] {
@@ -121,7 +121,7 @@ const isThisMachine = (host: string) => /^(localhost|127(\.\d+){3}|::1)$/i.test(
 
 function encryptionOf(mode: SslMode, { rootCertificate, certificate, key, keyPassword }: PostgresUrl['tlsFiles']): Tls {
   const root = rootCertificate === 'system' ? undefined : rootCertificate
-  // With a root certificate, libpq verifies for `require` too.
+  // With a root certificate, libpq also verifies for `require`.
   const isVerified = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
   return {
     rejectUnauthorized: isVerified,

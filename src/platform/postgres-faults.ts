@@ -11,7 +11,7 @@ interface Reported {
   message?: string
 }
 
-/** Says why no connection could be opened. The line contains no password. */
+/** Returns why no connection could be opened, as a line without a password. */
 export function connectionFault(url: PostgresUrl, error: unknown): string {
   const { code = '' } = error as Reported
   const message = messageOf(error)
@@ -75,7 +75,7 @@ export function isStartupRefusal(error: unknown): boolean {
 /** Whether the server offers no TLS. */
 export const isWithoutTls = (error: unknown) => /does not support SSL/.test(messageOf(error))
 
-/** Whether the server wants, or does not have, the encryption that was tried. */
+/** Whether the server requires, or does not support, the encryption mode that was tried. */
 export function isEncryptionRefusal(error: unknown): boolean {
   const { code } = error as Reported
   return code === '28000' || isCertificateError(error) || /SSL connection/.test(messageOf(error))

@@ -13,8 +13,8 @@ export interface PublicUrl {
    */
   to(path: string, asked?: string | null): string
   /**
-   * Returns the link to a path for somebody who has sent no request, in a mail or a notice; null if it is unknown where
-   * they reach the server: without the setting, unless the server listens on a loopback address only.
+   * Returns the link to a path for somebody who has sent no request, in an email or a notice; null if the URL by which
+   * they reach the server is unknown: without the setting, unless the server listens on a loopback address only.
    */
   forReader(path: string): string | null
   /** Sets the address on which this server listens. */
@@ -35,7 +35,7 @@ export function createPublicUrl({
     to: (path, asked) => `${publicUrl ?? asked ?? own}${path}`,
     forReader(path) {
       if (publicUrl !== null) return publicUrl + path
-      // A worker does not serve what its links lead to.
+      // A worker does not serve the pages to which its links lead.
       return role !== 'worker' && isLoopback(host) ? own + path : null
     },
     listensAt(origin) {

@@ -12,7 +12,7 @@ export interface Deed {
   actorId: string | null
   serviceName: string | null
   action: string
-  /** Null for an object that is yet to be created: then the id in the result of the transaction. */
+  /** Null for an object that does not exist yet: its id is then taken from the result of the transaction. */
   targetId: string | null
   /** Must not contain content or secrets. */
   detail: JsonObject
@@ -23,16 +23,16 @@ export interface Record {
   /** The database whose transactions write the entries. */
   db: Database
   /**
-   * Runs `work`; the first transaction that it commits also writes the entry. A ForbiddenError, thrown or returned,
-   * gets an entry of its own; other failures change nothing and get none. `onlyRefusals`: the success is recorded
+   * Runs `work`; the first transaction that it commits also writes the entry. A ForbiddenError, thrown or
+   * returned, gets a separate entry; other failures change nothing and get none. `onlyRefusals`: the success is recorded
    * elsewhere. Calls `deedOf` only if an entry is written.
    */
   during<T>(deedOf: () => Deed, work: () => Promise<T>, how: { onlyRefusals: boolean }): Promise<T>
 }
 
 /**
- * The most entries per minute and process about refusals of one action for one actor; more would carry no information
- * and cost a row each.
+ * The maximum number of entries per minute and process about refusals of one action for one actor. More would add no
+ * information and cost a row each.
  */
 const MOST_REFUSALS = 60
 
@@ -95,7 +95,7 @@ function failureOf(answer: unknown): unknown {
   return typeof answer === 'object' && answer !== null && 'code' in answer ? answer.code : null
 }
 
-/** Returns the id of what was created, or of the first object in it with an id. */
+/** Returns the id of the created object, or of the first object in it with an id. */
 function idOf(made: unknown): string | null {
   if (typeof made !== 'object' || made === null) return null
   const ids = [made, ...Object.values(made)].map((thing) => (thing as { id?: unknown } | null)?.id)

@@ -11,7 +11,7 @@ export interface SecretBox {
   open(sealed: string, context?: string): string
   /** Returns an HMAC of a text, with a key derived from the same one, in base64url. */
   sign(text: string): string
-  /** Whether `sign` returned the signature for the text, with this key or the one before. */
+  /** Whether `sign` returned the signature for the text, with this key or the previous one. */
   isSigned(text: string, signature: string): boolean
 }
 

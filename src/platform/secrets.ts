@@ -3,7 +3,7 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { makeDataDirectory, unusableDirectory } from './data-directory.ts'
 
-/** A secret, and whether this start generated it (only then may it be printed). */
+/** A secret, and whether this start generated it. Only a generated secret may be printed. */
 export interface Secret {
   value: string
   generated: boolean

@@ -1,6 +1,6 @@
 import { messageOf } from '../lib/errors.ts'
 
-/** Settings that the start has tried and that cannot be used. Each fault names its variable and says what to write. */
+/** Settings that were checked at startup and cannot be used. Each fault names its variable and what to write. */
 export class StartFaults extends Error {
   readonly faults: string[]
   constructor(faults: string[]) {
@@ -10,7 +10,7 @@ export class StartFaults extends Error {
   }
 }
 
-/** Returns the lines that say why a start failed. */
+/** Returns the lines that explain why a start failed. */
 export function faultsOf(error: unknown): string[] {
   return error instanceof StartFaults ? error.faults : [messageOf(error)]
 }

@@ -3,7 +3,7 @@ import type { TelemetrySettings } from '../config.ts'
 
 /** A span of a trace. */
 export interface TelemetrySpan {
-  /** Starts a child span at `startedAt`; by default now. */
+  /** Starts a child span at `startedAt`, by default now. */
   child(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
   set(attributes: Attributes): void
   fail(message: string): void
@@ -16,7 +16,7 @@ export interface Telemetry {
   capturesContent: boolean
   /** Starts a trace. */
   trace(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
-  /** Exports the rest, for at most 5 s. */
+  /** Exports the remaining spans, for at most 5 s. */
   close(): Promise<void>
 }
 

@@ -7,13 +7,13 @@ import type { Platform } from '../platform/platform.ts'
 /** Streams the text part of a message to its space while it is written, in deltas joined over `PARLEY_DELTA_MS`. */
 export interface DraftStream {
   /**
-   * Adds text from the model. Returns whether it replaced some of the text: after `restart`, it differs from what was
-   * pushed before.
+   * Adds text from the model. Returns whether the new text replaced some of the earlier text, because after `restart`
+   * it differs from it.
    */
   push(text: string): boolean
-  /** The model writes the text once more from its beginning. Repeated text is not streamed again. */
+  /** The model writes the text again from its beginning. Repeated text is not streamed again. */
   restart(): void
-  /** Streams the rest of the complete text. Resolves when all of it is in the log, or was dropped. */
+  /** Streams the rest of the complete text. Resolves when the whole text is in the log, or was dropped. */
   complete(whole: string): Promise<void>
   /** The text so far. */
   text(): string
@@ -39,7 +39,7 @@ export function createDraftStream(
   const { spaceId, partIndex, runId, onDelta = () => {} } = place
   const topic = spaceTopic(spaceId)
   let text = ''
-  /** The text pushed since `restart`, as long as it only repeats the text. */
+  /** The text pushed since `restart`, as long as it only repeats the earlier text. */
   let repeated: string | null = null
   let sent = 0
   let messageId: string | null = null
@@ -61,7 +61,7 @@ export function createDraftStream(
     appended = Promise.all([appended, settled])
   }
 
-  /** Replaces the text from where it differs. */
+  /** Replaces the text from the first difference on. */
   function rewrite(whole: string): void {
     const offset = commonLength(text, whole)
     text = whole

@@ -4,7 +4,7 @@ import { type Cleared, mayBeWritten } from '../confidentiality/world.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { ToolFailure } from '../tools/tool.ts'
 
-/** Confidentiality guard: allows a run to post in a space only while all members may read what the run knows. */
+/** Confidentiality guard: allows a run to post in a space only while all members may read the run's content. */
 export interface Guard {
   /** Condition on a row of "Space", for a statement that begins something in it. */
   onSpace(spaceId: string): Prisma.Sql
@@ -12,7 +12,7 @@ export interface Guard {
   inSpace(spaceId: string): Prisma.Sql
   /** Checks the current members. @throws ToolFailure with CONFIDENTIAL */
   clear(spaceId: string): Promise<void>
-  /** The same, only if the run knows anything confidential. */
+  /** The same, but only if the run has confidential content. */
   clearIfMarked(spaceId: string): Promise<void>
 }
 

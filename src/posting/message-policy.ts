@@ -37,20 +37,20 @@ export interface Place {
   mention: string | null
 }
 
-/** Decides in which message each part of a run goes, and when a message ends. */
+/** Decides which message each part of a run belongs to, and when a message ends. */
 export interface MessagePolicy {
-  /** True: messages grow by parts until something ends them. False: each part is a message. */
+  /** True: messages grow by parts until something ends them. False: each part is a separate message. */
   composite: boolean
-  /** The target of a text, from the input fields that precede it; null: known only when the input is complete. */
+  /** The target of a text, from the input fields that precede it; null if it is known only when the input is complete. */
   placeOfText(before: JsonObject): Place | null
-  /** The target of a call, from its state; null: it is not shown. @throws ToolFailure */
+  /** The target of a call, from its state; null if the call is not shown. @throws ToolFailure */
   placeOfCall(state: JsonObject): Place | null
   /**
-   * Where approval of a call is requested: where the call is shown, else in the active space, else
-   * in the trigger's space; null: nowhere.
+   * The space in which approval of a call is requested: where the call is shown, else the active space,
+   * else the trigger's space; null if there is none.
    */
   placeOfQuestion(state: JsonObject): Place | null
-  /** The target of a call whose input is streaming; null: not known yet. */
+  /** The target of a call whose input is streaming; null if not known yet. */
   placeOfBegunCall(written: JsonObject): Place | null
   /**
    * @returns the last message of the space, if the policy needs it
@@ -238,7 +238,7 @@ export interface MessageGrowth {
   begin(open: OpenMessage, call?: ShownCall): Promise<Message>
   /** Shows a call whose input is streaming as the next part; begins the message if necessary. @throws ToolFailure */
   beginPart(open: OpenMessage, call: ShownCall): Promise<Message>
-  /** Applies a step to the message; closes it if the step ends it, or somebody else has. @throws ToolFailure */
+  /** Applies a step to the message; closes it if the step, or somebody else, has ended it. @throws ToolFailure */
   grow(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void>
 }
 

@@ -55,22 +55,22 @@ export interface RunMessages {
    */
   begin(beginning: Beginning): Promise<Message | null>
   /**
-   * Saves the draft, which is otherwise only in the event log, in case this process dies. False:
-   * the message has ended, or the guard refuses.
+   * Saves the draft, which is otherwise only in the event log, in case this process dies. Returns
+   * false if the message has ended, or the guard refuses.
    */
   save(message: Begun, parts: MessagePart[]): Promise<boolean>
   /** Applies a step to a message. @throws MESSAGE_ENDED; BadInputError if the mentioned agent has left */
   grow(message: Message, parts: MessagePart[], step: Step): Promise<void>
   /** Updates the streamed input of the call that a message shows as its last part. */
   inputGrown(message: Begun, partIndex: number, call: { toolCallId: string; input: JsonObject }): Promise<void>
-  /** Stores the result of a shown call, in a message that continues; null: only publishes that the call changed. */
+  /** Stores the result of a shown call in a message that continues. With null, only publishes that the call changed. */
   callChanged(message: Begun, partIndex: number, result: ToolResult | null): Promise<void>
   /**
-   * Ends a message as INTERRUPTED, with what was written of it. Settles its call, even if somebody
+   * Ends a message as INTERRUPTED, with the text written so far. Settles its call, even if somebody
    * else has ended the message.
    */
   interrupt(message: Begun, parts: MessagePart[], result: ToolResult | null): Promise<void>
-  /** The same if members may not learn of the call: its content is removed from the message. */
+  /** The same for a call that members may not see: its content is removed from the message. */
   withdraw(message: Begun, parts: MessagePart[], result: ToolResult): Promise<void>
   /** All messages that the run has begun, oldest first. */
   begun(): Promise<Message[]>
@@ -101,7 +101,7 @@ export interface RunMessagesParts extends Pick<Post, 'post'> {
   discretion: Pick<Discretion, 'toSpeak'>
 }
 
-/** Why the run posts in a space: null if its trigger came from that space. */
+/** The reason why the run posts in a space; null if its trigger came from that space. */
 export type OriginIn = (spaceId: string) => MessageOrigin | null
 
 /** Where the run's messages go in a space, unless a call names another place. */
@@ -138,7 +138,7 @@ export function createRunMessages(
     await callPublisher.waits(call, approval === undefined ? 'answerers' : 'deciders')
   }
 
-  /** Applies to the run what it learns from a call that it shows. Returns the changes of its row. */
+  /** Adds the sources of a shown call to the run. Returns the changes to the run's row. */
   function applyShown(spaceId: string, shown: calls.ShownCall | undefined): Pick<HowHeld, 'sets'> {
     if (!shown?.waitMs) return {}
     // A waiting call is answered in its space.
@@ -155,8 +155,8 @@ export function createRunMessages(
   }
 
   /**
-   * Writes in one statement the space's counter if the agent is a member, the space as one in which
-   * the run posted, the message and its call.
+   * In one statement, if the agent is a member, increments the space's counter, records that the run posted
+   * in the space, and writes the message and its call.
    */
   async function insert({
     spaceId,
@@ -223,7 +223,7 @@ export function createRunMessages(
         ...(asks === undefined ? {} : { asks: calls.awaitReplySql(asks), room: RAISE_VERSION_SQL }),
         ...expected?.effects,
       }
-      // Lock the run first, so that answers that arrive in the meantime are seen: they may be for calls in this message.
+      // Lock the run first, so that answers that arrive in the meantime are seen: they may concern calls in this message.
       if (tx !== undefined && showsCalls) await writeHeld(tx, run.context)
       const row = await hold.write<MessageRow & { came?: unknown }>(changes, {
         returning: expected === undefined ? 'message' : 'routed',
@@ -319,15 +319,15 @@ export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: b
   return { type: 'tool', toolCallId, ...(isUnfinished ? { unfinished: true } : {}) }
 }
 
-/** A change of a message, or its end. `parts` are always all of its finished parts, the new one last. */
+/** A change to a message, or its end. `parts` are always all of its finished parts, the new one last. */
 export interface Step {
-  /** The new part: a complete text, a shown call, or a file. Absent if the parts were there before. */
+  /** The new part: a complete text, a shown call, or a file. Absent if the parts already existed. */
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall } | { type: 'file'; file: NewFile }
   /** The message was begun in another place, before the model had written what it replies to. */
   moves?: ReplyPlace
   /** The call that is settled in the same write, so that a crash cannot separate the two. */
   result?: ToolResult
-  /** The call that then waits for a reply; with `people`, also from people. */
+  /** The call that then waits for a reply; with `people`, people may reply too. */
   asks?: calls.AskingCall & { people: boolean }
   /**
    * The message gets no more parts: REQUIRES_ACTION while a call that it shows waits, else
@@ -449,7 +449,7 @@ export async function postedBefore(
   return messageOfRow(row)
 }
 
-/** Maximum attempts at a write that conflicts with changes of the space. */
+/** The maximum number of attempts at a write that conflicts with changes to the space. */
 const MOST_ATTEMPTS = 5
 
 /**

@@ -24,34 +24,34 @@ import { createStreamingTexts } from './streaming-text.ts'
 /** Posts a run's messages while this process executes it. */
 export interface SpaceWriter extends Speech {
   /**
-   * A posting call's input begins to stream: streams its text, unless the fields before it are refused. If a text of
-   * the call is streaming, it is generated once more: the message continues, and changes from where the texts differ.
+   * Called when a posting call's input begins to stream: streams its text, unless the fields before the text are refused. If a
+   * text of the call is already streaming, the model generates it again: the message continues, and changes from the first difference on.
    */
   open(callId: string, presence: SpeechPresence): void
-  /** Whether people have seen an unfinished text of the call. */
+  /** Whether people have seen unfinished text of the call. */
   isHeard(callId: string): Promise<boolean>
-  /** The input of a visible call begins to stream: shows it once its space is known. */
+  /** Called when the input of a visible call begins to stream: shows the call once its space is known. */
   openPart(callId: string, tool: Tool): void
   /** Adds raw JSON of the input of a posting or visible call. */
   write(callId: string, delta: string): void
   /**
-   * Shows a call as a part; if it waits, somebody must answer or approve it in time. False: it is
-   * not shown.
+   * Shows a call as a part; if it waits, somebody must answer or approve it in time. Returns false if
+   * the call is not shown.
    * @throws ToolFailure
    */
   show(use: ToolUse, how: HowShown): Promise<boolean>
-  /** The space in which people would be asked about a call; null: in none. */
+  /** The space in which people would be asked about a call; null if there is none. */
   spaceOfQuestion(state: JsonObject): string | null
   /**
-   * Finishes what was shown or written for a call: its message is complete, or INTERRUPTED if the
-   * model broke off. True: the result is journaled with that. False: the call posted nothing.
+   * Finishes the message that a call has shown or written: it becomes complete, or
+   * INTERRUPTED if the model was cut off. Returns true if this journals the result, false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
   /** Posts the closing text of a run that has posted nothing, once. @throws ToolFailure */
   postPlainText(spaceId: string, text: string): Promise<void>
   /** Whether nothing is open: `finish` would have no effect. */
   isQuiet(): boolean
-  /** The run pauses or ends by itself: finishes the messages that are open for more parts. */
+  /** Called when the run pauses or ends by itself: finishes the messages that are open for more parts. */
   finish(): Promise<void>
 }
 
@@ -61,7 +61,7 @@ interface SpaceWriterParts {
   policy: MessagePolicy
 }
 
-/** Writes a run's messages: the texts and visible calls become parts of messages, which end by the policy. */
+/** Writes a run's messages: the texts and visible calls become parts of messages, and the policy determines when a message ends. */
 export function createSpaceWriter(platform: Platform, { run, posting, policy }: SpaceWriterParts): SpaceWriter {
   const growth = createMessageGrowth(posting, policy)
   const { id: runId } = run.context.run
@@ -139,7 +139,7 @@ const replying = (replyTo: string | null) => (replyTo === null ? {} : { replyTo 
 /** The key within the run of the message with its closing text. */
 const PLAIN_TEXT = 'plain text'
 
-/** A message that somebody else has ended needs no end. */
+/** A message that somebody else has ended needs no further end. */
 function unlessEnded(error: unknown): void {
   if (!isMessageEnded(error)) throw error
 }
@@ -152,7 +152,7 @@ interface WriterInput {
   fresh: boolean
 }
 
-/** Creates the writer for the agent's toolset: it posts in the entered space, or in those that the calls name. */
+/** Creates the writer for the agent's toolset: it posts in the entered space, or in the spaces that the calls name. */
 export async function openWriter(platform: Platform, { speech, run, scene, fresh }: WriterInput): Promise<SpaceWriter> {
   const guard = createGuard(() => run.context.run, speech.discretion)
   const isOpen = async (id: string) =>

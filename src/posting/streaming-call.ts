@@ -17,11 +17,11 @@ export interface StreamingCalls {
   begin(callId: string, tool: Tool): void
   /** Adds raw JSON of its input, which is shown at intervals. */
   write(callId: string, delta: string): void
-  /** Shows a call whose input is complete. False: it is not shown. @throws ToolFailure */
+  /** Shows a call whose input is complete. Returns false if the call is not shown. @throws ToolFailure */
   show(use: ToolUse, how: HowShown): Promise<boolean>
-  /** The space in which people would be asked about a call; null: in none. */
+  /** The space in which people would be asked about a call; null if there is none. */
   spaceOfQuestion(state: JsonObject): string | null
-  /** Journals the result of a call together with the change of its message. False: the call is not shown. */
+  /** Journals the result of a call together with the change to its message. Returns false if the call is not shown. */
   settle(result: ToolResult): Promise<boolean>
   /** Whether nothing is shown. */
   isQuiet(): boolean
@@ -65,7 +65,7 @@ export function createStreamingCalls(
     return indexOfCall(parts, callId) < 0 ? [...parts, callPart(callId, { isUnfinished })] : parts
   }
 
-  /** The message for a call whose input is complete; null: none. @throws ToolFailure */
+  /** The message for a call whose input is complete; null if there is none. @throws ToolFailure */
   async function openOf(callId: string, place: Place | null): Promise<OpenMessage | null> {
     const begun = (await drafts.get(callId)?.end()) ?? shown.get(callId)?.open
     if (begun !== undefined && begun.spaceId !== place?.spaceId)
@@ -184,7 +184,7 @@ export function createPartDraft({ logger }: Platform, parts: PartDraftInput): Pa
       const message = await beginIn(open, parts, input)
       return (grown: JsonObject) => posting.inputGrown(message, index, { toolCallId, input: grown })
     } catch (error) {
-      // After any other error the message may exist.
+      // After any other error, the message may already exist.
       if (error instanceof ToolFailure) open = null
       throw error
     }

@@ -12,16 +12,16 @@ import { createTextFieldScanner } from './text-field.ts'
 
 /** The texts that a run's calls post: each is a text part, streamed while the model writes the input. */
 export interface StreamingTexts {
-  /** The input of a call begins to stream; for a call whose text is streaming, it begins once more. */
+  /** Called when the input of a call begins to stream, or begins again for a call whose text is streaming. */
   open(callId: string, presence: SpeechPresence): void
   write(callId: string, delta: string): void
   /** Completes the text of a call: streams the rest, and adds it as a part. @throws ToolFailure */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
-  /** Whether people have seen an unfinished text of the call. */
+  /** Whether people have seen unfinished text of the call. */
   isHeard(callId: string): Promise<boolean>
   /**
-   * Ends a call. If its text did not become a part, what was written stays and ends its message.
-   * True: the result is journaled, by this or with the text. False: the call posted nothing.
+   * Ends a call. If the call's text did not become a part, the text written so far stays and ends its message.
+   * Returns true if the result is journaled, by this method or with the text, and false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
   isQuiet(): boolean
@@ -39,9 +39,9 @@ interface Writing {
   stream: DraftStream
   /** The last save to the database. */
   saved: Promise<unknown>
-  /** Why the rest is not posted: a member may not read it. */
+  /** The reason why the rest is not posted: a member may not read it. */
   refusal: unknown
-  /** The text is generated once more, perhaps for another space. */
+  /** The text is generated again, perhaps for another space. */
   isRepeated: boolean
   /** It was begun before the model had written what it replies to. */
   isMoved: boolean
@@ -53,7 +53,7 @@ interface StreamingTextsInput {
   posting: RunMessages
   policy: MessagePolicy
   growth: MessageGrowth
-  /** Whether the run knows anything confidential. */
+  /** Whether the run has confidential content. */
   isMarked(): boolean
 }
 
@@ -72,7 +72,7 @@ export function createStreamingTexts(
     return growth.begin(open)
   }
 
-  /** Begins a text part: streams its text once `refuse` has not thrown and the agent may post there. */
+  /** Begins a text part: streams its text once `refuse` has passed and the agent may post there. */
   function start(callId: string, place: Place, refuse: () => Promise<void> = async () => {}): Writing {
     const open = policy.at(callId, place)
     const checked = refuse().then(() => policy.check(place))
@@ -89,7 +89,7 @@ export function createStreamingTexts(
     return writing
   }
 
-  /** @param isRewritten the saved text may no longer be a beginning of the text */
+  /** @param isRewritten whether the saved text may no longer be a prefix of the text */
   function saveNowAndThen(writing: Writing, isRewritten: boolean): void {
     if (!isSaveDue() && !isRewritten) return
     const saved = writing.saved.then(async () => posting.save(await writing.message, soFar(writing)))
@@ -236,12 +236,12 @@ function postableText(given: string): string {
 }
 
 const SAVE_INTERVAL_MS = 1000
-/** For a text with confidential content: interval of checks that all members may still read it. */
+/** For a text with confidential content: the interval between checks that all members may still read it. */
 const LOOK_INTERVAL_MS = 100
 
 /**
- * Returns a function that tells, once a second, that a streaming text should be saved, in case the
- * event log is lost with this process.
+ * Returns a function that returns true once a second, when a streaming text should be saved in case the
+ * event log is lost together with this process.
  */
 function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean {
   let savedAt = now()
@@ -254,13 +254,13 @@ function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean 
 
 /** Scans a text while the model writes the call's input. */
 export interface UtteranceScanner {
-  /** Takes more of the input's JSON and returns the text that can be streamed now: none before `before` is known. */
+  /** Takes more of the input's JSON and returns the text that can be streamed now, which is none before `before` is known. */
   push(delta: string): string
   /** The fields that precede the text; null until the text has begun, or if they are too long to parse. */
   before(): JsonObject | null
 }
 
-/** Maximum characters before a text that streams. */
+/** The maximum number of characters before a text that streams. */
 const LONGEST_BEFORE = 20_000
 
 /** Scans an input with a text in `field`. White space alone does not begin a text. */
@@ -289,7 +289,7 @@ export function createUtteranceScanner(field: string): UtteranceScanner {
   }
 }
 
-/** Parses the fields of a JSON object that is cut off before the name of one. Null if it is not one. */
+/** Parses the fields of a JSON object that is cut off before the name of a field. Null for anything else. */
 function fieldsIn(cutOff: string): JsonObject | null {
   try {
     return JSON.parse(`${cutOff.replace(/,?\s*$/, '')}}`) as JsonObject

@@ -1,7 +1,7 @@
 /**
  * Finds one string field of a JSON object while the object is still being written.
  *
- * A model writes `send_message({ "text": … })` in deltas that cut anywhere, even inside an escape. Parsing
+ * A model writes `send_message({ "text": … })` in deltas that may split anywhere, even inside an escape. Parsing
  * everything again for each delta takes quadratic time (3.5 s for 50,000 characters); this scanner
  * does constant work per character.
  */
@@ -46,7 +46,7 @@ export function createTextFieldScanner(field = 'text'): TextFieldScanner {
     const isKey = depth === 1 && atKey
     const isField = depth === 1 && !atKey && key === field
     if (isField) nameAt ??= keyAt
-    // One character more than the field's name suffices to tell that a key is a different one.
+    // One character more than the field's name is enough to recognize a different key.
     if (isKey && key.length <= field.length) key += decoded.slice(0, field.length + 1)
     if (string.closed) {
       inString = false

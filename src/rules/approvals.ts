@@ -4,7 +4,7 @@ import { ConflictError, LimitExceededError } from '../lib/errors.ts'
 import { canonicalText, cutSaying, type Json, type JsonObject, oneLine } from '../lib/json.ts'
 import type { SettledCallStatus } from './statuses.ts'
 
-/** The terms of a call's approval, stored with the call, so that later changes of its tool do not affect it. */
+/** The terms of a call's approval, stored with the call, so that later changes to its tool do not affect them. */
 export type ApprovalTerms = {
   /** The number of humans who must approve. */
   quorum: number
@@ -13,19 +13,19 @@ export type ApprovalTerms = {
   /** The schema for edited inputs. */
   inputSchema: JsonObject
   /**
-   * The version of the tool when approval was requested (Tool.versionDigest): people approved no other. Absent in old
+   * The version of the tool when approval was requested (Tool.versionDigest): people approved only this version. Absent in old
    * rows.
    */
   toolDigest?: string
-  /** The digest that a standing grant for the call must have; null: no grant is possible. Absent in old rows. */
+  /** The digest that a standing grant for the call must have; null if no grant is possible. Absent in old rows. */
   grantDigest?: string | null
   /** The tool is not visible, so its output is not shown with the call. */
   hidesOutput: boolean
-  /** The time for an external answer once the call is approved; null: the server executes the call. */
+  /** The time for an external answer once the call is approved; null if the server executes the call. */
   answerMs: number | null
   /** The run's time limit is suspended while the call waits for approval. */
   patient: boolean
-  /** The number of edits of the input; absent: none. */
+  /** The number of edits of the input; absent for none. */
   edits?: number
   /** The call waits until its one approver has connected to a server, and not for a decision. Absent: for a decision. */
   connects?: {
@@ -105,7 +105,7 @@ export function isExecutedByWorker({ status, carryAt }: Pick<ToolCall, 'status' 
 export type NamedApprovers = Readonly<Pick<ToolCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>>
 
 /**
- * Whether a human is a named approver of a call: of its policy, or, once it is escalated, of its escalation contacts.
+ * Whether a human is a named approver of a call: named in its policy, or, once the call is escalated, in its escalation contacts.
  * Named approvers may read the call and its input, and nothing else of the run.
  */
 export function isAskedByName(call: NamedApprovers, humanId: string): boolean {
@@ -116,15 +116,15 @@ export function isAskedByName(call: NamedApprovers, humanId: string): boolean {
 export interface GivenDecision {
   approve: boolean
   reason: string | null
-  /** The edited input; undefined: unchanged. */
+  /** The edited input; undefined if unchanged. */
   input: unknown
-  /** The digest of the input that the human saw; null: the one that the model generated. */
+  /** The digest of the input that the human saw; null for the input that the model generated. */
   inputDigest: string | null
 }
 
 /** Whether a call can be decided on. */
 export interface DecidableCall extends Pick<ToolCall, 'status' | 'approvalState'> {
-  /** Its time is up by the clock of the database. */
+  /** Whether its deadline has passed by the database's clock. */
   isLate: boolean
 }
 
@@ -154,7 +154,7 @@ export function requireCurrentInput(
   return current
 }
 
-/** The maximum of edits of one call, by anybody: each edit invalidates all approvals, and is shown with the call. */
+/** The maximum number of edits of one call, by anybody: each edit invalidates all approvals, and is shown with the call. */
 const MOST_EDITS = 20
 
 /** @throws LimitExceededError */
@@ -165,13 +165,13 @@ export function requireEditsLeft(call: Pick<ToolCall, 'approval'>): void {
     )
 }
 
-/** The maximum of stored decisions of one call, by anybody: all are shown with the call. */
+/** The maximum number of stored decisions on one call, by anybody: all are shown with the call. */
 export const MOST_DECISIONS = 100
 
 /** The decisions on a call so far. */
 export interface EarlierDecisions {
   count: number
-  /** The human has decided on the current input. */
+  /** Whether the human has decided on the current input. */
   hasDecided: boolean
 }
 
@@ -215,7 +215,7 @@ export function tally(
   }
 }
 
-/** Whether a human may decide on a call now: somebody who may, and has not yet decided on this input. */
+/** Whether a human may decide on a call now: a decider who has not yet decided on this input. */
 export function mayDecide(
   { inputDigest }: Pick<ToolCall, 'inputDigest'>,
   { deciderIds, decisions }: ApprovalStanding,
@@ -231,10 +231,10 @@ export function mayDecide(
 export interface PendingFacts {
   escalatesAt: Date | null
   quorum: number
-  /** `asked`: humans from whom approval is requested. `count`: those of them who may read what the call comes from. */
+  /** `asked`: humans from whom approval is requested. `count`: those of them who may read the sources of the call. */
   asked: number
   count: number
-  /** How many of them approved the current input. */
+  /** How many deciders approved the current input. */
   agreed: number
   /** The agent is no longer a member of the space in which approval is requested. */
   hasLeft: boolean
@@ -243,7 +243,7 @@ export interface PendingFacts {
 /** Why a call is not executed. */
 export interface Refusal {
   state: 'DENIED' | 'EXPIRED' | 'CANCELED'
-  /** The error code for the model; absent: the state. */
+  /** The error code for the model; if absent, the approval state is used. */
   code?: 'CONFIDENTIAL'
   message: string
 }
@@ -251,7 +251,7 @@ export interface Refusal {
 export type PendingStep =
   | { type: 'wait' }
   | { type: 'approve' }
-  /** Too few people may decide, but there are escalation contacts. */
+  /** Whether too few people may decide, but there are escalation contacts. */
   | { type: 'escalate' }
   | { type: 'refuse'; refusal: Refusal }
 

@@ -1,7 +1,7 @@
 import type { ToolCall, ToolExecution } from '../generated/prisma/client.ts'
 import type { TokenScope } from '../generated/prisma/enums.ts'
 
-/** Executions whose result somebody outside the server submits. */
+/** Kinds of execution whose result somebody outside the server submits. */
 export const EXECUTIONS_OUTSIDE = ['SPACE', 'EXTERNAL'] as const satisfies ToolExecution[]
 
 type Executed = Readonly<Pick<ToolCall, 'execution'>>
@@ -12,15 +12,15 @@ export function isAnsweredOutside({ execution }: Executed): boolean {
 }
 
 /**
- * Whether viewers of a scope submit the results of such calls: humans those of SPACE calls, services those of EXTERNAL
- * calls, admins both. `mayAnswer` also checks the space or agent of the call.
+ * Whether viewers of a scope submit the results of such calls: humans for SPACE calls, services for EXTERNAL
+ * calls, admins for both. `mayAnswer` also checks the space or agent of the call.
  */
 export function isAnsweredBy({ execution }: Executed, scope: TokenScope): boolean {
   if (scope === 'ADMIN') return isAnsweredOutside({ execution })
   return execution === (scope === 'HUMAN' ? 'SPACE' : 'EXTERNAL')
 }
 
-/** A viewer, with what its answer to one call depends on. */
+/** A viewer, with the facts that decide whether it may answer one call. */
 export type CallAnswerer =
   | { readonly scope: 'ADMIN' }
   /** `isMember`: of the space in which the call is shown. */
@@ -44,7 +44,7 @@ export function mayAnswer(call: Executed, answerer: CallAnswerer): boolean {
 /** RESULT: a submitted result; DECISION: people; MESSAGE: a message in the space of the call. */
 export type CallWait = 'RESULT' | 'DECISION' | 'MESSAGE'
 
-/** Returns the thing that a call waits for; null: nothing. */
+/** Returns what a call waits for; null for nothing. */
 export function waitsFor(
   call: Readonly<Pick<ToolCall, 'status' | 'approvalState' | 'state' | 'settledAt'>>,
 ): CallWait | null {

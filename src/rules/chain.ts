@@ -6,7 +6,7 @@ import type { RunEnding } from './run-end.ts'
  */
 export interface Waiter {
   entityId: string
-  /** Why it mentioned the other agent. */
+  /** Why the agent mentioned the other one. */
   reason: string | null
   spaceId: string
   /** The thread in which it waits; absent or null: outside of threads. */
@@ -18,7 +18,7 @@ export interface Chain {
   id: string
   /** The space in which the chain began. */
   spaceId: string
-  /** Runs so far, call-backs included. */
+  /** The number of runs so far, including call-backs. */
   depth: number
   /** The agent that has the turn, and its run (null for a persistent agent); both null once the chain has ended. */
   holderId: string | null
@@ -27,15 +27,15 @@ export interface Chain {
   replyStack: Waiter[]
   /** `<from>-><to>` of every mention so far. */
   mentionedPairs: string[]
-  /** The confidentiality label of what its agents passed on, apart from the chain's own space. */
+  /** The confidentiality label of everything that its agents passed on, apart from the chain's own space. */
   label: string[]
 }
 
 /** The agent that passed the turn to a run, by its name at that time. */
 export type WokenBy =
-  /** It posted a message and mentioned the run's agent, and waits for a reply if `expectReply`. */
+  /** The agent posted a message that mentioned the run's agent, and waits for a reply if `expectReply` is set. */
   | { type: 'mention'; agentId: string; agentName: string; reason: string | null; expectReply: boolean }
-  /** It delegated its own trigger without posting. */
+  /** The agent delegated its own trigger without posting. */
   | { type: 'delegation'; agentId: string; agentName: string; reason: string | null }
   /** The run's agent had mentioned others (`askedFor`) and is called back; `ended` is the result of the last turn. */
   | {
@@ -80,7 +80,7 @@ export interface Mention {
   threadRootId?: string | null
 }
 
-/** A silent handoff: the target replaces the delegator, on the reply stack too. */
+/** A silent handoff: the target replaces the delegator, including on the reply stack. */
 export interface Delegation {
   type: 'delegation'
   targetId: string
@@ -151,7 +151,7 @@ export function runsToCome(
   return 1 + replyStack.length + (expectReply ? 1 : 0)
 }
 
-/** Agents on the reply stack are promised a call-back: no later turn may use up the runs that those need. */
+/** Agents on the reply stack are promised a call-back: no later turn may use up the runs that the call-backs need. */
 function refuseByDepth(
   { depth, replyStack }: Pick<ChainState, 'depth' | 'replyStack'>,
   { expectReply }: { expectReply: boolean },
@@ -172,7 +172,7 @@ function refuseByDepth(
 /**
  * The next step after an agent's turn. A mention or delegation that the rules allow comes next;
  * after anything else (it responded, skipped, failed or was stopped) the waiting agent is called
- * back. At the maximum depth the stack is cleared.
+ * back. At the maximum depth, the reply stack is cleared.
  */
 export function afterTurn(
   state: ChainState,
@@ -213,12 +213,12 @@ export function agentOf(turn: NextTurn): string {
   return turn.type === 'callback' ? turn.waiter.entityId : turn.targetId
 }
 
-/** How a turn ended: what it passes on, if anything, and its result for a waiting agent. */
+/** How a turn ended: the mention or delegation that it passes on, if any, and its result for a waiting agent. */
 export interface TurnEnd {
   handingOn: Mention | Delegation | null
   /** The result for the waiting agent if the run posted nothing in that agent's space. */
   silent: Exclude<TurnOutcome, 'responded'>
-  /** Why it skipped. */
+  /** Why the agent skipped. */
   reason: string | null
 }
 

@@ -1,7 +1,7 @@
 import { type Json, oneLine } from '../lib/json.ts'
 
-// Removes a deleted message's text from what was derived from it: prompts, results of tools, summaries. Found are quotations
-// of the whole text or of its beginning, as the server makes them: raw, on one line, and as JSON within JSON.
+// Removes a deleted message's text from everything that was derived from it: prompts, results of tools, summaries. It finds quotations
+// of the whole text or of its beginning in the forms that the server uses: raw, on one line, and as JSON within JSON.
 
 /** Replaces the text. */
 export const DELETED_TEXT = '[deleted]'
@@ -10,10 +10,10 @@ export const DELETED_TEXT = '[deleted]'
 const LEAST_ANYWHERE = 12
 /** Quotations that were cut have at least this length. */
 const LEAST_QUOTED = 40
-/** How often a quotation may be encoded as JSON within a string. */
+/** How many times a quotation may be encoded as JSON within a string. */
 const MOST_LEVELS = 2
 
-/** The fields whose values are words of a format or ids. They quote nobody, and a changed one would make the row useless. */
+/** The fields whose values are keywords of a format, or ids. They quote nobody, and a change would make the row unusable. */
 const STRUCTURE = /^(role|type|kind|change|status|mediaType|toolName|id|.*Ids?)$/
 
 /** Finds and removes deleted texts. */
@@ -71,14 +71,14 @@ function withoutForm(text: string, form: string): string {
   return from === 0 ? text : kept + text.slice(from)
 }
 
-/** How many characters of `form` the text has from `at` on. */
+/** How many characters of `form` match the text from `at` on. */
 function sharedLength(text: string, at: number, form: string): number {
   let length = 0
   while (length < form.length && text[at + length] === form[length]) length += 1
   return length
 }
 
-/** The longest piece of the beginning that JSON does not escape and `oneLine` does not change; '' if there is none of use. */
+/** The longest piece of the beginning that JSON does not escape and `oneLine` does not change; '' if there is none that is long enough. */
 function probeOf(text: string): string {
   const beginning = text.trim().slice(0, LEAST_QUOTED).toWellFormed()
   const pieces = beginning.split(/["\\\p{Cc}\u2028\u2029\ufffd]/u)

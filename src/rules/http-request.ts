@@ -21,14 +21,14 @@ export const hasBody = (method: string): boolean => method === 'POST' || method 
 /** Whether a URL template can name this input. */
 export const isTemplateName = (name: string): boolean => NAME.test(name) && !name.endsWith('*')
 
-/** Returns what is wrong with the expressions of a URL template (RFC 6570), in a sentence; null if nothing is. */
+/** Returns the error in the expressions of a URL template (RFC 6570), as a sentence; null if they are valid. */
 export function templateFault(url: string): string | null {
-  // The host decides who receives the stored headers.
+  // The stored headers are sent to the host, so inputs must not change it.
   if (/^https?:\/\/[^/?#]*\{/i.test(url)) return 'Inputs can stand only after the host and a slash.'
   for (const [whole, operator, names = ''] of url.matchAll(EXPRESSION)) {
     const isQuery = operator !== ''
     const bad = names.split(',').find((name) => !NAME.test(name))
-    if (bad !== undefined) return `${whole} is not a list of names of inputs.`
+    if (bad !== undefined) return `${whole} is not a list of input names.`
     if (!isQuery && names.includes('*')) return `${whole} has an asterisk, which only the query may have.`
   }
   const rest = url.replace(EXPRESSION, '')
@@ -36,8 +36,8 @@ export function templateFault(url: string): string | null {
 }
 
 /**
- * Returns the request for an input. Without a method: POST of the whole input as JSON. Else the inputs that the URL
- * names are part of the URL; the others are the JSON body, or the query if the method has no body.
+ * Returns the request for an input. Without a method, the request is a POST of the whole input as JSON. With a method, the inputs that
+ * the URL names are part of the URL; the others are the JSON body, or the query if the method has no body.
  */
 export function toolRequest(
   { method, url }: { method: HttpMethod | null; url: string },
@@ -69,18 +69,18 @@ export function toolRequest(
 
 function pathText(name: string, value: Json | undefined, faults: string[]): string {
   const texts = textsOf(value)
-  if (texts === null) faults.push(`The input ${name} is part of the path: it must be a text or a number.`)
+  if (texts === null) faults.push(`The input ${name} is part of the path: it must be a string or a number.`)
   else if (texts.length === 0 || texts.includes(''))
     faults.push(`The input ${name} is part of the path: it must not be empty.`)
   return (texts ?? []).map(encodeURIComponent).join(',')
 }
 
-/** Absent and null inputs are left out. A name with an asterisk repeats for each item of a list. */
+/** Absent and null inputs are omitted. A name with an asterisk repeats for each item of a list. */
 function queryPairs(given: string, value: Json | undefined, faults: string[]): string[] {
   const name = given.replace(/\*$/, '')
   const texts = textsOf(value)
   if (texts === null) {
-    faults.push(`The input ${name} is part of the query: it must be a text, a number, a boolean, or a list of these.`)
+    faults.push(`The input ${name} is part of the query: it must be a string, a number, a boolean, or a list of these.`)
     return []
   }
   if (texts.length === 0) return []

@@ -23,7 +23,7 @@ export function mentionPayload({ text, senderKind, mentioned }: Mentioning, agen
   return { ...trigger, addressee: { id: first.id, name: first.name } }
 }
 
-/** The mention in a prompt: words that follow the trigger, and quoted data on its own line. */
+/** The mention as text for a prompt: a phrase that follows the trigger, and quoted data on its own line. */
 export function mentionInPrompt(payload: unknown): { inWords: string; quoted: string | null } {
   const { mentionReason, addressee } = (payload ?? {}) as {
     mentionReason?: string

@@ -4,7 +4,7 @@ import type { AgentMember, Allowance, Decision, Verdict } from './routing.ts'
 import { isFinalMessage } from './statuses.ts'
 import { losesTriggers, overBudgetOf, wayToWake } from './wake.ts'
 
-// Edits, deletion and reactions: the changes of a message after it was posted.
+// Edits, deletion and reactions: the changes to a message after it was posted.
 
 /** How many earlier texts of a message are kept. */
 export const MOST_VERSIONS = 20
@@ -17,7 +17,7 @@ type Changed = Pick<Message, 'status' | 'deletedAt' | 'parts'>
 
 const DELETED = 'The message was deleted.'
 const STREAMING = 'The message is still being written: wait until it is complete.'
-const WAITS = 'The message waits for an answer: it can be changed once somebody has answered, or its run has ended.'
+const WAITS = 'The message waits for an answer: it can be changed once somebody has answered or its run has ended.'
 
 /** Why the text of a message cannot be changed now; null if it can. */
 export function faultOfEdit({ status, deletedAt, parts }: Changed): string | null {
@@ -25,7 +25,7 @@ export function faultOfEdit({ status, deletedAt, parts }: Changed): string | nul
   if (fault !== null) return fault
   if (parts.length === 0) return 'The message has no content.'
   return parts.some(({ type }) => type === 'tool')
-    ? 'The message shows tool calls, and what they show is not a text: send another message instead.'
+    ? 'The message consists of tool calls, which cannot be edited: send another message instead.'
     : null
 }
 
@@ -50,8 +50,8 @@ const RETRIED = 'The message was edited, and its sender asked for a new run.'
 const PAUSED = 'The message was edited, but the agent is paused and keeps no inbox.'
 
 /**
- * Decides which agents that answered an older version of a message wake again, in join order. Those that have left the
- * space do not.
+ * Decides which agents that answered an older version of a message are woken again, in join order. Agents that have left the
+ * space are not woken.
  */
 export function decideRetries(
   answeredIds: ReadonlySet<string>,

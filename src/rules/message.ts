@@ -10,10 +10,10 @@ export type MessagePart =
   | { type: 'tool'; toolCallId: string; unfinished?: true }
   | { type: 'file'; fileId: string; name: string; mediaType: string; unfinished?: true }
 
-/** A file that a message carries. */
+/** A file that is attached to a message. */
 export type FilePart = Extract<MessagePart, { type: 'file' }>
 
-/** Why a message was posted, if its run was triggered outside of its space. */
+/** Why a message was posted, if its run was not triggered from its space. */
 export interface MessageOrigin {
   triggerType: TriggerType
   triggerName: string | null

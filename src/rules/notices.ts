@@ -1,18 +1,18 @@
 /** The kinds of notices. */
 export type NoticeKind = 'DECISION_WAITING' | 'MENTION' | 'MESSAGE' | 'RUN_FAILED'
 
-/** The messages of a space of which a member is notified. */
+/** Which messages of a space a member is notified of. */
 export type NotifyLevel = 'ALL' | 'MENTIONS' | 'NOTHING'
 
-/** Something of which people may be notified. */
+/** An event of which people may be notified. */
 export type NoticeCause =
   | { type: 'message'; senderId: string; mentionedIds: readonly string[] }
-  /** A call waits for a decision; `deciderIds`: the humans who may decide on it and have not yet. */
+  /** A call waits for a decision; `deciderIds`: the humans who may decide on the call and have not yet done so. */
   | { type: 'decision'; deciderIds: readonly string[] }
   /** `askerIds`: the humans for whom the run worked. */
   | { type: 'failed-run'; askerIds: readonly string[] }
 
-/** A human to whom a cause may be of interest. */
+/** A human who may be notified of a cause. */
 export interface NoticeReader {
   id: string
   /** The level in the space of the cause; null if the human is not a member of it. */
@@ -20,8 +20,8 @@ export interface NoticeReader {
 }
 
 /**
- * Returns the kind of notice that a human gets for a cause; null for nothing. A decision is waiting for the human, so that
- * the level of the space does not matter. It is applied when the cause happens, and again before each message is sent.
+ * Returns the kind of notice that a human gets for a cause; null for none. The level of the space does not matter for a call that
+ * waits for the human's decision. This rule is applied when the cause happens, and again before each push message or email is sent.
  */
 export function noticeKindOf(cause: NoticeCause, { id, level }: NoticeReader): NoticeKind | null {
   switch (cause.type) {
@@ -44,14 +44,14 @@ export interface Reachability {
   /** The human's push subscriptions. */
   subscriptionIds: readonly string[]
   hasAddress: boolean
-  /** Whether this server sends mail. */
+  /** Whether this server can send email. */
   sendsMail: boolean
 }
 
 /** The channels of a notice. Open pages of the human always show it. */
 export interface NoticeChannels {
   subscriptionIds: readonly string[]
-  /** Minutes after which a mail is sent, if the notice is still open then; null: no mail. */
+  /** Minutes after which an email is sent if the notice is still open; null for no email. */
   mailAfterMinutes: number | null
 }
 
@@ -62,18 +62,18 @@ export function channelsOf(person: Reachability): NoticeChannels {
   }
 }
 
-/** The maximum of mails with notices to one human within an hour; more notices are gathered in the next mail. */
+/** The maximum number of notification emails to one human per hour; further notices are combined in the next email. */
 export const MOST_MAILS_AN_HOUR = 10
 const HOUR_MS = 3_600_000
 
-/** Returns when the next mail to a human may be sent, given the times of the last ones, oldest first. */
+/** Returns when the next email to a human may be sent, given the times of the last ones, oldest first. */
 export function nextMailAt(mailedAt: readonly Date[], now: Date): Date {
   const recent = mailedAt.filter((at) => at.getTime() > now.getTime() - HOUR_MS)
   const earliest = recent.at(-MOST_MAILS_AN_HOUR)
   return earliest === undefined ? now : new Date(earliest.getTime() + HOUR_MS)
 }
 
-/** The ids that a notice consists of. It quotes nothing and names nobody. */
+/** The content of a notice: only ids. It quotes nothing and names nobody. */
 export interface NoticeIds {
   kind: NoticeKind
   spaceId: string | null
@@ -89,7 +89,7 @@ const LINES: Record<NoticeKind, string> = {
   RUN_FAILED: 'A run that worked for you has failed.',
 }
 
-/** Returns what a push message or a mail says of notices of one kind. */
+/** Returns the text about notices of one kind for a push message or an email. */
 export function lineOf(kind: NoticeKind, count = 1): string {
   if (count === 1) return LINES[kind]
   switch (kind) {
@@ -118,8 +118,8 @@ export function topicOf({ kind, spaceId, toolCallId, runId }: NoticeIds): string
   return (kind === 'RUN_FAILED' ? runId : spaceId) ?? kind
 }
 
-/** The bounds of `notifyAfterMinutes`: from at once to a week. */
+/** The bounds of `notifyAfterMinutes`: from zero to a week. */
 export const LEAST_MINUTES = 0
 export const MOST_MINUTES = 10_080
-/** The maximum of push subscriptions of one human. */
+/** The maximum number of push subscriptions of one human. */
 export const MOST_SUBSCRIPTIONS = 20

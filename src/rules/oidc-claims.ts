@@ -6,7 +6,7 @@ import { LONGEST_NAME } from '../lib/validate.ts'
 /** Why a person may not sign in. */
 export type SignInRefusal = 'no-email' | 'unverified-email' | 'other-domain' | 'no-claim'
 
-/** Decides whether a person may sign in; null: yes. */
+/** Returns why a person may not sign in; null if they may. */
 export function refusalOf(condition: SignInCondition, claims: Claims): SignInRefusal | null {
   switch (condition.type) {
     case 'everyone':
@@ -16,7 +16,7 @@ export function refusalOf(condition: SignInCondition, claims: Claims): SignInRef
     case 'domain': {
       const { email } = claims
       if (typeof email !== 'string' || !email.includes('@')) return 'no-email'
-      // Anybody can enter any address in an account. Only the boolean counts, as OpenID Connect defines it.
+      // Anybody can enter any address in an account, so only the boolean `email_verified` of OpenID Connect counts.
       if (claims.email_verified !== true) return 'unverified-email'
       const domain = domainToASCII(email.slice(email.lastIndexOf('@') + 1).toLowerCase())
       return condition.domains.includes(domain) ? null : 'other-domain'

@@ -5,7 +5,7 @@ import { isUnfinished, type MessagePart } from './message.ts'
 export interface BegunMessage {
   status: MessageStatus
   composite: boolean
-  /** The closing text of the run, which every later attempt posts again. */
+  /** Whether it is the closing text of the run, which every later attempt posts again. */
   fromPlainText: boolean
   /** For a message of one call: the call. */
   runPostKey: string | null

@@ -1,10 +1,10 @@
 const LONGEST_PATH = 1000
-/** Any base will do: a path that leads to another origin is recognised by it. */
+/** Any base works: it reveals a path that leads to another origin. */
 const BASE = 'http://own.invalid'
 
 /**
- * Returns the path of this server to which a browser goes after a sign-in, with query and fragment: the given one, or `/` for
- * everything that could lead to another server (`//evil.example`, `/\evil.example`) or start another sign-in.
+ * Returns the path on this server to which a browser is redirected after sign-in, with query and fragment: the given path, or
+ * `/` for any path that could lead to another server (`//evil.example`, `/\evil.example`) or start another sign-in.
  */
 export function ownPathOf(given: string | null): string {
   if (given === null || given.length > LONGEST_PATH || !/^\/(?![/\\])[^\p{Cc}]*$/u.test(given)) return '/'

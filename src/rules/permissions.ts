@@ -14,7 +14,7 @@ export function isAdmin({ scope, role }: Ranked): boolean {
 }
 
 /**
- * Lets only admins pass.
+ * Allows only admins.
  *
  * @param action What the viewer tries, for the error: `create agents`.
  * @throws ForbiddenError

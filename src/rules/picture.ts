@@ -1,4 +1,4 @@
-/** The longest picture of a human, in UTF-16 units: many people are in one response. */
+/** The maximum length of a human's picture, in UTF-16 units: one response may contain many people. */
 export const LONGEST_PICTURE = 8192
 const LONGEST_URL = 2048
 const PORTRAIT_START = 'data:image/webp;base64,'

@@ -13,8 +13,8 @@ export interface PlainTextRun {
 
 /**
  * Returns the space in which the closing text of a run that has posted nothing is posted: the active one, else that of
- * its trigger, and for a think cycle only if all its events are messages of one space. Null: nowhere, as for what plans
- * and services trigger.
+ * its trigger, and for a think cycle only if all its events are messages of one space. Null if there is no such space, as for runs
+ * that plans and services trigger.
  */
 export function placeOfPlainText({ triggerType, triggerSpaceId, activeSpaceId, sources }: PlainTextRun): string | null {
   if (triggerType === 'PLAN' || triggerType === 'SERVICE') return null
@@ -25,7 +25,7 @@ export function placeOfPlainText({ triggerType, triggerSpaceId, activeSpaceId, s
   return activeSpaceId ?? (isOne ? space : null)
 }
 
-/** Returns the closing text as it can be posted; null if nothing of it can. */
+/** Returns the closing text in the form in which it can be posted; null if it cannot be posted at all. */
 export function postablePlainText(closing: string | null): string | null {
   const text = cut(
     messageCharacters(closing ?? '')
@@ -36,7 +36,7 @@ export function postablePlainText(closing: string | null): string | null {
   return text === '' ? null : text
 }
 
-/** Returns why nobody was sent the closing text of a run that posted nothing, and what an admin can do. */
+/** Returns why the closing text of a run that posted nothing was not sent to anybody, and what an admin can do. */
 export function hintOn({ summary, plainText }: { summary: string; plainText: string }): string {
   if (hasTextCall(summary))
     return `The model wrote a tool call as text, and it was not executed: ${faultOfCall(summary)}`

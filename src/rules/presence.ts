@@ -19,11 +19,11 @@ export function shownPresence(
   return !isHidden && (isAdmin || sharesSpace) ? presence : 'OFFLINE'
 }
 
-/** How long somebody who typed is shown as typing, unless they type on. */
+/** How long somebody is shown as typing after the last key stroke. */
 export const TYPING_MS = 8000
-/** While more than this is left, typing on changes nothing, so that each person causes an event every few seconds. */
+/** While more than this time is left, further typing changes nothing, so that each person causes at most one event every few seconds. */
 const RENEWED_BELOW_MS = 5000
 
-/** Returns until when somebody is shown as typing who types now. All times are in ms. */
+/** Returns the time until which somebody who types now is shown as typing. All times are in ms. */
 export const typingUntil = (now: number, until: number | undefined): number =>
   until !== undefined && until - now > RENEWED_BELOW_MS ? until : now + TYPING_MS

@@ -9,7 +9,7 @@ export interface GivenSubscription {
   auth: string
 }
 
-/** A fault of a field of a subscription. */
+/** An error in a field of a subscription. */
 export interface SubscriptionFault {
   field: keyof GivenSubscription
   message: string
@@ -19,7 +19,7 @@ const LONGEST_ENDPOINT = 2048
 const PUBLIC_KEY_BYTES = 65
 const SECRET_BYTES = 16
 const BASE64 = /^[\w+/-]{1,200}={0,2}$/
-/** Names that resolve inside a network only (RFC 6762, 8375, 6761; ICANN reserves `internal`). */
+/** Names that resolve only inside a network (RFC 6762, 8375, 6761; ICANN reserves `internal`). */
 const INTERNAL_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|private|lan|home|corp|home\.arpa)$/
 
 /**

@@ -3,8 +3,8 @@ import type { Requester } from '../lib/fair-queue.ts'
 
 /**
  * Returns the requester to whom the schema checks of a run are charged: the humans on whose behalf it works, else the
- * service that triggered it, else its agent. Each requester has a queue of its own, and a slow schema pauses only that
- * requester's checks.
+ * service that triggered it, else its agent. Each requester has its own queue, and a slow schema pauses only
+ * that requester's checks.
  */
 export function requesterOf({
   askers,

@@ -2,11 +2,11 @@ import type { HumanRole } from '../generated/prisma/enums.ts'
 import { ForbiddenError } from '../lib/errors.ts'
 
 /**
- * Checks that a human may get another role, or be erased, which takes the role ADMIN away. Only the operator, and a
- * sign-in service that decides on roles, may leave the server without a person with the role ADMIN: an admin who is the
- * last one might lock everybody out by mistake.
+ * Checks that a human's role may change, or that a human may be erased, which also removes the role ADMIN. Only the
+ * operator, and an identity provider that decides on roles, may leave the server without a person with the role ADMIN: the last
+ * admin might otherwise lock everybody out by mistake.
  *
- * @param by the human who makes the change; null for the operator or the sign-in service
+ * @param by the human who makes the change; null for the operator or the identity provider
  * @param adminIds the humans with the role ADMIN before the change
  * @throws ForbiddenError
  */
@@ -20,7 +20,7 @@ export function checkRoleChange(
     )
 }
 
-/** Whether a change takes the role ADMIN from the last person who has it. */
+/** Whether a change removes the role ADMIN from the last person who has it. */
 export function leavesNoAdmin(
   { humanId, role }: { humanId: string; role: HumanRole },
   adminIds: readonly string[],

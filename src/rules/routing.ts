@@ -32,7 +32,7 @@ export interface Room {
   adminAgentId: string | null
   /** BROADCAST only: a message that mentions agents wakes only those agents. */
   mentionNarrows: boolean
-  /** The agent picked last by turn, with its join time; it may have left since. */
+  /** The agent that was picked last in turn, with its join time; the agent may have left in the meantime. */
   lastPicked: { joinedAt: number; id: string } | null
   agents: AgentMember[]
 }
@@ -45,7 +45,7 @@ export interface RoutingDecision {
   picked: AgentMember | null
 }
 
-/** Decides whom a message wakes by one routing. */
+/** Decides whom a message wakes under one routing rule. */
 export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
 
 const PAUSED = 'The agent is paused and keeps no inbox.'
@@ -72,8 +72,8 @@ export function decide(
 }
 
 /**
- * BROADCAST: a message wakes every agent member except its sender; if mentions narrow the space, one that mentions
- * agents wakes only those.
+ * BROADCAST: a message wakes every agent member except its sender; if the space has `mentionNarrows`, a message that
+ * mentions agents wakes only those.
  */
 const broadcast: Route = (message, room) => {
   const isMentioned = ({ id }: AgentMember) => message.mentions.includes(id)
@@ -183,7 +183,7 @@ export interface Verdict {
 export interface Decision {
   /** The agents to wake, in join order. */
   wakes: AgentMember[]
-  /** Of each agent member except the sender. */
+  /** The outcome for each agent member except the sender. */
   verdicts: Verdict[]
   /** The agent whose turn the message takes. */
   turn: AgentMember | null
@@ -233,7 +233,7 @@ export interface Allowance {
   reason: string
 }
 
-/** Applies loop protection: the agents beyond the allowance are not woken. */
+/** Applies loop protection: the agents over the allowance are not woken. */
 export function limitWakes({ wakes, verdicts, turn }: Decision, { count, reason }: Allowance): Decision {
   const cut = new Set(wakes.slice(count).map(({ id }) => id))
   return {
@@ -244,8 +244,8 @@ export function limitWakes({ wakes, verdicts, turn }: Decision, { count, reason 
 }
 
 /**
- * Says why the mentions of a message are refused; null: they are not. Agents learn which agents are paused before they
- * write, so a message of theirs that is already written is accepted.
+ * Returns why the mentions of a message are refused; null if they are accepted. Agents see which agents are paused before
+ * they write, so a message that an agent has already written is accepted.
  */
 export function faultOfMentions(
   { mentions, senderKind }: RoutableMessage,

@@ -34,12 +34,12 @@ export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skip
 
 /**
  * The cause of a failure. `provider`: unreachable, without capacity, or it rejected the key or model name; `prompt`:
- * the provider refused the input; `unclear`: the response broke off or the server failed, which some servers do for a
+ * the provider refused the input; `unclear`: the response was cut off or the server failed, which some servers do for a
  * prompt that is too long; `limit`: the model reached its output limit.
  */
 export type Blame = 'provider' | 'prompt' | 'unclear' | 'limit'
 
-/** The fields of a run that decide about its end. */
+/** The fields of a run that decide how it ends. */
 export interface EndingRun {
   id: string
   agentId: string
@@ -56,11 +56,11 @@ export interface EndingRun {
 export interface EndFacts {
   /** The run has posted a message. */
   hasPosted: boolean
-  /** The run has posted, mentioned an agent, or called a tool that acts outside. Only of completed runs. */
+  /** Whether the run has posted, mentioned an agent, or called a tool with an external effect. Only for completed runs. */
   hasActed: boolean
-  /** The cycle posted nothing and called nothing that may have an effect outside. This and the rest: only of cycles. */
+  /** Whether the cycle posted nothing and called nothing that may have an external effect. This field and the following ones are only for cycles. */
   hasDoneNothing: boolean
-  /** Why the model failed, if it has. */
+  /** Why the model failed, if it did. */
   failure: Blame | null
   /** The events that the cycle claimed and that are not done, in order. */
   events: readonly ClaimedEvent[]
@@ -71,9 +71,9 @@ export interface ClaimedEvent {
   messageId: string | null
   /** Earlier outages of the provider in cycles with this event. */
   outages: number
-  /** The exhausted budget that forbids the event. */
+  /** The exhausted budget because of which the event must wait. */
   over: OverBudget | null
-  /** The agent or the space of the event was deleted. */
+  /** Whether the agent or the space of the event was deleted. */
   isGone: boolean
 }
 
@@ -97,21 +97,21 @@ export interface PlannedOutcome {
 
 /** The effects of a run's end. */
 export interface EndPlan {
-  /** The fate of each event that remains, in their order. */
+  /** The fate of each remaining event, in order. */
   events: readonly { event: ClaimedEvent; fate: EventFate }[]
   /**
    * The fate of the cycle. `remember`: part of the consciousness. `erase`: leaves no trace. `forget`: its events
-   * from deleted sources are deleted. `none`: as if it had not been.
+   * from deleted sources are deleted. `none`: as if the cycle had never run.
    */
   cycle: 'remember' | 'erase' | 'forget' | 'none'
   outcomes: readonly PlannedOutcome[]
-  /** The run's turn in a chain ends. False: its events, with their turns, come again. */
+  /** Whether the run's turn in a chain ends. If false, its events are retried together with their turns. */
   endsTurn: boolean
-  /** The end as the chain and the consciousness learn of it: a skip that comes too late is an ordinary end. */
+  /** The end as the chain and the consciousness record it: a skip that comes too late counts as an ordinary end. */
   ending: RunEnding
   /** Replaces the run's summary. */
   summary?: string | null
-  /** The agent rests before its next cycle. */
+  /** Whether the agent pauses before its next cycle. */
   rests: boolean
 }
 
@@ -138,8 +138,8 @@ function planRunEnd(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan
 }
 
 /**
- * A cycle whose agent, or a space that it had events of, was deleted is not remembered. Its other events are requeued
- * if the cycle has not acted on them; otherwise they are done.
+ * A cycle is not remembered if its agent, or a space from which it had events, was deleted. Its other events are
+ * requeued if the cycle has not acted on them; otherwise they are done.
  */
 function planGoneCycle(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan {
   const fate = facts.hasDoneNothing ? 'release' : 'finish'
@@ -236,7 +236,7 @@ function triggerOutcome(run: EndingRun, ending: RunEnding, { hasPosted, hasActed
   return ending.stopReason === 'GONE' ? [{ messageId, kind: 'DROPPED', reason: WHY_DROPPED, error: null, runId }] : []
 }
 
-/** The run read the message and did nothing that others see. Without a reason, its closing text may tell why. */
+/** The run read the message and did nothing that others can see. If it gave no reason, its closing text may explain why. */
 const skipped = ({ id: runId }: EndingRun, messageId: string, reason: string | null): PlannedOutcome => ({
   ...{ messageId, kind: 'SKIPPED' as const, reason, error: null, runId },
 })
@@ -249,8 +249,8 @@ function skippedCycle(run: EndingRun, messageId: string, reason: string | null):
 }
 
 /**
- * Returns the error of a failed run as the members of its space see it: what they can do, if the model's provider
- * failed. An error may quote the prompt, so that for a run with a confidentiality label only the stop reason is shown.
+ * Returns the error of a failed run as the members of its space see it: if the model's provider failed, this is advice about what
+ * they can do. An error may quote the prompt, so for a run with a confidentiality label only the stop reason is shown.
  */
 export function errorForMembers(run: {
   error: string | null
@@ -284,13 +284,13 @@ function outcomesOfEvents(run: EndingRun, ending: RunEnding, events: Fates, isEr
   return outcomes
 }
 
-/** Readers see that a message waits for the next day, or for the provider, and which cycle failed. */
+/** The outcome shows readers that a message waits for the next day or for the provider, and which cycle failed. */
 function waitingOutcome({ id: runId }: EndingRun, event: ClaimedEvent, fate: EventFate): PlannedOutcome[] {
   const { messageId, over, outages } = event
   if (messageId === null) return []
   if (fate === 'retry') {
     const minutes = RETRY_MINUTES[outages] === 1 ? '1 minute' : `${RETRY_MINUTES[outages]} minutes`
-    const reason = `Its model's provider failed: it is tried again in ${minutes}.`
+    const reason = `The model's provider failed: the next attempt is in ${minutes}.`
     return [{ messageId, kind: 'INBOX', reason, error: null, runId }]
   }
   if (over === null || (fate !== 'postpone' && fate !== 'close')) return []

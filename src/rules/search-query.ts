@@ -1,22 +1,22 @@
 import { BadInputError } from '../lib/errors.ts'
 
-/** The maximum UTF-16 units of a query. */
+/** The maximum length of a query in UTF-16 units. */
 export const LONGEST_QUERY = 500
 
 /** A piece of a query. */
 export interface QueryPiece {
   text: string
-  /** It stood in quotation marks: its words must follow each other, and the last one must be whole. */
+  /** Whether the piece was in quotation marks: its words must then follow each other, and the last one must be complete. */
   isQuoted: boolean
 }
 
-/** The demands of a query on a text. All pieces must be found. */
+/** The conditions that a query sets on a text. All pieces must be found. */
 export interface SearchTerms {
   /** For `to_tsquery('simple', …)`: the pieces as words, some as the beginnings of words. */
   words: string
   /**
-   * The pieces as parts of words; null if the query has no piece that is long enough, for which an index of trigrams
-   * is of use.
+   * The pieces as parts of words; null if the query has no piece that is long enough for a
+   * trigram index.
    */
   parts: PartTerm[] | null
 }
@@ -35,7 +35,7 @@ export function readSearchQuery(query: string): QueryPiece[] {
   if (query.length > LONGEST_QUERY) {
     throw new BadInputError(`A search query has at most ${LONGEST_QUERY} characters, not ${query.length}.`, 'query')
   }
-  // PostgreSQL takes neither NUL nor halves of surrogate pairs.
+  // PostgreSQL accepts neither NUL nor lone surrogates.
   const text = query.toWellFormed().replace(/\p{Cc}+/gu, ' ')
   return [...text.matchAll(/["“”„«»]([^"“”„«»]*)["“”„«»]|[^\s"“”„«»]+/gu)].flatMap(([whole, quoted]) => {
     const piece = (quoted ?? whole).replace(EDGES, '').replace(/\s+/g, ' ')

@@ -1,15 +1,15 @@
-/** A piece of a text, with the places in it that match a query. */
+/** An excerpt of a text, with the ranges that match a query. */
 export interface Snippet {
   snippet: string
   /** Ranges of `snippet`: start and end in UTF-16 units, in order and apart from each other. */
   matches: [number, number][]
 }
 
-/** UTF-16 units before the first match, and of the whole snippet at most, apart from the ellipses. */
+/** The maximum number of UTF-16 units before the first match, and in the whole snippet without the ellipses. */
 const BEFORE = 60
 const LONGEST = 240
 const MOST_MATCHES = 50
-/** UTF-16 units of a text in which matches are sought. */
+/** How many UTF-16 units of a text are searched for matches. */
 const MOST_READ = 100_000
 
 /**
@@ -43,7 +43,7 @@ function matchesIn(text: string, pieces: readonly { text: string }[]): [number, 
   return merged(found).slice(0, MOST_MATCHES)
 }
 
-/** The piece as it is, and its words, for a text that separates them differently. */
+/** The piece itself, and its words, for a text that separates them differently. */
 function alternativesOf(piece: string): string[] {
   const { folded } = fold(piece)
   return [folded, ...folded.split(/[^\p{L}\p{N}\p{M}]+/u).filter((word) => word.length > 1)].filter((one) => one !== '')
@@ -69,7 +69,7 @@ function boundsOf(text: string, match: number): [number, number] {
   return [wholeAt(text, start), wholeAt(text, Math.min(text.length, start + LONGEST))]
 }
 
-/** Moves a place between the halves of a surrogate pair to the place before them. */
+/** Moves an index between the halves of a surrogate pair to the index before the pair. */
 function wholeAt(text: string, place: number): number {
   const unit = text.charCodeAt(place)
   return unit >= 0xdc00 && unit < 0xe000 ? place - 1 : place
@@ -81,7 +81,7 @@ const UNDECOMPOSED: Readonly<Record<string, string>> = {
   ...{ '’': "'", '‘': "'", '“': '"', '”': '"', '–': '-', '—': '-' },
 }
 
-/** Lower case without accents, and where in the text the character of each folded unit starts and ends. */
+/** The text in lower case without accents, with the start and end of the original character for each folded unit. */
 function fold(text: string): { folded: string; starts: number[]; ends: number[] } {
   let folded = ''
   const starts: number[] = []
@@ -94,7 +94,7 @@ function fold(text: string): { folded: string; starts: number[]; ends: number[] 
       .toLowerCase()
     const plain = [...lower].map((one) => UNDECOMPOSED[one] ?? one).join('')
     folded += plain
-    // An accent of its own belongs to the letter before it.
+    // A combining accent belongs to the letter before it.
     if (plain === '' && ends.length > 0) ends[ends.length - 1] = at + character.length
     for (let unit = 0; unit < plain.length; unit++) {
       starts.push(at)

@@ -20,7 +20,7 @@ export function confidentialAtFirst(
 }
 
 /**
- * Checks whether the viewer may change the confidentiality of a space. Returns the new value; null: it is unchanged. A
+ * Checks whether the viewer may change the confidentiality of a space. Returns the new value; null if it does not change. A
  * space that becomes confidential must have a human: see `checkHasHuman`.
  * @throws ForbiddenError for a human who would end the confidentiality; BadInputError for null
  */

@@ -6,7 +6,7 @@ import { checkInteger, checkText } from '../lib/validate.ts'
 export const GRANT_STATES = ['PENDING', 'ACTIVE', 'DENIED', 'USED_UP', 'EXPIRED', 'REVOKED', 'TOOL_CHANGED'] as const
 export type GrantState = (typeof GRANT_STATES)[number]
 
-/** A grant as read. `isLate`: its time is up by the clock of the database. */
+/** A grant as read. `isLate`: the grant has expired by the database's clock. */
 export type ReadGrant = StandingGrant & { isLate: boolean }
 
 /** The fields that decide the state of a grant. */
@@ -23,7 +23,7 @@ export type GrantFacts = Pick<
   | 'usedAmount'
 >
 
-/** Returns the state of a grant: what ended it, if anything did. */
+/** Returns the state of a grant, including what ended it. */
 export function stateOf(grant: GrantFacts): GrantState {
   if (grant.deniedAt !== null) return 'DENIED'
   if (grant.revokedAt !== null) return 'REVOKED'
@@ -42,7 +42,7 @@ const ENDED: Record<Exclude<GrantState, 'PENDING' | 'ACTIVE'>, string> = {
   TOOL_CHANGED: 'its tool was changed',
 }
 
-/** @throws ConflictError with the state of a grant that cannot be decided any more */
+/** @throws ConflictError with the state of a grant that no longer waits for a decision */
 export function requireUndecided(grant: GrantFacts): void {
   const state = stateOf(grant)
   if (state === 'PENDING') return
@@ -75,7 +75,7 @@ export interface GrantBoundsInput {
 }
 
 const MOST_CALLS = 1_000_000
-/** Sums up to this have at least three exact decimals. */
+/** Sums up to this value have at least three exact decimals. */
 const LARGEST_AMOUNT = 1_000_000_000_000
 /** 30 days. */
 const LONGEST_SECONDS = 2_592_000
@@ -120,7 +120,7 @@ function checkProperty(name: string, { properties }: JsonObject): string {
   throw new BadInputError('amountProperty must be a numeric property of the input in the schema of the tool.', field)
 }
 
-/** Returns the amount of a call for a grant; null: the grant does not cover the call, because it has no amount. */
+/** Returns the amount of a call for a grant; null if the call has no amount, so the grant does not cover it. */
 export function amountOf({ amountProperty }: Pick<StandingGrant, 'amountProperty'>, input: JsonObject): number | null {
   if (amountProperty === null) return 0
   const amount = Object.hasOwn(input, amountProperty) ? input[amountProperty] : null

@@ -7,7 +7,7 @@ export const ENDED_RUN_STATUSES = ['COMPLETED', 'FAILED', 'CANCELED'] as const s
 /** Statuses of a tool call without a result. */
 export const OPEN_CALL_STATUSES = ['STREAMING', 'RUNNING', 'WAITING'] as const satisfies ToolCallStatus[]
 export const SETTLED_CALL_STATUSES = ['DONE', 'FAILED', 'TIMED_OUT', 'CANCELED'] as const satisfies ToolCallStatus[]
-/** Statuses of a call that was handed to somebody outside the server: it waits, was answered, or its time is up. */
+/** Statuses of a call that was handed to somebody outside the server: it waits, was answered, or has timed out. */
 export const HANDED_OUT_CALL_STATUSES = ['WAITING', 'DONE', 'TIMED_OUT'] as const satisfies ToolCallStatus[]
 
 /** Statuses of a message that may still change. */

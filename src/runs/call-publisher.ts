@@ -25,7 +25,7 @@ export interface CallPublisher {
   changed(call: PublishedCall, audience: Audience): Promise<void>
   /** The call no longer waits: it was answered or decided, has timed out, or its run has ended. */
   settled(call: PublishedCall, audience?: Audience): Promise<void>
-  /** Approval is now requested from further people, by name. */
+  /** Approval is now requested from additional, named people. */
   escalated(call: PublishedCall & NamedApprovers): Promise<void>
 }
 

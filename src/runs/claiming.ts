@@ -27,14 +27,14 @@ export interface Claimed {
   isLeft?: true
 }
 
-/** Condition: nobody has claimed the inbox event, and it is a reason for a cycle. Must match the partial index. */
+/** Condition: nobody has claimed the inbox event, and the event justifies a cycle. Must match the partial index. */
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL AND NOT e.quiet`
 
-/** Condition: the agent `a` is not paused, and does not rest after a cycle or has an urgent event. */
+/** Condition: the agent `a` is not paused, and is not in the pause after a cycle, or has an urgent event. */
 export const MAY_THINK = Prisma.sql`NOT a.paused AND (a."restsUntil" IS NULL OR a."restsUntil" <= clock_timestamp() OR EXISTS (
   SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = a.id AND e.urgent AND ${IS_WAITING}))`
 
-/** Few runs have to be resumed, and they are older than new runs, so each status has its own query. */
+/** Few runs have to be resumed, and they are older than new runs, so each status has a separate query. */
 const [RUNNING, WAITING, QUEUED] = ['RUNNING', 'WAITING_TOOL', 'QUEUED'].map((status) => Prisma.raw(`'${status}'`))
 const GOING_ON = [RUNNING, WAITING]
 const CLAIMED_FROM = [...GOING_ON, QUEUED]
@@ -53,7 +53,7 @@ export const CLAIMABLE = {
   inboxes: Prisma.sql`SELECT e."agentId" AS id, '-infinity'::timestamptz AS at FROM "InboxEvent" e WHERE ${IS_WAITING} LIMIT 1`,
 }
 
-/** Agents at their limit of running runs, in this snapshot: their queued runs need no lookup. */
+/** Agents at their limit of running runs, in this snapshot. Their queued runs need not be looked up. */
 const FULL_AGENTS = Prisma.sql`
   SELECT x."agentId" FROM "Run" x JOIN "Agent" a ON a.id = x."agentId" WHERE x.status = 'RUNNING'
   GROUP BY a.id, x."agentId" HAVING count(*) >= a."maxConcurrentRuns"`

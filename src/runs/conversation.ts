@@ -5,10 +5,10 @@ import { isAnsweredOutside } from '../rules/call-answers.ts'
 import { isHandedOutCall } from '../rules/statuses.ts'
 import type { JournaledCall, JournaledGeneration, JournaledStep } from './journal.ts'
 
-/** Characters of a result that a model receives; the journal keeps all of it. */
+/** Characters of a result that a model receives; the journal keeps the whole result. */
 const LONGEST_RESULT = 50_000
 
-/** A tool's result as the provider receives it. `messagesFor` removes the files for models that take none. */
+/** A tool's result as the provider receives it. `messagesFor` removes the files for models that do not accept any. */
 function toolResult(
   modelCallId: string,
   toolName: string,
@@ -72,7 +72,7 @@ export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous:
 
 /**
  * The tool name that the model wrote, because providers compare it with the call. For an unknown
- * tool only the step has it.
+ * tool, only the step contains this name.
  */
 function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName }: JournaledCall): string {
   const parts = Array.isArray(content) ? content : []

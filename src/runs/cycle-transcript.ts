@@ -6,12 +6,12 @@ import type { JournaledStep } from './journal.ts'
 
 /** The parts of a cycle's prompt that are not in the journal. The cycle's state contains them. */
 export interface CycleInput {
-  /** The inbox message, exactly as the model was shown it. */
+  /** The inbox message, exactly as it was shown to the model. */
   inbox: string
   inboxSize: number
   /** The texts of urgent events, and the step before which each was shown. */
   injections: { step: number; text: string }[]
-  /** Why the model failed, if it has. */
+  /** Why the model failed, if it did. */
   failure?: Blame
 }
 
@@ -53,7 +53,7 @@ export function acceptedMessages(state: CycleInput, steps: JournaledStep[]): Mod
 }
 
 const RESULT_LEFT_OUT = {
-  leftOut: 'This call has ended. What it returned is left out, because the provider refused it.',
+  leftOut: 'This call has ended. Its result is left out, because the provider refused it.',
 }
 
 /**

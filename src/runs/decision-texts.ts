@@ -13,7 +13,7 @@ export interface DecisionText {
 
 type DecidedCall = Pick<ToolCall, 'id' | 'toolName' | 'approval' | 'approvalState' | 'input'>
 
-/** Describes the decisions on the decided calls among `calls`; calls that needed no approval are left out. */
+/** Describes the decisions on those of `calls` that were decided; leaves out calls that needed no approval. */
 export async function readDecisionTexts(tx: Tx, calls: readonly DecidedCall[]): Promise<DecisionText[]> {
   const decided = calls.filter(({ approvalState }) => approvalState !== null && approvalState !== 'PENDING')
   if (decided.length === 0) return []

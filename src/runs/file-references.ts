@@ -1,10 +1,10 @@
 import type { FilePart } from 'ai'
 
-/** The media type of pictures as models receive them. */
+/** The media type of images as models receive them. */
 export const PICTURE_TYPE = 'image/jpeg'
 const PREFIX = 'parley-file:'
 
-/** A picture in a user's message, by the id of its file: journals contain no bytes, and a deleted file is shown no more. */
+/** An image in a user's message, by the id of its file. Journals contain no bytes, so a deleted file is no longer shown. */
 export const picturePart = (fileId: string): FilePart => ({
   type: 'file',
   mediaType: PICTURE_TYPE,

@@ -26,7 +26,7 @@ export interface GrantStanding {
 export interface GrantReading {
   /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(ReadGrant | null)[]>
-  /** Returns the ids of the grants that the viewer may see: in one of their spaces, or as an approver; for an admin all. */
+  /** Returns the ids of the grants that the viewer may see: those in one of their spaces, and those for which they are an approver; for an admin, all. */
   visible(viewer: Viewer, ids: readonly string[]): Promise<Set<string>>
   /** The newest 100 grants that the viewer may see, newest first. */
   list(viewer: Viewer, filter: { agentId: string | null; spaceId: string | null }): Promise<ReadGrant[]>

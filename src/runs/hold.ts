@@ -21,7 +21,7 @@ export interface HeldRun {
 export const HELD = Prisma.sql`EXISTS (SELECT 1 FROM held)`
 
 export interface HowHeld extends HeldChanges {
-  /** The change whose row is returned; default: the last one. */
+  /** The change whose row is returned; by default the last one. */
   returning?: string
   /** The transaction to write in. */
   tx?: Tx

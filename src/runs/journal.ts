@@ -54,7 +54,7 @@ export interface Generation {
   msToFirstChunk: number | null
   startedAt: Date
   durationMs: number
-  /** What the prompt omitted of the agent's context. */
+  /** The parts of the agent's context that the prompt omitted. */
   withheld?: Withheld[]
 }
 
@@ -103,7 +103,7 @@ export interface JournaledStep<S = JournaledGeneration, C = JournaledCall> {
 
 /** A step that was just journaled. */
 export interface KeptStep extends JournaledStep {
-  /** The run's end was written with it. */
+  /** Whether the run's end was written with it. */
   hasEnded?: true
   /** The run's label, as written with it. */
   label: readonly string[]
@@ -164,7 +164,7 @@ export interface Journal {
   settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<WrittenLabel>
   /**
    * Runs a tool's database changes and stores its result in one transaction, so that a resumed run
-   * finds both or neither. Adds what the tool learned to the run's marks. Writes an audit entry for
+   * finds both or neither. Adds the sources of the tool's output to the run's marks. Writes an audit entry for
    * each id that `work` passes to `changed`, or one for the agent if it passes none.
    */
   settledWith(
@@ -173,8 +173,8 @@ export interface Journal {
     work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<WorkResult>,
   ): Promise<{ output: Json; learned: Marks }>
   /**
-   * Counts the usage of a failed generation of a run that was stopped, failed or is released. Works
-   * after the run's end, and if the run was deleted.
+   * Counts the usage of a failed generation of a run that was stopped, failed or is released. Also
+   * works after the run's end, and after the run was deleted.
    */
   abandoned(claim: Claim, usage: Usage, model: string): Promise<void>
   /** Stores the run's active space and the last message there. */
@@ -256,7 +256,7 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
   }
 }
 
-/** Writes audit entries for what an agent's tool changed on the server. */
+/** Writes audit entries for the objects that an agent's tool changed on the server. */
 function recordOf(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
   return Prisma.sql`
     INSERT INTO "AuditEntry" (id, "actorId", action, "targetId", detail)

@@ -5,7 +5,7 @@ import type { Database } from '../platform/db.ts'
 import { addLostUsageSql, deleteRunSql, type Spending, TODAY } from '../stores/run-store.ts'
 import type { ClaimedRun } from './claiming.ts'
 
-/** The maximum delay until a change of a message's usage is published, and the minimum interval between such events. */
+/** The maximum delay until a change in a message's usage is published, and the minimum interval between such events. */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
 const ROOT_HUMAN = rootHuman(Prisma.sql`"payingRootId"`, Prisma.sql`"payingAskers"`)
@@ -55,7 +55,7 @@ function summed(row: string): Prisma.Sql {
 }
 
 /**
- * Counts usage outside of a hold: of a run that lost its claim, or of a failed generation. Also works
+ * Counts usage outside a hold, for a run that lost its claim or for a failed generation. Also works
  * if the run was deleted.
  */
 export async function countLost(db: Database, run: ClaimedRun, spent: Spending): Promise<void> {

@@ -5,7 +5,7 @@ type ToolPart = ToolModelMessage['content'][number]
 
 type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
 
-/** The provider options key under which an assistant message names the model that made it. */
+/** The key in the provider options under which an assistant message names the model that generated it. */
 const MADE_BY = 'parley'
 
 /**
@@ -25,7 +25,7 @@ export function madeBy(model: string, content: AssistantPart[]): AssistantModelM
 /**
  * Adapts a history for a model: from messages of other models, removes reasoning and the provider's
  * ids and signatures, which only those models can read, and replaces call ids that other providers
- * reject; from results, removes the files that the model does not take.
+ * reject; from results, removes the files that the model does not accept.
  */
 export function messagesFor(
   model: string,
@@ -56,7 +56,7 @@ function foreign(part: AssistantPart, renamed: Map<string, string>): AssistantPa
   return [{ ...rest, toolCallId }]
 }
 
-/** Removes the files that the model does not take. The result also describes its files in words. */
+/** Removes the files that the model does not accept. The result also describes its files in words. */
 function withFilesFor(part: ToolPart, takesFile: (mediaType: string) => boolean): ToolPart {
   if (part.type !== 'tool-result' || part.output.type !== 'content') return part
   const value = part.output.value.filter((one) => one.type !== 'file' || takesFile(one.mediaType))

@@ -19,8 +19,8 @@ export const presenceOf = (worker: number) =>
   Prisma.sql`SELECT pg_try_advisory_lock_shared(${CLASS}::int, ${worker}::int) AS present`
 
 /**
- * The worker holds no lock, and the lease is overdue. Does not apply just after all workers lost
- * their connections.
+ * The worker holds no lock, and its lease should have been renewed by now. This does not apply just after all workers have
+ * lost their connections.
  */
 const IS_DESERTED = Prisma.sql`"leaseUntil" < clock_timestamp() + ${OVERDUE}
   AND worker <> ALL (ARRAY(SELECT l.objid::int8::int4 FROM pg_locks l WHERE ${IS_PRESENCE}))

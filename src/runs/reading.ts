@@ -12,7 +12,7 @@ export interface RunsRequest extends PageRequest {
   cursorAgents: { after: string | null; before: string | null }
 }
 
-/** Filters runs; absent or null: no restriction. */
+/** Filters runs; absent or null means no restriction. */
 export interface RunFilter {
   agentId?: string | null
   /** Triggered from this space, or posted in it; no runs if the viewer may not see the space. */
@@ -29,11 +29,11 @@ export interface RunReading {
   page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
   /** Returns, for each id, a page of the runs that this run started and that the viewer may see, oldest first. */
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
-  /** Returns the runs that were to answer a space and completed with a closing text, but posted nothing. */
+  /** Returns the runs that should have answered a space and completed with a closing text, but posted nothing. */
   unheardAmong(runIds: readonly string[]): Promise<Set<string>>
   /**
-   * Returns, for each agent, a page of the runs that the viewer may see, newest first; `statuses`
-   * null: all. If a cursor belongs to another agent's runs, the page is replaced by a BadInputError.
+   * Returns, for each agent, a page of the runs that the viewer may see, newest first; all statuses
+   * if `statuses` is null. If a cursor belongs to another agent's runs, the page is replaced by a BadInputError.
    * Takes two statements, however many agents there are.
    */
   pageMany(
@@ -108,7 +108,7 @@ function conditionsOf(viewer: Viewer, { agentId, spaceId, rootId, status, since 
   return Prisma.join([Prisma.empty, ...conditions], ' AND ')
 }
 
-/** Condition: the viewer may see the space. Without it, the filter would reveal which runs wrote in other spaces. */
+/** Condition: the viewer may see the space. Without it, the filter would reveal which runs posted in other spaces. */
 function isSpaceOf(viewer: Viewer, spaceId: string): Prisma.Sql {
   if (isAdmin(viewer)) return Prisma.sql`true`
   if (viewer.scope !== 'HUMAN') return Prisma.sql`false`

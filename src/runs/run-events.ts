@@ -11,7 +11,7 @@ export interface RunEvents {
   text(step: number, delta: string): void
   reasoning(step: number, delta: string): void
   toolInput(step: number, toolCallId: string, toolName: string, delta: string): void
-  /** Publishes any other event, after the ones before it, within `PARLEY_DELTA_MS` in one batch. */
+  /** Publishes any other event in order; events within `PARLEY_DELTA_MS` form one batch. */
   emit(event: RunLogEvent): void
   /** Sends the buffered events. Later appends to the run's topic come after them. */
   flush(): void

@@ -11,9 +11,9 @@ export interface RunReport {
   triggerSource: string
   /** The topic of the trigger. */
   about: string
-  /** The names in call order. The entry of a waiting call also names what the call waits for. */
+  /** The names in call order. The entry of a waiting call also states what the call waits for. */
   toolsCalled: string[]
-  /** What the model generated so far, reasoning included, shortened; null if nothing. */
+  /** The text that the model generated so far, including reasoning, shortened; null for none. */
   textGenerated: string | null
   reasoning: string | null
   /** The run's last message in a space, shortened; null if none. */
@@ -33,14 +33,14 @@ interface Thoughts {
   reasoning: string
 }
 
-/** What the journal holds of a step. */
+/** The journaled data of a step. */
 interface StepRow {
   runId: string
   assistant: unknown
 }
 
 const LONGEST_EXCERPT = 200
-/** The number of last log entries in which the unfinished generation is searched. */
+/** How many of the last log entries are searched for the unfinished generation. */
 const LAST_ENTRIES = 2000
 
 export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): RunProgress {
@@ -184,7 +184,7 @@ function waitOf({
   return waits ? { mark: ' (waiting for reply)', doing: `waiting on ${toolName} reply` } : null
 }
 
-/** Describes in a few words what a run does now, by its unsettled calls and its last one. */
+/** Describes in a few words what a run is doing, based on its unsettled calls and its last one. */
 export function doingNow(status: RunStatus, calls: readonly CallInBrief[]): string {
   if (status === 'QUEUED') return 'not begun yet'
   const waits = calls.flatMap((call) => waitOf(call)?.doing ?? [])

@@ -9,9 +9,9 @@ import { TOLD_COLUMNS, type ToldRun } from './run-changes.ts'
 
 /** Reads runs. */
 export interface Runs {
-  /** By id, in the order of the ids; null if there is none. */
+  /** By id, in the order of the ids; null for an unknown id. */
   getMany(ids: string[]): Promise<(Run | null)[]>
-  /** Returns retries by the run that they repeat. */
+  /** Returns retries, by the run that they retry. */
   retriesOf(ids: string[]): Promise<Map<string, Run>>
   /** The agents' QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
   activeOf(agentIds: string[]): Promise<Map<string, Run[]>>

@@ -3,7 +3,7 @@ import { RUNS_CHANNEL, type RunSignal } from '../broker/topics.ts'
 import { createDeferred, sleep } from '../lib/async.ts'
 
 /**
- * How long `stop` waits for the worker's acknowledgement. Correctness does not depend on it: the
+ * How long `stop` waits for the worker to acknowledge. Correctness does not depend on it: the
  * worker's writes are already fenced.
  */
 const LONGEST_GOODBYE_MS = 1000

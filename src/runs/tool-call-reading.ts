@@ -25,7 +25,7 @@ export interface ToolCalls {
   waitingByMessage(messageIds: readonly string[]): Promise<Map<string, BriefCall>>
   /** The calls that the viewer may answer or decide on, oldest first; at most 100. */
   pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>
-  /** Complete calls, in the order of the ids; null if there is none. */
+  /** Complete calls, in the order of the ids; null for an unknown id. */
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
   /** Returns the calls without long inputs and outputs, which `contentsOf` reads. */
   getBriefMany(ids: readonly string[]): Promise<(BriefCall | null)[]>
@@ -38,8 +38,8 @@ const MOST_PENDING = 100
 /** Characters of JSON up to which an input or output is included with its call. */
 const BRIEF_CHARACTERS = 16 * 1024
 /**
- * A value stored in at most this many bytes is short, however well it is compressed; only larger
- * ones need to be measured.
+ * A value stored in at most this many bytes is short even when decompressed; only larger
+ * values need to be measured.
  */
 const SURELY_SHORT_BYTES = 128
 
@@ -64,8 +64,8 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
     db.prisma.$queryRaw<BriefCall[]>`SELECT ${BRIEF_COLUMNS} FROM "ToolCall" c WHERE ${condition}`
 
   /**
-   * Returns the calls that wait for a result, oldest first: calls that one of these spaces shows, and EXTERNAL calls of
-   * these agents (null: of all agents).
+   * Returns the calls that wait for a result, oldest first: calls shown in one of these spaces, and EXTERNAL calls
+   * of these agents (null for all agents).
    */
   function awaitingResult({ spaceIds, agentIds }: { spaceIds: string[] | null; agentIds: string[] | null }) {
     const inAny = (column: Prisma.Sql, ids: string[] | null) =>

@@ -17,16 +17,16 @@ export interface UsageFilter {
   spaceId?: string | null
 }
 
-/** Usage by the requested dimensions; the others are null. */
+/** Usage by the requested dimensions; other dimensions are null. */
 export interface UsageRow {
   day: Date | null
   agentId: string | null
   /** Also null for usage without a triggering space. */
   spaceId: string | null
   model: string | null
-  /** The human at the root. Also null for usage without one. */
+  /** The human at the root. Also null for usage without a human at the root. */
   humanId: string | null
-  /** The runs that used the model, each counted once; a rolled-back cycle counts as skipped. */
+  /** The number of runs that used the model; a rolled-back cycle counts as skipped instead. */
   runs: number
   skippedCycles: number
   inputTokens: number
@@ -36,7 +36,7 @@ export interface UsageRow {
   costNanos: number | null
 }
 
-/** A sum of tokens with its cost. */
+/** A total of tokens, and its cost. */
 export interface CostedUsage extends Usage {
   costNanos: number | null
 }
@@ -132,8 +132,8 @@ const NEGATED = Prisma.raw(AMOUNTS.map((name) => `- "${name}"`).join(', '))
 const KEY = Prisma.sql`day, "agentId", "spaceId", model`
 
 /**
- * The daily ledger, split by human: the rows of humans, and the rest without one, which is all usage less that of humans.
- * The rest of a row counts as unpriced if any part of the row does.
+ * The daily ledger, split by human: the rows of humans, and the remainder, which is all usage minus that of humans.
+ * The remainder of a row counts as unpriced if any part of the row does.
  */
 const BY_HUMAN = Prisma.sql`(
   SELECT ${KEY}, "humanId", ${SAME}, "isUnpriced" FROM "HumanUsage"
@@ -166,7 +166,7 @@ function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sq
 
 const LAST_DAY = Date.parse('9999-12-31T00:00:00Z')
 
-/** The first day that begins at this moment or later; at most the last representable day. */
+/** The first day that begins at this instant or later; at most the last representable day. */
 function firstDayFrom(moment: Date): string {
   const day = Math.ceil(moment.getTime() / DAY_MS) * DAY_MS
   return new Date(Math.min(day, LAST_DAY)).toISOString().slice(0, 10)

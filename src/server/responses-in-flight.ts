@@ -20,16 +20,16 @@ export interface Sending {
 export interface ResponsesInFlight {
   /**
    * Resolves when there is room for the response, which then counts until it was sent.
-   * @throws RateLimitedError if there is no room within 10 s; the signal's reason if it aborts meanwhile
+   * @throws RateLimitedError if there is no room within 10 s; the signal's reason if it aborts in the meantime
    */
   hold(viewerId: string, bytes: number, sending: Sending, signal?: AbortSignal): Promise<void>
-  /** Disconnects a client that reads slowly while other responses wait, although its response is beyond the budget. */
+  /** Disconnects the client if it reads slowly while other responses wait, even though its response did not wait for the budget. */
   watch(sending: Sending): void
 }
 
 export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFlight {
   const room = createWork({ mostOfViewer: maxResponseBytes, mostInAll: MOST_RESPONSES * maxResponseBytes })
-  /** When each response was handed to its connection. */
+  /** When each response was passed to its connection. */
   const held = new Map<Sending, number>()
   let waiting = 0
   let recheck: NodeJS.Timeout | undefined

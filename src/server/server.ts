@@ -64,7 +64,7 @@ export interface ServerOptions {
   config: Config
   /** How often sockets are pinged. */
   keepAliveMs?: number
-  /** Absent: the default pacing. */
+  /** If absent, the default pacing applies. */
   pacing?: PacesOptions
 }
 
@@ -166,15 +166,15 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   }
 }
 
-/** A server that closes accepts connections until none has come for this time, and at most for the second one. */
+/** A server that is closing accepts connections until none has arrived for the first of these times, and at most for the second one. */
 const QUIET_MS = 20
 const LAST_ACCEPTS_MS = 1000
-/** During a longer turn of the event loop, connections may come that are not accepted yet. */
+/** During a longer turn of the event loop, connections may arrive that are not accepted yet. */
 const SHORT_TURN_MS = 0.5
 
 /**
- * Accepts the connections that already wait, because the kernel resets connections that nobody accepts. Reads nothing from
- * them, because requests that are handled would delay the next ones. Returns a function that hands them to the server.
+ * Accepts the connections that are already waiting, because the kernel resets connections that nobody accepts. Reads nothing from
+ * them yet, because handling their requests would delay accepting the next ones. Returns a function that passes them to the server.
  */
 async function acceptWaiting(server: Server): Promise<() => void> {
   const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
@@ -244,7 +244,7 @@ interface Endpoint {
   invitation: Handler
   /** By path. */
   auth: Record<string, Handler>
-  /** The link of a mail. */
+  /** The link in an email. */
   mailLink: Handler
   mcpAuthorization: { connect: Handler; callback: Handler }
   mcp: { handle: Handler; metadata: Handler }
@@ -445,8 +445,8 @@ function createRoutes(
 }
 
 /**
- * Node accepts any Host header; GraphQL Yoga fails at one that is not valid in a URL, with an error that
- * contains file paths.
+ * Node accepts any Host header; GraphQL Yoga fails for one that is not valid in a URL, with an error
+ * that contains file paths.
  */
 function hasUsableHost({ headers }: IncomingMessage): boolean {
   return headers.host === undefined || URL.canParse(`http://${headers.host}`)
@@ -467,7 +467,7 @@ function destroyAll(responses: Iterable<ServerResponse>): void {
   for (const response of responses) response.destroy()
 }
 
-/** Tracks responses that last as long as the client wants. */
+/** Tracks responses that stay open as long as the client wants. */
 function trackStreaming(server: Server): Set<ServerResponse> {
   const streaming = new Set<ServerResponse>()
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {

@@ -20,7 +20,7 @@ const NOTHING = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
 /**
  * Retry delays while the committer of an earlier message may still announce it, in this process or
- * another. After the last one, that message is read from the database.
+ * another. After the last delay, that message is read from the database.
  */
 const TRIED_AGAIN_AFTER_MS = [5, 10, 20, 40]
 
@@ -99,13 +99,13 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
 
 /**
  * Messages whose predecessor is not announced yet: common when many are posted in a space at once.
- * They wait for it, so that not each of them reads it from the database.
+ * They wait for their predecessor, so that they do not all read it from the database.
  */
 function createEarlyOnes() {
   /** By space and seq: wakes a waiting announcement. */
   const waiting = new Map<string, Map<number, () => void>>()
   return {
-    /** Resolves when the predecessor has been announced here, after `ms` at the latest. */
+    /** Resolves when this process has announced the predecessor, or after `ms`. */
     turn(spaceId: string, seq: number, ms: number): Promise<void> {
       const ofSpace = waiting.get(spaceId) ?? new Map<number, () => void>()
       waiting.set(spaceId, ofSpace)

@@ -6,7 +6,7 @@ export interface MessageVersion {
   messageId: string
   number: number
   text: string
-  /** When it was replaced. */
+  /** When the text was replaced. */
   editedAt: Date
 }
 
@@ -14,30 +14,30 @@ export interface MessageVersion {
 export interface Reaction {
   messageId: string
   emoji: string
-  /** How many humans and agents chose it. */
+  /** How many humans and agents chose the emoji. */
   count: number
   /** The first of them, at most 20. */
   entityIds: string[]
 }
 
-/** Reads what became of messages after they were posted; access is for the caller to check. */
+/** Reads later changes to messages; the caller must check access. */
 export interface ChangeReading {
   /** The earlier texts of messages, newest first; messages that were not edited are left out. */
   versionsMany(messageIds: readonly string[]): Promise<Map<string, MessageVersion[]>>
   /** The reactions to messages, in the order in which the emojis were first used. */
   reactionsMany(messageIds: readonly string[]): Promise<Map<string, Reaction[]>>
-  /** Whether these entities chose these emojis on these messages, in the order of the questions. */
+  /** Whether these entities chose these emojis on these messages, in the order of the arguments. */
   areIn(asked: readonly { entityId: string; messageId: string; emoji: string }[]): Promise<boolean[]>
   /**
-   * The runs that began before the last edit of a message, and had read the message: it triggered them, was in their
-   * history or inbox, or a tool returned it. At most 100 of each message, oldest first.
+   * The runs that began before the last edit of a message, and had read the message: the message triggered them, was in
+   * their history or inbox, or was returned by a tool. At most 100 for each message, oldest first.
    */
   staleRunsMany(messageIds: readonly string[]): Promise<Map<string, Run[]>>
 }
 
 const MOST_ENTITIES = 20
 const MOST_STALE_RUNS = 100
-/** How many of the first runs that wrote in the space after a message are searched for results that contain it. */
+/** The results of this many runs are searched for the message: the first runs that posted in its space after it. */
 const MOST_SEARCHED_RUNS = 500
 /** Greater than every `seq`: the maximum of its column. */
 const LAST_SEQ = 2 ** 31 - 1

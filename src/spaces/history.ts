@@ -19,8 +19,8 @@ export interface HistoryLine {
   timestamp: string
   origin?: ReadableOrigin
   /**
-   * The confidential spaces from which the text comes, apart from its own space; not part of what
-   * the agent reads.
+   * The confidential spaces from which the text comes, apart from its own space; not part of the
+   * text for the agent.
    */
   label?: string[]
   /** The message on which its thread hangs, for a reply, if messages of several threads are read. */
@@ -29,9 +29,9 @@ export interface HistoryLine {
   files?: FilePart[]
 }
 
-/** Why a message was posted, as far as the reader may know it. */
+/** Why a message was posted, as far as the reader may see it. */
 export type ReadableOrigin = {
-  /** In the words used for agents: `space_message`, `plan`, `service`, `inbox`. */
+  /** By its name for agents: `space_message`, `plan`, `service`, `inbox`. */
   triggerType: string
   triggerName?: string
   triggerSpaceId?: string
@@ -44,7 +44,7 @@ export type ReadableOrigin = {
 interface HistoryRange {
   spaceId: Prisma.Sql
   readerId: Prisma.Sql
-  /** Null: up to the last one. */
+  /** Null: up to the last message. */
   upToSeq: Prisma.Sql
   /** The thread, or what is outside of threads; absent: the whole space. */
   scope?: HistoryScope
@@ -69,18 +69,18 @@ interface Telling {
   readOn?(back: number): string
 }
 
-/** A space at the moment an agent enters it. */
+/** The state of a space when an agent enters it. */
 export interface EnteredSpace {
   name: string
   lastSeq: number
   confidential: boolean
 }
 
-/** Reads messages for agents. Access is for the caller to check. */
+/** Reads messages for agents. The caller must check access. */
 export interface History {
   /**
    * Returns the last `limit` messages up to `seq`, skipping the newest `offset`, oldest first.
-   * Leaves out the oldest beyond `characters` of JSON. Truncates texts to 8,000 characters, except
+   * Leaves out the oldest ones over `characters` of JSON. Truncates texts to 8,000 characters, except
    * those of the messages in `whole`, or if only one is requested. Leaves out unfinished messages.
    */
   read(input: {
@@ -94,7 +94,7 @@ export interface History {
     limit: number
     characters: number
     whole?: readonly (string | null)[]
-    /** Appended to a truncated text: how to read on. `back`: the number of newer messages. */
+    /** Appended to a truncated text: how to read the rest. `back`: the number of newer messages. */
     readOn?(back: number): string
   }): Promise<HistoryLine[]>
   /** For a larger statement: a JSON array of rows, which `linesOf` formats as `read` would. */
@@ -104,13 +104,13 @@ export interface History {
   enter(spaceId: string, entityId: string): Promise<EnteredSpace | null>
 }
 
-/** Maximum characters of the message that made an agent post another one, where it is quoted. */
+/** The maximum number of characters of a quoted message that made an agent post another one. */
 const LONGEST_ORIGIN = 1000
-/** Maximum characters of one message in a list of several. */
+/** The maximum number of characters of one message in a list of several. */
 export const LONGEST_TEXT = 8_000
 /**
- * Maximum characters of a tool result that shows messages: with its surroundings, no more than a
- * model receives of any result.
+ * The maximum number of characters of messages in a tool result, so that the whole result
+ * stays within the limit for any result.
  */
 export const RESULT_CHARACTERS = 48_000
 
@@ -138,18 +138,18 @@ export interface HistoryRow {
 }
 
 /**
- * The newest messages, of which the sizes are summed first: eight long ones fill a prompt, and the sizes of older ones
- * would have to be read from their whole texts.
+ * The number of newest messages whose sizes are summed first: eight long ones fill a prompt, and the sizes of older ones
+ * would have to be computed from their whole texts.
  */
 const FEW = 15
 
-/** Characters that JavaScript counts as two, and PostgreSQL as one. */
+/** Characters that JavaScript counts as two and PostgreSQL as one. */
 const ASTRAL = '[\\U00010000-\\U0010FFFF]'
 
-/** The text of a message `m` that has one part, and once per row: each use of `m.parts` would decompress it again. */
+/** The text of a message `m` with one part, computed once per row, because each use of `m.parts` would decompress it again. */
 const FIRST_TEXT = Prisma.sql`SELECT m.parts->0->>'text' AS text OFFSET 0`
 
-/** Messages in the range, newest first, with the characters of their JSON, as far as a line may show them. */
+/** Messages in the range, newest first, with the number of characters of JSON that their lines may show. */
 const sizesOf = (
   {
     spaceId,
@@ -296,7 +296,7 @@ function lineOf(row: HistoryRow): HistoryLine {
   return line
 }
 
-/** Names and texts from a trigger's space are for its members only. */
+/** Names and texts from a trigger's space may be shown only to its members. */
 function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin {
   const { triggerType, triggerName, triggerSpaceId, triggerSpaceName, triggerSenderName, triggerMessage } = origin
   const about = triggerMessage === null ? null : cutSaying(triggerMessage, LONGEST_ORIGIN)

@@ -10,20 +10,20 @@ export interface PublishedMessage {
   unlessSealed?: string
 }
 
-/** Publishes changes of a message to subscribers of its space, after the commit. */
+/** Publishes changes to a message, after the commit, to subscribers of its space. */
 export interface MessagePublisher {
   /** A part was added, or its tool call changed. */
   partChanged(message: PublishedMessage, partIndex: number): Promise<void>
   /** A text part is finished. Published once, however often it is called. */
   partWhole(message: PublishedMessage, partIndex: number): Promise<void>
   /**
-   * A part shows a call that waits: for clients that build messages from their parts and status,
-   * since MessagePosted does not say so.
+   * A part shows a call that waits. This event is for clients that build messages from their parts and status,
+   * because MessagePosted does not contain this information.
    */
   waiting(message: PublishedMessage, partIndex: number): Promise<void>
   /** The message's status changed, and it is not finished. */
   updated(message: PublishedMessage): Promise<void>
-  /** The message is finished, with its last part (null: that was finished before). Published once. */
+  /** The message is finished, with its last part; null if that part was finished before. Published once. */
   ended(message: PublishedMessage, lastPart: number | null): Promise<void>
 }
 

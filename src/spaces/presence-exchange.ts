@@ -2,33 +2,33 @@ import { PRESENCE_CHANNEL, type PresenceSignal } from '../broker/topics.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { PresenceTable } from './presence-table.ts'
 
-/** A process that has sent nothing for so long is dead: its people are OFFLINE, unless another process has them too. */
+/** A process that has sent nothing for this long is dead: its people are OFFLINE, unless they are also connected to another process. */
 export const SILENT_AFTER_MS = 15_000
 /** How long the people of a process that shut down may take to connect to another one. */
 export const MOVED_WITHIN_MS = 5000
-/** The minimum pause between two answers with everybody, and between two questions to one process. */
+/** The minimum pause between two full lists, and between two requests to one process. */
 const WHOLE_EVERY_MS = 1000
 
 /** The state of another process, as this process knows it. */
 interface Neighbour {
   heardAt: number
-  /** The number of the last changes that were applied; null until everybody there is known. */
+  /** The number of the last changes that were applied; null until the full list has been received. */
   seq: number | null
   askedAt: number
 }
 
-/** Messages to the other processes: the changes of its people, numbered, and at their request everybody. */
+/** Sends messages to the other processes: numbered changes of the people of this process, and the full list on request. */
 export interface PresenceExchange {
-  /** Sends what has changed since the last call, and otherwise only that this process is alive. */
+  /** Sends the changes since the last call; without any, only that this process is alive. */
   send(changes: Omit<PresenceSignal & { type: 'presence' }, 'type' | 'by' | 'seq'>): void
-  /** Forgets processes that have died. */
+  /** Removes processes that have died. */
   sweep(now: number): void
   close(): Promise<void>
 }
 
 /**
  * Exchanges presence between processes by signals, without storing anything: each process numbers its messages, so that a
- * receiver that missed one asks for everybody. Times are sent as ages, because clocks differ.
+ * receiver that missed one can request the full list. Times are sent as ages, because clocks differ.
  */
 export function openPresenceExchange(
   { signals }: Pick<Platform, 'signals'>,
@@ -57,7 +57,7 @@ export function openPresenceExchange(
     answer ??= setTimeout(sendEverybody, Math.max(0, answeredAt + WHOLE_EVERY_MS - now())).unref()
   }
 
-  /** Asks a process for everybody, unless it was asked a moment ago. */
+  /** Requests the full list from a process, unless that was done a moment ago. */
   function askAgain(id: string, neighbour: Neighbour): void {
     neighbour.seq = null
     if (now() - neighbour.askedAt < WHOLE_EVERY_MS) return
@@ -106,14 +106,14 @@ export function openPresenceExchange(
         if (signal.of === null || signal.of === processId) answerSoon()
         break
       case 'presence-left': {
-        // Its people connect to other processes now.
+        // The people of that process will now connect to other processes.
         const neighbour = neighbours.get(signal.by)
         if (neighbour !== undefined) neighbour.heardAt = now() - SILENT_AFTER_MS + MOVED_WITHIN_MS
       }
     }
   }
 
-  // While Redis is away, the subscription stays pending.
+  // While Redis is unreachable, the subscription stays pending.
   const listening = signals
     .subscribe(PRESENCE_CHANNEL, (payload) => receive(payload as PresenceSignal))
     .then((leave) => {

@@ -11,12 +11,12 @@ interface Person {
 }
 
 /**
- * The connected people by process, their last signs of life, and where they type, as this process knows it. All
+ * The connected people by process, their last signs of life, and the spaces in which they type, as far as this process knows. All
  * times are in ms of its monotonic clock.
  */
 export class PresenceTable {
   readonly #people = new Map<string, Person>()
-  /** By human and space, until when they type. */
+  /** By human and space, the time until which they are shown as typing. */
   readonly #typing = new Map<string, Map<string, number>>()
   readonly #onChange: (humanId: string) => void
 
@@ -63,7 +63,7 @@ export class PresenceTable {
     return now - (this.#people.get(humanId)?.activeAt ?? now)
   }
 
-  /** Records that a human types in a space until this time; a time that is over ends the typing. */
+  /** Records that a human types in a space until this time; a time in the past ends the typing. */
   setTyping(humanId: string, spaceId: string, until: number, now: number): void {
     const spaces = this.#typing.get(humanId) ?? new Map<string, number>()
     if (until > now) spaces.set(spaceId, until)
@@ -73,7 +73,7 @@ export class PresenceTable {
     this.#onChange(humanId)
   }
 
-  /** Until when a human types in a space; undefined if they do not. */
+  /** The time until which a human is shown as typing in a space; undefined if they are not. */
   typingUntil(humanId: string, spaceId: string, now: number): number | undefined {
     const until = this.#typing.get(humanId)?.get(spaceId)
     return until !== undefined && until > now ? until : undefined
@@ -84,14 +84,14 @@ export class PresenceTable {
     for (const [humanId, { at }] of this.#people) if (at.has(processId)) yield humanId
   }
 
-  /** Replaces what is known of a process: its connected humans, each with the last sign of life. */
+  /** Replaces the state of a process: its connected humans, each with the last sign of life. */
   replaceProcess(processId: string, people: ReadonlyMap<string, number>, now: number): void {
     for (const humanId of [...this.peopleOf(processId)])
       if (!people.has(humanId)) this.disconnect(humanId, processId, now)
     for (const [humanId, activeAt] of people) this.connect(humanId, processId, { activeAt, now })
   }
 
-  /** Finds people who became AWAY by the time, and forgets those who are gone and typing that is over. */
+  /** Finds people who have become AWAY, and removes people who are gone and typing that has ended. */
   sweep(now: number): void {
     for (const [humanId, person] of this.#people) this.#check(humanId, person, now)
     for (const [humanId, spaces] of this.#typing) {

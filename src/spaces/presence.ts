@@ -17,7 +17,7 @@ export type { Presence } from '../rules/presence.ts'
 export interface MemberPresence {
   member: Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
   presence: Presence
-  /** Until when the member is shown as typing in the space; null if they do not type. */
+  /** The time until which the member is shown as typing in the space; null if they are not typing. */
   typingUntil: Date | null
 }
 
@@ -25,27 +25,27 @@ export interface MemberPresence {
 export interface SpacePresence {
   /** The number of changes so far. */
   readonly version: number
-  /** The members who changed after a version, as they are now. */
+  /** The members who changed after a version, with their current presence. */
   changesSince(version: number): MemberPresence[]
   /** Calls the listener after changes, at most once a second. Returns a function that stops it. */
   listen(listener: () => void): () => void
-  /** Makes the listeners be called again after a second: a subscriber could not take the changes. */
+  /** Calls the listeners again after a second, because a subscriber could not take the changes. */
   notifyAgain(): void
 }
 
 /** Presence and typing of people. Nothing of it is stored. */
 export interface PresenceService {
-  /** Takes part in the exchange with other processes. Returns a function that ends this. */
+  /** Joins the exchange with other processes. Returns a function that leaves it. */
   open(): () => Promise<void>
   /** Records an open connection of the viewer, if it is a human, and no admin acts as them. Returns a function to call when it is closed. */
   connect(viewer: Viewer): () => void
   /** Records a sign of life of a human, unless an admin acts as them. */
   noteActive(viewer: Viewer): void
-  /** Whether anybody sees it is decided by shownPresence. */
+  /** `shownPresence` decides who sees the presence of a human. */
   of(humanId: string): Presence
   /**
-   * Shows the viewer as typing in a space. @returns until when
-   * @throws ForbiddenError unless the viewer is a human, RateLimitedError, NotFoundError
+   * Shows the viewer as typing in a space. @returns the time until which this
+   * is shown @throws ForbiddenError unless the viewer is a human, RateLimitedError, NotFoundError
    */
   setTyping(viewer: Viewer, input: { spaceId: string }): Promise<Date>
   /** Ends the typing of a human in a space, whose message was sent. */
@@ -54,16 +54,16 @@ export interface PresenceService {
   watch(spaceId: string): { presence: SpacePresence; leave(): void }
 }
 
-/** A connection that was lost is often back after a moment: until then the human stays present. */
+/** A lost connection is often restored after a moment, so the human stays present for this time. */
 const BACK_WITHIN_MS = 5000
-/** How often a process says that it is alive, and looks for people who became AWAY. */
+/** How often a process reports that it is alive, and looks for people who became AWAY. */
 const BEAT_MS = 5000
 /** Signs of life within this time of the last one change nothing. */
 const ACTIVE_EVERY_MS = 60_000
 /** The minimum pause between two messages to the other processes, and between two events of a space. */
 const SEND_EVERY_MS = 250
 const NOTIFY_EVERY_MS = 1000
-/** How often a human may say that they type. */
+/** How often a human may call setTyping. */
 const TYPING_RATE = { points: 120, duration: 60 }
 
 export function createPresence(
@@ -76,7 +76,7 @@ export function createPresence(
   /** The open connections of each human to this process. */
   const connections = new Map<string, number>()
   const closing = new Map<string, NodeJS.Timeout>()
-  /** Humans whose presence or typing may have changed. True: also if they hide it, because they hide it from now on. */
+  /** Humans whose presence or typing may have changed. True: publish the change even for a human who hides their presence, because they have just hidden it. */
   const changed = new Map<string, boolean>()
   const watched = new Map<string, { space: WatchedSpace; users: number }>()
   const rate = new RateLimiterMemory(TYPING_RATE)
@@ -97,7 +97,7 @@ export function createPresence(
     notifySoon.call()
   }
 
-  /** Tells the other processes what has changed here. */
+  /** Sends the changes in this process to the other processes. */
   async function send(): Promise<void> {
     const aged = (id: string): [string, number] => [id, secondsOf(table.idleMs(id, now()))]
     const typed = [...typing.values()].map(([humanId, spaceId]): [string, string, number] => {
@@ -108,7 +108,7 @@ export function createPresence(
     for (const one of [came, went, active, typing]) one.clear()
   }
 
-  /** Tells the subscribers of each space which of its members have changed, with one statement for all spaces. */
+  /** Notifies the subscribers of each space of its changed members, with one statement for all spaces. */
   async function notify(): Promise<void> {
     const taken = new Map(changed)
     changed.clear()
@@ -121,7 +121,7 @@ export function createPresence(
     for (const { space } of watched.values()) space.notify()
   }
 
-  /** @param taken the humans, and whether a change is shown also if they hide it */
+  /** @param taken the humans, and whether a change is shown even if they hide their presence */
   async function recordChanges(taken: ReadonlyMap<string, boolean>): Promise<void> {
     const rows = await membersAmong([...taken.keys()], [...watched.keys()])
     const members = new Map(rows.map(({ id, kind, name, createdAt }) => [id, { id, kind, name, createdAt }]))
@@ -171,7 +171,7 @@ export function createPresence(
     open() {
       exchange = openPresenceExchange(platform, { processId, table, now })
       const beats = setInterval(beat, BEAT_MS).unref()
-      // While Redis is away, the subscription stays pending.
+      // While Redis is unreachable, the subscription stays pending.
       const listening = signals
         .subscribe(PRESENCE_SHARING_CHANNEL, (payload) => {
           if (payload.type === 'sharing-changed') noteChange(payload.humanId, true)
@@ -223,7 +223,7 @@ export function createPresence(
     },
     of: (humanId) => table.presenceOf(humanId, now()),
     async setTyping(viewer, { spaceId }) {
-      if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people type.')
+      if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can be shown as typing.')
       await rate.consume(viewer.id).catch((reason) => {
         throw reason instanceof RateLimiterRes ? tooMuchTyping(reason.msBeforeNext) : reason
       })
@@ -268,7 +268,7 @@ class WatchedSpace implements SpacePresence {
   readonly #last = new Map<string, { change: MemberPresence; version: number }>()
   readonly #listeners = new Set<() => void>()
 
-  /** Whether subscribers have not been notified of something. */
+  /** Whether there is a change of which subscribers have not been notified. */
   #isDue = false
 
   constructor(notifySoon: () => void) {
@@ -289,7 +289,7 @@ class WatchedSpace implements SpacePresence {
     this.#last.set(id, { change, version: this.version })
   }
 
-  /** Shows a member who hides their presence OFFLINE. If nothing was shown before, not even that, unless it is forced. */
+  /** Shows a member who hides their presence as OFFLINE. If nothing was shown before, this is not shown either, unless it is forced. */
   hide(member: MemberPresence['member'], isForced: boolean): void {
     if (isForced || this.#last.has(member.id)) this.record({ member, presence: 'OFFLINE', typingUntil: null })
   }
@@ -310,10 +310,10 @@ class WatchedSpace implements SpacePresence {
   }
 }
 
-/** Gathers calls for this long before they do anything. */
+/** Calls are collected for this long before the work starts. */
 const GATHERED_MS = 20
 
-/** Does work soon after a call, but not again within a pause after its end. */
+/** Runs work soon after a call, but not again within a pause after its end. */
 function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void; stop(): void } {
   const over = new AbortController()
   let isRunning = false

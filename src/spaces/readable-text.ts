@@ -23,7 +23,7 @@ export function readableText(parts: readonly MessagePart[], calls: readonly Read
     .join('\n\n')
 }
 
-/** Renders a file for agents: its name, type and id, by which they read it. */
+/** Renders a file for agents: its name, its type, and the id with which they can read it. */
 export function describeFile({ name, mediaType, fileId }: Omit<FilePart, 'type'>): string {
   return `[file ${JSON.stringify(name)}, ${mediaType}, ${fileId}]`
 }

@@ -36,10 +36,10 @@ export interface ReadOutcome {
   /** When the agent's run or think cycle with this message began, and when it ended. */
   readingSince: Date | null
   readAt: Date | null
-  /** Of SKIPPED: the confidential spaces that the reason comes from, if they are known. */
+  /** For SKIPPED: the confidential spaces that the reason comes from, if known. */
   label: string[]
   isLabelKnown: boolean
-  /** Of SKIPPED without a reason: the first line of the run's closing text. */
+  /** For SKIPPED without a reason: the first line of the run's closing text. */
   closing: string | null
 }
 
@@ -63,13 +63,13 @@ export type MessagesRequest = PageRequest & { rootsOnly?: boolean }
 /** Counts for a human who takes part in a thread or is mentioned in it include the unread replies of that thread. */
 export interface Unread {
   messages: number
-  /** How many of them mention the human. */
+  /** How many of the unread messages mention the human. */
   mentions: number
 }
 
-/** Reads messages and read markers. Lookups for many spaces take one statement; access is for the caller to check. */
+/** Reads messages and read markers. Lookups for many spaces take one statement; the caller must check access. */
 export interface Reading {
-  /** By id, in the order of the ids; null if there is none. */
+  /** By id, in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(Message | null)[]>
   /**
    * A page of each space's messages by `seq`, in the order of the ids. Returns a BadInputError in
@@ -107,7 +107,7 @@ export interface Reading {
   withDraftText(messages: readonly Message[]): Promise<Message[]>
 }
 
-/** Counting stops here: an exact number is of no use in a badge, and its cost would grow with the time away. */
+/** Counting stops at this number: a badge needs no exact larger number, and the cost would grow with the number of unread messages. */
 const MOST_COUNTED = 10_000
 
 /** The columns of an Unread. */
@@ -265,8 +265,8 @@ type WindowRow = Partial<Row> & {
 
 /**
  * Reads pages. A space's row holds its first and last `seq`, so both ends of a page are known
- * without reading further. A cursor of a message that retention has deleted stands before the first
- * kept one, because ids are ordered by time.
+ * without reading further. A cursor of a message that retention has deleted comes before the first
+ * kept message, because ids are ordered by time.
  */
 async function fetchWindows({ db }: Platform, spaceIds: readonly string[], request: PageRequest): Promise<WindowRow[]> {
   const { after, before, size, fromEnd } = request
@@ -288,8 +288,8 @@ async function fetchWindows({ db }: Platform, spaceIds: readonly string[], reque
 }
 
 /**
- * Maximum bytes of messages loaded for pages of several spaces together; beyond that each page has
- * fewer messages.
+ * The maximum number of bytes of messages loaded for pages of several spaces together; over that limit each page
+ * has fewer messages.
  */
 const MOST_LOADED_BYTES = 16 * 1024 * 1024
 
@@ -308,7 +308,7 @@ const placeOf = (cursor: string | null) => Prisma.sql`
     AND NOT EXISTS (SELECT 1 FROM "Message" WHERE id = ${cursor})
     AND ${cursor}::text < coalesce((SELECT id FROM "Message" WHERE "spaceId" = s.id ORDER BY seq LIMIT 1), 'n')`
 
-/** Greater than every `seq`: the maximum of its column. */
+/** A number greater than every `seq`: the maximum of the column. */
 const END = 2_147_483_647
 
 function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: WindowRow[]): Page<Message> | BadInputError {

@@ -17,7 +17,7 @@ export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'cond
 }
 
 export interface Listening {
-  /** The messages of others that are unfinished in the space now: parts that they get later answer a wait too. */
+  /** Messages by others that are now unfinished in the space: parts that are added to them later also answer a wait. */
   underWay(waiterId: string): Promise<UnderWay>
   /** Returns the first match, which may have been posted before the call; null on timeout. */
   reply(wait: Wait): Promise<Reply | null>
@@ -47,8 +47,8 @@ const NO_THREAD = { messageId: '', threadRootId: null }
 const LOOK_ANYWAY_MS = 5000
 
 /**
- * Waits for replies. A signal says that a space has a new message, and the database is then
- * searched. One search runs at a time, for all waits and all spaces with new messages.
+ * Waits for replies. A signal announces a new message in a space, and the database is
+ * then searched. One search runs at a time, for all waits and all spaces with new messages.
  */
 export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logger'>): Replies {
   const { signals, logger } = platform

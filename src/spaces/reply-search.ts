@@ -10,12 +10,12 @@ export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entit
 /** A message that answers a wait. */
 export interface Reply {
   messageId: string
-  /** Its first text; in search results, empty if the message only shows tools. */
+  /** The first text of the message; in search results, empty if the message only shows tool calls. */
   text: string
   entityId: string
   entityName: string
   entityType: 'human' | 'agent'
-  /** The message also wakes the waiting agent. */
+  /** Whether the message also wakes the waiting agent. */
   mentionsWaiter: boolean
   /** The spaces from which the text may come, apart from its own. */
   marks: string[]
@@ -33,7 +33,7 @@ export interface SearchedWait {
   asking: AskingMessage
   /** Only messages after this one count: the waiting agent's own. */
   afterSeq: number
-  /** The waiting agent: its own messages do not count, and none counts once it has left the space. */
+  /** The waiting agent: its own messages do not count, and no message counts once the agent has left the space. */
   waiterId: string
   conditions: WaitCondition[]
   /** Searches remove finished messages. */
@@ -46,7 +46,7 @@ export interface SearchedWait {
 export interface ReplySearch {
   /** The waits that are answered now, each with the first matching message in the order of the space. */
   first<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>>
-  /** The unfinished messages of others in a space. */
+  /** The unfinished messages by others in a space. */
   underWay(spaceId: string, waiterId: string): Promise<UnderWay>
 }
 
@@ -178,7 +178,7 @@ export function isMet(condition: WaitCondition, { senderId, kind }: Pick<Sent, '
   return condition.type === (kind === 'AGENT' ? 'agent' : 'human')
 }
 
-/** A composite message may have a finished text before it is finished; one without text answers by what it shows. */
+/** A composite message may have a finished text before it is finished; a message without text answers with the tool calls that it shows. */
 function hasAnswer({ status, composite, firstText }: Candidate): boolean {
   const isShown = status === 'COMPLETE' || status === 'REQUIRES_ACTION'
   if (firstText === null) return isShown

@@ -17,7 +17,7 @@ import { type Snippet, snippetOf } from '../rules/snippet.ts'
 
 export type SearchOrder = 'BEST' | 'NEWEST'
 
-/** A query and its filters. A null filter leaves everything through. */
+/** A query and its filters. A null filter excludes nothing. */
 export interface SearchFilter {
   query: string
   spaceId: string | null
@@ -35,7 +35,7 @@ export interface SearchHit extends Snippet {
   message: Message
   /** The file whose name or text matches; null if the message's own text does. */
   fileId: string | null
-  /** Of this hit, for this query and its filters only. */
+  /** The cursor of this hit, valid only for this query and its filters. */
   cursor: string
 }
 
@@ -52,16 +52,16 @@ export type Searcher = Provenance & { readonly agentId: string }
 /** Full-text search in messages and files. */
 export interface Search {
   /**
-   * A page of what the viewer may read: a human, messages of its spaces; an admin, all; a service, nothing. BEST: by
+   * A page of hits that the viewer may read: for a human, messages of their spaces; for an admin, all; for a service, none. BEST: by
    * rank, then the newest first, among the newest 10,000 hits.
    * @throws BadInputError for a query that is too long or takes too long, and for a cursor of another search;
    * RateLimitedError if the viewer has too many searches waiting
    */
   find(viewer: Viewer, filter: SearchFilter, page: { size: number; after: string | null }): Promise<Page<SearchHit>>
   /**
-   * The best hits for a run, of its agent's spaces that its requesters may enter: in one space, which the caller has
-   * opened; or in all, and then only content whose confidentiality label lies within that of the run.
-   * @throws BadInputError as `find`
+   * The best hits for a run, in those spaces of its agent that its requesters may enter: in one space, which the
+   * caller has opened, or in all, and then only content whose confidentiality label is part of the run's label.
+   * @throws BadInputError as `find` does
    */
   findForRun(
     run: Searcher,
@@ -69,19 +69,19 @@ export interface Search {
   ): Promise<{ hits: RunHit[]; learned: Marks }>
 }
 
-/** BEST ranks this many, the newest ones; NEWEST reads this many for one page. */
+/** BEST ranks this many of the newest hits; NEWEST reads this many for one page. */
 const MOST_RANKED = 10_000
-/** Parts of words are sought only if fewer texts contain the words themselves. */
+/** Parts of words are searched only if fewer texts than this contain the words themselves. */
 const ENOUGH_WORDS = 1_000
 /** Characters of a file's name and text that are searched. */
 const MOST_OF_FILE = 100_000
-/** The longest execution of one statement, on PostgreSQL. */
+/** The time limit of one statement, on PostgreSQL. */
 const TIMEOUT_MS = 5_000
-/** Searches that one process executes at a time: others need connections too. */
+/** The number of concurrent searches in one process, because other work needs connections too. */
 const AT_ONCE = 2
 const QUERY_CANCELED = '57014'
 
-/** Where the next page begins. */
+/** The position at which the next page begins. */
 interface Place {
   rank: number
   messageId: string
@@ -110,7 +110,10 @@ export function createSearch({ db, config }: Pick<Platform, 'db' | 'config'>): S
       )
     } catch (error) {
       if (sqlStateOf(error) !== QUERY_CANCELED) throw error
-      throw new BadInputError('The search took too long: give more or longer words, a space, or a time.', 'query')
+      throw new BadInputError(
+        'The search took too long: use more or longer words, or limit it to a space or a time.',
+        'query',
+      )
     }
   }
 
@@ -175,8 +178,8 @@ export function createSearch({ db, config }: Pick<Platform, 'db' | 'config'>): S
 }
 
 /**
- * Returns the pieces as the database folds texts. Plans depend on how many texts contain the words, so each statement
- * is planned for its own ones. PGlite has no timeouts.
+ * Returns the pieces as the database folds texts. Query plans depend on how many texts contain the words, so each
+ * statement is planned for its own words. PGlite has no timeouts.
  */
 async function foldWithin(tx: Tx, pieces: readonly QueryPiece[]): Promise<QueryPiece[]> {
   const [row] = await tx.$queryRaw<{ folded: string[] }[]>`
@@ -198,8 +201,8 @@ const pageSql = (viewer: Viewer, filter: SearchFilter, query: PageQuery) => Pris
   ORDER BY ${query.isBest ? Prisma.sql`rank DESC, ` : Prisma.empty} id DESC, "fileId" DESC`
 
 /**
- * Hits with their messages, one more than the page holds. The conditions on a text `t` say what may be read, and apply
- * before anything is ranked, counted or cut off.
+ * Hits with their messages, one more than the page holds. The conditions on a text `t` decide whether it may be read, and
+ * apply before anything is ranked, counted or cut off.
  */
 function hitsSql(conditions: readonly Prisma.Sql[], { terms, isBest, place, size }: PageQuery): Prisma.Sql {
   const query = Prisma.sql`to_tsquery('pg_catalog.simple', ${terms.words})`
@@ -207,7 +210,7 @@ function hitsSql(conditions: readonly Prisma.Sql[], { terms, isBest, place, size
   const order = isBest
     ? Prisma.sql`rank DESC, "messageId" DESC, "fileId" DESC`
     : Prisma.sql`"messageId" DESC, "fileId" DESC`
-  // A page of the newest reads on from its place; ranks are known only once all are read.
+  // A page of NEWEST continues from its position; ranks are known only once all hits are read.
   const readFrom = isBest || place === null ? Prisma.sql`true` : isAfter(place, false)
   const newest = Prisma.sql`ORDER BY t."messageId" DESC, t."fileId" DESC LIMIT ${MOST_RANKED}`
   const rank = isBest ? Prisma.sql`ts_rank(t.words, ${query}, 1)` : Prisma.sql`0::real`
@@ -236,7 +239,7 @@ function hitsSql(conditions: readonly Prisma.Sql[], { terms, isBest, place, size
     JOIN "Message" m ON m.id = hit."messageId"`
 }
 
-/** A text `t` comes after the place in the order. */
+/** Condition: a text `t` comes after the position in the order. */
 const isAfter = ({ rank, messageId, fileId }: Place, isBest: boolean) =>
   isBest
     ? Prisma.sql`(t.rank, t."messageId", t."fileId") < (${rank}::real, ${messageId}::text, ${fileId}::text)`
@@ -265,7 +268,7 @@ const spacesOfRunSql = ({ agentId, askers }: Searcher, spaceId: string | null) =
         SELECT 1 FROM unnest(${[...askers]}::text[]) AS asker(id) WHERE NOT EXISTS (
           SELECT 1 FROM "Membership" a WHERE a."spaceId" = s.id AND a."entityId" = asker.id))))`
 
-/** All confidential sources of the message are sources of the run already. */
+/** Condition: all confidential sources of the message are already sources of the run. */
 const isWithinLabel = (run: Marks) => Prisma.sql`EXISTS (
   SELECT 1 FROM "Message" source WHERE source.id = t."messageId"
     AND (${confidentialAmong(Prisma.sql`source.places || source.label || source."spaceId"`)}) <@ ${marksOf(run)}::text[])`
@@ -290,7 +293,7 @@ const isFrom = (from: string) =>
 /** Other ids match nothing, and PostgreSQL refuses those with NUL. */
 const wellFormed = (id: string, ...prefixes: string[]) => (prefixes.includes(prefixOf(id) ?? '-') ? id : '')
 
-/** Identifies a search. Cursors contain it, because they make no sense in another one. */
+/** Identifies a search. Identifies a search. Cursors contain it, because they are meaningless in another search. */
 function keyOf({ id }: Viewer, { query, spaceId, senderId, hasFile, since, until, order }: SearchFilter): string {
   const parts = [id, query, spaceId, senderId, hasFile, since, until, order]
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 16)

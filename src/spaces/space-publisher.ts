@@ -3,7 +3,7 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Publishes committed changes of a space and its members: to the space's topic, the space's
+ * Publishes committed changes to a space and its members: to the space's topic, the space's
  * subscribers, and the members' channels. Never throws: the database is the source of truth, and
  * subscribers that miss an event read it.
  */

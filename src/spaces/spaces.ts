@@ -9,13 +9,13 @@ import { isAdmin } from '../rules/permissions.ts'
 
 /** Reads spaces. */
 export interface Spaces {
-  /** By id, in the order of the ids; null if there is none. Does not check access. */
+  /** By id, in the order of the ids; null for an unknown id. Does not check access. */
   getMany(ids: readonly string[]): Promise<(Space | null)[]>
   /** The viewer's spaces, newest first; all spaces for an admin. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<Space>>
   /**
    * By space, the agent that receives human messages under ADMIN routing: the configured one while
-   * it is a member; the only agent if none is configured. A space without one is left out.
+   * it is a member; the only agent if none is configured. A space without such an agent is left out.
    */
   adminAgentsOf(spaceIds: readonly string[]): Promise<Map<string, string>>
 }

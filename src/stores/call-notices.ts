@@ -41,7 +41,7 @@ export async function enqueueNotice(tx: Tx, toolCallId: string, type: CallNotice
 }
 
 /**
- * Part of a WITH: enqueues a notification for each call that the part `changed` returns as CANCELED:
+ * Part of a WITH clause: enqueues a notification for each call that the part `changed` returns as CANCELED:
  * its approval is no longer requested.
  */
 export function cancelNoticesSql(changed: string): Prisma.Sql {
@@ -49,7 +49,7 @@ export function cancelNoticesSql(changed: string): Prisma.Sql {
   return enqueueNoticesSql(calls, 'tool_call.decided')
 }
 
-/** Part of a WITH: enqueues a notification for each call that the part `changed` returns, which now waits. */
+/** Part of a WITH clause: enqueues a notification for each call that the part `changed` returns, which now waits. */
 export function waitNoticesSql(changed: string): Prisma.Sql {
   return Prisma.sql`${enqueueNoticesSql(Prisma.raw(`"${changed}"`), 'tool_call.waiting')} RETURNING id`
 }

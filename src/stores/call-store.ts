@@ -45,13 +45,13 @@ export interface NewToolCall {
   input: Json
   output: Json
   error: string | null
-  /** The state that must survive a crash, at first only where the call is shown. */
+  /** The state that must survive a crash; at first it only contains where the call is shown. */
   state: Json
 }
 
 /** The result of a tool call. */
 export interface Settlement {
-  /** CANCELED: the model did not finish the input. */
+  /** CANCELED means that the model did not finish the input. */
   status: SettledCallStatus
   output: Json
   error: string | null
@@ -69,7 +69,7 @@ export interface ShownCall {
   writing?: { toolName: string; execution: ToolExecution | null; input: JsonObject | null }
 }
 
-/** The step of a call that is not in the journal: its input is streaming, or was broken off. */
+/** The step of a call that is not in the journal because its input is streaming or was cut off. */
 const NO_STEP = -1
 
 /** Whether a call is in the journal, as part of a finished generation. */
@@ -108,7 +108,7 @@ const settlementSql = ({ status, output, error, files = [] }: Settlement): Prism
   status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, "outputKeyOrders" = ${keyOrdersText(output)}::jsonb,
   error = ${error}, files = ${files.length === 0 ? null : jsonbText(files)}::jsonb, "settledAt" = now()`
 
-/** Settles a call. `source`: the WITH part that must have a row. */
+/** Settles a call. `source`: the part of the WITH clause that must have a row. */
 export function settleCallSql(
   toolCallId: string,
   settlement: Settlement,
@@ -186,7 +186,7 @@ export function writeInputSql(toolCallId: string, input: Json): Prisma.Sql {
 /** What a call waits for, and how long. */
 export type NewWait = Pick<ShownCall, 'approval'> & { waitMs: number }
 
-/** Uses the database's clock, which also decides when the time is up. */
+/** Uses the database's clock, which also decides when the deadline has passed. */
 function waitSql({ waitMs, approval }: NewWait): Prisma.Sql {
   const until = Prisma.sql`now() + ${waitMs} * interval '1 millisecond'`
   const waits = Prisma.sql`status = 'WAITING', "expiresAt" = ${until}`
@@ -247,14 +247,14 @@ export interface Answerer {
 }
 
 export interface SettleWaitingOptions {
-  /** Settles the call only if its time is up by the database's clock. */
+  /** Settles the call only if its deadline has passed by the database's clock. */
   isDue?: boolean
   by?: Answerer
   /** The new approval state, for a call that waits for approval; absent for a call that waits for its result. */
   decided?: 'DENIED' | 'EXPIRED' | 'CANCELED'
 }
 
-/** Settles a call by compare-and-set from WAITING. Null: the call does not wait, is not due, or waits for something else. */
+/** Settles a call by compare-and-set from WAITING. Null if the call does not wait, is not due, or waits for something else. */
 export async function settleWaitingCall(
   tx: Tx,
   toolCallId: string,
@@ -280,7 +280,7 @@ export async function editInput(tx: Tx, toolCallId: string, input: Json, inputDi
 }
 
 /**
- * Approves a locked PENDING call. The call then waits `answerMs` for its result; null: a job executes it.
+ * Approves a locked PENDING call. The call then waits `answerMs` for its result; if null, a job executes the call.
  */
 export async function approveCall(tx: Tx, toolCallId: string, answerMs: number | null): Promise<ToolCall | null> {
   const next =
@@ -296,8 +296,8 @@ export async function approveCall(tx: Tx, toolCallId: string, answerMs: number |
 }
 
 /**
- * Escalates a call, so that its escalation contacts may decide too. Null: the call is not pending, or
- * it has no escalation.
+ * Escalates a call, so that its escalation contacts may decide too. Null if the call is not
+ * pending, or has no escalation.
  */
 export async function escalateCall(
   tx: Tx,
@@ -367,7 +367,7 @@ export function showsWaitingCallSql(messageId: string, exceptId = ''): Prisma.Sq
 
 /**
  * The value of `carryAt` of an approved call that a job executes. Processes before 0.3 claim an approved call at
- * `carryAt`: with this value never.
+ * `carryAt`; with this value, they never do.
  */
 const BY_JOB_SQL = Prisma.sql`'9999-01-01Z'::timestamptz`
 
@@ -382,7 +382,7 @@ const enqueueExecutionSql = enqueueSql(
 
 /**
  * Returns an approved call for its execution. Updates its label, because a space may have become confidential in the
- * meantime. Null: the call was canceled, or it is settled.
+ * meantime. Null if the call was canceled or is already settled.
  */
 export async function readApprovedCall(tx: Tx, toolCallId: string): Promise<ToolCall | null> {
   const [call] = await tx.$queryRaw<ToolCall[]>`
@@ -390,7 +390,7 @@ export async function readApprovedCall(tx: Tx, toolCallId: string): Promise<Tool
   return call ?? null
 }
 
-/** Stores the result of an approved call. Null: the call was canceled. */
+/** Stores the result of an approved call. Null if the call was canceled. */
 export async function settleApprovedCall(tx: Tx, toolCallId: string, settlement: Settlement): Promise<ToolCall | null> {
   const [call] = await tx.$queryRaw<ToolCall[]>`
     UPDATE "ToolCall" SET ${settlementSql(settlement)}, "carryAt" = NULL, ${HIDE_UNREADABLE_OUTPUT_SQL}
@@ -436,24 +436,24 @@ export async function forgetReadFiles(tx: Tx, fileIds: readonly string[]): Promi
     WHERE "toolName" IN ('read_file', 'readFile') AND input->>'fileId' = ANY(${[...fileIds]}::text[])`
 }
 
-/** Part of a WITH: deletes the calls of deleted runs, except calls that a message shows. */
+/** Part of a WITH clause: deletes the calls of deleted runs, except calls that a message shows. */
 export function deleteCallsOfRunsSql(runIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."runId" IN (${runIds})
       AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m.id = c."messageId")`
 }
 
-/** Part of a WITH: deletes the calls shown in deleted messages, if their runs no longer exist. */
+/** Part of a WITH clause: deletes the calls shown in deleted messages, if their runs no longer exist. */
 export function deleteCallsOfMessagesSql(messageIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."messageId" IN (${messageIds})
       AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = c."runId")`
 }
 
-/** Condition on a call: its result comes from the server, or people approved the call. So the result may name people. */
+/** Condition on a call: its result comes from the server, or people approved the call, so the result may name people. */
 export const NAMES_PEOPLE_SQL = Prisma.sql`(execution IS NULL OR "approvalState" IS NOT NULL)`
 
-/** A locked call. `isLate`: its time is up by the clock of the database. */
+/** A locked call. `isLate`: its deadline has passed by the database's clock. */
 export type LockedCall = ToolCall & { isLate: boolean }
 
 export async function lockCall(tx: Tx, id: string): Promise<LockedCall | null> {

@@ -34,7 +34,7 @@ export async function lockChain(tx: Tx, id: string): Promise<Chain | null> {
   return row === null ? null : chainOfRow(row)
 }
 
-/** Part of a WITH: begins a chain in the space of `message`; the first of `runs`, if any, has the turn. */
+/** Part of a WITH clause: begins a chain in the space of `message`; the first of `runs`, if any, has the turn. */
 export const insertChainSql = (chainId: string, holderId: string): Prisma.Sql => Prisma.sql`
   INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")
   SELECT ${chainId}, "spaceId", 1, ${holderId}, (SELECT id FROM runs LIMIT 1) FROM message`

@@ -26,7 +26,7 @@ const APPROVERS_SQL = Prisma.sql`
 const DECIDERS_SQL = Prisma.sql`
   SELECT h.id FROM (${APPROVERS_SQL}) h WHERE ${isHeardBy(Prisma.sql`h.id`, Prisma.sql`c.places || c.label`)}`
 
-/** Returns the humans who may decide on a call, also after it was decided. */
+/** Returns the humans who may decide on a call, even after it was decided. */
 export async function readDeciders(tx: Tx, toolCallId: string): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     SELECT d.id FROM "ToolCall" c CROSS JOIN LATERAL (${DECIDERS_SQL}) d WHERE c.id = ${toolCallId}`
@@ -117,10 +117,10 @@ export function readCountedDecisions(
     WHERE d."toolCallId" = ANY(${toolCallIds}::text[]) AND d.counted ORDER BY d.at, d."humanId"`
 }
 
-/** Selects pending calls; empty: all. */
+/** Selects pending calls; an empty selection means all. */
 export interface PendingCalls {
   toolCallId?: string
-  /** Calls that may be affected by a change of the members of this space. */
+  /** Calls that may be affected by a change in the members of this space. */
   spaceId?: string
 }
 
@@ -128,7 +128,7 @@ export interface PendingCalls {
 const AGREES_SQL = Prisma.sql`said."toolCallId" = c.id AND said."humanId" = d.id AND said.approve
   AND said."inputDigest" = c."inputDigest" AND said.counted IS NULL`
 
-/** Returns at most 500 pending calls that need not wait any longer (`nextOf` of rules/approvals.ts). */
+/** Returns at most 500 pending calls that need no longer wait (`nextOf` of rules/approvals.ts). */
 export function readDecidedCalls(tx: Tx, among: PendingCalls): Promise<(PendingFacts & { id: string })[]> {
   const { toolCallId = null, spaceId = null } = among
   return tx.$queryRaw<(PendingFacts & { id: string })[]>`

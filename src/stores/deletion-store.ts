@@ -5,7 +5,7 @@ import type { Tx } from '../platform/db.ts'
 
 export type { MessageDeletion }
 
-/** Records that the text of a deleted message has to be removed from what was derived from it. */
+/** Records that the text of a deleted message must be removed from rows that were derived from it. */
 export async function insertDeletion(
   tx: Tx,
   deletion: Pick<MessageDeletion, 'messageId' | 'spaceId' | 'sentAt' | 'runId' | 'texts'>,
@@ -13,7 +13,7 @@ export async function insertDeletion(
   await tx.messageDeletion.create({ data: deletion })
 }
 
-/** The ids of all messages whose text is still being removed, and that no process is at. */
+/** The ids of all messages whose text must still be removed and that no process has claimed. */
 export async function openDeletions(tx: Tx): Promise<string[]> {
   const rows = await tx.$queryRaw<{ messageId: string }[]>`
     SELECT "messageId" FROM "MessageDeletion" WHERE "takenUntil" IS NULL OR "takenUntil" < clock_timestamp() ORDER BY 1`
@@ -25,7 +25,7 @@ export function deletionsDuring(tx: Tx, runId: string): Promise<MessageDeletion[
   return tx.messageDeletion.findMany({ where: { living: { has: runId } } })
 }
 
-/** Claims a deletion for `seconds`; null if another process is at it, or it is done. */
+/** Claims a deletion for `seconds`; null if another process has claimed the deletion, or it is done. */
 export async function takeDeletion(tx: Tx, messageId: string, seconds: number): Promise<MessageDeletion | null> {
   const [row] = await tx.$queryRaw<MessageDeletion[]>`
     UPDATE "MessageDeletion" SET "takenUntil" = clock_timestamp() + ${seconds} * interval '1 second'
@@ -42,7 +42,7 @@ export async function saveDeletion(
   await tx.messageDeletion.updateMany({ where: { messageId }, data: data as Prisma.MessageDeletionUpdateInput })
 }
 
-/** The text has been removed everywhere. */
+/** Ends a deletion: the text has been removed everywhere. */
 export async function endDeletion(tx: Tx, messageId: string): Promise<void> {
   await tx.messageDeletion.deleteMany({ where: { messageId } })
 }

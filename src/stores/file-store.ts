@@ -7,18 +7,18 @@ import type { Tx } from '../platform/db.ts'
 
 export type NewFile = Omit<File, 'createdAt' | 'messageId' | 'spaceId'> & {
   createdAt: Date
-  /** The text that was found in it; null for none. */
+  /** The extracted text of the file; null for none. */
   text: string | null
 }
 
-/** Inserts a file that no message carries yet. */
+/** Inserts a file that is not yet attached to a message. */
 export async function insertFile(tx: Tx, { text, ...file }: NewFile): Promise<File> {
   const row = await tx.file.create({ data: file })
   if (text !== null) await tx.fileText.create({ data: { fileId: file.id, text } })
   return row
 }
 
-/** Inserts a file, with its text, as one that the message of a part of the statement carries. */
+/** Inserts a file, with its text, attached to the message of a part of the statement. */
 export function insertSentFileSql({ text, ...file }: NewFile, message: string): Changes {
   const { id, ownerId, name, mediaType, size, hash, width, height, thumbnailHash, createdAt } = file
   return {
@@ -30,7 +30,7 @@ export function insertSentFileSql({ text, ...file }: NewFile, message: string): 
   }
 }
 
-/** Attaches files that the sender has uploaded to a message. Returns how many were neither sent before nor deleted. */
+/** Attaches files that the sender has uploaded to a message. Returns how many of them were neither sent before nor deleted. */
 export async function attachFiles(
   tx: Tx,
   { id, spaceId, senderId }: { id: string; spaceId: string; senderId: string },
@@ -41,14 +41,14 @@ export async function attachFiles(
     WHERE id = ANY(${[...fileIds]}::text[]) AND "ownerId" = ${senderId} AND "messageId" IS NULL`
 }
 
-/** Deletes the files of messages whose content is removed. Their bytes follow in `operation/file-sweep.ts`. */
+/** Deletes the files of messages whose content is removed. `operation/file-sweep.ts` deletes their bytes later. */
 export async function deleteFilesOfMessages(tx: Tx, messageIds: readonly string[]): Promise<void> {
   await tx.file.deleteMany({ where: { messageId: { in: [...messageIds] } } })
 }
 
 /**
- * Records that the bytes of a hash are about to be stored. Waits for a deletion of the same object; afterwards none begins
- * for an hour.
+ * Records that the bytes with this hash are about to be stored. Waits for a deletion of the same object to end; no other deletion
+ * begins for an hour.
  */
 export const touchObjectSql = (hash: string, size: number): Prisma.Sql => Prisma.sql`
   INSERT INTO "FileObject" (hash, size, "storedAt") VALUES (${hash}, ${size}::int, now())
@@ -94,14 +94,14 @@ export async function deleteUnsentFilesOf(tx: Tx, ownerId: string): Promise<void
   await tx.file.deleteMany({ where: { ownerId, messageId: null } })
 }
 
-/** Selects objects that no file needs, an hour after their last upload. */
+/** Selects objects that no file uses, an hour after their last upload. */
 export const unneededObjectsSql = (most: number): Prisma.Sql => Prisma.sql`
   SELECT hash FROM "FileObject" o WHERE ${IS_UNNEEDED} ORDER BY "storedAt" LIMIT ${most}`
 
 const IS_UNNEEDED = Prisma.sql`o."storedAt" < now() - interval '1 hour'
   AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f.hash = o.hash) AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f."thumbnailHash" = o.hash)`
 
-/** Deletes the row of an object that no file needs, and locks it until the end of the transaction. Returns false if one does now. */
+/** Deletes the row of an object that no file uses, and keeps it locked until the end of the transaction. Returns false if a file now uses it. */
 export async function deleteUnneededObject(tx: Tx, hash: string): Promise<boolean> {
   return (await tx.$executeRaw`DELETE FROM "FileObject" o WHERE o.hash = ${hash} AND ${IS_UNNEEDED}`) > 0
 }
@@ -119,7 +119,7 @@ export async function insertUpload(
   return tx.fileUpload.create({ data: upload })
 }
 
-/** Adds a stored part. Returns false if the upload has another offset by now. */
+/** Adds a stored part. Returns false if the upload is now at another offset. */
 export async function addPart(
   tx: Tx,
   { id, offset, bytes }: { id: string; offset: number; bytes: number },
@@ -130,7 +130,7 @@ export async function addPart(
   return added > 0
 }
 
-/** Records the file of a complete upload. The row stays until it expires, so that a client can ask whether it is complete. */
+/** Records the file of a complete upload. The row stays until it expires, so that a client can check whether the upload is complete. */
 export async function finishUpload(tx: Tx, id: string, fileId: string): Promise<void> {
   await tx.fileUpload.updateMany({ where: { id }, data: { fileId, parts: [] } })
 }
@@ -139,7 +139,7 @@ export async function deleteUpload(tx: Tx, id: string): Promise<void> {
   await tx.fileUpload.deleteMany({ where: { id } })
 }
 
-/** The characters of a file's text that prompts quote. */
+/** How many characters of a file's text prompts quote. */
 const MOST_QUOTED = 20_000
 
 /** The beginnings of the texts of a message's files, as prompts may have quoted them. */

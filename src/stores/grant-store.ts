@@ -49,7 +49,7 @@ export async function insertGrant(tx: Tx, { expiresInSeconds, inputSchema, ...gr
       clock_timestamp() + ${expiresInSeconds}::int * interval '1 second')`
 }
 
-/** The place where grants are counted and looked up: the calls of one tool in one space, or in none. */
+/** The scope in which grants are counted and looked up: the calls of one tool in one space, or in no space. */
 export interface GrantPlace {
   agentId: string
   toolName: string
@@ -59,7 +59,7 @@ export interface GrantPlace {
 const isAtSql = ({ agentId, toolName, spaceId }: GrantPlace) => Prisma.sql`
   g."agentId" = ${agentId} AND g."toolName" = ${toolName} AND g."spaceId" IS NOT DISTINCT FROM ${spaceId}`
 
-/** Counts the grants of a place that have not ended. */
+/** Counts the grants in a scope that have not ended. */
 export async function countLiveGrants(tx: Tx, place: GrantPlace): Promise<number> {
   const [row] = await tx.$queryRaw<{ count: number }[]>`
     SELECT count(*)::int AS count FROM "StandingGrant" g WHERE ${isAtSql(place)} AND ${IS_LIVE_SQL}`
@@ -183,7 +183,7 @@ export async function readSeenGrants(tx: Tx, humanId: string, ids: readonly stri
   return rows.map(({ id }) => id)
 }
 
-/** Selects grants; absent: any. */
+/** Selects grants; absent fields do not filter. */
 export interface GrantFilter {
   agentId?: string
   spaceId?: string

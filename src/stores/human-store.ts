@@ -7,7 +7,7 @@ import type { Tx } from '../platform/db.ts'
 import { checkRoleChange, leavesNoAdmin } from '../rules/roles.ts'
 import { deleteSessions } from './session-store.ts'
 
-/** Condition: each human sees id, name, kind and picture of all others. `directory` is PARLEY_DIRECTORY. */
+/** Condition: each human sees the id, name, kind and picture of all others. `directory` is PARLEY_DIRECTORY. */
 export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
   if (directory !== null) return directory === 'everyone' ? Prisma.sql`true` : Prisma.sql`false`
   return Prisma.sql`EXISTS (SELECT 1 FROM "ServerDefault" d WHERE d.name = 'directory' AND d.value = 'everyone')`
@@ -16,7 +16,7 @@ export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
 // The statements that write the humans in the table "Entity", and what depends on their roles. Their erasure is in
 // `operation/erasure.ts`.
 
-/** The consequences of another role. The caller publishes it after the commit with `publishRoleChange`. */
+/** The consequences of a changed role. The caller publishes it after the commit with `publishRoleChange`. */
 export interface RoleChange {
   humanId: string
   role: HumanRole
@@ -24,15 +24,15 @@ export interface RoleChange {
   endedSessionIds: string[]
   /** The access tokens with the scope ADMIN that the human had created, which are revoked with the role ADMIN. */
   revokedTokenIds: string[]
-  /** Whether nobody has the role ADMIN any more. */
+  /** Whether nobody has the role ADMIN any longer. */
   leavesNoAdmin: boolean
 }
 
 /**
- * Gives a human another role, and ends the human's sessions: with the role, their rights have changed. Without the role
- * ADMIN also end the sessions in which the human acts as somebody else, and the ADMIN tokens that the human has created.
+ * Changes the role of a human, and ends the human's sessions, whose rights have changed. The loss of the role
+ * ADMIN also ends the sessions in which the human acts as somebody else, and the ADMIN tokens that the human has created.
  *
- * @param by the human who makes the change; null for the operator, or for a sign-in service that decides on roles
+ * @param by the human who makes the change; null for the operator, or for an identity provider that decides on roles
  * @returns null if the human has this role already, or does not exist
  * @throws ForbiddenError if `by` is a human and the last person with the role ADMIN would lose it
  */
@@ -40,7 +40,7 @@ export async function changeRole(
   tx: Tx,
   { humanId, role, by }: { humanId: string; role: HumanRole; by: string | null },
 ): Promise<RoleChange | null> {
-  // In the order of the ids, so that two admins who take the role from each other wait and do not both succeed.
+  // Locks in the order of the ids, so that two admins who revoke each other's role wait for each other and do not both succeed.
   const admins = await tx.$queryRaw<{ id: string }[]>`
     SELECT id FROM "Entity" WHERE role = 'ADMIN' AND "goneAt" IS NULL ORDER BY id FOR UPDATE`
   const adminIds = admins.map(({ id }) => id)
@@ -63,7 +63,7 @@ export async function changeRole(
   }
 }
 
-/** Revokes the tokens that an admin has made with that role: for admins, and for other people, who may be admins. */
+/** Revokes the tokens that an admin has created with that role: those for admins, and those for other people, who may be admins. */
 async function revokeAdminTokensOf(tx: Tx, createdById: string): Promise<string[]> {
   const revoked = await tx.$queryRaw<{ id: string }[]>`
     UPDATE "AccessToken" SET "revokedAt" = now()

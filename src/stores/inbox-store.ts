@@ -25,7 +25,7 @@ export interface NewInboxEvent extends Provenance {
   dedupKey: string
   payload: Json
   urgent?: boolean
-  /** It starts no cycle: the next cycle that has another reason takes it along. */
+  /** A quiet event starts no cycle: the next cycle that starts for another reason claims it too. */
   quiet?: boolean
   spaceId?: string | null
   messageId?: string | null
@@ -54,7 +54,7 @@ export function insertEventsSql(events: NewInboxEvent[], within: { from?: string
   })
 }
 
-/** Writes events. @returns the agents that received a new one */
+/** Writes events. @returns the agents that received a new event */
 export async function insertEvents(tx: Tx, events: NewInboxEvent[]): Promise<Set<string>> {
   if (events.length === 0) return new Set()
   const rows = await tx.$queryRaw<{ agentId: string }[]>(insertEventsSql(events))
@@ -68,14 +68,14 @@ export interface WaitingCounts {
   urgent: number
 }
 
-/** The most events that one cycle claims. */
+/** The maximum number of events that one cycle claims. */
 const MOST_EVENTS_A_CYCLE = 100
-/** The most quiet events that it takes along. */
+/** The maximum number of quiet events that it also claims. */
 const MOST_QUIET_EVENTS = 20
 
 type Candidate = InboxEvent &
   ClaimableEvent & {
-    /** The exhausted budget that forbids the event. */
+    /** The exhausted budget because of which the event must wait. */
     over: OverBudget | null
   }
 
@@ -129,7 +129,7 @@ export async function takeEvents(
   return { events: isReason ? events : [], alone: candidates[0]?.alone === true, put }
 }
 
-/** The quiet events that a cycle with these events takes along: those of the same label, at most 20. */
+/** The quiet events that a cycle with these events also claims: those with the same label, at most 20. */
 function quietEvents(tx: Tx, agentId: string, [first]: Candidate[]): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
     SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${UNCLAIMED} AND ${BELONGS} AND e.quiet
@@ -161,7 +161,7 @@ async function assign(tx: Tx, events: InboxEvent[], runId: string): Promise<Inbo
   return events.filter(({ id }) => taken.has(id))
 }
 
-/** Counts only events that the cycle may know of. */
+/** Counts only events that the cycle may see. */
 export async function countWaiting(tx: Tx, agentId: string, runId: string): Promise<WaitingCounts> {
   const [row] = await tx.$queryRaw<WaitingCounts[]>`
     SELECT count(*)::int AS total, (count(*) FILTER (WHERE e.urgent AND NOT ${ALONE}))::int AS urgent
@@ -177,7 +177,7 @@ export function firstWaiting(tx: Tx, agentId: string, runId: string, most: numbe
       AND ${isLike(runId)} ORDER BY e.id LIMIT ${most}`
 }
 
-/** Whether the agent has an event that no cycle has claimed and that is due. */
+/** Whether the agent has a due event that no cycle has claimed. */
 export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   return (
     (await tx.inboxEvent.findFirst({
@@ -212,7 +212,7 @@ export interface PutOff {
 }
 
 /**
- * Postpones events to the next day (UTC), when the budgets of agents and spaces start again. Events of a root whose
+ * Postpones events to the next day (UTC), when the budgets of agents and spaces are renewed. Events of a root whose
  * budget is exhausted are marked as done.
  */
 export async function postponeEvents(tx: Tx, events: PutOff[]): Promise<PutOff[]> {
@@ -226,7 +226,7 @@ export async function postponeEvents(tx: Tx, events: PutOff[]): Promise<PutOff[]
   return events
 }
 
-/** Makes postponed events due for a new check after a change of a budget. */
+/** Makes postponed events due for a new check after a change to a budget. */
 export async function recheckPostponed(
   tx: Tx,
   { agentId, spaceId, humanId }: { agentId?: string; spaceId?: string; humanId?: string },
@@ -264,7 +264,7 @@ export async function returnRetried(prisma: PrismaClient, ids: string[]): Promis
     UPDATE "InboxEvent" SET ${REQUEUED} WHERE id = ANY(${ids}::text[]) AND "retryAt" <= clock_timestamp()`
 }
 
-/** Part of a WITH: if `condition`, makes an agent's events that wait for a retry due now. */
+/** Part of a WITH clause: if `condition`, makes an agent's events that wait for a retry due now. */
 export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
   UPDATE "InboxEvent" SET ${REQUEUED} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${condition}::boolean`
 
@@ -279,7 +279,7 @@ export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, '
 
 // The end of a cycle.
 
-/** Selects the events of an ending cycle that are not done. @param forgets spaces that the cycle is to forget */
+/** Selects the events of an ending cycle that are not done. @param forgets spaces that the agent must forget */
 export const claimedEventsSql = (runId: string, forgets: string[]): Prisma.Sql => Prisma.sql`(
   SELECT coalesce(jsonb_agg(jsonb_build_object('id', e.id, 'messageId', e."messageId", 'outages', e.outages, 'over', ${OVER},
     'isGone', ${IS_GONE_SQL} OR coalesce(e."spaceId" = ANY(${forgets}::text[]), false)) ORDER BY e.id), '[]')
@@ -300,8 +300,8 @@ export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: E
 }
 
 /**
- * Marks a message as handled because a waiting cycle received it as its answer; no other cycle gets the event, even if
- * it has yet to arrive.
+ * Marks a message as handled because a waiting cycle received it as its answer. No other cycle gets the message's event, even
+ * if the event arrives later.
  */
 export async function finishAnsweredEvent(
   prisma: PrismaClient,
@@ -335,7 +335,7 @@ export function dropWaiting(tx: Tx, messageId: string): Promise<InboxEvent[]> {
       AND e."doneAt" IS NULL AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL) RETURNING e.*`
 }
 
-/** The members of a message's space of which a think cycle has claimed the message, and kept it if it has ended. */
+/** The agents of a message's space whose think cycle has claimed the message and, if it has ended, is remembered. */
 export async function readersOf(tx: Tx, messageId: string): Promise<string[]> {
   const rows = await tx.$queryRaw<{ agentId: string }[]>`
     SELECT DISTINCT e."agentId" FROM "Outcome" o
@@ -350,8 +350,8 @@ export async function readersOf(tx: Tx, messageId: string): Promise<string[]> {
 const changeKey = (messageId: string) => `changed:${messageId}:`
 
 /**
- * Tells agents that a message which they have read was changed: a quiet event each, in place of earlier ones about the
- * message that no cycle has claimed.
+ * Notifies agents that a message which they have read was changed: each gets a quiet event, which replaces
+ * earlier unclaimed events about the message.
  */
 export async function tellChange(
   tx: Tx,
@@ -383,7 +383,7 @@ export async function tellChange(
   )
 }
 
-// Removal: an event that is done without a cycle stays, so that the same event cannot arrive again.
+// Removal: an event that is done without a cycle keeps its row, so that the same event cannot arrive again.
 
 /** Marks a waiting event as done. Null if there is no such waiting event. */
 export async function dropEvent(tx: Tx, id: string): Promise<InboxEvent | null> {
@@ -427,6 +427,6 @@ export async function deleteEventsOfSpace(tx: Tx, agentIds: string[], spaceId: s
       AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = e."runId" AND ${IS_ACTIVE_CYCLE_SQL})`
 }
 
-/** Part of a WITH: deletes the events of deleted runs. */
+/** Part of a WITH clause: deletes the events of deleted runs. */
 export const deleteEventsOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "InboxEvent" WHERE "runId" IN (${runIds})`

@@ -7,7 +7,7 @@ export async function insertJoinLink(tx: Tx, link: JoinLink): Promise<void> {
   await tx.joinLink.create({ data: link })
 }
 
-/** Deletes links. Returns how many there were. */
+/** Deletes links. Returns the number of links. */
 export async function deleteJoinLinks(tx: Tx, where: Prisma.JoinLinkWhereInput): Promise<number> {
   return (await tx.joinLink.deleteMany({ where })).count
 }
@@ -20,7 +20,7 @@ export async function useJoinLink(tx: Tx, id: string, now: Date): Promise<boolea
   return count > 0
 }
 
-/** Selects the links of spaces with which people can still join, newest first. */
+/** Selects the links that can still be used to join a space, newest first. */
 export const selectJoinLinksSql = (spaceIds: readonly string[], now: Date): Prisma.Sql => Prisma.sql`
   SELECT * FROM "JoinLink" WHERE "spaceId" = ANY(${[...spaceIds]}::text[]) AND "expiresAt" > ${now}
     AND ("maxUses" IS NULL OR uses < "maxUses") ORDER BY id DESC`

@@ -32,7 +32,7 @@ export async function deleteMailInvitation(tx: Tx, id: string): Promise<boolean>
   return (await tx.mailInvitation.deleteMany({ where: { id } })).count > 0
 }
 
-/** Deletes the invitations that a human has made or received. */
+/** Deletes the invitations that a human has created or received. */
 export async function deleteInvitationsOf(tx: Tx, { id, email }: { id: string; email: string | null }): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "MailInvitation" WHERE "inviterId" = ${id} OR lower(email) = ${email === null ? '' : emailKeyOf(email)}`

@@ -8,18 +8,18 @@ import type { Platform } from '../platform/platform.ts'
 
 // The statements that write "Mail".
 
-/** A mail to a human, who receives it at the address that the human has when it is sent. */
+/** An email to a human, sent to the address that the human has at the time of sending. */
 export interface NewMail {
-  /** Identifies the mail, such as `mention:msg_…:hum_…`. A mail with the same key is sent once within 30 days. */
+  /** Identifies the email, such as `mention:msg_…:hum_…`. An email with the same key is sent once within 30 days. */
   key: string
   humanId: string
-  /** One line. Longer ones are cut after 200 characters. */
+  /** One line. Longer subjects are cut after 200 characters. */
   subject: string
   /** Plain text, at most 20,000 characters. A blank line separates paragraphs. */
   text: string
-  /** A page of this server, below the text. */
+  /** A link to a page of this server, below the text. */
   link?: { path: string; label: string }
-  /** The mail is not sent after this time. Absent: it is attempted for about a day. */
+  /** The email is not sent after this time. If absent, it is attempted for about a day. */
   until?: Date
 }
 
@@ -29,9 +29,9 @@ const LONGEST_SUBJECT = 200
 const LONGEST_TEXT = 20_000
 
 /**
- * Enqueues a mail in the transaction of its cause. Publish DUE_JOBS_CHANNEL after the commit to have it sent at once; otherwise
- * it is sent within a second. A human without an address by then gets none.
- * @returns false if no mail is set up, or the key was used before
+ * Enqueues an email in the transaction of its cause. Publish DUE_JOBS_CHANNEL after the commit to have it sent at once;
+ * otherwise it is sent within a second. A human who has no address by then gets no
+ * email. @returns false if email is not set up, or the key was used before
  */
 export async function enqueueMail(
   tx: Tx,
@@ -52,8 +52,8 @@ export async function enqueueMail(
 }
 
 /**
- * Records that a mail is to be sent, and deletes old records.
- * @param counted what a limit counts: see `countMails`
+ * Records that an email will be sent, and deletes old records.
+ * @param counted the name that a limit counts: see `countMails`
  * @returns false if there is a record with this key
  */
 export async function insertMail(tx: Tx, key: string, now: Date, counted: string | null = null): Promise<boolean> {
@@ -66,17 +66,17 @@ export async function insertMail(tx: Tx, key: string, now: Date, counted: string
   return count > 0
 }
 
-/** Returns the name under which mails to an address, or of a human, are counted. */
+/** Returns the name under which emails to an address, or by a human, are counted. */
 export const countedAs = (purpose: string, who: string): string =>
   createHash('sha256').update(`${purpose} ${who.toLowerCase()}`).digest('base64url')
 
-/** Counts the records of a name since a time. Others with the same name wait until the transaction has ended. */
+/** Counts the records of a name since a time. Other transactions for the same name wait until this one has ended. */
 export async function countMails(tx: Tx, counted: string, since: Date): Promise<number> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${counted}, 0))`
   return tx.mail.count({ where: { counted, createdAt: { gt: since } } })
 }
 
-/** Marks the beginning of an attempt. @returns the state before it: an earlier attempt may not have recorded its outcome */
+/** Marks the start of an attempt. @returns the state before it, because an earlier attempt may not have recorded its outcome */
 export async function beginMail(tx: Tx, key: string, now: Date): Promise<'new' | 'started' | 'sent'> {
   const [row] = await tx.$queryRaw<{ startedAt: Date | null; sentAt: Date | null }[]>`
     WITH before AS (SELECT * FROM "Mail" WHERE key = ${key} FOR UPDATE), marked AS (
@@ -93,7 +93,7 @@ export async function endMail(tx: Tx, key: string, sentAt: Date | null): Promise
     WHERE key = ${key} AND "sentAt" IS NULL`
 }
 
-/** Deletes the mails to a human or an address that are not sent yet, and those that have failed. */
+/** Deletes the emails to a human or an address that have not been sent yet, and those that have failed. */
 export async function deleteMailsOf(tx: Tx, { id, email }: { id: string; email: string | null }): Promise<void> {
   const names = [SEND_MAIL.name, SEND_LINK.name]
   await tx.$executeRaw`

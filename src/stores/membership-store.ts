@@ -22,7 +22,7 @@ export async function insertMembers(
   await tx.membership.createMany({ data: [...members] })
 }
 
-/** Ends a membership. Returns false if there was none. */
+/** Ends a membership. Returns false if there was no such membership. */
 export async function deleteMember(tx: Tx, { spaceId, entityId }: Member): Promise<boolean> {
   const { count } = await tx.membership.deleteMany({ where: { spaceId, entityId } })
   if (count === 0) return false
@@ -46,7 +46,7 @@ export async function deleteMembersIn(tx: Tx, spaceId: string): Promise<void> {
 }
 
 /**
- * Moves a member's read marker forward, and forgets the notices of failed runs in the space, which the member has seen.
+ * Moves a member's read marker forward, and removes the notices of failed runs in the space, which the member has seen.
  * Returns false if the marker was already there or further.
  */
 export async function moveReadMarker(tx: Tx, { spaceId, entityId }: Member, seq: number): Promise<boolean> {

@@ -8,8 +8,8 @@ import type { ReplyPlace } from '../rules/threads.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
 import type { Fork } from './fork-store.ts'
 
-// The statements that write "Message", "MessageVersion" and "MessageReaction". Those that end in `Sql` are parts of a WITH, so that callers can add their own
-// writes. Bulk work of operation/ that goes over many tables by name (import, retention, redaction) does not pass here.
+// The statements that write "Message", "MessageVersion" and "MessageReaction". Those that end in `Sql` are parts of a WITH clause, so that callers can add their own
+// writes. Bulk work of operation/ that processes many tables by name (import, retention, redaction) does not use this file.
 
 export type MessageRow = Prisma.MessageGetPayload<object>
 
@@ -24,7 +24,7 @@ export interface NewMessage {
   mentionedIds?: string[]
   rootId: string
   depth: number
-  /** Unique per sender or origin: a repeat is a unique violation. */
+  /** Unique per sender or origin: a repeated key is a unique violation. */
   idempotencyKey?: string | null
   runId?: string
   runPostKey?: string
@@ -39,7 +39,7 @@ export interface NewMessage {
   provenance?: Provenance
 }
 
-/** A message as in its row, without what the database adds. */
+/** A message as in its row, without the columns that the database adds. */
 export function rowOf({
   provenance = UNMARKED,
   ...given
@@ -79,7 +79,7 @@ export function insertMessageSql(given: NewMessage): Prisma.Sql {
     FROM counter RETURNING *`
 }
 
-/** The change of an unfinished message. */
+/** A change to an unfinished message. */
 export interface MessageChange {
   parts: MessagePart[]
   /** The current marks of its content. */
@@ -87,7 +87,7 @@ export interface MessageChange {
   /** It was begun elsewhere: its text was streamed before the model named what it replies to. */
   place?: ReplyPlace
   /**
-   * Absent: the message stays open. Each status finishes it; if `waits` is true it becomes
+   * If absent, the message stays open. Each status finishes it; if `waits` is true it becomes
    * REQUIRES_ACTION instead, and is routed once it is answered, or at once if it mentions somebody
    * or asks for a reply.
    */
@@ -160,7 +160,7 @@ export async function addMention(tx: Tx, id: string, mentionedAgentId: string): 
 export async function emptyMessages(tx: Tx, ids: string[]): Promise<void> {
   await deleteFilesOfMessages(tx, ids)
   await deleteVersions(tx, ids)
-  // Last: messages without parts are not looked at again if the process dies in between.
+  // This comes last, because messages without parts are not processed again if the process dies in between.
   await tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
 }
 
@@ -183,7 +183,7 @@ export async function rewriteMessage(
   return { ...messageOfRow(row), editedAt: row.editedAt }
 }
 
-/** Removes all content of a message, which the caller has locked; its number and its key stay. */
+/** Removes all content of a message, which the caller has locked; its sequence number and its key stay. */
 export async function clearMessage(tx: Tx, id: string): Promise<Message> {
   await deleteVersions(tx, [id])
   await tx.messageReaction.deleteMany({ where: { messageId: id } })
@@ -202,7 +202,7 @@ export async function lastVersion(tx: Tx, messageId: string): Promise<number> {
   return _max.number ?? 0
 }
 
-/** Keeps the text that a message had until now, and at most `most` of its earlier texts. */
+/** Stores the text that a message had until now, and keeps at most `most` of its earlier texts. */
 export async function insertVersion(
   tx: Tx,
   version: { messageId: string; number: number; text: string; editedAt: Date },
@@ -213,7 +213,7 @@ export async function insertVersion(
   await tx.messageVersion.deleteMany({ where: { messageId, number: { lte: number - most } } })
 }
 
-/** The earlier texts that are kept of a message. */
+/** The stored earlier texts of a message. */
 export async function versionsOf(tx: Tx, messageId: string): Promise<string[]> {
   const rows = await tx.messageVersion.findMany({ where: { messageId }, select: { text: true } })
   return rows.map(({ text }) => text)
@@ -250,7 +250,7 @@ export async function setReaction(tx: Tx, reaction: Reaction, on: boolean): Prom
   return true
 }
 
-/** Removes the reactions of an entity to messages of these. */
+/** Removes all reactions of an entity. */
 export async function deleteReactionsOf(tx: Tx, entityId: string): Promise<void> {
   await tx.$executeRaw`
     WITH gone AS (DELETE FROM "MessageReaction" WHERE "entityId" = ${entityId} RETURNING "messageId")

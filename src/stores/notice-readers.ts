@@ -29,7 +29,7 @@ export interface Reader extends Omit<Reachability, 'sendsMail'> {
 
 /**
  * Reads humans: those with these ids, and, with `allIn`, all members of that space with the level ALL. Erased humans are
- * left out. `spaceIds`: where the cause shows, in the order of preference.
+ * left out. `spaceIds`: the spaces in which the cause is visible, in order of preference.
  */
 export function readReaders(
   tx: Tx,

@@ -5,26 +5,26 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { NoticeIds } from '../rules/notices.ts'
 
-// The statements that write "Notice", and those that enqueue the jobs which do.
+// The statements that write "Notice", and those that enqueue the jobs which write it.
 
 /** A notice to be written. */
 export interface NewNotice extends NoticeIds {
   id: string
   humanId: string
-  /** The message, tool call or run: a human is notified of it once in each kind. */
+  /** The message, tool call or run. A human is notified of it once per kind. */
   subjectId: string
-  /** Minutes until it is mailed; null: it is not. */
+  /** Minutes until the notice is emailed; null if it is not. */
   mailAfterMinutes: number | null
 }
 
-/** The maximum of notices of one kind to one human within a minute; further ones are dropped. */
+/** The maximum number of notices of one kind to one human per minute; further ones are dropped. */
 const MOST_A_MINUTE = 30
-/** The maximum of notices of one human that wait to be mailed. */
+/** The maximum number of a human's notices that wait to be emailed. */
 const MOST_TO_MAIL = 100
-/** How many notices that are of no use any more an insertion deletes at most. */
+/** The maximum number of obsolete notices that an insertion deletes. */
 const MOST_DELETED = 500
 
-/** Writes notices, except those that the human has had, or that exceed the limits. Returns the written ones. */
+/** Writes notices, except those that the human has already received, or that exceed the limits. Returns the written ones. */
 export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Promise<Row[]> {
   if (notices.length === 0) return []
   await deleteUseless(tx)
@@ -42,7 +42,7 @@ export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Prom
 }
 
 /**
- * Deletes notices that are neither to be mailed nor counted for the limit. Those about calls stay for a month: an
+ * Deletes notices that need not be emailed and do not count towards the limit. Notices about calls stay for a month: an
  * escalation must not notify the same people again.
  */
 async function deleteUseless(tx: Tx): Promise<void> {
@@ -53,18 +53,18 @@ async function deleteUseless(tx: Tx): Promise<void> {
       ORDER BY "createdAt" LIMIT ${MOST_DELETED} FOR UPDATE SKIP LOCKED)`
 }
 
-/** Locks the notices that are due to be mailed to a human, oldest first, and returns them. */
+/** Locks the notices that are due to be emailed to a human, oldest first, and returns them. */
 export function lockDueNotices(tx: Tx, humanId: string): Promise<Row[]> {
   return tx.$queryRaw<Row[]>`
     SELECT * FROM "Notice" WHERE "humanId" = ${humanId} AND "mailAt" <= now() ORDER BY id LIMIT ${MOST_TO_MAIL} FOR UPDATE`
 }
 
-/** Sets when notices are mailed; null: not any more. */
+/** Sets when notices are emailed; null means never. */
 export async function setMailAt(tx: Tx, ids: readonly string[], mailAt: Date | null): Promise<void> {
   await tx.notice.updateMany({ where: { id: { in: [...ids] } }, data: { mailAt } })
 }
 
-/** When the next notice is mailed to a human; null if none waits for that. */
+/** When the next notice is emailed to a human; null if none waits for that. */
 export async function nextMailTime(tx: Tx, humanId: string): Promise<Date | null> {
   const next = await tx.notice.findFirst({
     where: { humanId, mailAt: { not: null } },
@@ -74,7 +74,7 @@ export async function nextMailTime(tx: Tx, humanId: string): Promise<Date | null
   return next?.mailAt ?? null
 }
 
-/** Part of a WITH: deletes the notices of failed runs in a space. */
+/** Part of a WITH clause: deletes the notices of failed runs in a space. */
 export const forgetFailedRunsSql = (humanId: string, spaceId: string): Prisma.Sql => Prisma.sql`
   DELETE FROM "Notice" WHERE "humanId" = ${humanId} AND "spaceId" = ${spaceId} AND kind = 'RUN_FAILED'`
 
@@ -82,11 +82,11 @@ export async function deleteNotices(tx: Tx, where: Prisma.NoticeWhereInput): Pro
   await tx.notice.deleteMany({ where })
 }
 
-/** Part of a WITH: enqueues the job that notifies people of the message that the part `message` has written. */
+/** Part of a WITH clause: enqueues the job that notifies people of the message that the part `message` has written. */
 export const notifyOfMessageSql = (messageId: string): Prisma.Sql =>
   notifySql('message', Prisma.sql`(SELECT ${messageId} AS id)`)
 
-/** Part of a WITH: enqueues the jobs that notify people of the calls of the part `changed` that wait for a decision. */
+/** Part of a WITH clause: enqueues the jobs that notify people of the calls of the part `changed` that wait for a decision. */
 export const notifyOfDecisionsSql = (changed: string): Prisma.Sql =>
   notifySql('decision', Prisma.sql`(SELECT id FROM ${Prisma.raw(`"${changed}"`)} WHERE "approvalState" = 'PENDING')`)
 

@@ -7,8 +7,8 @@ import type { Tx } from '../platform/db.ts'
 export type SettingsChange = Partial<Pick<Row, 'push' | 'mail' | 'notifyAfterMinutes'>>
 
 /**
- * Locks the settings of a human, which are created with the defaults if there are none. The lock also serializes changes of
- * the human's push subscriptions and mails.
+ * Locks the settings of a human, which are created with the defaults if there are none. The lock also serializes changes
+ * of the human's push subscriptions and emails.
  */
 export async function lockNotificationSettings(tx: Tx, humanId: string): Promise<Row> {
   const [row] = await tx.$queryRaw<Row[]>`
@@ -23,7 +23,7 @@ export async function changeNotificationSettings(tx: Tx, humanId: string, change
   await tx.notificationSettings.update({ where: { humanId }, data: change })
 }
 
-/** Records the times of the last mails with notices. */
+/** Records the times of the last notification emails. */
 export async function setMailTimes(tx: Tx, humanId: string, mailedAt: readonly Date[]): Promise<void> {
   await tx.notificationSettings.update({ where: { humanId }, data: { mailedAt: [...mailedAt] } })
 }

@@ -6,7 +6,7 @@ import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
 // The only writer of Outcome: the result of a message for an agent of its space.
 
-/** A change of a message's outcome for an agent after routing. */
+/** A change to a message's outcome for an agent after routing. */
 export interface OutcomeChange {
   messageId: string
   agentId: string
@@ -22,8 +22,8 @@ export interface OutcomeChange {
 const DUPLICATE = 'This message has already triggered the agent.'
 
 /**
- * Condition for overwriting an outcome: the new outcome says more. A message that was answered before it is routed may
- * already have woken an agent by a mention; that outcome is kept.
+ * Condition for overwriting an outcome: the new outcome is more informative. A message that was answered before it is
+ * routed may already have woken an agent by a mention; that outcome is kept.
  */
 const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
   ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`
@@ -46,8 +46,8 @@ const upsertSql = (rows: Prisma.Sql, existing: keyof typeof ON_CONFLICT, columns
   ON CONFLICT ("messageId", "agentId") ${ON_CONFLICT[existing]}`
 
 /**
- * Part of a WITH: writes the outcomes of routing `message`. The statement has inserted `runs` and the inbox events
- * `arrived`. If a verdict says that an agent wakes, but the statement inserted no row for the agent, then this message
+ * Part of a WITH clause: writes the outcomes of routing `message`. The statement has inserted `runs` and the inbox events
+ * `arrived`. If the verdict is that an agent wakes, but the statement inserted no row for the agent, then this message
  * had already woken it, and its outcome is DUPLICATE.
  */
 export function upsertOutcomesSql(verdicts: Verdict[]): Prisma.Sql {
@@ -130,6 +130,6 @@ export async function markOverBudget(tx: Tx, agentId: string, messageIds: string
   })
 }
 
-/** Part of a WITH: deletes the outcomes of deleted messages. */
+/** Part of a WITH clause: deletes the outcomes of deleted messages. */
 export const deleteOutcomesSql = (messageIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "Outcome" WHERE "messageId" IN (${messageIds})`

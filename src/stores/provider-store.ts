@@ -30,7 +30,7 @@ export async function writeProvider(tx: Tx, { name, api, baseUrl, keySealed }: S
     ON CONFLICT (name) DO UPDATE SET api = excluded.api, "baseUrl" = excluded."baseUrl", "keySealed" = excluded."keySealed"`
 }
 
-/** Returns whether there was such a provider. */
+/** Returns whether such a provider existed. */
 export async function deleteProvider(tx: Tx, name: string): Promise<boolean> {
   return (await tx.$executeRaw`DELETE FROM "ModelProvider" WHERE name = ${name}`) > 0
 }

@@ -15,7 +15,7 @@ export async function savePushSubscription(tx: Tx, { id, ...given }: PushSubscri
   return saved.id
 }
 
-/** Deletes subscriptions. Returns how many there were. */
+/** Deletes subscriptions. Returns the number of links. */
 export async function deletePushSubscriptions(tx: Tx, where: Prisma.PushSubscriptionWhereInput): Promise<number> {
   return (await tx.pushSubscription.deleteMany({ where })).count
 }

@@ -72,7 +72,7 @@ export interface Taker {
   maxRunSeconds: number
 }
 
-/** The changes of a claim. A run's time limit starts with its first claim, and resumes after a suspension. */
+/** The column changes of a claim. A run's time limit starts with its first claim, and resumes after a suspension. */
 const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
   status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
   worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
@@ -89,13 +89,13 @@ export const parkRunsSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`
   UPDATE "Run" SET "claimableAt" = NULL WHERE id IN (
     SELECT id FROM "Run" WHERE id IN (${ids}) AND status = 'QUEUED' FOR NO KEY UPDATE SKIP LOCKED)`
 
-/** Makes active runs read their journals again, from which texts were removed. */
+/** Makes active runs read their journals again, because texts were removed from them. */
 export async function noteRedaction(tx: Tx, runIds: readonly string[]): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" SET redactions = redactions + 1 WHERE id = ANY(${[...runIds]}::text[]) AND status IN ${ACTIVE_RUNS_SQL}`
 }
 
-/** Parks the QUEUED runs of an agent, or makes them claimable again; active ones continue. */
+/** Parks the QUEUED runs of an agent, or makes them claimable again; active runs continue. */
 export async function parkRunsOfAgent(tx: Tx, agentId: string, isParked: boolean): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" SET "claimableAt" = CASE WHEN ${isParked}::boolean THEN NULL ELSE clock_timestamp() END
@@ -103,8 +103,8 @@ export async function parkRunsOfAgent(tx: Tx, agentId: string, isParked: boolean
 }
 
 /**
- * Renews the leases of these claims that are about three seconds old, including expired leases if nobody has taken the run
- * over, and returns the ids of the claims that are still valid. Skips locked rows until the next time.
+ * Of these claims, renews the leases that are about three seconds old, including expired ones if nobody has taken the
+ * run over, and returns the ids of the claims that are still valid. Skips locked rows, which are renewed the next time.
  */
 export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prisma.Sql {
   const ids = claims.map(({ id }) => id)
@@ -122,7 +122,7 @@ export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prism
     SELECT r.id FROM claims c JOIN "Run" r ON ${isMine}`
 }
 
-/** The changes of the run's own row in a write that holds the run. */
+/** The changes to the run's own row in a write that holds the run. */
 export interface HeldChanges {
   sets?: Prisma.Sql
   /** The write is durable progress: it resets the count of fruitless attempts. */
@@ -144,7 +144,7 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
   coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers", places AS "runPlaces", label AS "runLabel"`
 
-/** Why a worker releases a run: it shuts down, the database was away, or an internal error. */
+/** Why a worker releases a run: shutdown, an unavailable database, or an internal error. */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
 /** The number of attempts without journaled progress after which a run fails. */
@@ -152,7 +152,7 @@ export const MOST_FRUITLESS_ATTEMPTS = 3
 
 /**
  * Ends the current attempt of a run that meets the condition, and makes the run claimable: at once after `handed-over`,
- * else after a pause. Null: the run does not meet the condition.
+ * else after a pause. Null if the run does not meet the condition.
  */
 export async function setBackRun(
   db: Database,
@@ -206,8 +206,8 @@ export interface LockedRun {
 }
 
 /**
- * Locks the row of the run that made a call. Null: there is no such run, or, with `unlessLocked`, another transaction has
- * locked it.
+ * Locks the row of the run that made a call. Null if there is no such run, or, with `unlessLocked`, another transaction
+ * has locked it.
  */
 export async function lockRunOfCall(
   tx: Tx,
@@ -220,14 +220,14 @@ export async function lockRunOfCall(
   return run ?? null
 }
 
-/** Makes a run claimable once none of its calls waits for others. */
+/** Makes a run claimable once none of its calls waits for somebody else. */
 export async function resumeRunOfCalls(tx: Tx, runId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" SET "claimableAt" = now() WHERE id = ${runId}
       AND NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE "runId" = ${runId} AND ${WAITS_OUTSIDE_RUN_SQL})`
 }
 
-/** Makes active think cycles of these agents forget, when they end, what they were given in the space. */
+/** Makes active think cycles of these agents forget, when they end, everything that they were given in the space. */
 export async function forgetSpaceInCycles(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" r SET forgets = array_append(r.forgets, ${spaceId})
@@ -247,21 +247,21 @@ export interface Usage {
 /** The usage of one generation. */
 export interface Spending extends Usage {
   model: string
-  /** Null: the model has no price. */
+  /** Null if the model has no price. */
   costNanos: number | null
 }
 
-/** The day (UTC) for which usage is counted now. */
+/** The day (UTC) to which usage now counts. */
 export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 
-/** Changes of the run's row: counts the usage of its generation, and releases its reservation. */
+/** Changes to the run's row: counts the usage of its generation, and releases its reservation. */
 export const settleUsageSql = (spent: Spending): Prisma.Sql =>
   Prisma.sql`${addUsageSql(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
 
 const ROOT_HUMAN = rootHuman(Prisma.sql`"rootId"`, Prisma.sql`askers`)
 
 /**
- * Changes of the run's row. Sums saturate at the column's maximum, so that a provider's figures
+ * Changes to the run's row. Sums saturate at the column's maximum, so that a provider's figures
  * cannot fail a run.
  */
 function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
@@ -274,7 +274,7 @@ function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }:
     "usageDay" = coalesce("usageDay", ${TODAY}), "usageModel" = coalesce("usageModel", ${spent.model})`
 }
 
-/** Adds usage outside of a hold; releases the reservation of this attempt only. */
+/** Adds usage outside a hold; releases only the reservation of this attempt. */
 export const addLostUsageSql = (id: string, attempt: number, spent: Spending): Prisma.Sql => Prisma.sql`
   UPDATE "Run" SET ${addUsageSql(spent)}, "reservedTokens" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedTokens" END,
     "reservedNanos" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedNanos" END
@@ -282,16 +282,16 @@ export const addLostUsageSql = (id: string, attempt: number, spent: Spending): P
 
 export const deleteRunSql = (id: string): Prisma.Sql => Prisma.sql`DELETE FROM "Run" WHERE id = ${id}`
 
-/** Records that a run has written in the space of `from`, a part with the space's `id`. */
+/** Records that a run has posted in the space of `from`, a part with the space's `id`. */
 export const insertRunSpaceSql = (runId: string, from: string): Prisma.Sql =>
   Prisma.sql`INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, id FROM ${Prisma.raw(`"${from}"`)} ON CONFLICT DO NOTHING`
 
-/** Records that a run has written in a space. */
+/** Records that a run has posted in a space. */
 export async function insertRunSpace(tx: Tx, runId: string, spaceId: string): Promise<void> {
   await tx.runSpace.createMany({ data: { runId, spaceId }, skipDuplicates: true })
 }
 
-/** Part of a WITH: deletes the records of the spaces in which the runs have written. */
+/** Part of a WITH clause: deletes the records of the spaces in which the runs have posted. */
 export const deleteSpacesOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`DELETE FROM "RunSpace" WHERE "runId" IN (${runIds})`
 
@@ -308,7 +308,7 @@ export async function insertCycleRun(tx: Tx, data: Prisma.RunUncheckedCreateInpu
 export interface EndFrom {
   id: string
   statuses: readonly RunStatus[]
-  /** The attempt that ends the run; absent: any. */
+  /** The attempt that ends the run; if absent, any attempt. */
   attempt?: number
   /** Ends the run only if it is over its time limit. */
   isOverdue?: boolean

@@ -2,15 +2,15 @@ import { Prisma, type Session } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { deletePushSubscriptions } from './push-store.ts'
 
-/** Writes of the table `Session`. */
+/** The statements that write the table `Session`. */
 
 export async function insertSession(tx: Tx, session: Session): Promise<void> {
   await tx.session.create({ data: session })
 }
 
 /**
- * Deletes sessions, those in which an admin acts as somebody else and that were opened from one of them, and the push
- * subscriptions of their browsers. Returns the ids of all sessions, whose end the caller publishes after the commit.
+ * Deletes sessions, the sessions that were opened from them in which an admin acts as somebody else, and the
+ * push subscriptions of their browsers. Returns the ids of all sessions, whose end the caller publishes after the commit.
  */
 export async function deleteSessions(tx: Tx, where: Prisma.SessionWhereInput): Promise<string[]> {
   const ended = await tx.session.findMany({ where, select: { id: true } })
@@ -35,7 +35,7 @@ export async function deleteExpiredSessions(tx: Tx, now: Date, limit: number): P
 /** The state that decides whether a session is open. */
 export interface OpenSession {
   now: Date
-  /** The values of `tokenId` that stand for settings of this server, and not for an access token. */
+  /** The values of `tokenId` that stand for settings of this server instead of access tokens. */
   settingKeys: readonly string[]
 }
 
@@ -68,8 +68,8 @@ export const selectOpenSessionsSql = (ids: readonly string[], state: OpenSession
  * Selects the session with a hash, unless it has ended, with the role of its human, and records its use. `expiresAt` is the end before the use;
  * `renewedUntil` is the end after it, if the use was recorded.
  *
- * The end of a session that is not of an admin moves only by more than a day. The browser's cookie gets each new end, and a
- * response that arrives late must seldom carry a cookie, since it overwrites the one of a newer sign-in.
+ * The end of a session moves only by more than a day unless the session belongs to an admin. Each new end is sent in a
+ * cookie, and late responses should rarely set cookies, because these overwrite the cookie of a newer sign-in.
  */
 export const useSessionSql = (hash: string, { notedBefore, adminUntil, until, ...state }: SessionUse) => Prisma.sql`
   WITH found AS (

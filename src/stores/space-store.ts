@@ -3,7 +3,7 @@ import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Database, Tx } from '../platform/db.ts'
 
-// The statements that write "Space" and "SpaceCreator", except bulk work of operation/, which goes over many tables by name.
+// The statements that write "Space" and "SpaceCreator", except bulk work of operation/, which processes many tables by name.
 
 /** The error for a space that does not exist or is not visible to the viewer. */
 export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
@@ -74,7 +74,7 @@ const DAY_MS = 86_400_000
 
 /**
  * Counts a space that the human creates, in the transaction that creates it. Returns false, and counts nothing, if the
- * human has created `most` spaces within a day, including spaces that were deleted since. The lock of the human's row
+ * human has created `most` spaces within a day, including spaces that have since been deleted. The lock of the human's row
  * serializes concurrent creations.
  */
 export async function countCreation(tx: Tx, humanId: string, { now, most }: { now: number; most: number }) {
@@ -103,7 +103,7 @@ export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.S
  * that content which agents took from it stays confidential.
  */
 export async function removeSpace(prisma: Database['prisma'], id: string): Promise<void> {
-  // Without this condition, rows that another worker is deleting would make this statement delete all the rest at once.
+  // Without this condition, if another worker is deleting rows, this statement would delete all remaining rows at once.
   const isEmpty = Prisma.sql`id = ${id} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "spaceId" = ${id})`
   await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND ${isEmpty}`
   await prisma.$executeRaw`
@@ -116,7 +116,7 @@ export async function deleteRemains(tx: Tx, id: string): Promise<void> {
   await tx.space.deleteMany({ where: { id, ...REMAINS } })
 }
 
-/** Writes the rows that deletion would leave, for confidential spaces that only exist in another database. */
+/** For confidential spaces that exist only in another database, writes the rows that their deletion would leave. */
 export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: Date): Promise<void> {
   await tx.space.createMany({
     data: ids.map((id) => ({ id, name: '', routing: 'BROADCAST' as const, confidential: true, deletedAt })),

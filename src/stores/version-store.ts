@@ -2,9 +2,9 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** Writes of the tables `AgentVersion` and `AgentDraft`. */
+/** The statements that write the tables `AgentVersion` and `AgentDraft`. */
 
-/** The author of a change, and what they say about it. */
+/** The author of a change, and their note about it. */
 export interface ChangeNote {
   /** The human; null for the operator. */
   authorId: string | null
@@ -21,7 +21,7 @@ export interface NewVersion extends ChangeNote {
 /** The number of versions that an agent keeps. */
 const MOST_VERSIONS = 1000
 
-/** Writes a version, and deletes the oldest one beyond the limit. Returns its id. */
+/** Writes a version, and deletes the oldest one over the limit. Returns its id. */
 export async function insertVersion(tx: Tx, version: NewVersion): Promise<string> {
   const id = newId('agv')
   const { agentId, number } = version
@@ -51,8 +51,8 @@ export async function deleteDraft(tx: Tx, agentId: string): Promise<void> {
 }
 
 /**
- * A column for a run `r` of an agent `a`: the definition that the run began with, if the agent has changed since and the
- * version is still kept; else null.
+ * A column for a run `r` of an agent `a`: the definition that the run began with, if the agent has since changed and
+ * that version is still stored; else null.
  */
 export const PINNED_DEFINITION_SQL = Prisma.sql`(
   SELECT v.definition FROM "AgentVersion" v

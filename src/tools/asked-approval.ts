@@ -8,7 +8,7 @@ interface AskingTool {
   versionDigest: string
   grantDigest: string | null
   visible: boolean
-  /** The time limit for a result from outside; null if the server executes the call. */
+  /** The time limit for an external result; null if the server executes the call. */
   answerMs: number | null
 }
 

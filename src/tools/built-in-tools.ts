@@ -42,8 +42,8 @@ const OF_EACH_TOOLSET = [
 ]
 
 /**
- * All built-in tools, in the order in which a model sees them. A toolset has those that have a name in it; only the
- * tools of spaces come in a different order.
+ * All built-in tools, in the order in which a model sees them. A toolset contains those that have a name in it;
+ * only the space tools come in a different order.
  */
 export const TOOLS: Record<Toolset, readonly ToolDefinition[]> = {
   ACTIVE_SPACE: [enterSpace, sendMessage, readMessages, ...OF_EACH_TOOLSET],
@@ -60,7 +60,7 @@ const LATER: ReadonlySet<string> = new Set(
   ALL.filter(({ yieldsToOwn }) => yieldsToOwn).flatMap(({ names }) => Object.values(names)),
 )
 
-/** Whether an agent may have a tool of this name from before the built-in one was added. */
+/** Whether an agent may have a tool of this name that is older than the built-in one. */
 export const mayBeOlder = (name: string): boolean => LATER.has(name)
 
 /** The names of the tools that change nothing. */

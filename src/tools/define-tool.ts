@@ -64,11 +64,11 @@ export interface ToolSetting extends ToolInput {
 
 /** A built-in tool, for both toolsets. */
 export interface ToolDefinition {
-  /** Its name in the toolset ACTIVE_SPACE and in the toolset SPACE_TOOLS; the toolset lacks the tool if it has no name. */
+  /** The tool's names in the toolsets ACTIVE_SPACE and SPACE_TOOLS; a toolset lacks the tool if there is no name. */
   names: { snake?: string; camel?: string }
-  /** Whether it only reads, or only controls the think cycle: a cycle that skips after it is forgotten. */
+  /** Whether the tool only reads, or only controls the think cycle: a cycle that skips after such calls is forgotten. */
   changesNothing?: true
-  /** It was added when agents could already have a tool of this name: such an agent keeps its own, and does not get this one. */
+  /** Whether the tool was added when agents could already have a tool of this name: such an agent keeps its own, and does not get this one. */
   yieldsToOwn?: true
   /** Whether a run gets the tool; every run by default. */
   isOffered?(input: ToolInput): boolean
@@ -90,7 +90,7 @@ export function toolOf({ names, isOffered, create }: ToolDefinition, parts: Tool
   return { name, presence: { type: 'hidden' }, execution: null, ...tool }
 }
 
-/** Whether the run may know of the space: its agent is a member. */
+/** Whether the run may see the space, because its agent is a member. */
 export function isMemberOf({ scene }: Pick<ToolInput, 'scene'>, spaceId: string | null): boolean {
   return spaceId === null || scene.spaces.some(({ id }) => id === spaceId)
 }

@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '../lib/json.ts'
 import { type Tool, ToolFailure } from './tool.ts'
 
-/** Where a call is shown, as the model requested: for a toolset whose calls name their space. */
+/** Where a call is shown at the model's request, for a toolset whose calls name their space. */
 export interface Placement {
-  /** Null: the call is not shown. */
+  /** Null if the call is not shown. */
   spaceId: string | null
   /** An agent to wake once the call is shown. */
   mention: string | null

@@ -17,8 +17,8 @@ export type RequestedEnding =
   | { type: 'skip'; reason: string | null }
 
 /**
- * A run at one moment of its execution; never changed. `run` is its row as claimed, with the marks, lineage and cycle
- * state that the run has now.
+ * An immutable snapshot of a run during its execution. `run` is its row as claimed, with the current marks,
+ * lineage and cycle state of the run.
  */
 export interface RunContext extends Claim {
   readonly agent: { readonly id: string }
@@ -27,7 +27,7 @@ export interface RunContext extends Claim {
   readonly ending: RequestedEnding | null
 }
 
-/** The changes of a run's context that its tools return. */
+/** The changes to a run's context that its tools return. */
 export interface ToolEffects {
   /** The sources of content that the run received. */
   learned?: Partial<Marks>
@@ -37,7 +37,7 @@ export interface ToolEffects {
   ending?: RequestedEnding
 }
 
-/** All changes of a run's context. */
+/** All changes to a run's context. */
 export interface Effects extends ToolEffects {
   /** The lineage of a think cycle, with the events that it has claimed since. */
   lineage?: Lineage

@@ -22,7 +22,7 @@ import type { RunContext, RunExecution, ToolEffects } from './run-context.ts'
  */
 export class ToolFailure extends Error {
   readonly code: string
-  /** The further content of the failure. */
+  /** Additional content of the failure. */
   readonly returned: FailureDetails
   constructor(code: string, message: string, returned: FailureDetails = {}) {
     super(message)
@@ -32,7 +32,7 @@ export class ToolFailure extends Error {
   }
 }
 
-/** The content of a failure besides its message. */
+/** The content of a failure in addition to its message. */
 export interface FailureDetails {
   /** Structured content. */
   details?: Json
@@ -68,7 +68,7 @@ export interface ToolScene {
     adminAgentId: string | null
     /** The number of members. */
     size: number
-    /** At most 100, agents first; none of a space whose members the run may not know, or after the first many. */
+    /** At most 100, agents first; empty for a space whose members the run may not see, and for distant spaces. */
     members: { id: string; name: string; kind: EntityKind; description: string | null }[]
   }[]
 }
@@ -79,13 +79,13 @@ export interface ToolUse {
   context: RunContext
   signal: AbortSignal
   standAside: RunExecution['standAside']
-  /** Our id of the call, `tcl_…`. It is also the idempotency key of what the call posts. */
+  /** Our id of the call, `tcl_…`. It is also the idempotency key of the message that the call posts. */
   callId: string
   /** The call's state that survives a crash: its placement, or what the tool stored when it started. */
   state: JsonObject
   /**
    * For a tool that changes the database: runs `work` and journals the call's result in one transaction, so
-   * that a call that is repeated after a crash had no effect before. An error rolls the transaction back.
+   * that a call is repeated after a crash only if it had no effect before. An error rolls the transaction back.
    * `changed` names the ids of changed entities, each of which gets an audit entry; if it is not called, the
    * entry is for the agent.
    * @throws the error of `work`, or RunLostError
@@ -93,13 +93,13 @@ export interface ToolUse {
   inTransaction(work: ToolWork): Promise<ToolReturn>
 }
 
-/** The database changes of a tool, and the sources of what it returns. */
+/** The database changes of a tool, and the sources of its output. */
 export type ToolWork = (
   tx: Tx,
   changed: (ids: readonly string[]) => void,
 ) => Promise<{ output: JsonObject; learned?: Partial<Marks> }>
 
-/** The result of a call for the model, and what follows from it for the run. The engine applies the effects. */
+/** The result of a call for the model, and its effects on the run, which the engine applies. */
 export interface ToolReturn extends ToolOutput {
   effects?: ToolEffects
 }
@@ -107,7 +107,7 @@ export interface ToolReturn extends ToolOutput {
 /** The result of a call. */
 export interface ToolOutput {
   output: Json
-  /** For models that take files; `output` describes them. */
+  /** For models that accept files; `output` describes them. */
   files?: readonly ToolFile[]
 }
 
@@ -126,7 +126,7 @@ export interface Tool {
   /** The schema was written outside the server and is not trusted. */
   isForeign?: true
   /**
-   * A digest of what an approval covers: the address of a call, its execution, and the tool's description. A
+   * A digest of the facts that an approval covers: the address of a call, its execution, and the tool's description. A
    * change invalidates approvals.
    */
   versionDigest?: string
@@ -140,8 +140,8 @@ export interface Tool {
   /** The kind of executor of an agent's own tool; null for a built-in tool. */
   execution: ToolExecution | null
   /**
-   * Set for a tool that is executed outside the server; says whether it may receive content of confidential
-   * spaces.
+   * Set for a tool that is executed outside the server: whether it may receive content of
+   * confidential spaces.
    */
   outside?: { mayReceiveConfidential: boolean }
   /** Set if a person or service returns the result: its time limit. `execute` is then not called. */
@@ -187,7 +187,7 @@ export interface Speech {
   /** Posts a text in the active space, or finishes the message that was streamed. @throws ToolFailure */
   post(use: ToolUse, text: string, replyTo: string | null): Promise<Message>
   /**
-   * Posts a file in a space, as a message of its own; again after a crash, returns what was posted before. @throws
+   * Posts a file in a space, as a separate message. A repeated call after a crash returns the message that was posted before. @throws
    * ToolFailure
    */
   postFile(use: ToolUse, spaceId: string, file: NewFile): Promise<{ message: Message; fileId: string }>
@@ -209,8 +209,8 @@ export interface Utterance {
   /** An agent member to wake. A mention finishes the message. */
   mention: string | null
   /**
-   * Returns what is written in the same transaction as the text: the call's result; or the state of a call
-   * that starts to wait, which finishes the message. Replies to the text come after `afterSeq`.
+   * Returns what must be written in the same transaction as the text: the call's result, or the state of a
+   * call that starts to wait, which finishes the message. Replies to the text come after `afterSeq`.
    */
   journals(
     message: Message,

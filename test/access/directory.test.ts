@@ -52,7 +52,7 @@ describe('the directory of people', () => {
       expect(await chosen()).toEqual([{ name: 'directory', value: 'everyone' }])
       await parley.human('First')
       expect(await chosen()).toEqual([{ name: 'directory', value: 'everyone' }])
-      // As the upgrade of a database that has people.
+      // Like the upgrade of a database that has people.
       await prisma.serverDefault.deleteMany()
       const sql = await readFile(MIGRATION, 'utf8')
       await prisma.$executeRawUnsafe(sql.slice(sql.indexOf('INSERT')))

@@ -128,13 +128,13 @@ describe.each(STACKS)('sign-in by OpenID Connect, on the %s stack', (stack) => {
     const thief = createCookieJar()
     const stolen = await thief.request(callback)
     expect([stolen.status, thief.valueOf('parley_session')]).toEqual([400, null])
-    // A thief with a sign-in of their own cannot exchange the state.
+    // An attacker with their own sign-in cannot swap the state.
     await thief.follow(start(), {}, (url) => url.startsWith(provider.issuer))
     expect((await thief.request(callback)).status).toBe(400)
     const kept = jar.cookies.filter(({ name }) => name.startsWith('parley_oidc_'))
     expect((await jar.request(callback)).status).toBe(303)
     expect((await jar.request(callback)).status).toBe(400)
-    // The browser brings the cookie back: the provider refuses the code.
+    // The browser sends the cookie again, but the provider refuses the code.
     jar.cookies.push(...kept)
     const replayed = await jar.request(callback)
     expect([replayed.status, await replayed.text()]).toEqual([400, expect.stringContaining('already used')])

@@ -43,7 +43,7 @@ describe.each(STACKS)('the role of a human, on the %s stack', (stack) => {
     return { status: answer.status, ...result }
   }
 
-  /** A session may be cached for a moment, until the signal of its end arrives. */
+  /** A session may stay cached for a moment, until the signal of its end arrives. */
   const refused = (headers: Headers) =>
     until('the credential is refused', async () => (await ask(SESSIONS, headers)).status === 401)
 

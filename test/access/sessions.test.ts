@@ -241,7 +241,7 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
     await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
     const opening = parley.app.domain.sessions.open(viewer as Viewer, { userAgent: undefined, replaced: [] })
     await expect(opening).rejects.toThrow('The token was revoked. Sign in with another one.')
-    // As a process of an older version revokes tokens and erases people.
+    // The way in which a process of an older version revokes tokens and erases people.
     const cookie = await signIn(await parley.tokenOf(own))
     const { prisma } = parley.app.platform.db
     await prisma.accessToken.updateMany({ where: { humanId: own.id }, data: { revokedAt: new Date() } })
@@ -355,7 +355,7 @@ describe.each(STACKS)('sessions, on the %s stack', (stack) => {
 
   const DAY_MS = 86_400_000
 
-  /** Changes a human's sessions as if the last use was an hour ago. */
+  /** Changes a human's sessions as if they had last been used an hour ago. */
   async function age({ id }: HumanViewer, { expiresInMs }: { expiresInMs: number }): Promise<void> {
     const data = { lastUsedAt: new Date(Date.now() - 3_600_000), expiresAt: new Date(Date.now() + expiresInMs) }
     await parley.app.platform.db.prisma.session.updateMany({ where: { viewerId: id }, data })

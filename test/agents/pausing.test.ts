@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     await stage.endedRuns(ada, 1)
     const { prisma } = parley.app.platform.db
     const second = { agentId: ada.id, startedAt: null }
-    // The row as the insert of another process leaves it if that commits after the pause.
+    // The row as another process leaves it whose insert commits after the pause.
     await prisma.run.updateMany({ where: second, data: { claimableAt: new Date() } })
     await until('workers have polled for it', async () => {
       const run = await prisma.run.findFirst({ where: { agentId: ada.id }, orderBy: { id: 'desc' } })

@@ -10,7 +10,7 @@ import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { imbalanceOf } from '../support/thinking.ts'
 
-/** A cycle of about that many tokens: an inbox message, a call with its result, and closing words. */
+/** A cycle of about this many tokens: an inbox message, a call with its result, and a closing text. */
 function cycleOf(index: number, tokens: number): ModelMessage[] {
   const id = `tcl_${index}`
   return [
@@ -43,7 +43,7 @@ describe.skipIf(!hasPostgres)('the part of a consciousness in a prompt', () => {
 
   const db = () => domain.platform.db.prisma
 
-  /** Appends a cycle as the end of a run does. */
+  /** Appends a cycle like the end of a run. */
   async function think(agentId: string, tokens: number, recall: Recall | null): Promise<number> {
     const run = await domain.run(agentId, { triggerType: 'INBOX', state: { recall: recall as object | null } })
     const { cycleCount } = await db().agent.update({ where: { id: agentId }, data: { cycleCount: { increment: 1 } } })

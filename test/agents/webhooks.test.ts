@@ -45,7 +45,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     to?: string
   }
 
-  /** A delivery as a service makes it with the library of Standard Webhooks; `headers` replaces some afterwards. */
+  /** A delivery as a service sends it with the Standard Webhooks library; `headers` then overrides some headers. */
   const deliver = ({
     id = 'msg_1',
     sentAt = NOW,

@@ -112,7 +112,7 @@ describe.skipIf(!hasPostgres)('random interactions of agents', () => {
 
   /**
    * Checks that the ledger of agents equals the sum of their runs, including deleted ones.
-   * @returns how often a budget has refused
+   * @returns how many times a budget has refused
    */
   async function ledgerHolds(ids: string[], skipped: Spent[]): Promise<number> {
     const { prisma } = parley.app.platform.db
@@ -208,7 +208,7 @@ function spentOn({ model }: ModelRequest, { inputTokens, outputTokens, cachedInp
   return { tokens: inputTokens + outputTokens, nanos: costOf(price, { inputTokens, outputTokens, cachedInputTokens }) }
 }
 
-/** Posts here or elsewhere, reads, or ends; a cycle without actions may skip. */
+/** Posts in this space or another one, reads, or ends; a cycle without actions may skip. */
 function actionOf(
   { messages, toolNames }: ModelRequest,
   dice: (most: number) => number,

@@ -105,7 +105,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     const { message } = await parley.send(human, space.id, 'And now?')
     const [outcome] = await parley.app.platform.db.prisma.outcome.findMany({ where: { messageId: message.id } })
     expect(outcome).toMatchObject({
-      ...{ kind: 'OVER_BUDGET', reason: 'The budget for today of the person who started this is spent.' },
+      ...{ kind: 'OVER_BUDGET', reason: "Today's budget of the person who started this is spent." },
     })
     const others = await parley.send(other, space.id, 'And I?')
     expect(await ended(others.runs[0]?.id)).toMatchObject({ status: 'COMPLETED' })
@@ -223,7 +223,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
       id: message.id,
     })
     expect(rootUsage.totalTokens).toBeGreaterThanOrEqual(600)
-    // At most five runs of each agent are running when it is spent.
+    // At most five runs of each agent are running when the budget is spent.
     expect(rootUsage.totalTokens).toBeLessThanOrEqual(600 + 10 * 100)
     const kinds = await prisma.outcome.findMany({ where: { kind: 'OVER_BUDGET', agentId: { in: [ada.id, bea.id] } } })
     const stopped = await prisma.run.count({ where: { rootId: message.id, stopReason: 'OVER_BUDGET' } })

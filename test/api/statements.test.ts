@@ -48,7 +48,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     await parley?.close()
   })
 
-  /** Statements that an operation takes over HTTP, authentication included. */
+  /** The statements of an operation over HTTP, including authentication. */
   async function cost(viewer: Viewer, operation: string, variables: object = {}): Promise<number> {
     const client = await parley.clientOf(viewer)
     const before = statements
@@ -58,7 +58,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     return statements - before
   }
 
-  /** A human with `size` of everything: spaces, agents, messages in the first space, runs, tool calls, outcomes. */
+  /** A human with `size` objects of each kind: spaces, agents, messages in the first space, runs, tool calls, outcomes. */
   async function world(size: number) {
     const { prisma } = parley.app.platform.db
     const human = await parley.human('Ada')
@@ -89,7 +89,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     return { human, spaceId: spaces[0]!.id, ids }
   }
 
-  /** A message of an agent, its run and its visible tool call, as the engine leaves them. */
+  /** A message by an agent, its run and its visible tool call, as the engine leaves them. */
   async function addMessage(spaceId: string, agentId: string, seq: number, triggerSpaceId: string): Promise<string[]> {
     const { prisma } = parley.app.platform.db
     const [runId, messageId, toolCallId, chainId] = [newId('run'), newId('msg'), newId('tcl'), newId('chn')]
@@ -184,7 +184,7 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
     for (const [name, viewerOf, operation, most] of operations) {
       const few = await cost(viewerOf(one.human), operation, { id: one.spaceId, ids: one.ids })
       const all = await cost(viewerOf(many.human), operation, { id: many.spaceId, ids: many.ids })
-      // The lookups of one kind from two fields are one statement or two, as they happen to coincide.
+      // The lookups of one kind from two fields are one statement or two, depending on whether they coincide.
       expect(Math.abs(all - few), `${name}: ${few} statements for one row, ${all} for a hundred`).toBeLessThanOrEqual(3)
       expect(Math.max(few, all), name).toBeLessThanOrEqual(most)
     }

@@ -238,7 +238,7 @@ describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
   })
 })
 
-/** A million runs in the long form. */
+/** A million runs in the long form of the test. */
 const LEDGER_SPACES = runsOf({ usual: 2, nightly: 20 })
 
 describe.skipIf(!hasPostgres)('the ledger of many runs', () => {

@@ -27,7 +27,7 @@ const PUBLIC_OF_CALL = [
 describe.each(RULE_STACKS)('an approver who is named and not a member of the space, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
-  /** Every field of one object: for all types at once the query would exceed the limits. */
+  /** Every field of one object, because a query for all types at once would exceed the limits. */
   const everythingOf = (id: string) => {
     const type = nodeTypes.find(({ name }) => name === TYPES[id.slice(0, 3)])!
     return `query ($id: ID!) { node(id: $id) { __typename id ... on ${type.name} { ${selectionOf(type, 2)} } } }`

@@ -42,7 +42,7 @@ describe.each(RULE_STACKS)('the bounds of one call, on the %s stack', (stack) =>
     const { alice, bob, carol, runId } = await room([refundTool(play.service, { quorum: 3 })], [refund(1)])
     const call = await play.deciders.asked(alice)
     const { prisma } = play.parley.app.platform.db
-    // As five people would in turn: with inputs that were edited since.
+    // Like five people in turn, each with an input that was edited since the last approval.
     const lapsed = Array.from({ length: 120 }, (_, n) => ({
       ...{ toolCallId: call.id, humanId: bob.id, inputDigest: `before ${n}`, approve: true, counted: false },
       ...{ reason: `${n}`, at: new Date(Date.now() - 1_000_000 + n * 1000) },
@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('the bounds of one call, on the %s stack', (stack) =>
     expect(await play.deciders.claim(bob, call.id)).toMatchObject({ __typename: 'LimitExceededError' })
     const { edges } = await play.stage.ask(play.stage.admin, AUDIT, { id: call.id })
     expect(edges.length).toBeLessThanOrEqual(30)
-    // Beyond her rate limit, she can still deny.
+    // Over her rate limit, she can still deny.
     expect(await play.deciders.decide(alice, call.id, true)).toMatchObject({ __typename: 'RateLimitedError' })
     expect(await play.deciders.decide(alice, call.id, false)).toMatchObject({ __typename: 'DecideToolCallPayload' })
     await play.parley.runWhen(runId!)

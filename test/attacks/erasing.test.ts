@@ -9,7 +9,7 @@ const ERASE = `mutation ($input: EraseHumanInput!) {
   eraseHuman(input: $input) { __typename ... on EraseHumanPayload { erasedHumanId } ... on Error { message } }
 }`
 
-/** The first characters of the last ones form an escape sequence of JSON after a backslash. */
+/** After a backslash, the first characters of the last names form a JSON escape sequence. */
 const NAMES = ['nora', 'bob', 'tom', 'robert', 'frank', 'uma', 'Ann "A" Lee', 'back\\slash', '$& $1 (.*)+[', '李 🦊']
 
 describe.each(RULE_STACKS)('text that is meant to prevent an erasure, on the %s stack', (stack) => {
@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('text that is meant to prevent an erasure, on the %s 
   test('a name with line breaks or other special characters is removed from all text that the server wrote', async () => {
     const mina = await stage.bot('Mona', { mind: 'PERSISTENT' })
     const people = await Promise.all(NAMES.map((name) => stage.person(`Zoe ${name}`)))
-    // As an import, or an earlier version, may have left it.
+    // The row as an import or an earlier version may have left it.
     const broken = await stage.person('Zoe broken')
     await db().entity.update({ where: { id: broken.id }, data: { name: 'Zoe\nbroken\t"\\' } })
     const space = await stage.space('Hall', [...people, broken, mina], { routing: 'BROADCAST' })

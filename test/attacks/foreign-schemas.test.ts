@@ -7,7 +7,7 @@ import { callsOf } from '../support/space-tools.ts'
 
 const DRAFT_07 = 'http://json-schema.org/draft-07/schema#'
 const string = (rest: object) => ({ type: 'object', properties: { a: { type: 'string', ...rest } }, required: ['a'] })
-/** Each step of it makes two of the next: 2 to the power of the input's depth. */
+/** Each level of the schema refers to the next one twice, so the cost is 2 to the power of the input's depth. */
 const DOUBLING = {
   type: 'object',
   $defs: {
@@ -117,7 +117,7 @@ describe('a tool schema from an untrusted source', () => {
         ?.tools.map(({ name, confirmed }) => ({ name, confirmed }))
     expect(await offered()).toEqual(['odd__add'])
     server.tools.push({ name: 'new', inputSchema: { type: 'object', properties: { a: { pattern: '^(a+)+$' } } } })
-    // Another agent's session is listed again; this one's list is fresh for a minute.
+    // The server is listed again for another agent's session; the list of this session is cached for a minute.
     await parley.app.domain.agents.update(parley.admin, {
       id: agent.id,
       mcpServers: [{ name: 'odd', url: server.url, headers: { 'x-again': '1' } }],

@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
   let alice: Person
   let mallory: Person
   let bare: Named
-  /** A confidential space of others, with runs, steps, calls and outcomes. */
+  /** Other people's confidential space, with runs, steps, calls and outcomes. */
   let secret: Named
 
   beforeAll(async () => {
@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     parley.models.script(forAgent('Bare', steps([sayIn(secret.id, 'The code is 4711.')], [{ text: 'Said.' }])))
     await stage.say(alice, secret, 'What is the code?')
     await stage.endedRuns(bare, 1)
-    // A worker writes this once more; after that, only the import changes rows.
+    // A worker writes this one more time; after that, only the import changes rows.
     const { prisma } = parley.app.platform.db
     await until(
       'the run has its usage published',
@@ -110,7 +110,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
       row: 'id' in row ? { ...row, id: another(row['id']), seq: 99 } : row,
     }))
     const { space, lines } = await fileOfMallory()
-    // And with Mallory's id instead of Alice's.
+    // The same export with Mallory's id instead of Alice's.
     const hers = JSON.parse(JSON.stringify(renamed).replaceAll(alice.id, mallory.id)) as Line[]
     const before = await dump()
     const imported = await load(withRows(lines, [...foreign, ...renamed, ...hers]))
@@ -468,7 +468,7 @@ describe.each(RULE_STACKS)('an export, on the %s stack', (stack) => {
     from.models.script(forAgent('Ada', steps(...leaks)))
     await here.say(alice, team, 'What is new?')
     await here.endedRuns(ada, 2)
-    // The agent may post it where all may read it; the content still comes from the confidential space.
+    // The agent may post the content where everybody may read it, but the content still comes from the confidential space.
     from.models.script(forAgent('Ada', steps(reads, [sayIn(pair.id, 'On Friday.')], [{ text: 'SWORDFISH told.' }])))
     await here.say(alice, pair, 'When is it?')
     await here.endedRuns(ada, 3)

@@ -69,7 +69,7 @@ describe(`random activity of other members, with seed ${SEED}`, () => {
     return `x${some.repeat(Math.floor((random() * 31_998) / some.length))}`
   }
 
-  /** Bob, who must not be affected; and his spaces: with Mallory, without, and some to leave. */
+  /** Bob, who must not be affected, and his spaces: with Mallory, without her, and some to leave. */
   async function createWorld() {
     const bob = await parley.human('Bob')
     const carol = await parley.human('Carol')
@@ -153,7 +153,7 @@ describe(`random activity of other members, with seed ${SEED}`, () => {
 
     const idle = await remaining()
     await sleep(2000)
-    // A new minute may have begun.
+    // A new minute of the rate limit may have begun.
     expect(await remaining()).toBeGreaterThanOrEqual(idle)
 
     const deadline = Date.now() + SECONDS * 1000
@@ -180,7 +180,7 @@ describe(`random activity of other members, with seed ${SEED}`, () => {
     expect(Math.min(...Object.values(done))).toBeGreaterThan(0)
   })
 
-  /** A call of his own run that waits for a decision. */
+  /** A waiting call of Bob's own run. */
   async function waitingCall(client: ParleyClient, spaceId: string) {
     const { runs = [] } = (await asked(client, SEND, { spaceId, text: 'pay, please' })) as { runs?: { id: string }[] }
     const [run] = runs

@@ -64,7 +64,7 @@ describe.each(STACKS)('push messages as a way in, on the %s stack', (stack) => {
     expect(await subscriptionsOf(bob)).toBe(20)
     for (const endpoint of [own.input.endpoint, 'https://push.example.com/none', '\0', ''])
       expect(await play.remove(alice, endpoint)).toMatchObject({ __typename: 'NotFoundError' })
-    // Without the keys, naming the endpoint takes it from nobody.
+    // Without the keys, naming somebody's endpoint does not take it over.
     const { input } = play.push.browser()
     await play.add(alice, { ...input, endpoint: own.input.endpoint })
     expect(await subscriptionsOf(bob)).toBe(20)

@@ -82,7 +82,7 @@ describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stac
     expect(await (await ask(SEND, { spaceId })).json()).toMatchObject({
       data: { sendMessage: { __typename: 'RateLimitedError', code: 'RATE_LIMITED' } },
     })
-    // The same viewer over another transport, and another viewer.
+    // The limit applies to the same viewer over another transport, but not to another viewer.
     const bySocket = client.subscribe({ toString: () => 'query { viewer { id } }' }, {})
     expect(JSON.stringify(await bySocket.ended)).toContain('RATE_LIMITED')
     expect((await other.client.ask('{ viewer { id } }')).status).toBe(200)

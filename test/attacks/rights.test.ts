@@ -17,12 +17,12 @@ import { nodeTypes, selectionOf } from '../support/every-field.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-// Everything here is built from the schema: the test calls each new field, query, mutation or subscription, and one
-// that gives a stranger anything, or a type without an instance in the world below, fails until a developer
-// classifies it.
+// Everything here is built from the schema: the test calls each new field, query, mutation or subscription. It fails
+// for one that returns anything to a stranger, and for a type without an instance in the world below, until a
+// developer classifies it.
 
 const SECRET = 'CANARY'
-/** Operations that anybody may use: they are about the viewer's own objects, or have a result for each part. */
+/** Operations that anybody may use, because they concern the viewer's own objects or have a separate result for each part. */
 const FOR_EVERYBODY = ['createSpace', 'decideToolCalls', 'setNotificationSettings']
 /** Types that anybody may read, with their public fields. */
 const PUBLIC_TYPES = ['Agent']
@@ -156,7 +156,7 @@ describe('a stranger', () => {
 
   test('the test world has an instance of every type with an id', async () => {
     const found: ({ __typename: string } | null)[] = []
-    // One by one, for the limit of an operation's fields.
+    // One by one, because of the limit on an operation's fields.
     for (const id of instances()) {
       const { data, errors } = await admin.ask<{ nodes: typeof found }>(NODES, { ids: [id] })
       expect(errors).toBeUndefined()
@@ -215,7 +215,7 @@ describe('a stranger', () => {
     adminAgentId: 'agt',
     eventId: 'inb',
   }
-  /** Every choice of ids: for a plain `id` each of the world's. */
+  /** Every choice of ids; for a plain `id`, every id in the world. */
   const choices = () => instances().map((id) => (field: string) => ids[ofField[field] ?? ''] ?? id)
 
   const needed = (args: readonly GraphQLArgument[]) =>
@@ -288,7 +288,7 @@ describe('a stranger', () => {
   )
 
   test('the test world has an id of every kind', () => {
-    // Memories, chains, steps, roots, notifications, push subscriptions and invitations by mail have ids, but are not nodes.
+    // Memories, chains, steps, roots, notifications, push subscriptions and email invitations have ids, but are not nodes.
     const unnamed = ['mem', 'chn', 'stp', 'trg', 'ntf', 'psh', 'ntc', 'inv']
     expect(ID_PREFIXES.filter((prefix) => !(prefix in ids) && !unnamed.includes(prefix))).toEqual([])
   })

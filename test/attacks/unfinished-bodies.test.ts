@@ -6,8 +6,8 @@ import { until } from '../support/until.ts'
 const MIB = 1024 * 1024
 const BODIES = 600
 /**
- * Since the last of the bodies stopped arriving: on a busy machine this process needs seconds to send so much to
- * itself.
+ * Measured from the end of the last body, because on a busy machine this process needs seconds to send this much data
+ * to itself.
  */
 const CLOSED_WITHIN_MS = 15_000
 
@@ -41,7 +41,7 @@ describe('request bodies that never end', () => {
       sender.received += data
     })
     socket.on('error', () => {})
-    // The server has closed its side, or the connection.
+    // The server has closed its side of the connection, or the whole connection.
     socket.on('end', () => {
       sender.isClosed = true
     })

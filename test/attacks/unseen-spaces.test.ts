@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
   })
 
   const somewhere = () => spaces[random(spaces.length)] as Named
-  /** An agent's actions in one generation: it enters several spaces, and posts nothing that names one. */
+  /** An agent's actions in one generation: it enters several spaces, and its posts name none of them. */
   function actionsAt({ name }: Named, step: number): ModelAction[] {
     if (step >= 4) return [{ text: 'Done.' }]
     if (name === 'Payer' && step === 3) return [{ toolCall: 'pay', input: {} }]
@@ -88,7 +88,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
   }
 
   const seesIt = (viewer: Viewer, { members }: (typeof spaces)[number]) => members.has(viewer.id)
-  /** Ids and names of the spaces that the viewer may not see, if its data contain them. */
+  /** The ids and names of spaces that the viewer may not see, if the viewer's data contains them. */
   const unseenIn = (viewer: Viewer, received: unknown) => {
     const text = JSON.stringify(received)
     return spaces

@@ -19,7 +19,7 @@ if (!hasRedis) {
 
 const posted = (index: number) => ({ type: 'MessagePosted', messageId: `msg_${index}` })
 const indexes = (count: number, first = 0) => Array.from({ length: count }, (_, index) => first + index)
-/** Enough that each master has some. */
+/** Enough topics that each master has some. */
 const TOPICS = indexes(12).map((index) => `space:${index}`)
 
 interface Seen {
@@ -128,7 +128,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
       expect(heard).toEqual([0, 1, 2].map((node) => (node === owner ? 1 : 0)))
     })
 
-    /** Followers by whether their topic lies on a node. */
+    /** Followers, grouped by whether their topic lies on a node. */
     async function byOwner(all: LogFollower[]) {
       const owners = await Promise.all(TOPICS.map((topic) => cluster.ownerOf(`${prefix}log:{${topic}}`)))
       const lost = owners[0]!
@@ -184,7 +184,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
       await node.kill()
       const since = Date.now()
       await tell(2)
-      // At most one short try for each topic of the lost master.
+      // At most one short attempt for each topic of the lost master.
       expect(Date.now() - since).toBeLessThan(250 * TOPICS.length)
       for (const follower of others) await follower.hasEntries(2)
       await until('the replica has taken over', isTakenOver)

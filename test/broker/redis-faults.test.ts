@@ -171,7 +171,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     const lost = await Promise.all(indexes(10, 10).map((index) => writer.log.append(TOPIC, posted(index))))
     await follower.hasEntries(20)
     await restart()
-    // Reconnected: otherwise the write may be deferred, and has no cursor yet.
+    // Wait for the reconnect; otherwise the write may be deferred and have no cursor yet.
     await healthy()
     const after = await Promise.all(indexes(30, 100).map((index) => writer.log.append(TOPIC, posted(index))))
     const cursorOf = (result: (typeof lost)[number]) => (result.type === 'appended' ? result.cursor : '')
@@ -199,7 +199,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     ])
     expect(first).toEqual({ type: 'deferred' })
     expect(took()).toBeLessThan(1000)
-    // From now on the log knows that Redis is away.
+    // From now on the log has detected that Redis is unreachable.
     const later = Date.now()
     for (const index of indexes(20, 2)) expect(await writer.log.append(TOPIC, posted(index))).toEqual(first)
     await writer.log.seal('run:1', [TOPIC, 'run:1'])

@@ -97,7 +97,7 @@ describe.skipIf(redis === null)('with Redis', () => {
 
     /** Counts the reads of the topic from Redis, by all followers. */
     async function watchReads() {
-      // ioredis takes lines of a busy server for replies if they arrive together with that to MONITOR.
+      // ioredis mistakes lines of a busy server for replies if they arrive together with the reply to MONITOR.
       const { host = '127.0.0.1', port = 6379 } = redis!.client.options
       const monitor = connect(port, host)
       let count = 0

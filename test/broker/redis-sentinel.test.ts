@@ -23,7 +23,7 @@ const WATCH: Operation<Seen, { spaceId: string; after?: string | undefined }> = 
     ... on MessagePosted { message { text } }
   } }`
 
-/** The texts that a client knows after these events: a snapshot replaces what it knew. */
+/** The texts that a client has after these events; a snapshot replaces all earlier ones. */
 function textsOf(seen: readonly Seen[]): string[] {
   let known = new Set<string>()
   for (const { spaceMessages } of seen) {

@@ -67,7 +67,7 @@ describe.skipIf(!canStartRedis())('a process whose subscriber connection has fau
     expect([follower.gaps(), follower.fault.error]).toEqual([1, undefined])
   }
 
-  /** Signals of the time without a connection are lost, so listeners must be called to check again. */
+  /** Signals that are sent while there is no connection are lost, so listeners must be called to check again. */
   async function expectSignalsAgain(): Promise<void> {
     await until('the reconnect is reported', () => reconnects > 0)
     // A refusal may have hit only some channels. They are subscribed to again after a pause.

@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     await page.getByText('Eve tried to change agent').first().waitFor(PATIENCE)
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
     expect(await violations()).toEqual([])
-    await page.getByRole('button', { name: 'Open the side bar' }).click()
+    await page.getByRole('button', { name: 'Open the sidebar' }).click()
     await page.getByRole('button', { name: 'Sign out' }).click()
     await page.goto(`${parley.origin}/audit`)
     await signIn(await parley.tokenOf(await parley.human('Bob')))

@@ -28,7 +28,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     const ada = await openAs(human, `/spaces/${space.id}`, { width: 360, height: 740 })
     await ada.page.getByRole('heading', { name: 'Kitchen', exact: true }).waitFor(PATIENCE)
     expect(await lineOf(ada).count()).toBe(0)
-    await ada.page.getByRole('button', { name: 'Open the side bar' }).click()
+    await ada.page.getByRole('button', { name: 'Open the sidebar' }).click()
     await ada.page.getByRole('button', { name: 'New space' }).click()
     const fields = ada.page.getByRole('form', { name: 'New space' })
     await fields.getByLabel('Name', { exact: true }).fill('Diary')

@@ -191,7 +191,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     const space = await parley.app.domain.spaces.create(parley.admin, input)
     const { page, message } = await openSpace(human, space)
     const field = page.getByRole('textbox', { name: 'Message' })
-    // In this space a mention narrows nothing.
+    // In this space, a mention does not restrict which agents wake.
     await field.fill('@Jo hello')
     await page.getByText('Goes to Iris and Jo.').waitFor(PATIENCE)
     await parley.app.domain.agents.update(parley.admin, { id: agents[0]?.id ?? '', paused: true })
@@ -283,7 +283,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('button', { name: '1 new' }).click(PATIENCE)
     await message('Number 61.').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
-    await page.getByRole('button', { name: 'Open the side bar' }).click()
+    await page.getByRole('button', { name: 'Open the sidebar' }).click()
     await page.getByRole('link', { name: /^Garden/ }).click()
     await page.getByRole('link', { name: /^Garden/ }).waitFor({ ...PATIENCE, state: 'hidden' })
   }, 90_000)

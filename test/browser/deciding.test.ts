@@ -22,7 +22,7 @@ const ORDER = {
 
 const DECIDE = 'mutation ($input: DecideToolCallInput!) { decideToolCall(input: $input) { __typename } }'
 
-/** Buttons in it are pressed by keyboard: a click is lost if the transcript moves while the button is down. */
+/** Its buttons are pressed with the keyboard, because a click is lost if the transcript moves while the mouse button is down. */
 const call = (shown: ConsolePage) => shown.page.getByRole('region', { name: 'Tool call order' })
 
 describe.skipIf(!hasBrowser)('decisions in the console', () => {
@@ -31,7 +31,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     parley = started
   })
 
-  /** An agent asks two people whether it may order one fleece, each in a browser. */
+  /** Two people, each in a browser, whom an agent asks for approval of an order. */
   async function play(name: string) {
     const { human, agent, space } = await parley.room(name, { tools: [ORDER] })
     const bob = await parley.human('Bob')
@@ -113,7 +113,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await call(shown).nth(2).waitFor(PATIENCE)
     for (const state of await call(shown).locator('.status').allTextContents()) expect(state).toBe('waits for approval')
     await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
-    const alike = shown.page.getByRole('region', { name: 'Calls of order that wait' })
+    const alike = shown.page.getByRole('region', { name: 'Waiting calls of order' })
     expect(await alike.getByRole('listitem').count()).toBe(3)
     expect(await shown.violations()).toEqual([])
     await alike.getByLabel('Reason for all').fill('It is warm.')

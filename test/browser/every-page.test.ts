@@ -30,7 +30,7 @@ const order = {
   approval: { quorum: 1 },
 }
 
-/** Every address of the console, by its pattern in `app.tsx`, with a text of the loaded page. */
+/** Every path of the console, by its pattern in `app.tsx`, with text from the loaded page. */
 type Addresses = Record<string, { address: string; shows: (page: Page) => ReturnType<Page['getByText']> }[]>
 
 describe.skipIf(!hasBrowser)('every page of the console', () => {

@@ -24,7 +24,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
   })
 
   const start = () => startParley({ settings: { DATA_DIR: directory.path, PARLEY_LOG_LEVEL: 'debug' } })
-  /** The lines that the start printed, without those of the log. */
+  /** The lines that the server printed at startup, without log lines. */
   const printed = async () => {
     await until('the addresses are printed', async () => parley.output().includes('  model '))
     return parley

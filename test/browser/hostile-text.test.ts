@@ -10,9 +10,9 @@ import type { TestServer } from '../support/served.ts'
 const hasBrowser = hasBrowserFor('the test of hostile text')
 const PICTURES = process.env['PARLEY_TEST_PICTURES']
 const LENGTH = 32_000
-/** For a machine that several test files share; a page that hangs takes minutes. */
+/** Long enough for a machine that several test files share; a page that hangs takes minutes. */
 const MOST_MS = 6000
-/** For such a machine too; parsing may take 60 ms of it, loading the page takes more. */
+/** Long enough for such a machine too: parsing may take 60 ms of this time, and loading the page takes more. */
 const MOST_TASK_MS = 1500
 
 const filled = (piece: string) => piece.repeat(Math.ceil(LENGTH / piece.length)).slice(0, LENGTH)
@@ -113,7 +113,7 @@ describe.skipIf(!hasBrowser)('hostile text in the console', () => {
       await parley.send(human, space.id, text)
     const { page, message } = await openAs(human, `/spaces/${space.id}`, {}, { mayComplain: true })
     await message('an honest word after').waitFor(PATIENCE)
-    // An error from outside, since no error of the console's own is known.
+    // An injected error, because no error of the console itself is known.
     await page.addInitScript(() => {
       const { parse } = URL
       Object.assign(window, { isBroken: true })

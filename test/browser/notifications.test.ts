@@ -58,7 +58,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
       registrations.find(({ scopeURL }) => scopeURL === scope),
     )
     await page.context().grantPermissions(['notifications'], { origin: parley.origin })
-    // No page of the console is in front.
+    // No page of the console is in the foreground.
     await page.goto('about:blank')
     const content = { text: 'Somebody mentions you.', path: `/spaces/${space.id}`, topic: space.id }
     await session.send('ServiceWorker.deliverPushMessage', {
@@ -88,7 +88,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     expect(await subscriptions(ada.id)).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint, ...keys }])
     const form = page.getByRole('form', { name: 'Channels' })
     await form.getByLabel('Mail', { exact: true }).check()
-    await form.getByLabel('Minutes until a mail is sent').fill('60')
+    await form.getByLabel('Minutes until an email is sent').fill('60')
     await form.getByRole('button', { name: 'Save' }).click()
     const settings = () => parley.app.domain.notifications.settings(ada)
     await until('the settings are saved', async () => (await settings())?.notifyAfterMinutes === 60)

@@ -61,7 +61,7 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     })
 
     await page.getByText('Connection lost').waitFor({ timeout: 60_000, state: 'detached' })
-    // The server has kept the text up to a second before its end.
+    // When the server ended, the text that it had saved was at most a second old.
     const interrupted = page.locator('.message[data-status="INTERRUPTED"]')
     await interrupted.getByText('was interrupted').waitFor({ timeout: 60_000 })
     await message('The whole of it.').first().waitFor({ timeout: 60_000 })

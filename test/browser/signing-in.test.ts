@@ -46,7 +46,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
   test('a browser that does not keep the cookie keeps the token in its tab', async () => {
     const human = await parley.human('Ivy')
     const { page, signIn } = await open({ path: '/' })
-    // As a browser that drops a Secure cookie, because it has reached the server by http.
+    // Like a browser that drops a Secure cookie because it reached the server over http.
     await page.route('**/auth/token', (route) => route.fulfill({ json: { scope: 'HUMAN' } }))
     await signIn(await parley.tokenOf(human))
     await page.getByText('You are Ivy').waitFor(PATIENCE)
@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     const space = await parley.space(ada, [], { name: 'Garden' })
     const { page } = await openAs(ada, `/spaces/${space.id}`)
     await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
-    await page.getByRole('button', { name: 'Make a join link' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Create a join link' }).click(PATIENCE)
     const link = await page.getByText(`${parley.origin}/join/`).textContent(PATIENCE)
     const path = new URL(link ?? '').pathname
     const other = await openAs(bob, path)

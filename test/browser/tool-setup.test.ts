@@ -97,7 +97,7 @@ describe.skipIf(!hasBrowser)('tools are set up without JSON', () => {
     const { page, violations } = await openAs(parley.admin, `/agents/${agent.id}`)
     await page.getByRole('tab', { name: 'Tools' }).click(PATIENCE)
     await page.getByRole('button', { name: 'From OpenAPI' }).click()
-    await page.getByLabel('Address of the document').fill(`${apiUrl()}/openapi.json`)
+    await page.getByLabel('URL of the document').fill(`${apiUrl()}/openapi.json`)
     await page.getByRole('button', { name: 'Read' }).click()
     const form = page.getByRole('form', { name: 'Operations' })
     await form.getByText('image/png').waitFor(PATIENCE)

@@ -126,7 +126,7 @@ describe('the live client', () => {
     const { messages: kept, hasEarlier } = live.getState()
     expect([kept.map(({ seq }) => seq), hasEarlier]).toEqual([Array.from({ length: 10 }, (_, at) => at + 111), true])
     expect(kept[9]).toBe(messages[49])
-    // Between two pages too: a client that requests earlier messages gets them eventually.
+    // This also holds between two pages: a client that requests earlier messages eventually gets them.
     const stop = live.subscribe(() => live.keepNewest(10))
     await live.loadUntil(1)
     stop()

@@ -22,8 +22,8 @@ describe('the client as a package', () => {
   let folder: string
 
   beforeAll(async () => {
-    // The packages that npm would install for it: its one dependency with its peer, and React, which the project
-    // has.
+    // The packages that npm would install for the client: its one dependency with that package's peer, and React, which the
+    // project already has.
     folder = (await projectWithClient(['graphql-ws', 'graphql', 'react', '@types'])).folder
   })
   afterAll(() => rm(folder, { recursive: true, force: true }))

@@ -3,12 +3,12 @@ import type { Message, MessagePart, SpaceEvent } from '../../client/space-events
 import type { Transcript } from '../../client/transcript.ts'
 
 /**
- * A space with random new, growing and finished messages, and a server that keeps the promises of the contract and
- * no others.
+ * A space with random new, growing and finished messages, and a server that gives only the guarantees
+ * of the contract.
  */
 export interface RandomSpace {
   /**
-   * Plays all of it while a client follows over a connection that breaks, repeats and reorders; the client drops
+   * Plays all events while a client follows over a connection that breaks, repeats and reorders; the client drops
    * old messages now and then.
    */
   play(client: Transcript): void
@@ -28,7 +28,7 @@ const TEXTS = ['Hello', ' Ada,', ' how is', ' the garden', '?']
 
 export function createRandomSpace(choices: number[]): RandomSpace {
   const messages: Message[] = []
-  /** Objects in an event are as they are when it is delivered: an entry creates its event then. */
+  /** Objects in an event have their state at delivery, so an entry creates its event only then. */
   const log: Entry[] = []
   let turn = 0
   const pick = (below: number) => (choices[turn++ % choices.length] ?? 0) % below
@@ -182,7 +182,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
     }
   }
 
-  /** The entries from one to another, in order or with neighbours exchanged. */
+  /** The entries between two positions, in order or with neighbours swapped. */
   function deliver(client: Transcript, from: number, to: number): void {
     const order = Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at)
     for (let at = 1; at < order.length; at++) {
@@ -220,7 +220,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
           client.apply(snapshot())
           seen = log.length
         } else {
-          // After a break, seen entries may repeat.
+          // After a lost connection, entries that were already seen may repeat.
           const from = what === 1 ? Math.max(0, seen - pick(5)) : seen
           const to = Math.min(log.length, from + pick(8) + (seen - from))
           deliver(client, from, to)

@@ -33,7 +33,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
   beforeEach(() => parley.models.reset())
   afterEach(() => expect(parley.models.refusals).toEqual([]))
 
-  /** An agent alone with Alice in a confidential space, and with Alice and Bob in a team. */
+  /** An agent that is alone with Alice in a confidential space, and in a team space with Alice and Bob. */
   async function world(input: Partial<CreateAgentInput> = {}) {
     const agent = await parley.agent('Ada', input)
     const confided = await parley.space(alice, [agent.id], { name: 'Alice', confidential: true })

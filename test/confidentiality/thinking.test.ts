@@ -28,8 +28,8 @@ describe.each(RULE_STACKS)('a persistent agent in a confidential space, on the %
   })
 
   /**
-   * A persistent agent whose first cycle waits at a gate after it got `first`; its next step may then see later
-   * events.
+   * A persistent agent whose first cycle waits at a gate after it has received `first`; its next step may then see
+   * later events.
    */
   async function thinksAbout(first: string, cycle: object = {}) {
     const bot = await thinking.bot('Cleo', cycle)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { inboxIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 
-// Longer than the default, for busy machines: a hundred messages take a while there.
+// Longer than the default, because a hundred messages take a while on a busy machine.
 const REST_MS = 2000
 
 describe.each(RULE_STACKS)('a burst of events, on the %s stack', (stack) => {

@@ -237,8 +237,8 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
         usage: { inputTokens, outputTokens },
       })
       const { run } = await thinkUntilStopped({}, { tokenBudget: 1000 }, (n) => [LOOK, usage(30_000 + 100 * n, 300)])
-      // Without reported usage the first step is estimated; 30,100 tokens more than that are over the budget at
-      // once.
+      // Without reported usage, the first step is estimated; 30,100 more tokens than the estimate are immediately
+      // over the budget.
       expect(run?.stepCount).toBe(2)
     })
 

@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('a turn in a chain without budget for a cycle, on the
     const waiting = await turnOf({ tokensPerRoot: 100 })
     await waiting.spend()
     expect(await waiting.claim()).toBe(null)
-    // In the root that Bob has worked in, his limit applies to Ada too; in the other it does not.
+    // In the root in which Bob has worked, his limit also applies to Ada; in the other root it does not.
     expect([await begun.holder(), await begun.called()]).toEqual([null, 0])
     expect([await waiting.holder(), await waiting.called()]).toEqual([waiting.ada.id, 1])
     for (const turn of [begun, waiting]) {

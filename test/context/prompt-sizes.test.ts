@@ -22,7 +22,7 @@ describe('the size of a prompt', () => {
 
   const db = () => parley.app.platform.db.prisma
 
-  /** Existing messages of a human in a space. */
+  /** Existing messages by a human in a space. */
   async function say(spaceId: string, senderId: string, texts: string[]) {
     const { lastSeq } = await db().space.findUniqueOrThrow({ where: { id: spaceId } })
     await db().message.createMany({
@@ -212,7 +212,7 @@ describe('the instructions of the steps of a run', () => {
     await parley.app.domain.memories.set(agent.id, [{ key: 'evil', value: evil }])
     await parley.app.domain.goals.set(agent.id, [{ description: evil }])
     await parley.app.domain.plans.setOwn(agent.id, [{ name: 'evil', instruction: evil, cron: '0 6 * * *' }])
-    // Names from before line breaks were refused.
+    // Names that are older than the rule against line breaks.
     const { prisma } = parley.app.platform.db
     await prisma.entity.update({ where: { id: human.id }, data: { name: evil } })
     await prisma.entity.update({ where: { id: bob.id }, data: { name: `Bob ${evil}` } })

@@ -6,7 +6,7 @@ import { until } from '../support/until.ts'
 const LAST = { type: 'changed', entityId: 'the last' } as const
 const isLast = (payload: SignalPayload) => 'entityId' in payload && payload.entityId === LAST.entityId
 
-/** The contract of all signals. `open` returns unused ones. */
+/** The contract of all implementations of signals. `open` returns a new instance. */
 export function describeSignals(name: string, open: () => Promise<Signals>): void {
   describe(`${name}: signals`, () => {
     let signals: Signals
@@ -25,7 +25,7 @@ export function describeSignals(name: string, open: () => Promise<Signals>): voi
       return { heard, stop }
     }
 
-    /** Resolves once everything published before to these channels has arrived: each channel keeps its order. */
+    /** Resolves once everything that was published earlier to these channels has arrived, since each channel keeps its order. */
     async function settled(...channels: string[]): Promise<void> {
       for (const channel of channels) {
         let arrived = false

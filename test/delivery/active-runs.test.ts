@@ -15,7 +15,7 @@ const newsOf = (id: string, status: ChangedRun['status'], attempt: number, trigg
   startedAt: null,
 })
 
-/** The board, and a fake database of runs. */
+/** The cache of active runs, and a fake database of runs. */
 function stage() {
   const signals = createMemorySignals(logger)
   const rows = new Map<string, ChangedRun>()
@@ -223,7 +223,7 @@ describe('the runs of a followed agent', () => {
     )
     const play = fc.record({
       lives: fc.array(life, { minLength: 1, maxLength: 4 }),
-      // The delay of each event, which ones are lost, and after which change the board reads.
+      // The delay of each event, which events are lost, and after which change the cache reads the database.
       lateness: fc.infiniteStream(fc.nat(6)),
       isLost: fc.infiniteStream(fc.integer({ min: 0, max: 9 }).map((n) => n === 0)),
       looksAt: fc.array(fc.nat(20), { maxLength: 4 }),

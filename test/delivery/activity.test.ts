@@ -226,8 +226,8 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
     })
 
     /**
-     * A service with an agent granted that has the EXTERNAL tool `compute`, which a message in its space makes it
-     * call.
+     * A service that was granted an agent. The agent has the EXTERNAL tool `compute`, and calls it for each message
+     * in its space.
      */
     async function served({ toolset = 'ACTIVE_SPACE', visible = false, placement = {} }: Served) {
       const human = await parley.human('Ada')

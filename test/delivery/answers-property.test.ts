@@ -145,7 +145,7 @@ describe.each(RULE_STACKS)('subscriptions on the %s stack', (stack) => {
     const messageId = newId('msg')
     let length = 0
 
-    /** Returns whether the log has it: with a slow Redis the log appends it later, under an unknown cursor. */
+    /** Returns whether the log has appended the event: with a slow Redis, it is appended later, under an unknown cursor. */
     async function tellDelta(delta: string): Promise<boolean> {
       const event = { type: 'MessageTextDelta', messageId, partIndex: 0, offset: length, delta }
       length += delta.length

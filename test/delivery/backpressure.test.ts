@@ -9,7 +9,7 @@ describe('the pace of a viewer', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
 
-  /** Records when a turn comes, in seconds, and whether it comes. */
+  /** Records whether a turn comes, and when, in seconds. */
   function turnOf({ turn }: { turn(signal: AbortSignal): Promise<boolean> }, signal = forever) {
     const beganAt = performance.now()
     const result: { at?: number; has?: boolean } = {}

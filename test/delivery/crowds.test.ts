@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 
 const SOCKETS = 600
 const MISSED = 20
-/** Twice the number of one tick: some of the first subscribers continue at once. */
+/** Twice the number of subscribers of one tick, because some of the first ones continue at once. */
 const MOST_A_ROUND = 32
 const WATCH = `subscription ($spaceId: ID!, $after: StreamCursor) { spaceMessages(spaceId: $spaceId, after: $after) {
   __typename cursor ... on MessageTextDelta { offset } ... on SpaceSnapshot { space { name } }
@@ -15,7 +15,7 @@ const WATCH = `subscription ($spaceId: ID!, $after: StreamCursor) { spaceMessage
 
 interface Watcher {
   socket: WebSocket
-  /** The number of its subscription: one follows another. */
+  /** The number of its current subscription; subscriptions follow one another. */
   number: number
   // biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
   seen: any[]
@@ -70,7 +70,7 @@ describe(`${SOCKETS} sockets that reconnect at once`, () => {
     socket.send(JSON.stringify({ id: String(number), type: 'complete' }))
   }
 
-  /** The number of subscribers that each tick served, until it is stopped. */
+  /** The number of subscribers that each tick served, counted until the counter is stopped. */
   function countRounds() {
     const rounds: number[] = [0]
     const answer = vi.spyOn(SocketWriter.prototype, 'answer')
@@ -117,7 +117,7 @@ describe(`${SOCKETS} sockets that reconnect at once`, () => {
     const { rounds, stop: stopCounting } = countRounds()
     for (const watcher of watchers) subscribe(watcher)
     await until('all are subscribed', () => log.stats().followers === SOCKETS)
-    // Until each has had its turn to read, a few per tick.
+    // Waits until each subscriber has had its turn to read, a few per tick.
     for (let round = 0; round < SOCKETS; round++) await new Promise((next) => setImmediate(next))
     resolve()
     await until('all have a snapshot', () => watchers.every(({ seen }) => seen.length === 1))

@@ -7,7 +7,7 @@ import { createPeriodicRecheck, type PeriodicRecheck } from '../../src/delivery/
 import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { until } from '../support/until.ts'
 
-/** Signals that reach nobody until the connection is back: signals in between are lost. */
+/** Signals that reach nobody until the connection is restored; signals sent before that are lost. */
 function deafSignals() {
   const reconnects = new Set<() => void>()
   const counts = { listeners: 0 }
@@ -156,7 +156,7 @@ describe('while signals are lost', () => {
     deaf.reconnect()
     await until('a lookup has failed', () => refused > 1)
     expect(live.signal.aborted).toBe(false)
-    // There is no signal for it: the next lookup finds it.
+    // There is no signal for this change, so the next lookup finds it.
     await parley.app.platform.db.prisma.membership.deleteMany({ where: { spaceId: space.id, entityId: ada.id } })
     visibility.spaces = spaces
     expect(await ended).toBe('ForbiddenError')

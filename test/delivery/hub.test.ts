@@ -8,7 +8,7 @@ import type { Answers } from '../../src/delivery/answers.ts'
 import { createHub } from '../../src/delivery/hub.ts'
 import { until } from '../support/until.ts'
 
-/** More than one slice serves. */
+/** More subscribers than one slice serves. */
 const SUBSCRIBERS = 600
 
 /** The kind of payload: one for all, or one for each viewer. */

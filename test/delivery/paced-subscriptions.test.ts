@@ -5,7 +5,7 @@ import { newId } from '../../src/lib/ids.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** Spends the whole budget of these tests and more. */
+/** Uses more than the whole budget of these tests. */
 const LARGE = 'x'.repeat(100_000)
 /** The delay of a later event, in ms. */
 const RELEASE_MS = 2500
@@ -92,7 +92,7 @@ describe('a subscription beyond the pace of its viewer', () => {
     expect(textOf(late.seen)).toBe(textOf(same.seen))
     expect(same.seen.length).toBe(102)
     expect(late.seen.length).toBeLessThan(20)
-    // The spending of other subscriptions does not delay a small event.
+    // A small event is not delayed by what other subscriptions have used.
     await draft(elsewhere.id)(LARGE)
     const other = await follow(ada, queryOf(spaceId, null, 'f'))
     await write('!')

@@ -20,10 +20,10 @@ const POSTED = { __typename: 'MessagePosted', message: { text: 'Good morning!', 
 
 interface Watcher {
   socket: WebSocket
-  /** The events of its subscription, or errors. */
+  /** The events of the viewer's subscription, or errors. */
   // biome-ignore lint/suspicious/noExplicitAny: answers, read freely by assertions
   seen: any[]
-  /** The number of its subscription: the previous ones have ended. */
+  /** The number of its current subscription; the previous ones have ended. */
   number: number
 }
 
@@ -114,7 +114,7 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
     const { least, most } = await tell({ type: 'MessagePosted', messageId })
     expect(answers()).toEqual([POSTED])
     expect(least).toBeLessThanOrEqual(3)
-    // A few more if a slow machine has not processed all viewers in one batch.
+    // A few more, in case a slow machine has not processed all viewers in one batch.
     expect(most).toBeLessThanOrEqual(9)
   })
 
@@ -167,7 +167,7 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
       { id: toolCallId, status: 'RUNNING', input: { at: 1 }, output: null, error: null },
     ])
     expect(least).toBeLessThanOrEqual(3)
-    // A few more if a slow machine has not processed all viewers in one batch.
+    // A few more, in case a slow machine has not processed all viewers in one batch.
     expect(most).toBeLessThanOrEqual(9)
   })
 })

@@ -10,7 +10,7 @@ import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../supp
 import { until } from '../support/until.ts'
 
 const MESSAGES = 9
-/** No call waits for Redis longer than 150 ms; the rest is for a slow machine. */
+/** No call waits for Redis longer than 150 ms; the rest of the time is for a slow machine. */
 const FIRST_WITHIN_MS = 1000
 const WATCH = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) {
   ... on SpaceSnapshot { space { messages(last: 1) { edges { node { text } } } } }
@@ -78,7 +78,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('with Redis away', () => {
       await sendSome('before')
       await leave(redis)
       const took = await sendSome(name)
-      // The median: other load on the machine does not count.
+      // The median, so that other load on the machine does not matter.
       expect(took.toSorted((a, b) => a - b)[Math.floor(MESSAGES / 2)]).toBeLessThan(250)
       expect(Math.max(...took)).toBeLessThan(4000)
       expect(await isAway()).toBe(1)

@@ -6,7 +6,7 @@ import { collectGarbage } from '../support/heap.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** The long form has 500 and 50. */
+/** The long form of the test has 500 and 50. */
 const SCALE = runsOf({ usual: 1, nightly: 10 })
 const READERS = 50 * SCALE
 const PAUSED = 5 * SCALE
@@ -15,8 +15,8 @@ const MOST_EVENTS = 5000
 const DELTA = 'x'.repeat(8000)
 const MEBIBYTE = 1024 * 1024
 /**
- * The memory limit for clients that do not read: 100 MiB for 50 of them; a smaller number shows nothing in a test
- * process.
+ * The memory limit for clients that do not read: 100 MiB for 50 of them; a smaller number would not be noticeable in a
+ * test process.
  */
 const MOST_MEBIBYTES = Math.max(20, 2 * PAUSED)
 
@@ -161,9 +161,9 @@ describe('a client that the server itself is late to serve', () => {
       })
     await append(0)
     await until('the client keeps up', () => reader.events === 2)
-    // In one tick: no client has had a turn to read any of them.
+    // All in one tick, so that no client has had a turn to read any of them.
     await Promise.all(Array.from({ length: 3000 }, (_, n) => append(n + 1)))
-    // And more, before the client has got most of those.
+    // Publishes more before the client has received most of those.
     for (let n = 3001; n <= 3050; n++) {
       await append(n)
       await new Promise((resolve) => setImmediate(resolve))
@@ -231,7 +231,7 @@ describe('a client that pauses and resumes', () => {
         }
         return (await socketsOpen(parley.origin)) === 0
       })
-      // The length of the pause is the input of this test: longer than any other close waits for its response.
+      // This test depends on the length of the pause, which is longer than any other close waits for its response.
       await new Promise((resolve) => setTimeout(resolve, 6000))
       reader.socket.resume()
       expect(await closed).toBe(1013)

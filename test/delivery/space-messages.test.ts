@@ -158,7 +158,7 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
     const first = await whole.first(is('SpaceSnapshot'))
     await parley.send(human, space.id, 'Go')
     await whole.first(is('MessageFinished'))
-    // Events of its run's end arrive with it, or later.
+    // The events about the end of the run arrive together with the message, or later.
     const cursorsOf = (seen: Data[]) =>
       seen.slice(0, seen.findIndex(is('MessageFinished')) + 1).map(({ spaceMessages }) => spaceMessages.cursor)
     const cursors = cursorsOf(whole.seen)

@@ -8,7 +8,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const ROUNDS = 3
-/** The number per round: 10,000 in total with LEAK_CYCLES=3400. */
+/** The number of subscriptions per round; with LEAK_CYCLES=3400 there are 10,000 in total. */
 const CYCLES = Number(process.env['LEAK_CYCLES'] ?? 300)
 const SOCKETS = 20
 
@@ -98,8 +98,8 @@ describe('subscribers who share payloads', () => {
       }
     }
     for (const socket of first.splice(0)) socket.terminate()
-    // For each remaining subscription the objects of the client and of the server; occasionally one more that a
-    // recent call still references.
+    // For each remaining subscription, the objects of the client and of the server; occasionally one more object
+    // that a recent call still references.
     const areLeft = () => {
       collectGarbage()
       return queryObjects(WebSocket, { format: 'count' }) - before < 2 * second.length + 5

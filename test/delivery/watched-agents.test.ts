@@ -111,7 +111,7 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     const agentsRead = vi.spyOn(parley.app.domain.entities, 'getMany')
     const { running, told } = await watchARun('agent { name } runs { id status }')
     expect(running?.status).toBe('RUNNING')
-    // Some may have got one event for two changes where others got two: two thirds of the payloads are enough.
+    // Some subscribers may have received one event for two changes where others received two, so two thirds of the payloads are enough.
     const answers = told.reduce((sum, count) => sum + count)
     expect(agentsRead.mock.calls.length).toBeLessThanOrEqual((answers * 2) / 3)
   })
@@ -129,7 +129,7 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     const erase = `mutation ($id: ID!) { eraseHuman(input: { id: $id, messages: true }) { __typename } }`
     const answer = await (await parley.clientOf(parley.admin)).ask(erase, { id: ada.id })
     expect(answer.data).toEqual({ eraseHuman: { __typename: 'EraseHumanPayload' } })
-    // Not only at the recheck.
+    // The events do not wait for the recheck.
     await until('the event arrives at once', () => told.some((signal) => signal.type === 'run-changed' && !signal.run))
     leave()
     await bobs.first(({ agentActivity }) => agentActivity.runs[0]?.triggerSummary === 'Erased in a space')

@@ -57,7 +57,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
         PARLEY_RATE_MESSAGES: '0',
       },
     })
-  /** A request as a browser or service sends it: to nginx. */
+  /** A request to nginx, like one from a browser or service. */
   const ask = (url: string, init: RequestInit = {}) =>
     fetch(url.startsWith('/') ? base + url : url, { ...init, dispatcher })
   const bearer = () => ({ authorization: `Bearer ${token}` })
@@ -67,7 +67,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
       headers: { 'content-type': 'application/json', ...bearer(), ...headers },
       body: JSON.stringify({ query, variables }),
     })
-  /** A client of one of the processes, past nginx. */
+  /** A client of one of the processes that bypasses nginx. */
   const near = (secret = token) => createParleyClient({ origin: apis[1]?.origin ?? '', token: secret })
 
   beforeAll(async () => {
@@ -191,7 +191,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     ['by a cookie', signIn],
   ])('an event arrives at once: the single connection mode, which needs one process, %s', async (way, signedIn) => {
     for (let attempt = 0; attempt < 4; attempt++) {
-      // Another session may lead to the other process.
+      // Another session may be routed to the other process.
       const headers = await signedIn()
       const opening = await ask('/graphql', { method: 'PUT', headers })
       const stream = await opening.text()
@@ -211,7 +211,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     }
   })
 
-  /** A browser's socket: with the origin of the page, to nginx. */
+  /** A browser's socket to nginx, with the origin of the page. */
   function openSocket(onConnected: () => void = () => {}) {
     const certificate = nginx.certificate
     const page = nginx.origin
@@ -249,7 +249,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
       }
     }
     let isOver = false
-    // graphql-ws repeats the subscription with its first variables: begin again with the last cursor instead.
+    // graphql-ws would repeat the subscription with its first variables, so the test subscribes again with the last cursor.
     const watching = (async () => {
       while (!isOver) await watch().catch(() => {})
     })()

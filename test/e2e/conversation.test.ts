@@ -27,7 +27,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Plays an agent that posts the text; the pieces from the third on wait for `goOn`. */
+  /** Plays an agent that posts the text; from the third piece on, the pieces wait for `goOn`. */
   function play(name: string) {
     const { promise, resolve: goOn } = Promise.withResolvers<void>()
     const gate = (index: number) => (index === 3 ? promise : undefined)

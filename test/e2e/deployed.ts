@@ -22,7 +22,7 @@ export interface Deployment {
   /** The Redis of this deployment alone; null when embedded. */
   redis: ThrowawayRedis | null
   admin: ParleyClient
-  /** A person with a token, and clients of hers at any of the API processes. */
+  /** A person with a token, and that person's clients at any of the API processes. */
   person(name: string): Promise<Person>
   agent(name: string, model: string): Promise<string>
   close(): Promise<void>
@@ -31,7 +31,7 @@ export interface Deployment {
 export interface Person {
   id: string
   token: string
-  /** A client at the process with that index; closed with the deployment. */
+  /** A client of the process with this index; closed together with the deployment. */
   at(index: number): ParleyClient
 }
 

@@ -22,7 +22,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close()
 })
 
-/** Starts a process that cannot start, and returns its output and exit code. */
+/** Runs a process that fails at startup, and returns its output and exit code. */
 async function refusal(settings: Record<string, string>): Promise<{ code: number | null; lines: string[] }> {
   const parley = await startParley({ settings, untilReady: false })
   closing.push(() => parley.kill())

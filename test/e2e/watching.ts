@@ -84,7 +84,7 @@ export function rebuild(events: SpaceEvent[]): Map<string, { status: string; tex
   return messages
 }
 
-/** Without the usage of a message's runs: that event comes two seconds after they began. */
+/** Leaves out the usage of a message's runs, because that event arrives two seconds after they began. */
 const isOfConversation = ({ __typename }: SpaceEvent): boolean => __typename !== 'MessageUpdated'
 
 export const eventsOf = (live: LiveEvents<Json>): SpaceEvent[] =>

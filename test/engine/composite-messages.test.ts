@@ -35,7 +35,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Plays Ada's steps for a message of the human, and waits for her run's end. */
+  /** Plays Ada's steps for a message by the human, and waits for the end of her run. */
   async function play(room: Awaited<ReturnType<typeof spaceToolsRoom>>, ...generations: ModelAction[][]) {
     parley.models.script(forAgent('Ada', steps(...generations)))
     const { runs } = await parley.send(room.human, room.space.id, 'Go')

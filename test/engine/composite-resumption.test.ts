@@ -8,7 +8,7 @@ import { hasPostgres } from '../support/postgres.ts'
 import { callsOf, messagesOf, sayIn, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
 
-/** Moves a run from one worker to another midway: `one` posts and reads, workers start and end next to it. */
+/** Moves a run from one worker to another midway: `one` posts and reads, and workers start and end beside it. */
 describe.skipIf(!hasPostgres)('a run with composite messages that another worker takes over', () => {
   let one: TestApplication
 

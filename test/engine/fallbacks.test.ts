@@ -195,7 +195,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
 
     async function failFiveTimes() {
       parley.models.script(failing)
-      // Two generations each, and a last one.
+      // Two generations for each model, and a final one.
       for (let run = 0; run < 2; run++) await asked()
       expect(await restsUntil()).toBeNull()
       await asked({ maxSteps: 1 })
@@ -213,7 +213,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
       expect((await stepsOf(run.id))[0]).toEqual({
         model: SPARE,
         failed: [
-          { model: FIRST, error: `Its provider failed too often and is skipped until ${until?.toISOString()}.` },
+          { model: FIRST, error: `The provider failed too often and is skipped until ${until?.toISOString()}.` },
         ],
       })
       if (other !== parley) await other.close()

@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Posts "Begun" up to its last character; then the given action happens. */
+  /** Posts "Begun" except for its last character; then the given action happens. */
   const beginning = (then: ModelAction): ModelAction[] => [
     { toolCall: 'send_message', input: '{"text":"Begun"}', chunks: ['{"text":"Begu'] },
     then,

@@ -115,7 +115,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
       await asked({ model, instructions: `You are the host. ${'Be kind. '.repeat(200)}` })
       const sent = server.requests.map(sentTo)
       expect(sent).toHaveLength(4)
-      // The shorter one differs at its end by the closing brackets.
+      // The shorter one differs at its end in the closing brackets.
       for (const [index, next] of sent.slice(1).entries())
         expect(sharedPart(sent[index] ?? '', next)).toBeGreaterThan(0.99)
     })

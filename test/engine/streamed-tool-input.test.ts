@@ -99,8 +99,8 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       changed: (status: string) => meets('MessagePartChanged', status, 0),
       finished: (status: string) => meets('MessageFinished', status, 0),
       /**
-       * In order: the type of each event of the agent's messages with its status, without repetitions and without
-       * input deltas, which carry the current call.
+       * In order, the type and status of each event of the agent's messages, without repetitions and
+       * without input deltas, which contain the current call.
        */
       told: () =>
         live.seen
@@ -152,7 +152,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       'MessagePartChanged DONE',
       'MessageFinished COMPLETE',
     ])
-    // The settling process publishes the result, and the resuming one its event: either may be first.
+    // The process that settles the call publishes the result, and the one that resumes the run publishes its event; either may be first.
     const ofAnswer = new Set(['RunToolReturned', 'RunResumed'])
     const events = (await parley.eventsOf(runId)).filter((type) => !type.endsWith('Delta'))
     expect(events.filter((type) => ofAnswer.has(type)).toSorted()).toEqual(['RunResumed', 'RunToolReturned'])
@@ -393,8 +393,8 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     }
 
     /**
-     * The agent's current messages: for each the status and its parts, a text as it is, a call by its status and
-     * input.
+     * The agent's current messages: for each, the status and the parts. Texts are unchanged, and calls are represented by
+     * status and input.
      */
     async function messagesIn(spaceId: string, client: Awaited<ReturnType<typeof watched>>['client'], agentId: string) {
       const query = `query ($id: ID!) { space(id: $id) { messages(last: 50) { edges { node { status sender { id } parts {

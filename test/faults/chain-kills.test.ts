@@ -13,7 +13,7 @@ import { until } from '../support/until.ts'
 import { type Deployment, deploy } from './deployment.ts'
 
 const CHAINS = runsOf({ usual: 8, nightly: 24 })
-/** After that many model requests a worker is killed, the two workers in turn. */
+/** The numbers of model requests after which a worker is killed; the two workers are killed in turn. */
 const KILLS = isNightly ? [10, 40, 70] : [8]
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
 const ADMIN: AdminViewer = { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null }

@@ -19,8 +19,8 @@ export interface Deployment {
   /** The key that identifies a worker's requests to the model. */
   keyOf(index: number): string
   /**
-   * SIGKILL, and a new process instead, once all are ready: the others must be able to take over. Returns the key
-   * that identifies the dead one's requests to the model.
+   * Once all processes are ready, so that the others can take over, sends SIGKILL to one and starts a new process in its place. Returns the key
+   * that identifies the dead process's requests to the model.
    */
   replaceWorker(index: number): Promise<string>
   /** A space with its own agent. */

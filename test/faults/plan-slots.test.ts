@@ -11,7 +11,7 @@ import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../supp
 import { until } from '../support/until.ts'
 
 const SLOTS = 60
-/** After that many firings a process is killed, the two in turn, and once both. */
+/** The numbers of firings after which a process is killed: the two in turn, and once both. */
 const KILLS: Record<number, number[]> = { 8: [0], 18: [1], 28: [0, 1], 40: [0], 50: [1] }
 
 describe.skipIf(!hasPostgres || !canStartRedis())('60 one-second slots over two processes', () => {

@@ -13,7 +13,7 @@ const OUTAGES = runsOf({ usual: 1, nightly: 5 })
 const STEPS = 5
 const SETTLED_WITHIN_MS = 60_000
 
-/** As an operator would do manually. */
+/** Like an operator, by hand. */
 async function flush(url: string): Promise<void> {
   const client = new Redis(url)
   await client.flushall()
@@ -22,7 +22,7 @@ async function flush(url: string): Promise<void> {
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** A run of five steps with one post each, slow enough that kills hit every kind of moment. */
+/** A run of five steps with one post each, slow enough that kills can hit it at any stage. */
 function fiveSteps(request: ModelRequest): ModelAction[] {
   if (request.step >= STEPS) return [{ text: 'All five are said.' }]
   return [{ toolCall: 'send_message', input: { text: `step ${request.step} of the five` }, chunks: 3, delayMs: 15 }]
@@ -49,8 +49,8 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('runs survive',
 
   /**
    * All runs have ended correctly, and every message is complete once, or was interrupted and repeated. `unlucky`
-   * are those whose worker may have died three times or more: with three deaths in a row without a step in between,
-   * they have failed for that reason.
+   * are the runs whose worker may have died three times or more; after three deaths in a row without a step in
+   * between, they fail for that reason.
    */
   async function settle(runIds: string[], unlucky: Set<string> = new Set()): Promise<void> {
     const { prisma } = deployment.app.platform.db

@@ -10,7 +10,7 @@ const SKEWS_MS = [-2000, 2000]
 const MAX_RUN_SECONDS = 14
 /** More than a lease of 10 s, and less than a run may take. */
 const LONG_MS = 11_500
-/** The allowed delay of a deadline on a busy machine: it must come, and never early. */
+/** The allowed delay of a deadline on a busy machine; it must never come early. */
 const LATE_MS = 8000
 
 const answered = { description: 'Asks a person.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }

@@ -21,7 +21,7 @@ import {
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** Longer than the detection of a lost lease takes, with room for a busy machine. */
+/** Longer than the detection of a lost lease takes, with a margin for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 90_000 }
 
 /** An agent that is paused at a point of its run when its worker is killed. */

@@ -17,10 +17,10 @@ import { imbalanceOf, inboxIn, interjectionIn, skip, type Thinking, thinkingOn }
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-/** Longer than the detection of a lost lease takes, with room for a busy machine. */
+/** Longer than the detection of a lost lease takes, with a margin for a busy machine. */
 const TAKEN_OVER_WITHIN = { timeoutMs: 60_000 }
 
-/** One worker, nine agents, each paused at another point of its cycle; then SIGKILL, and another worker. */
+/** One worker and nine agents, each paused at a different point of its cycle; then SIGKILL, and another worker. */
 describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every point of a think cycle', () => {
   let database: TestDatabase
   let redis: ThrowawayRedis

@@ -93,7 +93,7 @@ describe.each(RULE_STACKS)('agents and files, on the %s stack', (stack) => {
       errors.push(await outputOf(run.id, 'read_file'))
       expect(requested().join()).not.toContain('CANARY')
     }
-    const error = { error: { code: 'NOT_FOUND', message: 'There is no such file, or none that you may read.' } }
+    const error = { error: { code: 'NOT_FOUND', message: 'There is no such file, or you may not read it.' } }
     expect(errors).toEqual([error, error, error, error])
   })
 

@@ -31,7 +31,7 @@ function pdfOf(text: string): Buffer {
   return Buffer.from(pdf, 'latin1')
 }
 
-/** The bytes of a PNG file that says it has so many pixels, all black. */
+/** The bytes of a PNG file that declares this many pixels, all black. */
 function pngBomb(width: number, height: number): Buffer {
   const chunk = (type: string, data: Buffer) => {
     const body = Buffer.concat([Buffer.from(type, 'latin1'), data])

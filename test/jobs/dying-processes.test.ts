@@ -35,7 +35,7 @@ describe.skipIf(!hasPostgres)('a process that dies after any statement', () => {
     await domain?.close()
   })
 
-  /** Runs jobs in a process that dies after its n-th statement, and then in one that lives, until none is left. */
+  /** Runs jobs in a process that dies after its n-th statement, and then in one that survives, until none is left. */
   async function dieAfter(n: number, bind: (platform: Platform) => BoundJob): Promise<boolean> {
     const [here] = await platform.db.prisma.$queryRaw<{ name: string }[]>`SELECT current_database() AS name`
     const frailty = createFrailty()

@@ -39,7 +39,7 @@ describe('turns', () => {
 
   const FEW = 16
   const CROWD = Array.from({ length: 500 }, (_, n) => n)
-  /** Runs it in its turn. */
+  /** Runs the function in its turn. */
   const inTurn = async (turns: Turns, act: () => unknown) => {
     await turns.next()
     act()

@@ -69,7 +69,7 @@ describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
     })
     return ((await answer.json()) as Read).data?.viewer ?? null
   }
-  /** Waits until no job that mails a link is left. */
+  /** Waits until no job that emails a link is left. */
   const settled = () =>
     until('all links are mailed', async () => {
       const rows = await parley.app.platform.db.prisma.$queryRaw<unknown[]>`

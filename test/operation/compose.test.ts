@@ -34,7 +34,7 @@ const ENV: Record<string, string> = {
   PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
 }
 
-/** As compose interpolates variables. */
+/** Interpolates variables like compose. */
 const filled = (text: string) =>
   text.replace(/\$\{(\w+):([?-])([^}]*)\}/g, (_, name: string, otherwise: string, rest: string) => {
     if (otherwise === '?' && ENV[name] === undefined) throw new Error(`${name}: ${rest}`)

@@ -40,7 +40,7 @@ const expressions = [
   ...rules.map(({ alert, expr }) => [alert, expr] as const),
   ...panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const)),
 ]
-/** As Grafana fills them in. */
+/** The values that Grafana substitutes for variables. */
 const filled = (expression: string) => expression.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*')
 
 describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
@@ -52,7 +52,7 @@ describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
   beforeAll(async () => {
     const settings = { PARLEY_PRICES: '{ "openai.chat:test": { "input": 1, "output": 1 } }' }
     parley = await startTestServer({ stack: 'postgres', settings })
-    // As a separate process does.
+    // Like a separate process.
     stopCounting = surviveRejections(parley.app.platform.logger, parley.app.platform.metrics)
     const { human, space } = await parley.room('Ada')
     const client = await parley.clientOf(human)

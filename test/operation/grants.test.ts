@@ -20,7 +20,7 @@ describe('the standing grants', () => {
   const one = (id: string, { client } = { client: play.stage.admin }): Promise<Read> =>
     play.stage.ask(client, ONE, { id })
 
-  /** A room with an active grant, and a call that it let through. */
+  /** A room with an active grant, and a call that was executed under the grant. */
   async function granted(approval: object = {}, expiresInSeconds = 3600) {
     const room = await play.room([refundTool(play.service, approval)], [refund(1)])
     const call = await play.deciders.asked(room.alice)

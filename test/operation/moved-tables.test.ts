@@ -42,7 +42,7 @@ const TYPES: Record<string, string> = {
 const fieldsOf = (table: string) => (MODELS.get(table) ?? []).filter(({ type }) => !MODELS.has(type.replace('[]', '')))
 const TABLES = Object.keys(MOVED_TABLES) as MovedTable[]
 
-/** For each type, values that no column of it may have. */
+/** For each type, values that no column of that type may have. */
 const JUNK: Record<Column['type'], unknown[]> = {
   text: [5, true, {}, [], 'with\0NUL', 'x'.repeat(20_000_000)],
   int4: ['1', 1.5, -1, 2 ** 31, Number.NaN, {}, []],

@@ -36,7 +36,7 @@ const names = fc
 const redactionOf = (name: string, messages = false, isByName = true) =>
   createNameRedaction({ id, name, messages }, { isByName, isHere: () => isByName })
 
-/** The words of others: among them the name in each form that the server writes. */
+/** Text by others, which includes the name in each form that the server writes. */
 const wordsAbout = (name: string) =>
   fc.oneof(
     fc.string({ unit: 'grapheme' }),
@@ -53,7 +53,7 @@ const wordsAbout = (name: string) =>
 
 const eventOf = (type: string, payload: object) => ({ type, payload, wokenBy: null }) as unknown as InboxEvent
 
-/** The server's texts about a human with this name, with the same words of others. */
+/** The server's texts about a human with this name, with the same text by others. */
 function eventsWith(name: string, words: string[]): InboxEvent[] {
   const [first = '', second = '', third = ''] = words
   const quoted = JSON.stringify(oneLine(name))

@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     ;({ parley, stage } = opened)
   })
 
-  /** Runs retention with the clock that many days ahead. */
+  /** Runs retention with the clock set this many days ahead. */
   const sweepIn = (
     days: number,
     keep: { messagesDays?: number; runsDays?: number },
@@ -145,7 +145,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     )
   })
 
-  /** The only event of an agent, whose cycle has skipped it and is rolled back. */
+  /** The only event of an agent. The cycle skipped the event and was rolled back. */
   async function skippedEvent(): Promise<{ agentId: string }> {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })

@@ -53,7 +53,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
 
   test('that is due starts a run of its agent, with its instruction and in no space', async () => {
     const { id } = await set({ cron: '* * * * *', name: 'Morning', instruction: 'Compile the "report".' })
-    // As names could be before validation refused them.
+    // A name as it could be before validation refused it.
     await platform.db.prisma.plan.update({ where: { id }, data: { name: 'Morning\nreport' } })
     moveTo('10:01:00.020')
     await planning.firing.fire(id)

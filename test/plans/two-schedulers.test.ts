@@ -39,7 +39,7 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
   let now = START
   const schedulers: Scheduler[] = []
 
-  /** A separate process: connections, queue and a clock that is behind by that much. */
+  /** A separate process, with its own connections, its own queue, and a clock that is this much behind. */
   async function openScheduler(behindMs: number): Promise<Scheduler> {
     const [here] = await domain.platform.db.prisma.$queryRaw<{ name: string }[]>`SELECT current_database() AS name`
     const url = new URL(here?.name ?? '', process.env.TEST_DATABASE_URL).href
@@ -82,7 +82,7 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
     if (fate === 'works') return fire()
     if (fate === 'works twice') await Promise.all([fire(), planning.firing.fire(planId)])
     if (fate === 'dies after') await planning.firing.fire(planId)
-    // As pg-boss does with the job of a dead process.
+    // Like pg-boss with the job of a dead process.
     await jobs.fail(FIRE_PLAN, job, new Error('The process has died.'))
   }
 
@@ -96,7 +96,7 @@ describe.skipIf(!hasPostgres)(`${PLANS * MINUTES} slots over two schedulers`, ()
       if (pick(5) === 0) await scheduler.planning.firing.restore()
       // Skips the delay after a failure.
       await prisma.$executeRaw`UPDATE pgboss.job SET start_after = pgboss.job_now() WHERE state = 'retry'`
-      // And now and then a job is lost.
+      // Occasionally a job is lost.
       if (pick(20) === 0)
         await prisma.$executeRaw`
           DELETE FROM pgboss.job WHERE id IN (SELECT id FROM pgboss.job WHERE state = 'created' LIMIT 1 FOR UPDATE SKIP LOCKED)`

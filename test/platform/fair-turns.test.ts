@@ -59,7 +59,7 @@ describe('fair turns', () => {
     const busy = Array.from({ length: 20 }, () => add('busy'))
     await busy[9]
     await Promise.all([...busy, ...Array.from({ length: 10 }, () => add('late'))])
-    // As many of the one as of the other from then on, give or take a longer one.
+    // From then on, both get about the same number of turns.
     expect(done.slice(10, 18).filter((id) => id === 'busy').length).toBeGreaterThanOrEqual(2)
   })
 

@@ -10,8 +10,8 @@ import { until } from '../support/until.ts'
 
 const ROWS = 100_000
 /**
- * Creating that many rows would be slow: the statistics tell the planner that they exist, in the real number of
- * pages, so that a full scan looks cheaper than it would be.
+ * Creating this many rows would be slow, so the statistics make the planner believe that they exist. The number of pages
+ * is the real one, so that a full scan looks cheaper than it would be.
  */
 const ROWS_OF_YEARS = 10_000_000
 const LARGE = ['Message', 'Outcome', 'Run', 'RunSpace', 'Step', 'ToolCall', 'InboxEvent', 'Cycle', 'Membership']

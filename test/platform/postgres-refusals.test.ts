@@ -37,7 +37,7 @@ async function execute(url: string, ...statements: string[]): Promise<void> {
 
 const GUEST = 'parley_test_guest'
 
-/** Returns the URL for a user without any rights, whose tables the end of the test drops. */
+/** Returns the URL for a user without any privileges; the user's tables are dropped at the end of the test. */
 async function guestOf(url: string): Promise<string> {
   const password = 'password-of-a-guest'
   await execute(
@@ -228,7 +228,7 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     expect(await refusal(elsewhere)).toEqual([
       'DATABASE_URL: schema=production has no tables, and "public" has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it',
     ])
-    // Tables that a user may not read cannot have been that user's.
+    // Tables that a user may not read cannot belong to that user.
     const guest = await guestOf(url)
     for (const schema of ['production', 'pgboss_production'])
       await execute(url, `CREATE SCHEMA ${schema} AUTHORIZATION ${GUEST}`)
@@ -262,7 +262,7 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     const start = (more: object) => createApp(readConfig({ ...settings, ...more }))
     const unusable = { DATA_DIR: path.join(import.meta.filename, 'below-a-file') }
     await expect(start(unusable)).rejects.toThrow(/^DATA_DIR: .*below-a-file cannot be used: /)
-    // It can be read and written, but the key in it cannot.
+    // The directory can be read and written, but the key in it cannot.
     const folder = await makeScratchFolder('parley-data-')
     closing.push(() => rm(folder, { recursive: true }))
     await mkdir(path.join(folder, 'secret-key'))

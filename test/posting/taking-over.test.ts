@@ -16,7 +16,7 @@ describe.skipIf(!hasPostgres)('a worker that hangs while it takes a run over', (
   afterAll(() => one?.close())
   beforeEach(() => one.models.reset())
 
-  /** Takes the run over as the next claim, and after reading the open messages sleeps until it is woken. */
+  /** Takes the run over like the next claim, and after it has read the open messages, sleeps until it is woken. */
   function sleeper(runId: string) {
     const { platform } = one.app
     const asleep = gate()

@@ -25,7 +25,7 @@ function chain(state: Partial<ChainState> = {}): ChainState {
 
 const waiter = (entityId: string) => ({ entityId, reason: 'because', spaceId: 'spc' })
 
-// The rows of the seed's table "Chain Rules" but the first, which routing decides (mention-chain.test.ts).
+// The rows of the requirements' table "Chain Rules" except the first, which routing decides (mention-chain.test.ts).
 describe('the next turn', () => {
   test('an agent responds with a mention that expects no reply: the mentioned agent runs, and the chain continues from there', () => {
     const { state, next } = afterTurn(chain(), 'a', mention('b'), LIMITS)

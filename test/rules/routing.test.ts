@@ -37,7 +37,7 @@ test('in a BROADCAST space that mentions narrow, a mention wakes only that agent
     ['bea', 'INBOX'],
   ])
   expect(decided({ ...fromHuman, mentions: ['bea', 'ada', 'ines'] })).toEqual(decided(fromHuman))
-  // A mention of people only narrows nothing.
+  // If a message mentions only people, this does not restrict which agents wake.
   expect(decided({ ...fromHuman, mentions: ['ines'] })).toEqual(decided(fromHuman))
   const mentioning = { ...fromHuman, mentions: ['bea'] }
   expect(decideWakes(mentioning, room('BROADCAST', [ada, bea])).wakes).toHaveLength(2)

@@ -81,7 +81,7 @@ describe('the plan of the end of a think cycle', () => {
       {
         messageId: 'msg_a',
         kind: 'INBOX',
-        reason: "Its model's provider failed: it is tried again in 5 minutes.",
+        reason: "The model's provider failed: the next attempt is in 5 minutes.",
         error: null,
         runId: 'run_1',
       },
@@ -131,7 +131,7 @@ test('the plan of the end of another run only shows its end on its trigger', () 
   expect(planEnd(run, FAILED, facts())).toMatchObject({ events: [], cycle: 'none', endsTurn: true, rests: false })
 })
 
-/** The decisions as the five flags of the former code, statement by statement. */
+/** The decisions in terms of the five flags of the former code, statement by statement. */
 function formerly(run: EndingRun, ending: RunEnding, { hasDoneNothing, failure, events }: EndFacts) {
   const isErased = ending.status === 'COMPLETED' && ending.skipped !== undefined && hasDoneNothing
   const isOutage = ending.stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')

@@ -63,7 +63,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     await finish(before.claims[0] as Claim)
     const { run } = await claimOne()
     expect(run.id).toBe(question?.id)
-    // The runs of her question are hers too, though an agent sent the message.
+    // The runs of her question also count as hers, although an agent sent the message.
     const data = { triggerSenderId: agentId, depth: 1 }
     const [later] = (await one.send(alice, space.id, 'And another')).runs
     await db().run.update({ where: { id: later?.id ?? '' }, data })
@@ -96,7 +96,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
       executing.push(...claims)
       const counts = Map.groupBy(executing, ({ run }) => run.agentId)
       for (const [agentId, runs] of counts) expect(runs.length).toBeLessThanOrEqual(limits.get(agentId) ?? 0)
-      // One in three continues, another one each time.
+      // One of the three continues, a different one each time.
       round++
       for (const [n, claim] of executing.splice(0).entries()) {
         if ((n + round) % 3 > 0) await finish(claim)
@@ -139,7 +139,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
   test('do not wait: rows that another transaction has locked are skipped, and tried again soon', async () => {
     const { agentId, ids } = await queued(1)
     await one.app.platform.db.transaction(async (tx) => {
-      // As at the end of a cycle, after its run.
+      // Like at the end of a cycle, after its run.
       await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ${agentId} FOR NO KEY UPDATE`
       expect(await worker(1).claim(1)).toEqual({ claims: [], inboxes: [], isMoreThere: true })
     })

@@ -38,7 +38,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('concurrent decisions', () => 
     await models?.close()
   })
 
-  /** 50 calls of ten runs wait; every second person is at the second server. */
+  /** 50 calls of ten runs wait; every second person uses the second server. */
   async function begin() {
     const [one, two] = entered as [(typeof entered)[0], (typeof entered)[0]]
     const { stage } = one

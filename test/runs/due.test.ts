@@ -12,7 +12,7 @@ const ASK = {
 }
 const RUNS = 20
 
-/** Calls a tool, or hangs, as the last message says; ends after a result. */
+/** Calls a tool or hangs, as the last message requests; ends after a result. */
 function askOrHang(parley: TestApplication): void {
   parley.models.script(({ messages, step }) => {
     if (step > 0) return [{ text: 'Noted.' }]

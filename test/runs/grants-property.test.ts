@@ -92,7 +92,7 @@ describe.skipIf(!hasPostgres)('standing grants for which 50 calls race on two pr
     await Promise.all(stops)
   }
 
-  /** Revokes a grant once it has let some calls through. Null: all calls were over before. */
+  /** Revokes a grant once some calls were executed under it. Null if all calls were over before that. */
   async function revokeAfter(count: number, human: HumanViewer, id: string, runs: string[]) {
     const { prisma } = one.app.platform.db
     await until('enough calls were let through, or all calls are over', async () => {
@@ -102,7 +102,7 @@ describe.skipIf(!hasPostgres)('standing grants for which 50 calls race on two pr
     return other.app.domain.grants.revoke(human, { id }).catch(() => null)
   }
 
-  /** The calls that were let through, or about which people are asked. */
+  /** The calls that were executed under the grant, or about which people are asked. */
   async function settled(runIds: string[]) {
     const calls = await one.app.platform.db.prisma.toolCall.findMany({ where: { runId: { in: runIds } } })
     return calls.filter(({ approvalState, settledAt }) => settledAt !== null || approvalState !== null)

@@ -5,7 +5,7 @@ import { type ModelAction, type ModelRequest, steps } from '../support/model-ser
 import { callsOf, gate, messagesOf, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
 
-/** The results of the last step's calls, as the model gets them. */
+/** The results of the last step's calls, as the model receives them. */
 const results = ({ messages }: ModelRequest) => messages.flatMap(({ role, text }) => (role === 'tool' ? [text] : []))
 
 describe.each(RULE_STACKS)('a run whose message was finished by another process, on the %s stack', (stack) => {
@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('a run whose message was finished by another process,
 
   const db = () => parley.app.platform.db.prisma
 
-  /** As a worker that slept during its cleanup writes it, or an operator in the database. */
+  /** The row as a worker that was suspended during its cleanup writes it, or an operator in the database. */
   async function endMessageOf(agentId: string, spaceId: string) {
     const message = await until('the message has started', async () => (await messagesOf(parley, spaceId, agentId))[0])
     await db().message.update({ where: { id: message.id }, data: { status: 'INTERRUPTED', routedAt: new Date() } })

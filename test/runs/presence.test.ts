@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
     return rows.length > 0
   }
 
-  /** As if nothing had restarted recently. */
+  /** Changes the settings as if nothing had been restarted recently. */
   const settled = (connection: pg.Client) =>
     until('it has been connected for long enough', async () => {
       const sql =
@@ -65,7 +65,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
     return id
   }
 
-  /** Whether another worker may take it over with that much of the lease left. */
+  /** Whether another worker may take the run over with this much of the lease left. */
   const isTaken = async (id: string, left: string) => {
     await db().$executeRawUnsafe(`UPDATE "Run" SET "leaseUntil" = clock_timestamp() + ${left} WHERE id = $1`, id)
     await lifecycle.lapse(id)

@@ -16,8 +16,8 @@ describe.each(RULE_DATABASES)("an agent's runs on %s", (database) => {
   let helper: Agent
   let other: Agent
   /**
-   * Of `helper`, oldest first: in Ada's space, there and in the shared one, a failed one in the shared one, a
-   * service's.
+   * The runs of `helper`, oldest first: one in Ada's space, one in both spaces, a failed one in the shared space,
+   * and a service's.
    */
   let runIds: string[]
   let otherRunId: string

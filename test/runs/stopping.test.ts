@@ -7,7 +7,7 @@ import { steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
-/** Stops at several moments of a run's start, each later after its message than the previous one. */
+/** Stops a run at several moments of its start, each later than the previous one. */
 const STOPS = 25
 const STEP_MS = 12
 const LET_GO_WITHIN_MS = 1000

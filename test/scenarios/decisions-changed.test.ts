@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     await change('updateAgent', { id: agent.id, mcpServers: [{ ...mcpServers[0], url: `${mcp.url}?moved` }] })
     await play.deciders.decide(alice, one.id, true)
     await play.deciders.callWhen(one.id, ({ status }) => status === 'FAILED')
-    // At the first address again, in a new session with the current list; an admin has confirmed the tool.
+    // Back at the first address, in a new session with the current list; an admin has confirmed the tool.
     mcp.tools[0]!.description = 'Pays twice.'
     const confirmed = { name: 'bank', url: mcp.url, approval: {}, headers: { 'x-again': '1' } }
     await change('updateAgent', { id: agent.id, mcpServers: [] })
@@ -168,7 +168,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     const { alice, runId } = await room([ask], [{ toolCall: 'ask', input: {} }])
     const call = await play.deciders.asked(alice)
     const { prisma } = play.parley.app.platform.db
-    // As if all times of the run had been days ago.
+    // Changes the row as if all times of the run had been days ago.
     const daysGoBy = async () => {
       const { startedAt, deadlineAt } = await play.parley.runWhen(runId!, 'WAITING_TOOL')
       const earlier = (time: Date | null) => time && new Date(time.getTime() - DAYS_MS)

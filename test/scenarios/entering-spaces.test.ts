@@ -7,7 +7,7 @@ import { type Named, playScenarios, type Read, resultsIn, type Stage, wokenBy } 
 import { enter, say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The worked examples of seed 003, with its values, as people and operators see them through GraphQL.
+// The worked examples of requirement 003, with its values, as people and operators see them through GraphQL.
 
 const SPACE_EVENTS = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
   ... on MessagePosted { message { id text sender { name } status } }
@@ -122,7 +122,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
       const toolCall = { toolName: 'chart', status: 'DONE', input: { bars: [1] } }
       expect(await stage.messagesIn(b)).toMatchObject([{ sender: { name: 'Painter' }, parts: [{ toolCall }] }])
       const { toolNames, body } = await requestAt('Painter', 0)
-      // Alone with one human, an agent has nobody to leave the answer to.
+      // Alone with one human, an agent has nobody else who could answer.
       const skip = confidential ? ['skip'] : []
       expect(toolNames.toSorted()).toEqual([...TOOLS, ...skip, 'chart'].toSorted())
       expect(JSON.stringify(body.tools)).not.toContain('targetSpaceId')

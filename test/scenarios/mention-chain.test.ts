@@ -8,7 +8,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { delegates, enter, mentions, say, skips, type Turn, takesTurns } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The example conversations of seed 002, and its other two outcomes within a chain, through GraphQL: the messages
+// The example conversations of requirement 002, and its other two outcomes within a chain, through GraphQL: the messages
 // in their order, the number of runs, and the prompt of each agent.
 
 const CREATE_AGENT = `mutation ($input: CreateAgentInput!) { createAgent(input: $input) { ... on CreateAgentPayload { agent { id name } } ... on Error { message } } }`

@@ -39,7 +39,7 @@ describe.each(STACKS)('mentions of several members, on the %s stack', (stack) =>
     expect(runs.map(({ agent }: Read) => agent.name).toSorted()).toEqual(['Ada', 'Bea'])
     await stage.endedRuns(ada, 1)
     await stage.endedRuns(bea, 1)
-    // A mention of people only narrows nothing.
+    // If a message mentions only people, this does not restrict which agents wake.
     const toBob = await send(alice, space, 'Bob?', [bob.id])
     expect(toBob).toMatchObject({ sentMessage: { mentionedAgent: null } })
     expect(toBob.runs).toHaveLength(3)

@@ -8,7 +8,7 @@ import { inboxIn, thinkingOn } from '../support/thinking.ts'
 import { enter, say as says } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The worked examples of seed 004, with its values, as people, services and operators see them through GraphQL.
+// The worked examples of requirement 004, with its values, as people, services and operators see them through GraphQL.
 
 const MIND = `query ($id: ID!) { agent(id: $id) { internals {
   inbox { edges { node { type urgent payload } } } consciousness { messages cycleCount }

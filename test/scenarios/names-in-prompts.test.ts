@@ -36,7 +36,7 @@ describe('names that imitate prompt syntax', () => {
     await stage.ask(eve.client, REMOVE, { input: { spaceId: odd.id, entityId: ada.id } })
     await stage.say(ann, home, 'And now?')
     const after = await parley.models.request(wokenBy('And now?'))
-    const left = 'a message in a space that you are not a member of any more'
+    const left = 'a message in a space that you are no longer a member of'
     expect(after.instructions).toContain(`- Run ${runs[0].id} (running) — ${left}\n`)
     expect(after.instructions).toContain(`- ${runs[0].id} (${left}, running, started `)
     expect(after.instructions).not.toContain(PLACE)

@@ -36,7 +36,7 @@ describe.each(STACKS)('mails with notices, on the %s stack', (stack) => {
         WHERE name IN ('notify', 'mail-notices', 'send-mail') AND state < 'completed' AND start_after <= now()`
       return row?.count === 0
     })
-  /** Lets the time pass after which open notices are mailed. */
+  /** Skips the time after which open notices are emailed. */
   const later = async ({ id }: HumanViewer) => {
     await until('the notices are written', async () => (await prisma().notice.count({ where: { humanId: id } })) > 0)
     await prisma().$executeRaw`UPDATE "Notice" SET "mailAt" = now() WHERE "humanId" = ${id} AND "mailAt" IS NOT NULL`

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 const ASK = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
 const FIELDS = ['runId', 'status', 'triggerType', 'triggerSummary', 'activeSpaceId', 'startedAt']
 
-/** Seed 001, table by table: each row is a test that names it. */
+/** Requirement 001, table by table: each row is a test that names it. */
 describe('seed 001: run awareness', () => {
   let parley: TestApplication
   beforeAll(async () => {
@@ -16,7 +16,7 @@ describe('seed 001: run awareness', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** The model's actions by the words of the message that triggered the run. */
+  /** The model's actions, by the text of the message that triggered the run. */
   function play(does: Record<string, (request: ModelRequest) => ModelAction[] | Promise<ModelAction[]>>) {
     parley.models.script((request) => {
       const trigger = request.messages.find(({ role }) => role === 'user')?.text.split('\n')[1] ?? ''

@@ -97,7 +97,7 @@ describe.each(RULE_STACKS)('an agent that says nothing, on the %s stack', (stack
     await stage.say(ann, secret, 'The plan is red.')
     expect(await outcomesFor(ann.client, secret)).toMatchObject({ Keeper: { reason: 'The plan is red.' } })
     const { prisma } = parley.app.platform.db
-    // As a cycle writes it that had events of both spaces.
+    // The row as a cycle with events of both spaces writes it.
     const open = await stage.space('Open', [ann, eve, agent], { routing: 'BROADCAST' })
     await stage.say(ann, open, 'Which colour?')
     await outcomesFor(ann.client, open)

@@ -16,7 +16,7 @@ import {
 } from '../support/stage.ts'
 import { until } from '../support/until.ts'
 
-// The usage patterns of sendSpaceMessage in seed 000, the silent handoff and the circle of waits, through GraphQL.
+// The usage patterns of sendSpaceMessage in requirement 000, the silent handoff and the circle of waits, through GraphQL.
 
 const SPACE_EVENTS = `subscription ($spaceId: ID!) { spaceMessages(spaceId: $spaceId) { __typename
   ... on MessagePosted { message { id sender { name } } } } }`

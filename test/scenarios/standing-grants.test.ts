@@ -50,7 +50,7 @@ function granting(play: DecisionPlay) {
       const { runs } = await play.stage.say(alice, space, 'Again')
       return runs[0].id
     },
-    /** Waits until each call of a run has a result or waits for people; returns whether a grant let it through. */
+    /** Waits until each call of a run has a result or waits for people; returns whether it was executed under a grant. */
     letThrough: (runId: string) =>
       until('each call has a result or is asked about', async () => {
         const calls = await callsOf(runId)
@@ -98,7 +98,7 @@ describe('a standing grant', () => {
     expect(four).toMatchObject({ status: 'WAITING', approval: { state: 'PENDING' }, grant: null })
     expect(await grant(bob, id)).toMatchObject({ state: 'USED_UP', usedCalls: 2 })
     expect((await play.deciders.pendingOf(bob)).map((one) => one.id)).toEqual([four.id])
-    // As for a call that people approved, the output of a hidden tool is private to its run.
+    // As with a call that people approved, the output of a hidden tool is private to its run.
     const seen = await play.deciders.callFor(bob, two.id)
     expect(seen).toMatchObject({ input: { amount: 2 }, output: null, approval: null })
     expect(await grant(eve, id)).toBeNull()

@@ -109,7 +109,7 @@ describe.each(RULE_STACKS)('persistent agents through GraphQL, on the %s stack',
       reason: 'Frontend CSS issue, not ops-related',
       run: null,
     })
-    // People see the reasons of the others too.
+    // People also see the reasons of the other agents.
     const forHumans = (await ask(client, MESSAGES, { id: space.id })).space.messages.edges[0].node.outcomes
     expect(forHumans.map(({ reason }: Read) => reason).toSorted()).toEqual([
       'CSS question addressed to FrontendBot',

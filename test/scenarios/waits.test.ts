@@ -185,7 +185,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
     const STATUS = `query ($id: ID!) { run(id: $id) { status stopReason } }`
     const LEAVE = `mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename ... on Error { message } } }`
 
-    /** The agent is busy in one room while an event waits for it in another, which it then leaves. */
+    /** The agent is busy in one room while an event waits for it in another room, which it then leaves. */
     async function leaving(input: object) {
       const [ann, gate] = [await stage.person('Ann'), createDeferred()]
       const ada = await stage.bot('Ada', input)
@@ -278,7 +278,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
     const leaving = 'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }'
     await stage.ask(ann.client, leaving, { input: { spaceId: room.id, entityId: mia.id } })
     const { sentMessage } = await stage.say(ann, room, 'SECRET')
-    // As committed by a process that had read the membership a moment before.
+    // Like a commit by a process that had read the membership a moment earlier.
     const payload = { ...(known.payload as object), content: 'SECRET' }
     const { wokenBy: _, ...row } = { ...known, id: `${known.id}x`, payload, runId: null, doneAt: null }
     await inboxEvent.create({ data: { ...row, messageId: sentMessage.id, dedupKey: sentMessage.id } })
@@ -316,7 +316,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
     )
     expect(await tick(3)).toEqual([
       '1 inbox event: the service "clock"',
-      '1 inbox event: a message in a space that you are not a member of any more',
+      '1 inbox event: a message in a space that you are no longer a member of',
     ])
   })
 

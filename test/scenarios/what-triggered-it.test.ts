@@ -6,7 +6,7 @@ import { type Named, type Person, playScenarios, promptOf, type Stage, wokenBy }
 import { enter, mentions, say } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-// The trigger in a run's prompt, wherever the run goes and however its memberships change meanwhile.
+// The trigger in a run's prompt, wherever the run goes and however its memberships change in the meantime.
 
 const CALLS = `query ($id: ID!) { agent(id: $id) { runs { edges { node { status toolCalls { id toolName status } } } } } }`
 const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
@@ -109,8 +109,8 @@ describe('the trigger of a run', () => {
   const isCalledBack = (request: ModelRequest) => promptOf(request).includes('You are called back.')
 
   /**
-   * Agents that take turns: Jira sends that many words and asks HR, and is called back. `meanwhile`: when HR has
-   * posted.
+   * Agents that take turns: Jira sends this many words, asks HR, and is called back. `meanwhile` runs when
+   * HR has posted.
    */
   async function asking({
     words = 1,

@@ -78,7 +78,7 @@ async function ask(root: Thing): Promise<ExecutionResult> {
   return result
 }
 
-/** The minimum of a shortened response: one edge, the first one read, of each connection. */
+/** The minimum content of a shortened response: for each connection, one edge, which is the first one read. */
 function leastOf({ id, text, first, last }: Thing): number {
   const edges = [first[0], last.at(-1)].filter((thing) => thing !== undefined)
   return JSON.stringify({ id, text }).length + edges.reduce((sum, thing) => sum + leastOf(thing), 0) + 400

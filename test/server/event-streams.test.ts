@@ -137,7 +137,7 @@ describe('subscriptions over HTTP', () => {
       'content-type': 'application/json',
       accept: 'multipart/mixed;boundary=graphql;subscriptionSpec=1.0,application/json',
     }
-    /** The parts so far. */
+    /** The parts received so far. */
     async function* partsOf(response: Response): AsyncGenerator<unknown> {
       let text = ''
       for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {

@@ -10,7 +10,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
 const MEBIBYTE = 1024 * 1024
-/** The server pings a client after that many texts. */
+/** The server pings a client after this many texts. */
 const TEXTS_A_PING = 250
 /** Longer than a client may take to respond. */
 const LONG_MS = 5000
@@ -32,7 +32,7 @@ class Transport extends EventEmitter {
 
 const ANSWER: Answer = { text: '{"data":1}', errors: [], hasData: true, versions: { from: 0, to: 0 } }
 
-/** The writer to a client with that many subscriptions, whose system accepts everything. */
+/** The writer to a client with this many subscriptions, whose operating system accepts everything. */
 function written(count: number) {
   const socket = new Socket()
   const subscriptions = new Map(Array.from({ length: count }, (_, n) => [String(n), {}]))
@@ -49,11 +49,11 @@ function written(count: number) {
     socket,
     subscriptions,
     onFull,
-    /** Writes to its subscriptions in turn, that many times in total. */
+    /** Writes to its subscriptions in turn, this many times in total. */
     tell(answers: number) {
       for (const until = told + answers; told < until; told++) sinks[told % sinks.length]!.send([ANSWER])
     },
-    /** Responds to one of its pings with a text of that length. */
+    /** Responds to one of its pings with a text of this length. */
     pong: (characters: number) => writer.send('x'.repeat(characters), () => {}),
   }
 }

@@ -3,7 +3,7 @@ import { createResponsesInFlight, type Sending } from '../../src/server/response
 
 const LARGEST = 1000
 
-/** A response that is not sent until the test says so. */
+/** A response that is not sent until the test allows it. */
 function responseTo(client: string) {
   const listeners: (() => void)[] = []
   const sent = () => {

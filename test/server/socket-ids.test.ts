@@ -35,7 +35,7 @@ describe('the id of an operation', () => {
       faulty: begin('{ nothing }'),
       watch: (alias: string) => begin(`subscription { ${alias}: spaceMessages(spaceId: "${space.id}") { cursor } }`),
       complete: JSON.stringify({ id: '1', type: 'complete' }),
-      /** All of it reaches the server at once. */
+      /** All messages reach the server at once. */
       sendTogether(...messages: string[]) {
         const { _socket: transport } = socket as unknown as { _socket: { cork(): void; uncork(): void } }
         transport.cork()

@@ -13,7 +13,7 @@ describe('messages that agents read', () => {
   })
   afterAll(() => parley?.close())
 
-  /** A space with these messages of a human. */
+  /** A space with these messages by a human. */
   async function spaceWith(texts: readonly string[]) {
     const { human, agent, space } = await parley.room()
     const { prisma } = parley.app.platform.db

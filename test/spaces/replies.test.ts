@@ -61,8 +61,8 @@ describe.skipIf(!hasPostgres || !canStartRedis())('waiting for replies over Redi
       })
       latencies.push((waits[index]?.at ?? 0) - sent)
     }
-    // By the signal, not by the poll every 5 s; a benchmark measures the latency: these times include other load on
-    // the machine.
+    // The reply is found by the signal, not by the poll every 5 s. A benchmark measures the latency, because the times in this test include
+    // other load on the machine.
     expect(latencies.toSorted((a, b) => a - b)[COUNT / 2]).toBeLessThan(1000)
     for (const { listening } of waits) listening.end()
     await until('there are no listeners any more', async () => (await channels()) === 0)

@@ -18,13 +18,13 @@ import { until } from './until.ts'
 /** The stacks that this machine can run: `describe.each(STACKS)('… on the %s stack', (stack) => …)`. */
 export const STACKS = (['embedded', 'postgres'] as const).filter((stack) => stack === 'embedded' || hasPostgres)
 
-/** Where the stack does not matter: PostgreSQL if it is available, where a test takes half the time. */
+/** The stack for tests that work on any: PostgreSQL if it is available, because tests take half the time there. */
 export const DEFAULT_STACK: (typeof STACKS)[number] = hasPostgres ? 'postgres' : 'embedded'
 
 /** The same as `STACKS` for rules that do not depend on the stack: only the default one, and both with EFFORT=nightly. */
 export const RULE_STACKS = isNightly ? STACKS : [DEFAULT_STACK]
 
-/** The whole application in this process, workers included, with a scripted model server. */
+/** The whole application in this process, including workers, with a scripted model server. */
 export interface TestApplication {
   app: Application
   models: ModelServer
@@ -55,17 +55,17 @@ export interface TestApplication {
 }
 
 export interface TestApplicationOptions extends AppOptions {
-  /** `postgres`: PostgreSQL and Redis; `embedded`: PGlite and this process. Absent: where the stack does not matter. */
+  /** `postgres`: PostgreSQL and Redis; `embedded`: PGlite and this process. If absent, the stack does not matter. */
   stack?: 'postgres' | 'embedded'
   settings?: Record<string, string>
-  /** False: this application executes no runs. */
+  /** If false, this application executes no runs. */
   worker?: boolean
   /**
    * Another application that shares its database, Redis keys and models with this one: a second process of one
    * deployment.
    */
   beside?: TestApplication
-  /** True: no other test file used this application before, or will after it. */
+  /** If true, no other test file uses this application, before or afterwards. */
   isFresh?: boolean
 }
 
@@ -74,19 +74,19 @@ const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
 const GRACE_MS = 500
 const ENDED: RunStatus[] = ['COMPLETED', 'FAILED', 'CANCELED']
 
-/** An application without a started worker, and what it runs on. */
+/** An application without a started worker, and its stores. */
 interface Opened extends Reusable {
   app: Application
   models: ModelServer
   stores: Stores
 }
 
-/** The applications that are in use, with the number of those that are open beside each. */
+/** The applications in use, each with the number of other applications that are open alongside it. */
 const inUse = new Map<Application, { opened: Opened; beside: number }>()
 
 /**
  * Starts an application; `close` stops it and drops its database and keys, or empties them for the next test file that
- * wants the same (reuse.ts).
+ * needs the same options (reuse.ts).
  */
 export async function startApplication(options: TestApplicationOptions = {}): Promise<TestApplication> {
   const { worker = true, beside } = options
@@ -105,7 +105,7 @@ export async function startApplication(options: TestApplicationOptions = {}): Pr
   return { ...verbsOf(app), app, models, stores, close }
 }
 
-/** Identifies applications that can stand in for one another; null if there are none. */
+/** Returns a key that is equal for applications that can replace one another; null if there are none. */
 function keyOf({
   stack = DEFAULT_STACK,
   settings = {},
@@ -126,7 +126,7 @@ async function openApplication(options: TestApplicationOptions): Promise<Opened>
     PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
     PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
     PARLEY_LOG_LEVEL: 'error',
-    // Strangers, whom most tests need; test/access/directory.test.ts tests the other choice and the default.
+    // Most tests need strangers; test/access/directory.test.ts tests the other choice and the default.
     PARLEY_DIRECTORY: 'shared',
     PARLEY_DELTA_MS: '5',
     PARLEY_CYCLE_REST_MS: '0',

@@ -9,29 +9,29 @@ import type { ModelRequest } from './model-server-script.ts'
 import { hasPostgres } from './postgres.ts'
 import { until } from './until.ts'
 
-/** The longest time in which a model may still be called after a stop; on an idle machine it is milliseconds. */
+/** The maximum time for which a model may still be called after a stop; on an idle machine it is a few milliseconds. */
 const LET_GO_WITHIN = { timeoutMs: 5000 }
 
 /** Permanent errors of PostgreSQL: a number out of range, a bad byte, a duplicate, an unknown column. */
 const REFUSALS = ['22003', '22021', '23505', '42703']
-/** More than three attempts with pauses of 1 s and 2 s take. */
+/** Longer than three attempts with pauses of 1 s and 2 s take. */
 const GIVEN_UP_WITHIN = { timeoutMs: 12_000 }
 /**
- * How often a run may send a statement that is refused each time. The claim statement is sent twice a second more:
+ * How many times a run may send a statement that is refused each time. The claim statement is sent twice a second more:
  * a second after a refusal, and on each wake-up signal, which is published once a second while a run is due.
  */
 const MOST_TRIES = 8
 const LOOKS_A_SECOND = 2
 
 export interface BrokenRuns {
-  /** Chooses among the statements of an unbroken run, from 1. */
+  /** Chooses among the statements of an uninterrupted run, numbered from 1. */
   choose(count: number): number[]
   /** The number of concurrent deployments. */
   stages: number
   timeout: number
 }
 
-/** The tests of runs that break off at a statement, or whose statement the database refuses. */
+/** The tests of runs that are interrupted at a statement, or whose statement the database refuses. */
 export function describeBrokenRuns({ choose, stages, timeout }: BrokenRuns): void {
   describe.skipIf(!hasPostgres).each(PLAYS)('a run that writes $name', (play) => {
     async function atEach(act: (theatre: Theatre, n: number, whole: Performance) => Promise<void>): Promise<void> {
@@ -108,7 +108,7 @@ async function refuseAt(theatre: Theatre, play: Play, { n, text }: Statement): P
   await refused.forget()
 }
 
-/** Stops the run while the response to the n-th statement is on its way; if a transaction is open, concurrently. */
+/** Stops the run while the response to the n-th statement is in flight; if a transaction is open, the stop runs concurrently. */
 async function stopAt({ parley, begin }: Theatre, play: Play, n: number): Promise<void> {
   const begun = Promise.withResolvers<Performance>()
   const stopping = begun.promise.then(async (performance) => {
@@ -147,7 +147,7 @@ const USED = {
   ...{ costNanos: true, usageDay: true, usageSpaceId: true, usageModel: true },
 } as const
 
-/** Everything of a run except its usage. */
+/** All data of a run except its usage. */
 async function stateOf({ app }: TestApplication, { id }: Run) {
   const { prisma } = app.platform.db
   const [run, messages, calls, steps, heads] = await Promise.all([
@@ -175,7 +175,7 @@ const pointOf = ({ frailty }: Performance, n: number) =>
 
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
 
-/** Expects the same as of an unbroken run, except that one generation was requested twice. */
+/** Expects the same as for an uninterrupted run, except that one generation was requested twice. */
 function expectSameRequests(point: string, requests: ModelRequest[], whole: ModelRequest[]): void {
   const asked = requests.filter(({ step }, index) => requests[index + 1]?.step !== step)
   expect([point, shown(asked)]).toEqual([point, shown(whole)])

@@ -5,7 +5,7 @@ import type { Run, ToolCall } from '../../src/generated/prisma/client.ts'
 import type { Database } from '../../src/platform/db.ts'
 import type { TestApplication } from './application.ts'
 
-/** The final rows, without ids and times: the same however often the run was broken off. */
+/** The final rows, without ids and times. They are the same no matter how many times the run was interrupted. */
 export interface Remains {
   /** The `seq` from 1 to the space's last, if there is no gap. */
   seqs: number[]
@@ -58,8 +58,8 @@ export async function remainsOf({ app }: TestApplication, spaceId: string, agent
 }
 
 /**
- * The events of a run that correspond to its journal: of all steps except the last, whose event may come with the
- * end, and of calls that were settled before.
+ * The events of a run that correspond to its journal: those of all steps except the last, whose event may come with the
+ * end, and those of calls that were settled earlier.
  */
 async function toldOf(log: EventLog, { id: runId, stepCount, finishedAt }: Run, calls: ToolCall[]): Promise<unknown[]> {
   const [head = ''] = await log.heads([runTopic(runId)])

@@ -11,7 +11,7 @@ import { sayIn } from './space-tools.ts'
 import { inboxIn, spaceIn } from './thinking.ts'
 import { until } from './until.ts'
 
-/** A run of three steps that uses every kind of write: it posts, changes what the agent knows, calls a service. */
+/** A run of three steps that uses every kind of write: it posts, changes the agent's memory, and calls a service. */
 export interface Play {
   name: string
   mind: 'STATELESS' | 'PERSISTENT'
@@ -104,19 +104,19 @@ export const PLAYS: Play[] = [
 ]
 
 /**
- * The steps of its requests in an unbroken run: a persistent agent gets the results of calls that people approved
+ * The steps of its requests in an uninterrupted run: a persistent agent gets the results of calls that people approved
  * in a separate cycle.
  */
 export function stepsOf({ asksFirst, mind }: Play): number[] {
   return [0, 1, 2, 3, ...(asksFirst === true && mind === 'PERSISTENT' ? [0] : [])]
 }
 
-/** One deployment that performs plays one after the other, each with a new worker that may break. */
+/** One deployment that performs test runs one after the other, each with a new worker that may break. */
 export interface Theatre {
   parley: TestApplication
   /**
-   * Starts a play with a worker whose further statements meet these fates; people's decisions too if that process
-   * takes them.
+   * Starts a test run with a worker whose further statements get these outcomes; people's decisions do too,
+   * if that process handles them.
    */
   begin(play: Play, fateOf: (statement: Statement) => Fate, decidesThere?: 'decides-there'): Promise<Performance>
   close(): Promise<void>
@@ -134,18 +134,18 @@ export interface Performance {
   run(): Promise<Run | null>
   /** Whether nothing is left to do. */
   isOver(): Promise<boolean>
-  /** Resolves when it has ended, or its worker is dead. */
+  /** Resolves when the run has ended, or its worker is dead. */
   overOrDead(): Promise<void>
   /** Another worker finishes the runs of the dead one, without waiting for its leases to end. */
   takeOver(): Promise<void>
-  /** The worker stops and ends, unless it is dead. */
+  /** Stops the worker, unless it is dead. */
   dismiss(): Promise<void>
   remains(): Promise<Remains>
-  /** Keeps its leftovers from the worker of the next play. */
+  /** Hides its leftovers from the worker of the next test run. */
   forget(): Promise<void>
 }
 
-/** Nine concurrent applications, besides others on a server that may allow only a hundred connections. */
+/** Nine concurrent applications, in addition to others, share a server that may allow only a hundred connections. */
 const QUIET_AND_SMALL = { PARLEY_LOG_LEVEL: 'silent', PARLEY_DATABASE_CONNECTIONS: '5' }
 const FRAIL_KEY = 'sk-frail'
 
@@ -247,7 +247,7 @@ async function openService() {
   return { calls, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, close }
 }
 
-/** The approvers: two of the first, and the last once it is escalated. */
+/** The approvers: two at first, and the last one once the call is escalated. */
 interface Asked {
   first: HumanViewer
   never: HumanViewer
@@ -263,8 +263,8 @@ const approvalOf = ({ first, never, last }: Asked) => ({
 })
 
 /**
- * The next decision about the waiting call: the first approver approves; its escalation time comes; the last one
- * approves. In a think cycle only after it has ended, so that its prompt is the same each time.
+ * The next decision about the waiting call: the first approver approves, then the call is escalated, then the last
+ * approver approves. For a think cycle, it decides only after the cycle has ended, so that the prompt is the same each time.
  */
 async function decideNext(
   { app }: TestApplication,
@@ -281,7 +281,7 @@ async function decideNext(
     await prisma.$executeRaw`UPDATE "ToolCall" SET "escalatesAt" = now() WHERE id = ${toolCallId} AND "escalatesAt" > now()`
     return
   }
-  // Another poll, or a stop, was faster.
+  // Another poll or a stop was faster.
   const unlessConflict = (error: { code?: string }) => (error.code === 'CONFLICT' ? null : Promise.reject(error))
   const human = hasBegun ? asked.last : asked.first
   await decider.app.domain.control.decideToolCall(human, { toolCallId, approve: true }).catch(unlessConflict)
@@ -298,11 +298,11 @@ async function hasEnded({ app }: TestApplication, agentId: string): Promise<bool
   return found?.isOver === true
 }
 
-/** Moves the time past the lease of a silent worker. */
+/** Advances the time past the lease of a silent worker. */
 export async function lapseLeases({ app }: TestApplication, diedBy: Date): Promise<void> {
   await app.platform.db.prisma.$executeRaw`
     UPDATE "Run" SET "leaseUntil" = now() WHERE status = 'RUNNING' AND "leaseUntil" > now()`
-  // As pg-boss does when it misses the heartbeats of a process, with the delay skipped. The jobs of a living one stay its own.
+  // Like pg-boss when it misses the heartbeats of a process, but without the delay. A living process keeps its jobs.
   await app.platform.db.prisma.$executeRaw`
     UPDATE pgboss.job SET state = 'retry', retry_count = retry_count + 1, start_after = now()
     WHERE name = ${EXECUTE_CALL.name} AND state = 'active' AND started_on <= ${diedBy}`

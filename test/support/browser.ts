@@ -23,15 +23,15 @@ export function launchBrowser(executablePath = CHROMIUM): Promise<Browser> {
 
 let browserOfProcess: Promise<Browser> | undefined
 
-/** Returns the browser of all test files of this process, with which it ends. Callers close their pages. */
+/** Returns the browser that all test files of this process share. It ends with the process. Callers close their pages. */
 export function openBrowser(): Promise<Browser> {
   browserOfProcess ??= launchBrowser()
   return browserOfProcess
 }
 
 /**
- * A browser with its own priority, so that it yields the processor to the measured processes. Closing it ends pages
- * that hang, too.
+ * A browser with its own priority, so that it yields the processor to the measured processes. Closing the browser also
+ * ends pages that hang.
  */
 export async function launchNiceBrowser(niceness: number): Promise<{ browser: Browser; end(): Promise<void> }> {
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-browser-'))

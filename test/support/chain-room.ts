@@ -101,7 +101,7 @@ export async function openChainRoom<Names extends string>(
     },
   }
 
-  /** Counts unfinished runs and waiting events in one statement: the next turn starts where one ends. */
+  /** Counts unfinished runs and waiting events in one statement, because the next turn starts in the transaction that ends a turn. */
   async function livingTurns(): Promise<number> {
     const [row] = await prisma.$queryRaw<{ count: number }[]>`
       SELECT ((SELECT count(*) FROM "Run" WHERE "agentId" = ANY(${memberIds}) AND status IN ('QUEUED', 'RUNNING', 'WAITING_TOOL'))

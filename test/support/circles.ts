@@ -1,12 +1,12 @@
 /**
- * The seeds' cross-space examples run in each circle: in open spaces with different people, and in confidential
- * ones with the same people.
+ * The cross-space examples of the requirements run in each circle: in open spaces with different people, and in
+ * confidential ones with the same people.
  */
 export interface Circle {
   /** For the title of a test: `$circle`. */
   circle: string
   confidential: boolean
-  /** The members of a space that has its `own` people, out of `all` people of the example. */
+  /** The members of a space with its `own` people, out of `all` people of the example. */
   people<Person>(own: Person[], all: Person[]): Person[]
 }
 

@@ -6,7 +6,7 @@ import { until } from './until.ts'
 const INSPECTOR_PORT = 9229
 
 /**
- * Makes a Node process collect its garbage through its inspector, which SIGUSR1 opens. Returns the bytes of the
+ * Makes a Node process collect its garbage, through its inspector, which SIGUSR1 opens. Returns the bytes of the
  * heap that are still in use.
  */
 export async function collectGarbageOf(pid: number, inspectorPort = INSPECTOR_PORT): Promise<number> {

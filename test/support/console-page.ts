@@ -55,7 +55,7 @@ export async function openConsole(
       const found: string[] = []
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-        // Runs in the debugger, like an accessibility tool: the page's policy refuses it as a script.
+        // Runs axe through the debugger, like an accessibility tool, because the page's content security policy refuses it as a script.
         const result = await page.evaluate<{ violations: { id: string; nodes: { html: string }[] }[] }>(
           `${AXE}; axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'] })`,
         )

@@ -8,7 +8,7 @@ import { type Read, resultsIn } from './stage.ts'
 import { inboxIn } from './thinking.ts'
 import { until } from './until.ts'
 
-/** A server that can end in its own way and start again on the same stores. */
+/** A server that can be stopped in different ways and started again on the same stores. */
 export interface Restarting {
   start(): Promise<{ origin: string; adminToken: string; end(): Promise<void> }>
   models: ModelServer

@@ -27,7 +27,7 @@ const SUBMIT = `mutation ($input: SubmitToolResultInput!) {
 const ONE = `query ($id: ID!) { node(id: $id) { ... on ToolCall { ${CALL} } } }`
 const PENDING = `{ viewer { pendingToolCalls { ${CALL} } } }`
 
-/** The actions of people on calls that wait for them, through GraphQL. */
+/** People's actions on calls that wait for them, through GraphQL. */
 export interface Deciders {
   /** Returns the whole result: its `__typename` and, on success, the call. */
   decide(person: { client: ParleyClient }, toolCallId: string, approve: boolean, more?: object): Promise<Read>
@@ -36,7 +36,7 @@ export interface Deciders {
   /** Null if the viewer may not see it. */
   callFor(person: { client: ParleyClient }, toolCallId: string): Promise<Read>
   pendingOf(person: Person): Promise<Read[]>
-  /** The first call that waits for a decision of this person. */
+  /** The first call that waits for a decision by this person. */
   asked(person: Person): Promise<Read>
   /** Waits until the call, as the admin sees it, has this state and status. */
   callWhen(toolCallId: string, what: (call: Read) => boolean): Promise<Read>
@@ -69,9 +69,9 @@ export interface BookedService {
   url: string
   /** The requests, with the Idempotency-Key, oldest first. */
   calls: { key: string; input: Read }[]
-  /** Delays its responses until it resolves. */
+  /** Delays the service's responses until this promise resolves. */
   hold: Promise<unknown>
-  /** Its response; by default `{ booked: <the input> }`. */
+  /** The service's response; by default `{ booked: <the input> }`. */
   answer?: object
   close(): Promise<void>
 }
@@ -118,7 +118,7 @@ export const refundTool = (service: Pick<BookedService, 'url'>, approval: object
 /** The call of a refundTool. */
 export const refund = (amount: number): ModelAction => ({ toolCall: 'refund', input: { amount } })
 
-/** The setting for the scenarios of decisions, available from the first test on. */
+/** The fixture for the scenarios of decisions, available from the first test on. */
 export interface DecisionPlay {
   parley: TestServer
   stage: Stage

@@ -54,7 +54,7 @@ export interface Domain {
     memberIds?: string[],
     input?: { routing?: Routing; adminAgentId?: string },
   ): Promise<Space>
-  /** A row as posting leaves it: by default COMPLETE and unrouted. */
+  /** A row as posting writes it: by default COMPLETE and unrouted. */
   message(spaceId: string, senderId: string, row?: Partial<Prisma.MessageUncheckedCreateInput>): Promise<MessageRow>
   run(agentId: string, row?: Partial<Prisma.RunUncheckedCreateInput>): Promise<Run>
   close(): Promise<void>
@@ -72,7 +72,7 @@ export const RULE_DATABASES = isNightly ? DATABASES : DATABASES.slice(0, 1)
 const checkModel = (name: string) =>
   name === 'demo' || name.startsWith('openai:') ? null : `There is no model "${name}".`
 
-/** Nobody has runs or calls here. */
+/** Nobody has runs or calls in this test domain. */
 const NO_RUNS = {
   loseTurns: async () => ({ async afterCommit() {} }),
   lifecycle: { async leave() {} },

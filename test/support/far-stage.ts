@@ -59,7 +59,7 @@ export async function enter({ origin, adminToken }: FarServer) {
   return {
     stage,
     deciders: decidersOn(stage),
-    /** A person from another server with the same stores, or from an earlier start of this one. */
+    /** A person who was created on another server with the same stores, or during an earlier start of this one. */
     async back({ id, name }: Person): Promise<Person> {
       const { secret } = await first(TOKEN, { grant: { humanId: id } })
       return { id, name, client: clientWith(secret) }

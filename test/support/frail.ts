@@ -4,7 +4,7 @@ import { createDeferred } from '../../src/lib/async.ts'
 
 /** A statement of the application under test, before it is sent. */
 export interface Statement {
-  /** Its position since `watch`, from 1. */
+  /** The statement's position since `watch`, from 1. */
   n: number
   text: string
   /** A transaction is open on its connection, or the statement begins or ends one. */
@@ -22,8 +22,8 @@ export type Fate =
   | { type: 'held'; until: Promise<unknown> }
 
 /**
- * The connections of one application in this process, through which a test breaks it like a process: at a chosen
- * statement. A dead application sends nothing more to PostgreSQL or Redis, has no connections, and its pending
+ * The connections of one application in this process, through which a test can break the application at a chosen statement, as if
+ * the process had died. A dead application sends nothing more to PostgreSQL or Redis, has no connections, and its pending
  * calls never resolve.
  */
 export interface Frailty {
@@ -33,10 +33,10 @@ export interface Frailty {
   mark(settings: Record<string, string>): Record<string, string>
   /** The statements since `watch`, in the order of sending. */
   statements: Statement[]
-  /** Restarts the count of statements; `fateOf` decides about each before it is sent. */
+  /** Restarts the count of statements; `fateOf` decides the outcome of each before it is sent. */
   watch(fateOf: (statement: Statement) => Fate): void
   isDead(): boolean
-  /** Resolves when it has died. */
+  /** Resolves when the application has died. */
   death: Promise<void>
 }
 
@@ -108,7 +108,7 @@ const bodyOf = (client: pg.Client) => bodies.get(internalsOf(client).connectionP
 type Callback = (error: Error | null, result?: unknown) => void
 let isInstalled = false
 
-/** Patches the drivers once. */
+/** Patches the drivers, only once. */
 function install(): void {
   if (isInstalled) return
   isInstalled = true

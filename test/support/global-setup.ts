@@ -11,8 +11,8 @@ let redis: ThrowawayRedis | null = null
 
 /**
  * Finds the PostgreSQL and Redis servers of this run (TEST_DATABASE_URL and TEST_REDIS_URL, else the standard ports) or
- * starts them, and passes their URLs to the test files in these variables. Most tests on PostgreSQL need Redis too, so
- * without a Redis TEST_DATABASE_URL is removed: the files skip tests that need either of them. On a CI machine a missing
+ * starts them, and passes their URLs to the test files in these variables. Most tests on PostgreSQL also need Redis, so
+ * if there is no Redis, TEST_DATABASE_URL is removed, and the test files skip tests that need either. On a CI machine a missing
  * server fails the run.
  */
 export async function setup(): Promise<void> {

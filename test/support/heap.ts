@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-// Files that use this belong to the project `heap`: after many tests a collection takes seconds.
+// Test files that use this belong to the project `heap`, because after many tests a collection takes seconds.
 setFlagsFromString('--expose-gc')
 const gc = runInNewContext('gc') as () => void
 

@@ -10,11 +10,11 @@ export interface LogFollower {
   gaps(): number
   /** The cursor of the last entry or gap. */
   cursor(): string | undefined
-  /** Resolves once it has that many entries. */
+  /** Resolves once it has this many entries. */
   hasEntries(count: number): Promise<Publication[]>
-  /** The error of the iteration; undefined while it runs or after a regular end. */
+  /** The error of the iteration; undefined while it is running or after a regular end. */
   readonly fault: { error?: unknown }
-  /** Aborts it and resolves once the iteration has ended. */
+  /** Aborts the iteration and resolves once it has ended. */
   stop(): Promise<void>
 }
 
@@ -58,7 +58,7 @@ export interface TextReader {
   text(): string
   /**
    * Deltas that start beyond the text so far, since the last replacement. A snapshot may be newer than its cursor: if a
-   * replacement has shortened the text meanwhile, the deltas before it start beyond the snapshot. None may remain.
+   * replacement has shortened the text in the meantime, earlier deltas start beyond the end of the snapshot. None of these may remain.
    */
   readonly holes: string[]
   /** Disconnects, like a client whose connection breaks. */

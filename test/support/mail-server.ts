@@ -2,7 +2,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 import { until } from './until.ts'
 
-/** A mail as the server received it. */
+/** An email as the server received it. */
 export interface ReceivedMail {
   /** The recipients of the envelope. */
   to: string[]
@@ -16,12 +16,12 @@ export interface ReceivedMail {
   link: string
 }
 
-/** An SMTP server that keeps what it receives. */
+/** An SMTP server that keeps everything it receives. */
 export interface MailServer {
   /** For PARLEY_SMTP_URL. */
   url: string
   mails: ReceivedMail[]
-  /** Waits until an address has received so many mails, and returns the last one. */
+  /** Waits until an address has received this many emails, and returns the last one. */
   mailTo(address: string, count?: number): Promise<ReceivedMail>
   /** Sets the behaviour of the server from now on. */
   behave(how: Behaviour): void

@@ -1,6 +1,6 @@
 import type { Database } from '../../src/platform/db.ts'
 
-/** A row with a text, and the spaces that it has as sources. */
+/** A row with a text, and the spaces that are its sources. */
 interface MarkedRow {
   id: string
   text: string

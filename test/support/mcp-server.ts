@@ -6,7 +6,7 @@ export interface ServedTool {
   name: string
   description?: string
   inputSchema?: object
-  /** Within it, `{ rawJson }` stands for that JSON text. */
+  /** In a response, `{ rawJson }` stands for that JSON text. */
   answer?: (input: Record<string, unknown>) => object | Promise<object>
 }
 
@@ -19,9 +19,9 @@ export interface McpServer {
   received: { method: string; params: Record<string, unknown>; headers: IncomingMessage['headers'] }[]
   /** How it misbehaves: `hang` never responds, `refuse` responds with status 503, `forget` loses its sessions once, `deny` knows none. */
   mode: 'well' | 'hang' | 'refuse' | 'forget' | 'deny'
-  /** The response to a request with a session that the server does not know. */
+  /** The response to a request with a session that is unknown to the server. */
   onUnknownSession: { status: number; body: string }
-  /** The credentials that it wants; null for none. */
+  /** The credentials that it requires; null for none. */
   authorization: string | null
   /** Answers requests that are not for the protocol, such as those of OAuth; returns whether it did. */
   aside: ((request: IncomingMessage, response: ServerResponse) => boolean) | null
@@ -37,7 +37,7 @@ export async function startMcpServer(tools: ServedTool[] = []): Promise<McpServe
   const isAside = (request: IncomingMessage, response: ServerResponse) =>
     server.mode === 'hang' || server.aside?.(request, response) === true
 
-  /** Refuses every message that the server does not take. Returns whether it did. */
+  /** Refuses every message that the server does not accept. Returns whether it did. */
   function refuse(request: IncomingMessage, response: ServerResponse): boolean {
     if (server.mode === 'refuse') response.writeHead(503).end('down for repair')
     else if (request.method !== 'POST') response.writeHead(405).end()

@@ -4,7 +4,7 @@ import { type Thinking, thinkingOn } from './thinking.ts'
 
 /**
  * Opens an application with the helpers for tests of persistent agents, for the tests of a `describe`, and closes
- * it. Before each test the models forget their scripts; no test may send the models an invalid request.
+ * it. Before each test the scripts of the models are cleared; no test may send the models an invalid request.
  */
 export function playMinds(
   stack: TestApplicationOptions['stack'],

@@ -125,14 +125,14 @@ function disconnect(response: ServerResponse): void {
   else socket.end(() => socket.destroy())
 }
 
-/** An error in the words of the endpoint's provider. */
+/** An error in the format of the endpoint's provider. */
 export function errorBody(endpoint: Endpoint, status: number, message: string, code = 'server_error'): object {
   if (endpoint === 'anthropic') return anthropicError(message, code)
   if (endpoint === 'google') return googleError(message, status)
   return { error: { message, type: code, param: null, code } }
 }
 
-/** Responds with an error, by default in OpenAI's words; cuts the connection if a response has begun. */
+/** Responds with an error, by default in OpenAI's format; cuts the connection if a response has begun. */
 export function sendError(
   response: ServerResponse,
   status: number,

@@ -24,7 +24,7 @@ export interface ModelRequest {
   model: string
   /** The system messages, joined by a blank line. */
   instructions: string
-  /** Every message, the system messages included. */
+  /** Every message, including the system messages. */
   messages: ModelMessage[]
   toolNames: string[]
   /** How many generations with tool calls followed the last user message: 0 in a run's first step. */
@@ -40,14 +40,14 @@ export interface ModelRequest {
 
 export interface Chunking {
   /**
-   * A piece's length in code points (by default 5), or the pieces themselves; the server waits for a promise among
-   * them, so that a test can see the effect of the pieces before it. The pieces of a tool call are parts of its
+   * The length of a piece in code points (by default 5), or the pieces themselves. The server waits for promises
+   * among the pieces, so that a test can see the effect of the earlier pieces. The pieces of a tool call are parts of its
    * input's JSON text.
    */
   chunks?: number | (string | Promise<unknown>)[]
-  /** The server waits for it between any two pieces. */
+  /** The server waits for this between any two pieces. */
   delayMs?: number
-  /** The server calls it before each piece but the first, with that piece's index, and waits for it. */
+  /** The server calls this before each piece except the first, with the piece's index, and awaits the result. */
   gate?: (index: number) => Promise<unknown> | undefined
 }
 
@@ -59,7 +59,7 @@ export interface TokenFigures {
   cachedInputTokens?: number
 }
 
-/** One action of the model in a generation. Without a `finish`, the server sends the fitting one at the end. */
+/** One action of the model in a generation. Without a `finish`, the server sends the appropriate one at the end. */
 export type ModelAction =
   | ({ text: string } & Chunking)
   | ({ reasoning: string } & Chunking)
@@ -67,11 +67,11 @@ export type ModelAction =
   | ({ toolCall: string; input?: unknown; id?: string } & Chunking)
   | { delayMs: number }
   | { gate: Promise<unknown> }
-  /** The reported usage; null: the provider reports none. By default estimated from the lengths. */
+  /** The reported usage; null if the provider reports none. By default estimated from the lengths. */
   | { usage: TokenFigures | null }
-  /** The finish reason; `none`: the stream ends without one. */
+  /** The finish reason; with `none`, the stream ends without one. */
   | { finish: 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'none' }
-  /** As the first action an HTTP error (by default status 500), later an error frame in the stream. */
+  /** As the first action, an HTTP error (by default status 500); as a later one, an error frame in the stream. */
   | { error: string; status?: number; code?: string; body?: unknown; headers?: Record<string, string> }
   /** Sends nothing more until the client disconnects. */
   | { hang: true }
@@ -104,7 +104,7 @@ export function steps(...generations: ModelAction[][]): ModelScript {
   return (request) => generations[request.step] ?? [{ text: 'Done.' }]
 }
 
-/** A script of one generation per request, in order of arrival; then it passes on. */
+/** A script of one generation per request, in order of arrival; after the last it leaves requests to other scripts. */
 export function inTurn(...generations: ModelAction[][]): ModelScript {
   const waiting = [...generations]
   return () => waiting.shift()

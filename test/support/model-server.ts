@@ -10,7 +10,7 @@ import { RefusedRequest } from './model-server-script.ts'
 
 /**
  * A model on a local port, for tests: it uses the streaming wire formats of OpenAI, Anthropic and Google, so that
- * tests include the AI SDK's packages, and performs scripts. It refuses the same as the providers: calls without
+ * tests include the AI SDK's packages, and performs scripts. It refuses the same requests as the providers: calls without
  * results, results without calls, references to stored items, malformed tools, reasoning that it did not sign.
  */
 export interface ModelServer {
@@ -26,16 +26,16 @@ export interface ModelServer {
   script(script: ModelScript): () => void
   /** The first request, past or future, that meets the condition. */
   request(condition: (request: ModelRequest) => boolean): Promise<ModelRequest>
-  /** Forgets scripts and requests, for the next test. */
+  /** Clears scripts and requests for the next test. */
   reset(): void
-  /** The models that `GET …/models` lists; null: it answers 404. Absent at first. */
+  /** The models that `GET …/models` lists; null makes it respond with 404. Initially null. */
   listed: { models: string[] | null }
   /** Cuts every connection and ends. */
   close(): Promise<void>
 }
 
 export interface ModelServerOptions {
-  /** Refuses any other key with status 401; null accepts every key. */
+  /** Refuses any key other than this one with status 401; null accepts every key. */
   apiKey?: string | null
   port?: number
 }

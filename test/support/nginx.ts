@@ -15,7 +15,7 @@ export interface Nginx {
   origin: string
   /** `http://localhost:<port>`: the site that redirects to TLS. */
   plainOrigin: string
-  /** The certificate, which signs itself. */
+  /** The self-signed certificate. */
   certificate: string
   /** The errors and warnings that nginx has logged. */
   errors(): string
@@ -34,7 +34,7 @@ export function canStartNginx(): boolean {
   return false
 }
 
-/** Replaces what must be there exactly once. */
+/** Replaces text that must occur exactly once. */
 function replaced(text: string, from: string, to: string): string {
   const parts = text.split(from)
   if (parts.length !== 2)
@@ -43,7 +43,7 @@ function replaced(text: string, from: string, to: string): string {
 }
 
 /**
- * Starts nginx with the file as it is, but for ports and certificates. `ports`: of Parley's processes.
+ * Starts nginx with the unchanged file, except for ports and certificates. `ports`: the ports of Parley's processes.
  * @throws if its program is missing: call `canStartNginx` first
  */
 export async function startNginx(file: string, ports: readonly [number, number]): Promise<Nginx> {

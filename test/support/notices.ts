@@ -19,13 +19,13 @@ const NOTICES = `subscription { viewerEvents {
 
 type Asker = { client: ParleyClient }
 
-/** The decisions of people about their notices, and the notices that reach them. */
+/** People's notification settings, and the notices that reach them. */
 export interface Notified {
   add(person: Asker, input: object): Promise<Read>
   remove(person: Asker, endpoint: string): Promise<Read>
   set(person: Asker, input: object): Promise<Read>
   level(person: Asker, space: Named, level: string): Promise<Read>
-  /** A browser that receives the person's pushes. */
+  /** A browser that receives the person's push messages. */
   browser(person: Person): Promise<Browser>
   /** The notices in the person's open page. */
   page(person: Person): Promise<{ notices(): Read[] }>

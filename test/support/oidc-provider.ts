@@ -6,14 +6,14 @@ import Provider from 'oidc-provider'
 /** The claims of the provider about a person, by login. */
 export type Accounts = Record<string, Record<string, unknown>>
 
-/** A real identity provider (`oidc-provider`) of this process, with forms in which any password will do. */
+/** A real identity provider (`oidc-provider`) of this process, with login forms that accept any password. */
 export interface TestIdentityProvider {
   issuer: string
   /** May be changed at any time. */
   accounts: Accounts
   /** The redirect URIs of the client `parley`, set before the first request. */
   allow(origin: string, names: readonly string[]): void
-  /** Signs with other keys from now on, and forgets sessions. */
+  /** Signs with new keys from now on, and drops all sessions. */
   rotateKeys(): Promise<void>
   /** Signs a logout token with the provider's key. `claims` and `header` replace those of a valid one; undefined removes a claim. */
   logoutToken(claims: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
@@ -62,7 +62,7 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
       cookies: { keys: ['test'] },
       claims: { email: ['email', 'email_verified'], profile: ['name', 'picture', 'groups'], openid: ['sub'] },
       features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true } },
-      // Its own dispatcher refuses addresses of this machine.
+      // The library's own dispatcher refuses addresses of this machine.
       fetch: (url: string, { dispatcher: _, ...options }: { dispatcher?: unknown }) => fetch(url, options),
       findAccount: (_: unknown, sub: string) =>
         accounts[sub] === undefined ? undefined : { accountId: sub, claims: () => ({ sub, ...accounts[sub] }) },
@@ -148,7 +148,7 @@ export function createCookieJar() {
     return answer
   }
 
-  /** Follows redirects until another answer, or until an address that `stop` holds back. Returns both. */
+  /** Follows redirects until there is another response, or until a URL at which `stop` returns true. Returns both. */
   async function follow(url: string, init: RequestInit = {}, stop: (url: string) => boolean = () => false) {
     let [at, answer] = [url, await request(url, init)]
     for (let hops = 0; hops < 20; hops += 1) {

@@ -9,7 +9,7 @@ export function allCells<D extends Record<string, readonly unknown[]>>(dimension
   ) as Cell<D>[]
 }
 
-/** Returns few combinations in which each pair of values of two dimensions occurs: each time the one with most new pairs. */
+/** Returns few combinations in which every pair of values of two dimensions occurs, by repeatedly choosing the one with the most new pairs. */
 export function pairwiseCells<D extends Record<string, readonly unknown[]>>(dimensions: D): Cell<D>[] {
   const all = allCells(dimensions)
   const open = new Set(all.flatMap(pairsOf))

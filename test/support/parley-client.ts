@@ -1,7 +1,7 @@
 import { type Client, createClient } from 'graphql-ws'
 import WebSocket from 'ws'
 
-/** A GraphQL operation with the types of its data and variables: `graphql(…)` of `generated/` creates them. */
+/** A GraphQL operation with the types of its data and variables: `graphql(…)` in `generated/` creates it. */
 export interface Operation<Data, Variables> {
   toString(): string
   __apiType?: (variables: Variables) => Data
@@ -26,7 +26,7 @@ export interface LiveEvents<Event> {
   stop(): void
 }
 
-/** A client of a running Parley: operations over HTTP, subscriptions over one WebSocket that opens with the first. */
+/** A client of a running Parley server: operations over HTTP, and subscriptions over one WebSocket that opens with the first subscription. */
 export interface ParleyClient {
   /** Sends an operation. @throws with its errors, if any */
   send<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): Promise<Data>
@@ -82,7 +82,7 @@ export function createParleyClient({ origin, token }: ParleyClientOptions): Parl
         const done = socket.on('connected', () => resolve(done()))
         socket.on('closed', reject)
         socket.on('error', reject)
-        // The socket opens with its first operation; this one ends at once.
+        // The socket opens with its first operation, so this operation is sent and ends at once.
         socket.subscribe({ query: '{ __typename }' }, { next() {}, error: reject, complete() {} })
       })
     },

@@ -18,11 +18,11 @@ export interface ParleyProcess {
   origin: string
   adminToken: string
   pid: number
-  /** Its output so far. */
+  /** The output of the process so far. */
   output(): string
   /** Settles when the process has ended, for any reason. */
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  /** SIGTERM; returns the exit code. Removes its data directory if this created it. */
+  /** SIGTERM; returns the exit code. Removes its data directory if this function created it. */
   stop(): Promise<number | null>
   /** SIGKILL: a crash. */
   kill(): Promise<void>
@@ -33,13 +33,13 @@ export interface ParleyProcessOptions {
   settings?: Record<string, string>
   /** Whether to wait until it is ready; otherwise resolves as soon as the process runs. */
   untilReady?: boolean
-  /** By `npm start`: `pid` is npm's, which leads a process group; SIGTERM goes only to npm, SIGKILL to the group. */
+  /** Started with `npm start`: `pid` is npm's, which leads a process group; SIGTERM goes only to npm, SIGKILL to the group. */
   byNpm?: boolean
   /** The arguments for node: by default those of the server. */
   command?: string[]
-  /** By how much its clock is ahead of the true one. */
+  /** How far its clock is ahead of the true one. */
   clockSkewMs?: number
-  /** The checkout to run it from: by default this one; benchmarks compare another. */
+  /** The checkout from which to run the server: by default this one; benchmarks compare it with another. */
   root?: string
 }
 

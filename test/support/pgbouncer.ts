@@ -8,7 +8,7 @@ import { freePort } from './free-port.ts'
 import { makeScratchFolder } from './scratch.ts'
 import { skipFor } from './skip-for.ts'
 
-/** A PgBouncer for one test, before the server of a database's URL. */
+/** A PgBouncer for one test, in front of the server in a database's URL. */
 export interface PgBouncer {
   /** The URL of the same database through the pooler. */
   through(databaseUrl: string): string
@@ -70,7 +70,7 @@ export async function startPgBouncer(
   await writeFile(options.auth_file, `"${username}" ""\n`)
   await writeFile(file, ['[databases]', server, '[pgbouncer]', ...lines, ''].join('\n'))
   await chmod(folder, 0o755)
-  // It refuses to run as root.
+  // PgBouncer refuses to run as root.
   const user = process.getuid?.() === 0 ? ['-u', 'postgres'] : []
   const child = spawn(program, [...user, file], { stdio: ['ignore', 'ignore', 'pipe'] })
   const killWithUs = () => void child.kill('SIGKILL')

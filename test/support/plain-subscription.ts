@@ -8,7 +8,7 @@ import { schema } from '../../src/graphql/schema.ts'
 import type { Streams } from '../../src/graphql/streams.ts'
 import { isOverload } from '../../src/platform/database-errors.ts'
 
-/** The events that one viewer gets of a space, and the end: see `reexecute`. */
+/** The events of a space that one viewer receives, and the end: see `reexecute`. */
 export interface PlainSubscription {
   seen: ExecutionResult[]
   ended: string | null
@@ -17,7 +17,7 @@ export interface PlainSubscription {
 
 /**
  * `spaceMessages` by its definition: follows the log for one viewer, and executes each event for that viewer
- * separately. It shares nothing with others, and nothing with the server's delivery.
+ * separately. It shares nothing with other subscriptions, and no code with the server's delivery.
  */
 export function reexecute(
   { domain, platform }: Pick<Application, 'domain' | 'platform'>,

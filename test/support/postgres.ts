@@ -17,7 +17,7 @@ const LEFT_BEHIND_AFTER_MS = 2 * 60 * 60 * 1000
 /** A database for one test, with every migration applied and no rows. */
 export interface TestDatabase {
   url: string
-  /** Drops it, and breaks the remaining connections. */
+  /** Drops the database, and breaks the remaining connections. */
   drop(): Promise<void>
 }
 
@@ -35,13 +35,13 @@ export async function findPostgres(): Promise<string | null> {
 }
 
 /**
- * The condition to skip a test file: `describe.skipIf(!hasPostgres)`. The global setup has reported it loudly; on a
- * CI machine it has failed the run instead.
+ * The condition to skip a test file: `describe.skipIf(!hasPostgres)`. The global setup has reported the missing server
+ * loudly; on a CI machine it has failed the run instead.
  */
 export const hasPostgres: boolean = Boolean(process.env.TEST_DATABASE_URL)
 
 /**
- * Clones a migrated template, made once for each state of the migrations and packages: some 50 ms. Commits wait for
+ * Clones a migrated template, which is created once for each state of the migrations and packages; this takes about 50 ms. Commits wait for
  * the disk only if the database is to be durable, for benchmarks: no server of a test crashes under such a
  * database.
  */
@@ -54,7 +54,7 @@ export async function createTestDatabase({ isDurable = false } = {}): Promise<Te
   })
 }
 
-/** The settings of a new database, as `CREATE DATABASE` and `ALTER DATABASE … SET` say it. */
+/** The settings of a new database, in the syntax of `CREATE DATABASE` and `ALTER DATABASE … SET`. */
 export interface DatabaseMake {
   /** Clauses of CREATE DATABASE: `ENCODING 'LATIN1'`. */
   clauses?: string
@@ -129,7 +129,7 @@ async function ensureTemplate(client: pg.Client, server: string): Promise<string
   return name
 }
 
-/** The effect of a first start on a database: our migrations, and the job queue's own. */
+/** Prepares a database like a first start: applies our migrations, and those of the job queue. */
 async function prepare(url: string): Promise<void> {
   const database = await openDatabase({ url, dataDirectory: '' })
   const jobs = await openJobs(database, { supervise: false, onError: (error) => console.error(error) })

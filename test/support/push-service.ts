@@ -14,7 +14,7 @@ export interface ReceivedPush {
   body: Buffer
 }
 
-/** A push service with a certificate of its own, at names that resolve to this machine. */
+/** A push service with its own certificate, at names that resolve to this machine. */
 export interface PushService {
   /** The network for `AppOptions.push`: 127.0.0.1 counts as public. */
   network: AddressGuardOptions
@@ -25,14 +25,14 @@ export interface PushService {
   hold: (push: ReceivedPush) => Promise<void>
   /** A new subscription of a browser. */
   browser(name?: string): Browser
-  /** The pushes that a browser was sent, decrypted. */
+  /** The push messages sent to a browser, decrypted. */
   close(): Promise<void>
 }
 
 /** A browser's push subscription. */
 export interface Browser {
   input: { endpoint: string; p256dh: string; auth: string }
-  /** Its pushes, decrypted, oldest first. */
+  /** The browser's push messages, decrypted, oldest first. */
   // biome-ignore lint/suspicious/noExplicitAny: contents, read freely by assertions
   pushes(): any[]
 }

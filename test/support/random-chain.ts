@@ -35,7 +35,7 @@ const does = fc.oneof(
   },
 )
 
-/** Three to five agents of either mind, and their actions, turn by turn; then they respond. */
+/** Three to five agents of either memory mode, and their actions, turn by turn; after that they respond. */
 export const randomChain: fc.Arbitrary<RandomChain> = fc.record({
   persistent: fc.array(fc.boolean(), { minLength: 3, maxLength: 5 }),
   decisions: fc.array(fc.record({ does, target: fc.nat(4) }), { minLength: 6, maxLength: 12 }),
@@ -140,8 +140,8 @@ function expectOncePerMessage(woken: Woken[]): void {
 }
 
 /**
- * Each agent that asked with `expectReply`, in a completed run, is called back once for it; at most once if the
- * chain was cut.
+ * Each agent that mentioned another with `expectReply`, in a completed run, is called back once for that; at most once if the
+ * chain was cut short.
  */
 async function expectCallBacks(
   prisma: PrismaClient,

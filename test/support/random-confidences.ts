@@ -8,8 +8,8 @@ export interface Betrayal {
 }
 
 /**
- * The secret of a space for a period in which it is confidential without a break. Opening a space frees its
- * content.
+ * The secret of a space for a continuous period in which it is confidential. Removing confidentiality frees
+ * its content.
  */
 type Canary = `${string}@${number}`
 
@@ -37,9 +37,9 @@ interface Run extends Marks {
 const COUNTS = { spaces: 5, humans: 5, agents: 3, runs: 8, kept: 6, said: 4 }
 
 /**
- * Random actions of people and agents: spaces that become confidential and open again, members who join and leave,
- * and runs whose model tries everything. The play calls every rule as the product does; it checks recipients
- * against the true content.
+ * Random actions by people and agents: spaces that become confidential and open again, members who join and leave,
+ * and runs whose model tries everything. The test calls every rule like the product, and checks
+ * recipients against the true content.
  */
 export function playConfidences(rules: Rules, { seed, steps }: { seed: number; steps: number }): Betrayal | null {
   const play = createPlay(rules, randomOf(seed))
@@ -67,7 +67,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     humansOf: (id) => byId.get(id)?.humans ?? new Set(),
   }
   const labelNow = (marks: Marks) => rules.labelOf(marksOf(marks), world)
-  /** The secrets that still count: opening a space has freed its own. */
+  /** The secrets that still count: removing a space's confidentiality has freed its secret. */
   const alive = (canaries: Iterable<Canary>) =>
     [...canaries].flatMap((canary) => {
       const [id = '', since] = canary.split('@')
@@ -100,7 +100,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     for (const canary of canaries) if (alive([canary]).length > 0) run.canaries.add(canary)
   }
 
-  /** A message wakes an agent, for the requesters of its text. */
+  /** A message wakes an agent. Its text decides who the requesters are. */
   function wake(place: Place, agent: string, words: Words & { askers: string[] }): void {
     const run: Run = { agent, askers: words.askers, worksIn: place.id, places: [], label: [], canaries: new Set() }
     know(run, words, place.id)
@@ -147,7 +147,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** The run posts what it knows there, and another agent continues from that. */
+  /** The run posts its content there, and another agent continues from it. */
   function speaks(run: Run): string | null {
     const place = one(places.filter((one) => one.agents.has(run.agent)))
     if (place === undefined || !rules.mayEnter(run.askers, place.id, world)) return null
@@ -183,7 +183,7 @@ function createPlay(rules: Rules, random: (below: number) => number) {
     return null
   }
 
-  /** The run recalls stored rows; a run for a requester only where all may read them. */
+  /** The run recalls stored rows; a run with requesters recalls them only where everybody may read them. */
   function recalls(run: Run): string | null {
     const words = one(kept.get(run.agent) ?? [])
     if (words === undefined || !rules.mayRecall(labelNow(words), run.worksIn, world)) return null

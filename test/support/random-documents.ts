@@ -29,7 +29,7 @@ export function randomOf(seed: number): Random {
 export const oneOf = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
 const below = (random: Random, most: number) => Math.floor(random() * most)
 
-/** A realistic operation, and in part of the cases an unrealistic one. */
+/** A realistic operation or, in some cases, an unrealistic one. */
 export interface RandomDocument {
   query: string
   variables?: unknown

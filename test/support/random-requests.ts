@@ -16,7 +16,7 @@ export interface Target {
   createWorld(): Promise<RandomWorld>
 }
 
-/** The faults so far: each with the preceding requests, the first few of them. */
+/** The first few faults so far, each with the preceding requests. */
 export type Findings = string[]
 
 const AT_A_TIME = 8
@@ -146,7 +146,7 @@ async function post(origin: string, headers: Record<string, string>, body: strin
   const isStream = /event-stream|multipart/.test(response.headers.get('content-type') ?? '')
   const { status } = response
   if (!isStream || !SUBSCRIPTION.test(body)) return { status, fault: faultIn(status, await response.text()) }
-  // A stream runs as long as it is read; sockets read the events of subscriptions.
+  // A stream stays open as long as it is read; sockets read the events of subscriptions.
   await response.body?.cancel()
   return { status, fault: faultIn(status, '') }
 }

@@ -45,7 +45,7 @@ const WORD = /zq\d+x\d+qz/g
 interface Player {
   id: string
   name: string
-  /** The words that it may have read: of spaces that it belonged to then, or at some time since. */
+  /** The words that the agent may have read: those of spaces that it belonged to then or at some time since. */
   mayKnow: Set<string>
   /** Its current spaces, and its former ones with the time of leaving. */
   spaces: Set<string>
@@ -78,7 +78,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   let words = 0
   let time = 0
 
-  /** A new word for a space: all its members may know it. */
+  /** A new word for a space, which all its members may read. */
   function wordFor(spaceId: string): string {
     const word = `zq${round}x${++words}qz`
     spaces.find(({ id }) => id === spaceId)?.words.push(word)
@@ -132,7 +132,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     if (results > 12 || choice % 4 === 0) return [{ text: 'Done.' }]
     if (choice % 4 === 1) return [{ toolCall: 'read_messages', input: {} }]
     if (choice % 4 === 2) return [{ toolCall: 'ask', input: {} }]
-    // Only the server knows its target: every member of the space may read it there.
+    // Only the server knows the target of the message, which every member of that space may read.
     const word = `zq${round}x${++words}qz`
     for (const other of players) other.mayKnow.add(word)
     return [{ toolCall: 'send_message', input: { text: word } }]
@@ -192,7 +192,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   return findings
 }
 
-/** The part of a prompt with the trigger; quotations elsewhere may contain the same words. */
+/** The part of a prompt that contains the trigger; quotations elsewhere may contain the same words. */
 const toldOf = ({ messages }: ModelRequest): string =>
   messages
     .filter(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX|\[URGENT\])/.test(text))
@@ -213,8 +213,8 @@ const say = (parley: TestApplication, human: HumanViewer, spaceId: string, text:
   parley.app.domain.sending.send(human, { spaceId, text })
 
 /**
- * Simulates the death of the worker of the current run: another claim resumes it, and this one may write nothing
- * more.
+ * Simulates the death of the worker of the current run: another claim resumes the run, and this one may no
+ * longer write.
  */
 async function crash(parley: TestApplication, players: Player[]): Promise<void> {
   const ids = players.map(({ id }) => id)
@@ -223,7 +223,7 @@ async function crash(parley: TestApplication, players: Player[]): Promise<void> 
     WHERE status = 'RUNNING' AND "agentId" = ANY(${ids}::text[])`
 }
 
-/** In every case: nobody reads texts of spaces without being a member, and every prompt has its trigger. */
+/** In every case, nobody reads texts of spaces without being a member, and every prompt has its trigger. */
 export async function expectDiscretion(
   parley: TestApplication,
   { numRuns, seed }: { numRuns: number; seed: number },

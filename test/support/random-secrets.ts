@@ -18,18 +18,18 @@ const ROOM = `query ($id: ID!) { space(id: $id) { messages(last: 10) { edges { n
   origin { triggerName triggerMessage } outcomes { reason error } parts { ... on ToolCallPart { toolCall { input output error } } } } } } } }`
 const TRIGGER = `mutation ($agentId: ID!) { triggerAgent(input: { agentId: $agentId, payload: "Go." }) { __typename } }`
 const DECIDE = `mutation ($id: ID!) { decideToolCall(input: { toolCallId: $id, approve: true }) { __typename } }`
-/** The most messages of a space that one action may change. */
+/** The maximum number of messages of a space that one action may change. */
 const MOST_NEW = 60
-/** Agents wake one another up to four times per action: seconds, and more if others use the processor. */
+/** Agents wake one another up to four times per action, which takes seconds, and longer if other processes use the CPU. */
 const RESTS_WITHIN = { timeoutMs: 300_000 }
 const ROUTINGS = ['BROADCAST', 'MENTION_CHAIN', 'ADMIN', 'MENTION_CHAIN'] as const
 
 /**
- * People, agents and spaces in the real engine, and a model that tries everything: it enters, reads, posts all that
- * it has ever read wherever it can, delegates it, asks, remembers it, plans it, passes it to external tools. People
- * join and leave, reply, decide, and read all that they may see, and so does a service. Steps are the actions of
+ * People, agents and spaces in the real engine, and a model that tries everything: it enters, reads, posts everything
+ * that it has ever read wherever it can, delegates it, asks about it, remembers it, plans it, and passes it to external tools. People
+ * join and leave, reply, decide, and read everything that they may see, and so does a service. Steps are the actions of
  * people and the calls of the model.
- * @returns the texts that reached others than their recipients
+ * @returns the texts that reached anybody other than their recipients
  */
 export async function playSecrets(
   parley: TestServer,
@@ -117,7 +117,7 @@ export async function playSecrets(
   let lastEventId = ''
   /**
    * Checks the spaces that runs have entered since, and the events that cycles have claimed together: the rules
-   * beyond who reads what.
+   * other than who may read what.
    */
   async function watch(): Promise<void> {
     const where = {
@@ -130,7 +130,7 @@ export async function playSecrets(
       const place = places.find((one) => one.id === (input as { spaceId: string }).spaceId)
       const { askers, triggerType } = await prisma.run.findUniqueOrThrow({ where: { id: runId } })
       const isStranger = (askerId: string) => place?.since != null && !place.humans.has(askerId)
-      // A cycle may get a requester after it was there.
+      // A cycle may get an additional requester after it has entered a space.
       if (triggerType !== 'INBOX' && askers.some(isStranger))
         hearing.betrayals.push(`${askers.join()} sends a run into ${place?.id}`)
     }
@@ -139,7 +139,7 @@ export async function playSecrets(
       orderBy: { id: 'asc' },
     })
     lastEventId = taken.at(-1)?.id ?? lastEventId
-    // A reply to a wait goes into the inbox as read.
+    // A reply to a wait enters the inbox as already read.
     const events = taken.filter(({ payload }) => JSON.stringify(payload) !== '{}')
     const isNow = (spaceId: string) => places.find(({ id }) => id === spaceId)?.since != null
     const labelOf = (marks: string[][]) => [...new Set(marks.flat().filter(isNow))].sort().join()
@@ -263,8 +263,8 @@ function toolsOf(url: string, approvers: { id: string }[]): ToolInput[] {
 }
 
 /**
- * A tool's server, which returns its inputs, and records them except those of the marked tool, which may get
- * everything.
+ * A tool's server, which returns its inputs and records them, except for the marked tool, which may
+ * receive everything.
  */
 async function openOutside() {
   const posted: string[] = []

@@ -4,20 +4,20 @@ import type { AddressInfo } from 'node:net'
 /** The response of a raw server: events as JSON or as text, or a whole response. */
 export interface RawAnswer {
   events?: readonly (object | string)[]
-  /** False: the stream ends without `[DONE]`. */
+  /** If false, the stream ends without `[DONE]`. */
   done?: boolean
   status?: number
   contentType?: string
   body?: string
 }
 
-/** A server of Chat Completions that sends exactly what a test says, for forms that no correct server sends. */
+/** A Chat Completions server that sends exactly the bytes that a test specifies, for responses that no correct server sends. */
 export interface RawModelServer {
   baseUrl: string
   /** The requests for each model, oldest first. */
   // biome-ignore lint/suspicious/noExplicitAny: the wire body, read freely by tests
   requests: Map<string, any[]>
-  /** Answers the requests for a model, by the number of earlier ones. */
+  /** Returns the response to a request for a model, given the number of earlier requests. */
   play(model: string, answer: (n: number) => RawAnswer): void
   close(): Promise<void>
 }

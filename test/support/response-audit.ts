@@ -16,7 +16,7 @@ import {
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
-/** Bytes of JSON for one UTF-16 unit at worst: a control character is `\u0001`. */
+/** The maximum number of bytes of JSON for one UTF-16 unit: a control character is `\u0001`. */
 const BYTES_A_UNIT = 6
 const BYTES_OF: Record<string, number> = { Boolean: 5, Int: 11, Float: 24, DateTime: 26, ID: 42, StreamCursor: 64 }
 const LARGEST_PAGE = constant('src/lib/page.ts', 'LARGEST_PAGE')
@@ -36,7 +36,7 @@ const URL_LIMIT = ['src/agents/outgoing-request.ts', 'LONGEST_URL'] as const
 const REASON = ['src/flows/decide-call.ts', 'LONGEST_REASON'] as const
 
 /**
- * Every field of type String, with its longest text. A field with a fixed vocabulary has its length. `*.field`
+ * Every field of type String, with its longest text. For a field with a fixed vocabulary, the length of its longest value. `*.field`
  * stands for texts that the server writes: cursors, secrets, and error messages.
  */
 const TEXTS: Record<string, TextLimit> = {
@@ -191,7 +191,7 @@ const JSONS: Record<string, TextLimit> = {
   'TryToolPayload.output': 'counted',
 }
 
-/** Lists without pages, with their most items; `counted` if no rule limits them. */
+/** Lists without pages, with their maximum number of items; `counted` if no rule limits them. */
 const LISTS: Record<string, TextLimit> = {
   'MemberPresenceChanged.changes': ['src/flows/join-space.ts', 'MOST_MEMBERS'],
   'SearchHit.matches': ['src/rules/snippet.ts', 'MOST_MATCHES'],
@@ -269,11 +269,11 @@ export interface AuditedField {
   /** `Type.field`. */
   name: string
   kind: 'fixed' | 'text' | 'json' | 'page' | 'object'
-  /** The most bytes of its JSON, without the selections of its objects; null if only the counter limits them. */
+  /** The maximum number of bytes of its JSON, without the selections of its objects; null if only the counter limits them. */
   mostBytes: number | null
-  /** The most items of the list; null if only the counter limits them; 1 for a single value. */
+  /** The maximum number of items of the list; null if only the counter limits them; 1 for a single value. */
   mostItems: number | null
-  /** Response bytes per request byte of one more alias. Null as above. */
+  /** Response bytes per request byte of one more alias. Null if only the counter limits them. */
   bytesPerRequestByte: number | null
 }
 
@@ -339,7 +339,7 @@ function classify(
   }
 
   const mostBytes = bytesOfOne === null || mostItems === null ? null : bytesOfOne * mostItems
-  // ` a1:name` selects it once more, and `"a1":` precedes it in the response.
+  // ` a1:name` selects the field once more, and `"a1":` precedes its value in the response.
   const bytesPerRequestByte = mostBytes === null ? null : (mostBytes + 6) / (field.name.length + 4)
   return { name, kind, mostBytes, mostItems, bytesPerRequestByte }
 }

@@ -12,10 +12,10 @@ import {
 } from 'graphql'
 import type { ParleyClient } from './parley-client.ts'
 
-/** A path from the query root to objects of a type: puts a selection on them into a document. */
+/** A path from the query root to objects of a type, with a function that puts a selection on them into a document. */
 type Wrap = (selection: string) => string
 
-/** A selection with a long result when used once: the server must limit its repetition. */
+/** A selection with a long result even when used once, so the server must limit its repetition. */
 export interface Probe {
   /** `Type.field`. */
   name: string
@@ -23,7 +23,7 @@ export interface Probe {
   document(times: number): string
   /** The response bytes of one more alias. */
   bytes: number
-  /** The most repetitions within the tokens of one document. */
+  /** The maximum number of repetitions within the tokens of one document. */
   mostTimes: number
   viewer: string
 }

@@ -1,18 +1,18 @@
 import type { Database } from '../../src/platform/db.ts'
 
-/** Something with a database, which a later test file of the same process can use once its tables are empty. */
+/** An object with a database, which a later test file in the same process can use once its tables are empty. */
 export interface Reusable {
   db: Pick<Database, 'prisma'>
   /** The shape of the database when it was new: `shapeOf`. */
   shape: string
-  /** Resolves when nothing works on the database any more. */
+  /** Resolves when nothing uses the database any more. */
   settle(): Promise<void>
-  /** Ends everything and removes the database. */
+  /** Closes everything and removes the database. */
   dispose(): Promise<void>
 }
 
 /**
- * The applications and databases that closed test files leave to later ones, least recently used first, by their options. An application that
+ * The applications and databases that finished test files leave for later ones, by their options, least recently used first. An application that
  * starts costs about a second of processor time, most of it in PostgreSQL, whose new connections plan each statement
  * again.
  */
@@ -22,16 +22,16 @@ const MOST_KEPT = 3
 /** Larger tables stay large after their rows are deleted, and are slow to scan. */
 const MOST_BYTES = 30_000_000
 
-/** Only files that share their process can use one thing after the other: see vitest.config.ts. */
+/** Only test files in the same process can reuse an item: see vitest.config.ts. */
 const isReusing = process.env['TEST_REUSE'] === '1'
 
-/** Returns what was kept under this key, which now belongs to the caller. */
+/** Returns the item that was kept under this key, which now belongs to the caller. */
 export function takeKept<Item extends Reusable>(key: string): Item | undefined {
   const index = kept.findIndex((one) => one.key === key)
   return index < 0 ? undefined : (kept.splice(index, 1)[0]?.item as Item)
 }
 
-/** Empties the database and keeps the item under the key. Disposes of it if there is no key, or it was changed. */
+/** Empties the database and keeps the item under the key. Disposes of the item if there is no key, or the database was changed. */
 export async function keepOrDispose(key: string | null, item: Reusable): Promise<void> {
   if (key === null || !isReusing || !(await isEmptied(item))) return item.dispose()
   kept.push({ key, item })

@@ -5,14 +5,14 @@ import { steps } from './model-server-script.ts'
 import { spaceIn, thinkingOn } from './thinking.ts'
 import { countSent, type Sent } from './wire-counter.ts'
 
-/** The cost of one operation, from its first message to the last consequence. */
+/** The cost of one operation, from its first message to its last consequence. */
 export interface Cost extends Sent {
   what: string
 }
 
 /**
- * The counted operations, each executed alone to its end: the bounds hold at the drivers, independent of the
- * machine's load. The statements are those of `sent`, including Redis commands.
+ * The counted operations, each executed alone to its end. The bounds apply at the drivers, so they do not depend on
+ * the machine's load. The statements are those of `sent`, including Redis commands.
  */
 export const BOUNDS: Record<string, Pick<Sent, 'statements' | 'commands'>> = {
   'a `sendMessage` that wakes one agent': { statements: 1, commands: 1 },
@@ -24,8 +24,8 @@ export const BOUNDS: Record<string, Pick<Sent, 'statements' | 'commands'>> = {
 }
 
 /**
- * Each operation runs several times, and the least count decides: periodic work of the process falls into some of
- * them.
+ * Each operation runs several times, and the lowest count decides, because periodic work of the process falls into some of
+ * the runs.
  */
 const TIMES = 4
 /** The time for the consequences after a run's end is published. */
@@ -34,7 +34,7 @@ const TRAIL_MS = 50
 /** Batches wait as long as a run takes, so that the speed of the machine does not matter. */
 const SETTINGS = { PARLEY_DELTA_MS: '1000' }
 
-/** Runs each of `BOUNDS` on PostgreSQL and Redis and counts. */
+/** Runs each operation of `BOUNDS` on PostgreSQL and Redis and counts its round trips. */
 export async function countRoundTrips(): Promise<Cost[]> {
   const counter = countSent()
   try {

@@ -1,2 +1,2 @@
-/** Identifies this run of the tests in the names of what it creates outside of its processes. */
+/** Identifies this test run in the names of everything that it creates outside its processes. */
 export const runId = () => process.env['TEST_RUN'] ?? 'alone'

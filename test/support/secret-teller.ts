@@ -13,7 +13,7 @@ const CALLS_AT_ONCE = 6
 /** Actions that end a run are tried now and then. */
 const ENDS = new Set(['skip', 'delegate', 'delegateToAgent'])
 
-/** A model that tries everything: it posts all that it has ever read, wherever it can, with every tool. */
+/** A model that tries everything: it posts everything that it has ever read, wherever it can, with every tool. */
 export function tellsEverything({ random, spaceIds, agentIds, wordsIn, onCall }: Temptation): ModelScript {
   const one = <T>(list: readonly T[]): T => list[random(list.length)] as T
 

@@ -1,7 +1,7 @@
 /** A word that is posted once, and distinct from all others. */
 interface Canary {
   spaceId: string
-  /** The period in which its space is confidential without a break; null for a word that was posted openly. */
+  /** The continuous period in which its space is confidential; null for a word that was posted openly. */
   since: number | null
 }
 
@@ -22,13 +22,13 @@ export interface Hearing {
   saidIn(place: Place, text: string, where: string): void
   /** Records that a person reads a text: the person must have read its words before, or have access to their space. */
   shownTo(humanId: string, text: string, where: string): void
-  /** Records that a text leaves for recipients outside. */
+  /** Records that a text is sent to external recipients. */
   leaves(text: string, where: string): void
   /** Records that a row stores a text, with these spaces as its sources. */
   isKept(marks: readonly string[], text: string, where: string): void
 }
 
-/** All words have one length: cutting a text short leaves no other word. */
+/** All words have the same length, so truncating a text never produces another word. */
 const CANARY = /canary-\d{6}/g
 
 /** The position of a word in a text. */
@@ -37,7 +37,7 @@ function around(text: string, word: string): string {
   return `…${text.slice(Math.max(0, at - 300), at + 60)}…`
 }
 
-/** Each play has its own words. */
+/** Each test run has its own words. */
 let lastWord = 0
 
 export function createHearing(places: readonly Place[]): Hearing {
@@ -47,7 +47,7 @@ export function createHearing(places: readonly Place[]): Hearing {
 
   const wordsIn = (text: string) => [...new Set(text.match(CANARY) ?? [])]
 
-  /** The space of a word that is still confidential, or null for a free one. */
+  /** The space of a word that is still confidential, or null for a word that is free. */
   function sourceOf(word: string): Place | null {
     const from = canaries.get(word)
     const source = places.find(({ id }) => id === from?.spaceId)

@@ -11,7 +11,7 @@ export interface TestServer extends TestApplication {
   origin: string
   /** A new token of a human, a service or an admin. */
   tokenOf(viewer: Viewer): Promise<string>
-  /** A client with a new token of its own; closed with the server. */
+  /** A client with its own new token; closed together with the server. */
   clientOf(viewer: Viewer): Promise<ParleyClient>
 }
 

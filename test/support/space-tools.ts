@@ -36,7 +36,7 @@ export async function spaceToolsRoom(parley: TestApplication, options: RoomOptio
   return { human, agents, space }
 }
 
-/** The call by which a scripted model posts in a space; `more` is its mention or wait. */
+/** The call with which a scripted model posts in a space; `more` contains its mention or wait. */
 export const sayIn = (spaceId: string, text: string, more: object = {}): ModelAction => ({
   toolCall: 'sendSpaceMessage',
   input: { spaceId, text, ...more },
@@ -62,7 +62,7 @@ export async function messagesOf(parley: TestApplication, spaceId: string, sende
   return (await parley.messages(spaceId)).filter((message) => message.senderId === senderId)
 }
 
-/** The texts of a message's parts; a tool's part as its call's id. */
+/** The texts of a message's parts; a tool part is represented by the id of its call. */
 export function textsOf(message: Message | undefined): string[] {
   const parts = (message?.parts ?? []) as ({ type: 'text'; text: string } | { type: 'tool'; toolCallId: string })[]
   return parts.map((part) => (part.type === 'text' ? part.text : part.toolCallId))

@@ -23,11 +23,11 @@ export interface Stage {
   /** The data of an operation's only field. Fails if there are errors. */
   ask(client: ParleyClient, operation: string, variables?: object): Promise<Read>
   person(name: string): Promise<Person>
-  /** A stateless agent with the SPACE_TOOLS that the model server plays, unless `input` overrides that. */
+  /** A stateless agent with SPACE_TOOLS, played by the model server, unless `input` overrides that. */
   bot(name: string, input?: object): Promise<Named>
   /**
-   * Members join in this order. By default under ADMIN routing with the first agent as its admin agent; `input`
-   * overrides that.
+   * Members join in this order. By default, the space has ADMIN routing with the first agent as admin agent;
+   * `input` overrides that.
    */
   space(name: string, members: Named[], input?: object): Promise<Named>
   /** Posts as a person; returns the payload. */
@@ -36,7 +36,7 @@ export interface Stage {
   messagesIn(space: Named): Promise<Read[]>
   /** The runs of an agent, oldest first. */
   runsOf(agent: Named): Promise<Read[]>
-  /** Waits until that many runs of the agent have ended; oldest first. */
+  /** Waits until this many runs of the agent have ended; oldest first. */
   endedRuns(agent: Named, count: number): Promise<Read[]>
 }
 
@@ -117,8 +117,8 @@ export async function openStage(parley: TestServer): Promise<Stage> {
 }
 
 /**
- * Opens a server with its stage for the tests of a `describe`, and closes it. Before each test the models forget
- * their scripts, and do nothing for unscripted requests; no test may send the models an invalid request.
+ * Opens a server with its stage for the tests of a `describe`, and closes it. Before each test the scripts of the
+ * models are cleared, and the models do nothing for unscripted requests; no test may send the models an invalid request.
  */
 export function playScenarios(
   stack: TestApplicationOptions['stack'],
@@ -145,6 +145,6 @@ export const promptOf = ({ messages }: ModelRequest): string => messages.find(({
 export const wokenBy = (text: string) => (request: ModelRequest) =>
   (promptOf(request).split(/RECENT/)[0] ?? '').includes(text)
 
-/** The results of the run's tool calls so far, in order, as the model gets them. */
+/** The results of the run's tool calls so far, in order, as the model receives them. */
 export const resultsIn = ({ messages }: ModelRequest): Read[] =>
   messages.filter(({ role }) => role === 'tool').map(({ text }) => JSON.parse(text))

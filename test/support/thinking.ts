@@ -7,7 +7,7 @@ import type { ModelAction, ModelRequest, ModelScript } from './model-server-scri
 import { steps } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/** Helpers for tests of persistent agents, on an application. */
+/** Helpers for tests of persistent agents in an application. */
 export interface Thinking {
   /** A persistent agent. */
   bot(
@@ -54,12 +54,12 @@ export function thinkingOn({ app, agent }: TestApplication): Thinking {
   }
 }
 
-/** The last user message of a request that is not an interjection. */
+/** The last user message of a request that was not inserted before a later step. */
 export function inboxIn({ messages }: ModelRequest): string {
   return messages.findLast(({ role, text }) => role === 'user' && text.startsWith('INBOX'))?.text ?? ''
 }
 
-/** The interjection before a later step, if it is the last message. */
+/** The message inserted before a later step, if it is the last message. */
 export function interjectionIn({ messages }: ModelRequest): string | null {
   const last = messages.at(-1)
   return last?.role === 'user' && last.text.startsWith('[') ? last.text : null
@@ -70,7 +70,7 @@ export function spaceIn(request: ModelRequest): string {
   return /\(id: (spc_\w+)\)/.exec(inboxIn(request))?.[1] ?? ''
 }
 
-/** Enters the space of the first event and posts there; then each further generation; then ends. */
+/** Enters the space of the first event and posts there; then plays each further generation; then ends. */
 export function answer(text: string, ...further: ModelAction[][]): ModelScript {
   return (request) =>
     steps(

@@ -46,12 +46,12 @@ interface ServerUser {
   options: { uid?: number; gid?: number }
 }
 
-/** An id other than root's, in a separate user namespace: root outside is that user inside. */
+/** An id other than root's, in a separate user namespace: root outside the namespace is this user inside it. */
 const AS_ANOTHER = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
 
 /**
- * Root starts it as the system's user `postgres`, and gives it the folder. In a rootless container, whose only id
- * is root, that fails with EINVAL: then in a user namespace.
+ * Root starts it as the system user `postgres`, which then owns the folder. In a rootless container, whose only id is
+ * root, that fails with EINVAL, so it is started in a user namespace.
  */
 async function serverUser(folder: string): Promise<ServerUser> {
   if (process.getuid?.() !== 0) return { prefix: [], options: {} }
@@ -116,7 +116,7 @@ function endWithUs(server: ChildProcess, folder: string): void {
 }
 
 export interface ThrowawayOptions {
-  /** Settings, as `ssl=on`. */
+  /** Settings, such as `ssl=on`. */
   settings?: readonly string[]
   /** Prepares the data directory before the first start. `run` runs a program as the server's user. */
   prepare?: (data: string, run: (program: string, args: string[]) => Promise<unknown>) => Promise<void>

@@ -65,7 +65,7 @@ export async function startThrowawayRedis(
   if (program === null) throw new Error('there is no Redis server on this machine')
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-redis-'))
   const port = await freePort()
-  // A Sentinel stores what it learns in its configuration file, which must exist.
+  // A Sentinel stores its state in its configuration file, which must exist.
   const configuration = path.join(folder, 'sentinel.conf')
   if (mode === 'sentinel') await writeFile(configuration, '')
   const own = mode === 'sentinel' ? [configuration, '--sentinel'] : ['--save', '', '--appendonly', 'no']

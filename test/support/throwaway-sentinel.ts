@@ -24,10 +24,10 @@ export interface ThrowawaySentinelOptions {
   /** Further options of the servers, and of the Sentinels. */
   serverOptions?: string[]
   sentinelOptions?: string[]
-  /** The text between `redis+sentinel://` and the hosts, and behind the parameters. */
+  /** The text between `redis+sentinel://` and the hosts, and the text after the parameters. */
   user?: string
   parameters?: string
-  /** The password by which the Sentinels are asked, and that of the servers. */
+  /** The password for the Sentinels, and the one for the servers. */
   sentinelPassword?: string
   serverPassword?: string
 }

@@ -4,7 +4,7 @@ import { forAgent, type ModelAction } from './model-server-script.ts'
 /** An agent's actions in one run: one generation after the other; after the last it closes with "Done.". */
 export type Turn = ModelAction[][]
 
-/** Scripts an agent's runs, one turn for each in their starting order. One run too many fails. */
+/** Scripts an agent's runs, one turn for each in their starting order. An additional run fails. */
 export function takesTurns(models: ModelServer, agentName: string, ...turns: Turn[]): void {
   const waiting = [...turns]
   let turn: Turn = []

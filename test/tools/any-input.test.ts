@@ -30,7 +30,7 @@ const WORST = [
   ...[deep(150), deep(3_000), deep(20_000)],
 ]
 
-/** Inputs with the worst in every position of a schema, as JSON texts; and texts that are not inputs. */
+/** Inputs with the worst possible value in every position of a schema, as JSON texts; and texts that are not inputs. */
 function worstInputs(schema: Schema): string[] {
   const least = JSON.stringify(leastOf(schema))
   const MARK = '"the place of the worst"'
@@ -80,7 +80,7 @@ describe.each(RULE_STACKS.slice(-1))('any tool input that a model writes, on the
       parley.models.script((request) => {
         if (!request.instructions.startsWith('You are Ada')) return [{ text: 'Fine.' }]
         tools = toolsIn(request)
-        // The long ones come last, all at once: every later request of the run contains them.
+        // The long inputs come last, all at once, because every later request of the run contains them.
         const isShort = (waiting[0]?.input.length ?? 0) < LONG.length
         const next = waiting.splice(0, isShort ? 60 : 100)
         return next.length > 0 ? next.map((call) => ({ ...call, chunks: 100_000 })) : [{ text: 'Done.' }]

@@ -6,7 +6,7 @@ import { TOOLS as DEFINED } from '../../src/tools/built-in-tools.ts'
 import { toolOf } from '../../src/tools/define-tool.ts'
 import type { Tool } from '../../src/tools/tool.ts'
 
-/** The tools' definitions from the design documents, made precise; their descriptions are not compared. */
+/** The definitions of the tools from the design documents, made precise; descriptions are not compared. */
 const DEFINITIONS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'definitions.json'), 'utf8')) as {
   name: string
   inputSchema: unknown

@@ -3,7 +3,7 @@ import { RULE_STACKS, startApplication, type TestApplication } from '../support/
 import { type ModelRequest, steps } from '../support/model-server-script.ts'
 import { type Thinking, thinkingOn } from '../support/thinking.ts'
 
-/** The result of the last tool call, as the model gets it. */
+/** The result of the last tool call, as the model receives it. */
 const lastResult = ({ messages }: ModelRequest) =>
   JSON.parse(messages.findLast(({ role }) => role === 'tool')?.text ?? 'null')
 
@@ -89,7 +89,7 @@ describe.each(RULE_STACKS)('the tool calls of an agent whose worker loses the da
     parley.models.script(() => [{ hang: true }])
     const { runs } = await parley.send(human, space.id, 'Take your time')
     const runId = runs[0]?.id ?? ''
-    // Not only RUNNING: its request comes after that, and would get the script of the next run.
+    // RUNNING is not enough: the run's request comes later, and would get the script of the next run.
     await parley.models.request(() => true)
     expect(await callOnce(agent, 'stop_run', { runId })).toEqual({ success: true, runId, status: 'canceled' })
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'CANCELED' })

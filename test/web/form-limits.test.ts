@@ -14,7 +14,7 @@ const TREE = {
   type: 'object',
   properties: { name: { type: 'string' }, children: { type: 'array', items: { $ref: '#' } } },
 }
-/** Each of its branches is twice the one before. */
+/** Each branch is twice as large as the previous one. */
 const DOUBLING = {
   $defs: Object.fromEntries(
     Array.from({ length: 30 }, (_, at) => [

@@ -5,8 +5,8 @@ import { runsOf } from '../support/effort.ts'
 
 const LENGTH = 32_000
 /**
- * Processor time, since a busy machine takes longer: above the 60 ms of parsing, for garbage collection and
- * compilation.
+ * CPU time, because a busy machine takes longer. It is above the 60 ms of parsing, to allow for garbage collection
+ * and compilation.
  */
 const MOST_CPU_MS = 400
 

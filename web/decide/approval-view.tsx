@@ -158,7 +158,7 @@ export function AnsweredBy({ call }: { call: ToolCall }) {
 
 const VERDICTS = { APPROVED: 'Approved', DENIED: 'Denied', NONE: 'Answered' }
 
-/** Returns the verdict of an answer that is only yes or no; null for every other call. */
+/** Returns the verdict of an answer that is only yes or no; null for any other call. */
 export function verdictOf({ output, answeredBy }: ToolCall): 'APPROVED' | 'DENIED' | null {
   if (answeredBy === null) return null
   if (isSameJson(output, { approved: true })) return 'APPROVED'
@@ -167,7 +167,7 @@ export function verdictOf({ output, answeredBy }: ToolCall): 'APPROVED' | 'DENIE
 
 const UNAPPROVED = ['PENDING', 'DENIED', 'EXPIRED', 'CANCELED']
 
-/** Returns the one state of a call to show: that of its approval until it is approved, then what became of it. */
+/** Returns the single state of a call to show: the state of its approval until it is approved, and then the call's own status. */
 export function stateOf(call: ToolCall): string {
   const { approval, status } = call
   if (approval !== null && UNAPPROVED.includes(approval.state)) {

@@ -7,7 +7,7 @@ import { inBrief } from '../ui/json.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { DECIDE_TOOL_CALLS } from './operations.ts'
 
-/** The maximum of calls in one request. */
+/** The maximum number of calls in one request. */
 const MOST_AT_ONCE = 100
 
 /** Returns the waiting calls of the same tool of the same agent on which the viewer may decide. */
@@ -26,7 +26,7 @@ interface DecideAlikeProps {
   onBack(): void
 }
 
-/** Shows calls that are alike, and decides on all of them. A call that waits later is not part of the decision. */
+/** Shows similar calls, and decides on all of them. A call that starts to wait later is not part of the decision. */
 export function DecideAlike({ calls: current, onBack }: DecideAlikeProps) {
   const { connection } = useSession()
   const [calls] = useState(() => current.slice(0, MOST_AT_ONCE))
@@ -42,7 +42,7 @@ export function DecideAlike({ calls: current, onBack }: DecideAlikeProps) {
   })
   const [first] = calls
   return (
-    <section className="decide-alike" aria-label={`Calls of ${first?.toolName} that wait`}>
+    <section className="decide-alike" aria-label={`Waiting calls of ${first?.toolName}`}>
       <ol>
         {calls.map(({ id, input, message }) => (
           <li key={id}>

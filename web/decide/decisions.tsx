@@ -5,7 +5,7 @@ import { Moment } from '../ui/time.tsx'
 
 type Decision = NonNullable<ToolCall['approval']>['decisions'][number]
 
-/** The decisions of people, oldest first. */
+/** People's decisions, oldest first. */
 export function Decisions({ decisions }: { decisions: readonly Decision[] }) {
   if (decisions.length === 0) return null
   return (

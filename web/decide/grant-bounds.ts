@@ -22,7 +22,7 @@ export function schemaOf(limits: Bounds['limits']): Record<string, unknown> | nu
   return { type: 'object', properties: Object.fromEntries(properties), required: names }
 }
 
-/** Returns which of these inputs, oldest first, a grant with the bounds would have let through. */
+/** Returns which of these inputs, oldest first, a grant with these bounds would have covered. */
 export function letThrough(bounds: Bounds, inputs: readonly unknown[]): boolean[] {
   const { limits, maxCalls, amountProperty, maxAmount } = bounds
   let calls = 0
@@ -47,7 +47,7 @@ function isWithin(limit: Limit, value: unknown): boolean {
   return limit.type === 'ONLY' ? isSameJson(value, limit.value) : typeof value === 'number' && value <= limit.value
 }
 
-/** Describes a schema that `schemaOf` could have made; null for every other schema. */
+/** Describes a schema that `schemaOf` could have created; null for any other schema. */
 export function wordsOfSchema(schema: unknown): string[] | null {
   if (schema === null) return []
   const { type, properties, required, ...others } = schema as Record<string, unknown>

@@ -26,7 +26,7 @@ interface GrantFormProps {
   onBack(): void
 }
 
-/** Proposes that calls like this one are executed without asking, within bounds. Also approves this one. */
+/** Proposes that calls like this one are executed without asking, within bounds. Also approves this call. */
 export function GrantForm({ call, onBack }: GrantFormProps) {
   const { connection } = useSession()
   const entries = boundableOf(call.input)
@@ -92,7 +92,7 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
           min={1}
           step={1}
           value={calls}
-          hint="Empty: any number, if another bound is set."
+          hint="Empty means any number, if another bound is set."
           onChange={(event) => setCalls(event.target.value)}
         />
         {numeric.length > 0 && (
@@ -165,7 +165,7 @@ function LimitFields({ name, value, limit, onChange }: LimitFieldsProps) {
   )
 }
 
-/** Lists earlier inputs of the tool here, and whether the bounds would have let them through. */
+/** Lists earlier inputs of the tool in this space, and whether the bounds would have covered them. */
 function PastInputs({ call, spaceId, bounds }: { call: ToolCall; spaceId: string | null; bounds: Bounds }) {
   const { data } = useAsk(PAST_CALLS, { agentId: call.agent.id })
   const past = (data?.runs.edges ?? [])
@@ -181,7 +181,7 @@ function PastInputs({ call, spaceId, bounds }: { call: ToolCall; spaceId: string
     past.map(({ input }) => input),
   )
   const count = within.filter(Boolean).length
-  if (past.length === 0) return <p className="note">There are no earlier calls here to compare with.</p>
+  if (past.length === 0) return <p className="note">There are no earlier calls in this space to compare with.</p>
   return (
     <section className="past-inputs" aria-label="Earlier calls">
       <p className="note" role="status">
@@ -210,14 +210,14 @@ function withLimit(limits: Record<string, Limit>, name: string, limit: Limit | u
   return limit === undefined ? others : { ...others, [name]: limit }
 }
 
-/** Returns the properties of an input that the form can bound: texts, numbers and truth values. */
+/** Returns the properties of an input that the form can bound: strings, numbers and booleans. */
 function boundableOf(input: unknown): [string, unknown][] {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return []
   const scalars = Object.entries(input).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
   return scalars.slice(0, MOST_PROPERTIES)
 }
 
-/** Returns the properties that are numbers by the tool's schema. */
+/** Returns the properties that are numbers according to the tool's schema. */
 function numericOf({ inputSchema }: ToolCall): string[] {
   const { properties } = (inputSchema ?? {}) as { properties?: Record<string, { type?: string | string[] }> }
   return Object.entries(properties ?? {}).flatMap(([name, { type }]) =>

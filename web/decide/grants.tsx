@@ -23,7 +23,7 @@ interface GrantsProps {
   heading?: 'h2' | 'h3'
 }
 
-/** The standing grants of a space or an agent: live ones, and the others on request. */
+/** The standing grants of a space or an agent: active and proposed ones, and the others on request. */
 export function Grants({ spaceId = null, agentId = null, heading: Heading = 'h3' }: GrantsProps) {
   const ask = useGrants({ spaceId, agentId })
   const grants = ask.data?.standingGrants ?? []
@@ -34,7 +34,7 @@ export function Grants({ spaceId = null, agentId = null, heading: Heading = 'h3'
       {ask.data === undefined && <Unanswered what="the standing grants" ask={ask} />}
       {ask.data !== undefined && grants.every((grant) => !isLive(grant)) && (
         <p className="hint">
-          None. To allow calls without asking, choose “Allow calls like this…” at a call that waits for approval.
+          None. To allow calls without asking, choose “Allow calls like this…” on a call that waits for approval.
         </p>
       )}
       <ul className="grants">
@@ -73,7 +73,7 @@ export function GrantsToDecide() {
   )
 }
 
-/** At a call that a grant let through: the grant, on request. */
+/** For a call that was executed under a grant: shows the grant on request. */
 export function GrantOfCall({ call }: { call: ToolCall }) {
   const [isOpen, setOpen] = useState(false)
   const { data } = useAsk(GRANT_OF_CALL, { id: call.id }, { enabled: isOpen })
@@ -82,7 +82,7 @@ export function GrantOfCall({ call }: { call: ToolCall }) {
   return (
     <div className="grant-of-call">
       <p className="note">
-        Executed without asking, by a standing grant that <b>{call.grant.proposedBy.name}</b> proposed.{' '}
+        Executed without asking, under a standing grant that <b>{call.grant.proposedBy.name}</b> proposed.{' '}
         <Button look="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide the grant' : 'Show the grant'}
         </Button>

@@ -32,7 +32,7 @@ export function useNotifications({ unreadCount, pendingToolCalls, spaces, status
     if (status !== 'live') return
     const before = known.current
     known.current = new Set(pendingToolCalls.map(({ id }) => id))
-    // A push message says so, too.
+    // A push message already reports this.
     const isPushed = isSubscribed(viewer?.human?.id ?? null)
     if (
       before === null ||

@@ -28,7 +28,7 @@ export default function SchemaForm(props: SchemaFormProps) {
     <div className="schema-form">
       <RjsfForm
         schema={schema as RJSFSchema}
-        // Not `formData`: every render of a parent would then reset the form to the initial value.
+        // Not `formData`, because every render of a parent would then reset the form to the initial value.
         initialFormData={value}
         validator={VALIDATOR}
         showErrorList={false}
@@ -63,7 +63,7 @@ function orderOf({ properties, required }: Record<string, unknown>): { 'ui:order
   return { 'ui:order': [...required.filter((name) => name in properties), '*'] }
 }
 
-/** A list button with one of our icons: the library's own need a font that is not loaded. */
+/** A list button with one of our icons, because the library's own icons need a font that is not loaded. */
 const listButton =
   (label: string, icon: IconName, className = '') =>
   ({ id, onClick, disabled }: IconButtonProps) => (
@@ -102,7 +102,7 @@ const VALIDATOR: ValidatorType = {
 function errorsOf(schema: RJSFSchema | boolean, formData: unknown): RJSFValidationError[] {
   if (typeof schema === 'boolean') return []
   const { errors } = new Validator(withoutPatterns(schema) as never, '2020-12', false).validate(formData ?? {})
-  // Errors of a container only say that something inside is invalid.
+  // Errors of a container only report that something inside it is invalid.
   return errors
     .filter(({ keyword }) => !['properties', 'items', 'additionalProperties'].includes(keyword))
     .map(({ instanceLocation, keyword, error }) => {

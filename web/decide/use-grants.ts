@@ -5,7 +5,7 @@ import { GRANTS, GRANTS_TO_DECIDE } from './operations.ts'
 
 /** Admins are not notified of changes. */
 const ADMIN_EVERY_MS = 4000
-/** Many calls that one grant lets through cause one refetch. */
+/** Many calls under one grant cause only one refetch. */
 const PAUSE_MS = 400
 
 /** The standing grants of a space or an agent, or all that the viewer may see, followed live. */

@@ -33,7 +33,7 @@ interface Filter {
   targetId: string | null
 }
 
-/** The audit log, newest first. The address contains the filter. */
+/** The audit log, newest first. The filter is part of the page's URL. */
 export function AuditPage() {
   const [sought, setSought] = useSearchParams()
   const filter = { action: sought.get('action'), actorId: sought.get('actor'), targetId: sought.get('target') }
@@ -155,7 +155,7 @@ function Target({ id, named }: { id: string; named: Names }) {
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
-/** Texts are not recorded, only the names of the fields that had one. */
+/** Text values are not recorded, only the names of their fields. */
 function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
   const { shown, texts } = detailsOf(entry)
   if (shown.length === 0 && texts.length === 0) return null

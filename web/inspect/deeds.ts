@@ -1,7 +1,7 @@
 import type { ConsoleAuditLogQuery, ConsoleNamesQuery } from '../../generated/graphql.ts'
 
 export type AuditEntry = NonNullable<ConsoleAuditLogQuery['auditLog']>['edges'][number]['node']
-/** The object of an id; null if it no longer exists. */
+/** The object with this id; null if it no longer exists. */
 export type Named = NonNullable<ConsoleNamesQuery['nodes'][number]>
 
 const TOOL = 'tool:'
@@ -43,7 +43,7 @@ export function wordsOfDeed({ action, refused }: Pick<AuditEntry, 'action' | 're
   return [...(refused ? ['tried to', tried] : [done]), ...object].join(' ')
 }
 
-/** Returns the console's address for an object; null if it has no page. */
+/** Returns the console's URL for an object; null if it has no page. */
 export function addressOf(id: string, named: Named | undefined): string | null {
   if (id.startsWith('agt_')) return `/agents/${id}`
   if (id.startsWith('spc_')) return `/spaces/${id}`

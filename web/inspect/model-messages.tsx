@@ -27,7 +27,7 @@ export function ModelMessages({ messages, sought = '' }: ModelMessagesProps) {
 const CHARACTERS_AT_ONCE = 50_000
 const MOST_MARKS = 500
 
-/** Unformatted text with matches marked. A very long text is cut, with more on request. */
+/** Unformatted text with matches marked. A very long text is truncated, with more on request. */
 export function ModelText({ text, sought }: { text: string; sought: string }) {
   const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
   const pieces = piecesOf(text.slice(0, shown), sought)
@@ -53,13 +53,13 @@ function piecesOf(text: string, sought: string): string[] {
   return pieces.length <= marked ? pieces : [...pieces.slice(0, marked), pieces.slice(marked).join('')]
 }
 
-/** The API returns messages as JSON of any form. */
+/** The API returns messages as JSON of any shape. */
 export const listOf = (messages: unknown): ModelMessage[] =>
   Array.isArray(messages) ? messages.filter((message) => typeof message === 'object' && message !== null) : []
 
 const PART_LIMITS = { characters: 300_000, depth: 200 }
 
-/** Returns text parts as they are, all other parts as JSON. */
+/** Returns text parts unchanged, and all other parts as JSON. */
 export function textOf({ content }: ModelMessage): string {
   if (typeof content === 'string') return content
   const parts = Array.isArray(content) ? content : [content]

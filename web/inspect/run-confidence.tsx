@@ -35,8 +35,8 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
           'has read nothing from confidential spaces.'
         ) : (
           <>
-            has read messages of <InConfidence spaces={confidentialTo} />. It can repeat them only where everyone who
-            can read them is also a member there.
+            has read messages of <InConfidence spaces={confidentialTo} />. The run can repeat this content only where
+            everyone who can read it there is also a member of these spaces.
           </>
         )}
       </p>

@@ -21,7 +21,7 @@ import { SentSteps } from './sent-steps.tsx'
 import { StepView } from './step-view.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
-/** From events, which are newer than the query. */
+/** The values come from events, which are newer than the query. */
 type Now = Pick<Run, 'status' | 'stopReason' | 'queuedAt' | 'startedAt' | 'finishedAt' | 'usage'>
 
 const EVERY_MS = 3000
@@ -58,7 +58,7 @@ function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
 interface RunViewProps {
   run: Run
   live: ReturnType<typeof useRun>
-  /** Follows the run again. */
+  /** Starts following the run again. */
   onRetry(): void
 }
 

@@ -100,7 +100,7 @@ function StepsOfPage({ runId, sought, page, size, onFewer }: StepsOfPageProps) {
   )
 }
 
-/** The messages of a step. Those that the previous step also had are folded. */
+/** The messages of a step. Those that the previous step also had are collapsed. */
 function SentStep({ step, before, sought }: { step: Step; before: Step | undefined; sought: string }) {
   const messages = listOf(step.messages)
   const known = listOf(before?.messages)

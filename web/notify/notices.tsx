@@ -23,13 +23,13 @@ function pathOf({ kind, spaceId, messageId, runId }: ViewerNotice): string {
   return messageId === null ? `/spaces/${spaceId ?? ''}` : `/spaces/${spaceId}#${messageId}`
 }
 
-/** A failed run that the person has seen is not mailed. */
+/** No email is sent about a failed run that the person has seen. */
 async function markSeen(connection: Connection, { kind, spaceId, messageId }: ViewerNotice): Promise<void> {
   if (kind !== 'RUN_FAILED' || spaceId === null || messageId === null) return
   await connection.ask(MARK_READ, { spaceId, messageId }).catch(() => {})
 }
 
-/** Shows new notices for some seconds, each with a link; not those of the page in front. */
+/** Shows new notices for a few seconds, each with a link, except notices about the current page. */
 export function Notices() {
   const { connection, viewer } = useSession()
   const [at] = useLocation()
@@ -79,7 +79,7 @@ function useWorker(): void {
   const [, go] = useLocation()
   useEffect(() => {
     if (!('serviceWorker' in navigator)) return
-    // Without push the console works as well.
+    // The console also works without push.
     registerWorker()
       .then(async () => {
         const { viewer } = await connection.ask(NOTIFICATION_SETTINGS, {})

@@ -11,7 +11,7 @@ import { canPush, isSubscribed, subscribe, unsubscribe } from './push.ts'
 
 const LONGEST_MINUTES = 10_080
 
-/** How the person is notified: on this device, by push on all devices, and by mail. */
+/** How the person is notified: on this device, by push on all devices, and by email. */
 export function NotificationsPage() {
   const ask = useAsk(NOTIFICATION_SETTINGS, {})
   const settings = ask.data?.viewer.notificationSettings
@@ -53,7 +53,7 @@ function ThisDevice({ publicKey }: { publicKey: string | null }) {
         <p className="hint">
           {publicKey === null
             ? 'This server cannot send push messages.'
-            : 'This browser cannot receive push messages here. They need https, and on an iPhone or iPad Parley on the home screen.'}
+            : 'This browser cannot receive push messages here. They need https. On an iPhone or iPad, first add Parley to the home screen.'}
         </p>
       ) : (
         <>
@@ -88,15 +88,19 @@ function Channels({ settings }: { settings: { push: boolean; mail: boolean; noti
     <section className="block card">
       <h2>Channels</h2>
       <Form label="Channels" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
-        <CheckField label="Push messages on the devices where they are on" name="push" defaultChecked={settings.push} />
+        <CheckField
+          label="Push messages on the devices where they are turned on"
+          name="push"
+          defaultChecked={settings.push}
+        />
         <CheckField
           label="Mail"
           name="mail"
           defaultChecked={settings.mail}
-          hint="Needs your address. A mail contains links, and no texts or names."
+          hint="Needs your email address. An email contains only links, and no message text or names."
         />
         <TextField
-          label="Minutes until a mail is sent"
+          label="Minutes until an email is sent"
           name="notifyAfterMinutes"
           type="number"
           required
@@ -104,7 +108,7 @@ function Channels({ settings }: { settings: { push: boolean; mail: boolean; noti
           max={LONGEST_MINUTES}
           step={1}
           defaultValue={settings.notifyAfterMinutes}
-          hint="Only for what is still open then."
+          hint="Only for notices that are still open then."
         />
       </Form>
     </section>

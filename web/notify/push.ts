@@ -6,7 +6,7 @@ import { ADD_PUSH_SUBSCRIPTION, REMOVE_PUSH_SUBSCRIPTION } from './operations.ts
 const SUBSCRIBED_KEY = `parley.push${basePath}`
 const SCOPE = `${basePath}/`
 
-/** Whether this browser can receive push messages: over https or from localhost, and not in every private window. */
+/** Whether this browser can receive push messages: over https or from localhost; some browsers cannot in private windows. */
 export const canPush = () =>
   'serviceWorker' in navigator && 'PushManager' in window && 'Notification' in window && window.isSecureContext
 
@@ -40,7 +40,7 @@ export async function registerWorker(): Promise<ServiceWorkerRegistration | null
 /** Subscribes this browser, after asking for permission. @throws with a sentence for the person */
 export async function subscribe(connection: Connection, publicKey: string, humanId: string): Promise<void> {
   if ((await Notification.requestPermission()) !== 'granted')
-    throw new Error('This browser does not allow notifications of this site. Allow them in its settings.')
+    throw new Error('This browser does not allow notifications from this site. Allow them in its settings.')
   await subscribeAllowed(connection, publicKey, humanId)
 }
 
@@ -60,12 +60,12 @@ async function subscribeAllowed(connection: Connection, publicKey: string, human
   localStorage.setItem(SUBSCRIBED_KEY, humanId)
 }
 
-/** Subscribes this browser again if it was before: for the current session, or since the browser has renewed its keys. */
+/** Subscribes this browser again if it was subscribed before: for the current session, or because the browser has renewed its keys. */
 export async function renewSubscription(connection: Connection, publicKey: string, humanId: string): Promise<void> {
   if (canPush() && isSubscribed(humanId)) await subscribeAllowed(connection, publicKey, humanId)
 }
 
-/** Ends the subscription of this browser. With a connection, the server forgets it at once. */
+/** Ends the subscription of this browser. If the server can be reached, it deletes the subscription at once. */
 export async function unsubscribe(connection: Connection | null): Promise<void> {
   if (localStorage.getItem(SUBSCRIBED_KEY) === null) return
   localStorage.removeItem(SUBSCRIBED_KEY)

@@ -215,7 +215,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             name="method"
             defaultValue={tool?.method ?? ''}
             options={METHODS}
-            hint="With a method, inputs that the URL names are part of it: …/pets/{id}{?limit}."
+            hint="With a method, inputs that the URL names are part of the URL: …/pets/{id}{?limit}."
           />
         )}
         {execution === 'HTTP' && <HeaderFields stored={tool?.headerNames ?? []} />}
@@ -250,7 +250,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             rows={3}
             spellCheck={false}
             defaultValue={tool?.resultSchema == null ? '' : JSON.stringify(tool.resultSchema, null, 2)}
-            hint="JSON Schema of the answer, which people see as a form. Empty: any answer is accepted."
+            hint="JSON Schema of the answer, which people see as a form. If empty, any answer is accepted."
           />
         )}
         <div className="columns">

@@ -18,7 +18,7 @@ import { AGENTS, CREATE_AGENT } from './operations.ts'
 export function AgentsPage() {
   const { isAdmin } = useSession()
   const [search, setSearch] = useState('')
-  // In the address, so that other pages can link to the dialog.
+  // Part of the URL, so that other pages can link to the dialog.
   const [asked, setAsked] = useSearchParams()
   const setMaking = (isMaking: boolean) => setAsked(isMaking ? { new: '' } : {}, { replace: true })
   return (

@@ -22,7 +22,7 @@ export function isDaySpent(budget: Budget | null): boolean {
 
 const isReached = (limit: number | null, spent: number | null) => limit !== null && spent !== null && spent >= limit
 
-/** Shows and edits an agent's budget, with what was spent today. */
+/** Shows and edits an agent's budget, and today's spending. */
 export function AgentBudget({ agent: { id, internals } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const save = async (budget: BudgetInput) => {
@@ -185,7 +185,7 @@ function BudgetForm({ budget, save }: Pick<BudgetViewProps, 'budget' | 'save'>) 
       <p role="status" className="hint">
         {isSaved
           ? 'Saved. The budget applies at once.'
-          : 'Days are UTC. A root is a person’s message, a plan’s firing or a service’s call, with all runs that follow from it.'}
+          : 'Days are UTC. A root is a person’s message, a plan’s firing or a service’s call, with all runs that result from it.'}
       </p>
     </Form>
   )

@@ -21,7 +21,7 @@ const INVITE = graphql(`
   }
 `)
 
-/** Has an invitation mailed, if the viewer may. */
+/** Sends an invitation by email, if the viewer may. */
 export function InviteByMail({ spaceIds }: { spaceIds: readonly string[] }) {
   const { connection } = useSession()
   const { data } = useAsk(MAY_INVITE, {})
@@ -35,14 +35,14 @@ export function InviteByMail({ spaceIds }: { spaceIds: readonly string[] }) {
   return (
     <section className="block">
       <Form
-        label="Invite by mail"
+        label="Invite by email"
         submit="Send invitation"
         isBusy={invite.isBusy}
         error={invite.error}
         onSubmit={invite.start}
       >
         <TextField
-          label="Invite by mail"
+          label="Invite by email"
           name="email"
           type="email"
           required
@@ -50,8 +50,8 @@ export function InviteByMail({ spaceIds }: { spaceIds: readonly string[] }) {
           placeholder="name@example.com"
           hint={
             spaceIds.length === 0
-              ? 'Parley mails a link that signs in once, within 7 days.'
-              : 'Parley mails a link that signs in and joins this space, once, within 7 days.'
+              ? 'Parley emails a link that works for one sign-in, within 7 days.'
+              : 'Parley emails a link that works for one sign-in, within 7 days, and joins this space.'
           }
         />
       </Form>

@@ -22,7 +22,7 @@ interface McpServersProps {
 /** The agent's Model Context Protocol servers. */
 export function McpServers({ agentId, servers, onSave }: McpServersProps) {
   const [isMaking, setMaking] = useState(false)
-  /** A name, because a connection refetches the servers. */
+  /** The name of the server, because connecting refetches the servers. */
   const [editedName, setEditedName] = useState<string | null>(null)
   const edited = servers.find(({ name }) => name === editedName) ?? null
   const othersThan = (name: string | null) => servers.filter((one) => one.name !== name).map(inputOf)
@@ -107,7 +107,7 @@ type Connected = Extract<ConsoleConnectMcpServerMutation['connectMcpServer'], { 
 type Listed = NonNullable<Connected['tools']>
 
 const AUTHORIZATIONS = [
-  ['NONE', 'By headers, or none'],
+  ['NONE', 'With headers, or none'],
   ['SERVER', 'OAuth: one token for the server'],
   ['PERSON', 'OAuth: one token for each person'],
 ] as const
@@ -180,7 +180,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
         )}
         {connected?.authorizationUrl != null && (
           <p role="status">
-            The server wants authorization.{' '}
+            The server requires authorization.{' '}
             <a href={connected.authorizationUrl} target="_blank" rel="noreferrer">
               Authorize at {new URL(connected.authorizationUrl).host}
             </a>
@@ -256,14 +256,14 @@ function addressIn(values: FormData) {
   return { url: textIn(values, 'url') ?? '', oauth, ...(headers === undefined ? {} : { headers }) }
 }
 
-/** Returns the server of the form. While its tools are not known, the choices about them stay. */
+/** Returns the server of the form. While its tools are not known, the choices about its tools stay. */
 function serverIn(values: FormData, server: Server | null, tools: Listed) {
   const address = { name: textIn(values, 'name'), ...addressIn(values) }
   if (tools.length === 0) return address
   const allowed = values.getAll('allowed').map(String)
   const asks = values.getAll('asks').map(String)
   const policy = server?.approval == null ? { quorum: 1 } : policyInputOf(server.approval)
-  // Approval of all tools also covers those that appear later.
+  // Approval for all tools also covers tools that appear later.
   const asksForAll = server?.approval != null && server.approvalTools === null && asks.length === tools.length
   return {
     ...address,

@@ -36,7 +36,7 @@ export function MindView({ agentId }: { agentId: string }) {
     <div className="mind">
       {agent?.mind === 'STATELESS' ? (
         <p className="block hint">
-          This agent is stateless: every trigger starts a run of its own, so there is no inbox and no consciousness. Its
+          This agent is stateless: every trigger starts a separate run, so there is no inbox and no consciousness. Its
           memories and goals are kept.
         </p>
       ) : (

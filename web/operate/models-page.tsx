@@ -112,7 +112,7 @@ function ProviderCard({ provider, onEdit }: { provider: Provider; onEdit(): void
   )
 }
 
-/** Calls one model, and shows its answer or the provider's words. */
+/** Calls one model, and shows its answer or the provider's error. */
 function Trial({ provider: { name, models } }: { provider: Provider }) {
   const { connection } = useSession()
   const listId = useId()
@@ -201,7 +201,7 @@ function NewProvider({ taken, onDone }: { taken: readonly string[]; onDone(): vo
         placeholder={known === undefined ? 'https://models.example.com/v1' : 'the usual one'}
         hint="With its version path"
       />
-      <KeyField hint="Stored encrypted and never shown again. Servers of your own may need none." />
+      <KeyField hint="Stored encrypted and never shown again. Self-hosted servers may need none." />
     </Form>
   )
 }

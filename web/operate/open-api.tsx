@@ -20,7 +20,7 @@ interface OpenApiProps {
   onSave(tools: object[]): void
 }
 
-/** Makes HTTP tools of the operations of an OpenAPI document: read it, choose, try, save. */
+/** Turns the operations of an OpenAPI document into HTTP tools: read, choose, try, save. */
 export function OpenApi(props: OpenApiProps) {
   const { connection } = useSession()
   const [operations, setOperations] = useState<Operations | null>(null)
@@ -34,7 +34,7 @@ export function OpenApi(props: OpenApiProps) {
   return (
     <>
       <Form label="OpenAPI document" submit="Read" isBusy={read.isBusy} error={read.error} onSubmit={read.start}>
-        <TextField label="Address of the document" name="url" type="url" placeholder="https://…/openapi.json" />
+        <TextField label="URL of the document" name="url" type="url" placeholder="https://…/openapi.json" />
         <AreaField label="Or the document itself" name="document" rows={3} spellCheck={false} hint="JSON or YAML" />
       </Form>
       {operations !== null && <Choice {...props} operations={operations} />}

@@ -24,7 +24,7 @@ export function Plans({ agentId }: { agentId: string }) {
     <>
       {plans.length === 0 && (
         <Empty icon="clock" title="No plans yet">
-          <p>A plan wakes the agent once or on a schedule. Agents can also make plans themselves.</p>
+          <p>A plan wakes the agent once or on a schedule. Agents can also create plans themselves.</p>
         </Empty>
       )}
       <ul className="rows">

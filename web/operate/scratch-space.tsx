@@ -20,11 +20,11 @@ interface Agent {
   name: string
 }
 
-/** The default name of the person as whom an operator writes. */
+/** The default name of the person as whom an operator posts. */
 const OWN_NAME = 'Operator'
 const NOBODY_YET = ''
 
-/** Tries an agent next to its settings, as a person alone with it. */
+/** A chat next to an agent's settings in which a person can try the agent. */
 export function ScratchSpace({ agent }: { agent: Agent }) {
   const [scratch, setScratch] = useState<Scratch | null>(null)
   const around = useQueryClient()
@@ -59,7 +59,7 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
   )
 }
 
-/** Asks as whom to write, because operators are not members of spaces. */
+/** Asks as which person to post, because operators are not members of spaces. */
 function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): void }) {
   const { connection } = useSession()
   const ask = useAsk(HUMANS, { search: null, after: null })

@@ -3,14 +3,14 @@ import { CREATE_SPACE } from '../talk/operations.ts'
 import { CREATE_TOKEN, DELETE_SPACE, SCRATCH_SPACES } from './operations.ts'
 import { createPerson } from './people.ts'
 
-/** A conversation next to an agent's settings, with a token of the person who writes in it. */
+/** A conversation next to an agent's settings, with a token of the person who posts in it. */
 export interface Scratch {
   token: string
   spaceId: string
 }
 
 /** Identifies scratch spaces, so that other spaces with the same members are not used. */
-const DESCRIPTION = 'A scratch space, made beside an agent’s settings.'
+const DESCRIPTION = 'A scratch space, created from an agent’s settings.'
 const DAY_MS = 86_400_000
 const tokenKey = (humanId: string) => `parley.scratch.${humanId}`
 

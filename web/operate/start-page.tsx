@@ -8,7 +8,7 @@ import { Icon } from '../ui/icons.tsx'
 import { MODELS } from './operations.ts'
 import { startConversation } from './people.ts'
 
-/** The most models of one provider in a list to choose from. */
+/** The maximum number of models of one provider in the list. */
 const MOST_OFFERED = 100
 
 /** For an operator of a new server: creates a conversation with three agents. */
@@ -39,7 +39,7 @@ export function StartPage() {
           <p>
             Creates a person for you, three agents (Iris, who reports the weather, Tom, who asks back, and Noor, who
             orders what you approve), and a space with all four. You continue as that person, with three messages to
-            click; <em>Operator</em> at the bottom of the side bar brings you back here.
+            click; <em>Operator</em> at the bottom of the sidebar brings you back here.
           </p>
           <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={start.start}>
             <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />
@@ -56,7 +56,7 @@ export function StartPage() {
           {data !== undefined && isOnlyDemo && (
             <p>
               Only <code>demo</code> is ready: it is scripted, deterministic, and needs no key. For a real model, add a
-              provider with its key, or a server of your own such as Ollama. No restart is needed.
+              provider with its key, or your own server such as Ollama. No restart is needed.
             </p>
           )}
           <p>

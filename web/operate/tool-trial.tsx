@@ -12,11 +12,11 @@ import { TRY_TOOL } from './tool-operations.ts'
 type Tried = Extract<ConsoleTryToolMutation['tryTool'], { __typename: 'TryToolPayload' }>
 
 interface ToolTrialProps {
-  /** Reads the tool as it is now. @throws ParleyError if it cannot be read */
+  /** Reads the tool from the form. @throws ParleyError if a field cannot be read */
   tool(): ToolInput
 }
 
-/** Calls a tool before an agent gets it. The call is really made. */
+/** Calls a tool before an agent gets it. The request is really sent. */
 export function ToolTrial({ tool: read }: ToolTrialProps) {
   const { connection } = useSession()
   const [tool, setTool] = useState<ToolInput | null>(null)
@@ -39,7 +39,7 @@ export function ToolTrial({ tool: read }: ToolTrialProps) {
       {tool !== null && (
         <>
           <p className="hint">
-            The call is really made, with the headers that are entered here. Stored headers are not sent.
+            The request is really sent, with the headers that are entered here. Stored headers are not sent.
           </p>
           <InputForm
             label="Input of the trial call"

@@ -15,7 +15,7 @@ const CHANGE_EMAIL = graphql(`
   }
 `)
 
-/** Changes the viewer's own address, after a link that is mailed to the new one was opened. */
+/** Changes the viewer's own address once the link that is emailed to the new one has been opened. */
 export function ChangeEmail({ human }: { human: { id: string; email: string | null } }) {
   const { connection } = useSession()
   const [status, setStatus] = useState('')
@@ -25,7 +25,7 @@ export function ChangeEmail({ human }: { human: { id: string; email: string | nu
     const changed = await connection.ask(CHANGE_EMAIL, { input: { id: human.id, email } })
     const { email: current } = payloadOf(changed.updateHuman, 'UpdateHumanPayload').human
     const isChanged = current?.toLowerCase() === email.toLowerCase()
-    setStatus(isChanged ? 'Saved.' : `Open the link that is mailed to ${email}, in this browser, to confirm it.`)
+    setStatus(isChanged ? 'Saved.' : `Open the link that is emailed to ${email}, in this browser, to confirm it.`)
   })
   return (
     <section className="block card">
@@ -44,7 +44,7 @@ export function ChangeEmail({ human }: { human: { id: string; email: string | nu
           required
           maxLength={254}
           defaultValue={human.email ?? ''}
-          hint="You sign in with it, and notices are mailed to it. Admins see it, other people do not."
+          hint="You sign in with this address and get notifications there. Admins can see it, other people cannot."
         />
         <p role="status" className="hint">
           {status}

@@ -61,10 +61,10 @@ function Person({ human }: { human: NonNullable<Viewer['human']> }) {
           name="timeZone"
           defaultValue={human.timeZone ?? ''}
           options={[['', 'not set'], ...zones.map((zone) => [zone, zone] as const)]}
-          hint="Plans are shown in it."
+          hint="Plans are shown in this time zone."
         />
         <CheckField
-          label="Show others when I am here and when I type"
+          label="Show others when I am online and when I am typing"
           name="sharePresence"
           defaultChecked={human.sharePresence ?? true}
         />

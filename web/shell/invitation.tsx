@@ -5,7 +5,7 @@ import { addressOf, basePath } from '../location.ts'
 import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
 
-/** The path of a link that signs in once: an invitation, or the link that a start prints. Null on other pages. */
+/** The path of a link that signs in once: an invitation, or the link that the server prints when it starts. Null on other pages. */
 export function invitationPath(): string | null {
   const path = location.pathname.startsWith(`${basePath}/`) ? location.pathname.slice(basePath.length) : ''
   return /^\/(invitations|sign-in)\/[^/]+$/.test(path) ? path : null

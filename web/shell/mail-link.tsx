@@ -28,11 +28,11 @@ async function read<Answer>(path: string, init: RequestInit): Promise<Answer> {
 
 interface MailLinkProps {
   path: string
-  /** The link has signed in, and joined spaces. */
+  /** The link has signed the person in and joined spaces. */
   onSignedIn(spaceIds: string[]): void
 }
 
-/** Describes the link of a mail, and uses it after a click: programs that check mails open links. */
+/** Describes the link from an email, and uses it only after a click, because email scanners open links. */
 export function MailLink({ path, onSignedIn }: MailLinkProps) {
   const [described, setDescribed] = useState<Described | null>(null)
   const [error, setError] = useState<ParleyError | null>(null)
@@ -120,8 +120,8 @@ function Question({ described: { purpose, email, name, isNew, spaces }, isBusy, 
       <h1>{title}</h1>
       <p>
         {purpose === 'CONFIRM'
-          ? 'You can sign in with this address, and notices are mailed to it.'
-          : `This signs in this browser, with ${email}. The link works once.`}
+          ? 'You can sign in with this address and get notifications there.'
+          : `This signs you in to this browser, as ${email}. The link works once.`}
       </p>
       <div className="form-end">
         <Button look="primary" isBusy={isBusy} onClick={() => onUse(null)}>

@@ -1,7 +1,7 @@
 import { createContext, type ReactNode, use, useEffect } from 'react'
 import { IconButton } from '../ui/button.tsx'
 
-/** Opens the side bar on narrow screens, where it is hidden. */
+/** Opens the sidebar on narrow screens, where it is hidden. */
 export const SideBarContext = createContext<{ open(): void }>({ open: () => {} })
 
 interface PageHeadProps {
@@ -19,7 +19,7 @@ export function PageHead({ title, note, children }: PageHeadProps) {
   }, [title])
   return (
     <header className="page-head">
-      <IconButton label="Open the side bar" icon="menu" className="only-narrow" onClick={sideBar.open} />
+      <IconButton label="Open the sidebar" icon="menu" className="only-narrow" onClick={sideBar.open} />
       <div className="page-title">
         <h1 dir="auto">{title}</h1>
         {note && (

@@ -96,7 +96,7 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) 
       </div>
       {goals.length === 0 && (
         <p className="hint" role="status">
-          Nothing of this name.
+          Nothing with this name.
         </p>
       )}
     </div>

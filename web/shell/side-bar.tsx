@@ -16,7 +16,7 @@ const MOST_SHOWN = 99
 interface SideBarProps {
   onSearch(): void
   onNewSpace(): void
-  /** Called when a link in the side bar is clicked. */
+  /** Called when a link in the sidebar is clicked. */
   onGo(): void
 }
 

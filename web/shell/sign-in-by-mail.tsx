@@ -4,7 +4,7 @@ import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 
-/** Has a link for signing in mailed, if the server sends mails. */
+/** Sends a sign-in link by email, if the server can send email. */
 export function SignInByMail() {
   const [isOffered, setOffered] = useState(false)
   const [sentTo, setSentTo] = useState<string | null>(null)
@@ -44,8 +44,8 @@ export function SignInByMail() {
     )
   return (
     <Form
-      label="Sign in by mail"
-      submit="Mail me a link"
+      label="Sign in by email"
+      submit="Email me a link"
       isBusy={isBusy}
       error={error}
       onSubmit={(values) => void request(textIn(values, 'email') ?? '')}

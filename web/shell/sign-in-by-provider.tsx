@@ -6,7 +6,7 @@ interface Provider {
   label: string
 }
 
-/** Offers the identity providers of the server, and comes back to the page that asked to sign in. */
+/** Offers the identity providers of the server, and returns to the page that required signing in. */
 export function SignInByProvider() {
   const [providers, setProviders] = useState<Provider[]>([])
   useEffect(() => {

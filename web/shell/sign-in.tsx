@@ -11,7 +11,7 @@ interface SignInProps {
   reason: string | null
 }
 
-/** Signs in with a token. The operator's token is on the machine of the server. */
+/** Signs in with a token. The operator's token is on the server's machine. */
 export function SignIn({ onToken, reason }: SignInProps) {
   const [isTried, setTried] = useState(false)
   const error = reason === null || isTried ? null : new ParleyError(reason, 'UNAUTHENTICATED')
@@ -46,7 +46,7 @@ export function SignIn({ onToken, reason }: SignInProps) {
             type="password"
             required
             spellCheck={false}
-            hint="The server prints at each start where the operator’s token is. It stays in this tab; a person’s token signs this browser in for 30 days."
+            hint="When it starts, the server prints where the operator’s token is. That token stays in this tab; a person’s token signs this browser in for 30 days."
           />
         </Form>
         <p className="hint">

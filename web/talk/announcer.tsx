@@ -12,8 +12,8 @@ function wordsOf(part: MessagePart): string {
 }
 
 /**
- * Announces complete messages to screen readers: not text while it streams, and not messages that were there
- * before.
+ * Announces complete messages to screen readers, but not text while it streams, and not earlier
+ * messages.
  */
 export function Announcer({ messages, ownId }: { messages: readonly Message[]; ownId: string | null }) {
   const [said, setSaid] = useState('')

@@ -20,7 +20,7 @@ export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
   )
 })
 
-/** Plain text of a call, for when it cannot be rendered. */
+/** The plain text of a call, used if it cannot be rendered. */
 export const plainCall = ({
   toolName,
   input,

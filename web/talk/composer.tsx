@@ -45,7 +45,7 @@ export const Composer = memo(function Composer({ space, send, ref, onEditLast }:
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const mention = useMention(field, text, setText, space.members)
   const mentionedIds = mentionedIn(text, space).map(({ id }) => id)
-  // Turns, pauses and waiting agents change while somebody writes.
+  // Turns, pauses and waiting agents may change while somebody writes.
   const { data: woken } = useAsk(
     WAKES,
     { spaceId, mentionedIds },

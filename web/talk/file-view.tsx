@@ -15,7 +15,7 @@ export function sizeInWords(bytes: number): string {
   return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
-/** A file of a message: a picture with a large view, or a link that loads the file. */
+/** A file of a message: an image with a large view, or a link that loads the file. */
 export function FileView({ file }: { file: SentFile }) {
   const { name, size, url, thumbnailUrl, width, height } = file
   const [isOpen, setOpen] = useState(false)

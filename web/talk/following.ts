@@ -6,8 +6,8 @@ const NEAR_PX = 80
 /** A scroll upwards within this time after a wheel, touch or key event was made by a person. */
 const GESTURE_MS = 500
 /**
- * What is kept of a conversation while its end is in view: as many messages as when it was opened, and enough
- * screens to scroll.
+ * How much of a conversation is kept while its end is in view: as many messages as when it was opened, and
+ * enough screenfuls to scroll.
  */
 const KEPT = { messages: 50, screens: 3 }
 /** Fewer messages than this are not worth dropping. */
@@ -22,7 +22,7 @@ interface Followed {
 
 /** Whether the end of the conversation is in view, and how to get there. */
 export interface Following {
-  /** The current value. Set it to false before scrolling elsewhere. */
+  /** The current value. Set this value to false before scrolling elsewhere. */
   isAtEnd: RefObject<boolean>
   /** The value of the last render. */
   isFollowing: boolean

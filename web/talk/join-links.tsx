@@ -62,7 +62,7 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
         ))}
       </ul>
       <Button icon="plus" isBusy={create.isBusy} onClick={() => create.start(null)}>
-        Make a join link
+        Create a join link
       </Button>
       <Refused error={create.error ?? revoke.error} />
     </section>

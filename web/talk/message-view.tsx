@@ -22,13 +22,13 @@ interface MessageViewProps {
   isFirstOfDay: boolean
   /** The first message that the viewer has not read. */
   isFirstUnread: boolean
-  /** Directly after a message of the same sender: the header is omitted. */
+  /** Whether the message directly follows one by the same sender, so that the header is omitted. */
   isContinued: boolean
   /** The message after `#` in the address. */
   isTarget: boolean
 }
 
-/** Plain text of a message, for when it cannot be rendered. */
+/** The plain text of a message, used if it cannot be rendered. */
 export const plainMessage = ({ sender, parts }: Message) => [`${sender.name}:`, ...parts.map(plainPart)].join('\n')
 
 function plainPart(part: MessagePart): string {
@@ -177,7 +177,7 @@ const ORIGIN_WORDS: Record<string, string> = {
   INBOX: 'its inbox',
 }
 
-/** Why the message was posted, if the trigger was outside of this space. */
+/** Why the message was posted, if the trigger was outside this space. */
 function Origin({ message: { origin } }: { message: Message }) {
   if (origin === null) return null
   const { triggerType, triggerName, triggerSenderName, triggerSpaceId, triggerSpaceName, triggerMessage } = origin

@@ -25,7 +25,7 @@ const WORDS: Record<string, string> = {
   FAILED: 'failed',
 }
 
-/** Describes the outcome of the message for an agent. A persistent agent will read it, is reading it, then has read it. */
+/** Describes the outcome of the message for an agent. For a persistent agent: it will read the message, is reading it, or has read it. */
 function wordsOf({ kind, run }: Outcome): string {
   if (kind === 'INBOX' && run !== null) return run.status === 'COMPLETED' ? 'read this' : 'is reading this'
   return WORDS[kind] ?? kind.toLowerCase()
@@ -139,7 +139,7 @@ function summaryOf(outcomes: readonly Outcome[]): string {
 const plural = (words: string) =>
   words.replace(/^was /, 'were ').replace(/^is /, 'are ').replace(/^has /, 'have ').replaceAll(' it ', ' they ')
 
-/** The agents that a budget kept from waking, with links to their budgets for an operator. */
+/** The agents that did not wake because of a budget, with links to the budgets for an operator. */
 function OverBudget({ outcomes }: { outcomes: readonly Outcome[] }) {
   const { isAdmin } = useSession()
   if (outcomes.length === 0) return null

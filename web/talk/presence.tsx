@@ -23,7 +23,7 @@ export function useTyping({ space, presence }: Pick<SpaceState, 'space' | 'prese
 
 const WORDS: Record<string, string> = { ONLINE: 'online', AWAY: 'away', OFFLINE: 'offline' }
 
-/** A dot beside a person's name. */
+/** A dot next to a person's name. */
 export function PresenceDot({ presence }: { presence: Presence }) {
   const words = WORDS[presence] ?? 'offline'
   return <span className={`presence ${words}`} role="img" aria-label={words} title={words} />
@@ -46,14 +46,14 @@ export function TypingLine({ names }: { names: readonly string[] }) {
 
 const EVERY_MS = 3000
 
-/** Returns a function to call at each key: tells the server every few seconds that the viewer types. */
+/** Returns a function to call on each key press, which reports every few seconds to the server that the viewer is typing. */
 export function useTypingSignal(spaceId: string): () => void {
   const { connection } = useSession()
   const lastAt = useRef(Number.NEGATIVE_INFINITY)
   return () => {
     if (performance.now() - lastAt.current < EVERY_MS) return
     lastAt.current = performance.now()
-    // Typing is no more than a hint: a failure does not matter.
+    // Typing is only a hint, so a failure does not matter.
     connection.ask(SET_TYPING, { spaceId }).catch(() => {})
   }
 }

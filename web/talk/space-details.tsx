@@ -119,7 +119,7 @@ function AddAgent({ space }: { space: Space }) {
   return <AddMember label="Add an agent" space={space} found={found} search={search} onSearch={setSearch} />
 }
 
-/** An operator can add everybody, a person those with whom they share a space. */
+/** An operator can add everybody; a person can add people with whom they share a space. */
 function AddPerson({ space }: { space: Space }) {
   const [search, setSearch] = useState('')
   const { data } = useAsk(PEOPLE_CHOICES, { search: search === '' ? null : search })

@@ -165,7 +165,7 @@ function useTargetMessage(spaceId: string): { id: string; seq: number } | null {
 
 const READ_PAUSE_MS = 400
 
-/** Marks messages as read, after a short delay and once for all that were seen meanwhile. */
+/** Marks messages as read after a short delay, together with all messages seen in the meantime. */
 function useReading(spaceId: string): (message: Message) => void {
   const { connection, isHuman } = useSession()
   const marked = useRef(0)

@@ -26,11 +26,11 @@ interface SuggestionsProps {
   send: LiveSpace['send']
 }
 
-/** Messages to send with one click. Each is offered until it was sent. */
+/** Messages to send with one click. Each message is offered until it has been sent. */
 export function Suggestions({ spaceId, send }: SuggestionsProps) {
   const [texts, setTexts] = useState(() => suggestedIn(spaceId))
   const sending = useDo(async (text: string) => {
-    // The same key at each attempt, so that two clicks post one message.
+    // Each attempt has the same key, so that two clicks post one message.
     await send({ text, mentionedAgentId: null, idempotencyKey: `suggestion: ${text}` })
     const left = suggestedIn(spaceId).filter((other) => other !== text)
     suggest(spaceId, left)

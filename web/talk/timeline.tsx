@@ -135,7 +135,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
   )
 }
 
-/** Outside of the component, whose closure would keep the old messages alive. */
+/** Outside the component, whose closure would keep the old messages alive. */
 function useLoading(loadEarlier: () => Promise<void>, setError: (error: ParleyError | null) => void): () => void {
   return useCallback(() => {
     setError(null)
@@ -149,7 +149,7 @@ interface Filling {
   load(): void
 }
 
-/** If everything fits into a high window, nobody can scroll up: loads earlier messages until the window scrolls. */
+/** If everything fits into a tall window, nobody can scroll up, so earlier messages are loaded until the window scrolls. */
 function useFilling({ scroller, mayLoad, load }: Filling): void {
   useEffect(() => {
     const box = scroller.current
@@ -172,7 +172,7 @@ function continues(before: Message | undefined, message: Message): boolean {
 
 interface Targeting {
   target: { id: string; seq: number } | null
-  /** Where in the window the message should be. */
+  /** The position in the window where the message should appear. */
   align: 'start' | 'center'
   state: SpaceState
   loadUntil(seq: number): Promise<void>

@@ -4,13 +4,13 @@ import { credentialHeaders } from '../session.tsx'
 import { IconButton } from '../ui/button.tsx'
 import { sizeInWords } from './file-view.tsx'
 
-/** A file on its way to the server. */
+/** A file that is being uploaded. */
 interface Upload {
   key: number
   file: File
   /** From 0 to 1. */
   progress: number
-  /** Once it is stored. */
+  /** Set once the file is stored. */
   id: string | null
   error: string | null
   abort(): void

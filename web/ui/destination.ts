@@ -2,7 +2,7 @@
 export interface Destination {
   /** The complete URL. */
   href: string
-  /** Where the link leads if it leaves this server: the host, or the email address. Null if it stays. */
+  /** The target of a link that leaves this server: the host, or the email address. Null for a link within the server. */
   elsewhere: string | null
 }
 

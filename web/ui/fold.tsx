@@ -1,24 +1,24 @@
 import { type ReactNode, useLayoutEffect, useRef, useState } from 'react'
 import { Button } from './button.tsx'
 
-/** Content higher than this is folded: several screens of ordinary text, less of a very long text. */
+/** Content taller than this is collapsed: several screenfuls of ordinary text, less for a very long text. */
 const TALL_PX = 2400
 const LONG = { characters: 8000, tallPx: 600 }
-/** Shorter texts are not measured: they exceed the height only if they consist mostly of line breaks. */
+/** Shorter texts are not measured, because they exceed the height only if they consist mostly of line breaks. */
 const LEAST_CHARACTERS = 1500
 const LEAST_LINES = 60
 
 interface FoldProps {
   /** The text that the children show. */
   text: string
-  /** Content higher than this is folded. */
+  /** Content taller than this is collapsed. */
   tallPx?: number | undefined
   /** The text is streaming and somebody reads it, so it stays open. */
   isGrowing?: boolean | undefined
   children: ReactNode
 }
 
-/** Shows the beginning of very high content, so that its surroundings stay in reach, and the rest on request. */
+/** Shows the beginning of very tall content, so that the surrounding content stays in reach, and the rest on request. */
 export function Fold({ text, tallPx = tallPxOf(text), isGrowing = false, children }: FoldProps) {
   const box = useRef<HTMLDivElement>(null)
   const [isTall, setTall] = useState(false)

@@ -9,8 +9,8 @@ const MOST = { characters: 2_000_000, depth: 1000 }
 const GROWTH = 5
 
 /**
- * A JSON value as text: open if short, folded if long. Of a very long or deep value the beginning is shown, and
- * more on request.
+ * A JSON value as text: expanded if short, collapsed if long. For a very long or deep value, the beginning is shown,
+ * and more on request.
  */
 export const Json = memo(function Json({ label, value }: { label: string; value: unknown }) {
   const [limits, setLimits] = useState(LIMITS)

@@ -35,7 +35,7 @@ export interface MarkdownLimits {
 }
 
 /**
- * Far above what people and models write on purpose: a text of 32,000 characters takes 10 to 40 ms and up to
+ * Far above the length that people and models write on purpose: a text of 32,000 characters takes 10 to 40 ms and up to
  * 7,500 nodes.
  */
 export const LIMITS: MarkdownLimits = { characters: 100_000, depth: 40, nodes: 8000, timeMs: 60 }
@@ -107,7 +107,7 @@ const budgetOf = (env: Env) => env[BUDGET] as Budget
 const PARSER = createParser()
 
 function createParser(): Parser {
-  // Beyond its own limit of depth, the parser would omit text, so ours is lower.
+  // Over its own depth limit, the parser would omit text, so our limit is lower.
   const parser = new MarkdownIt({ html: false, linkify: false, typographer: false, maxNesting: 1000 })
   // Addresses are validated when they are rendered, where the address of the page is known.
   parser.validateLink = () => true
@@ -146,9 +146,9 @@ function elementsOf(tokens: readonly Token[], budget: Budget): MarkdownElement[]
   return root.children.filter((node) => typeof node !== 'string')
 }
 
-/** The place in the tree for the next token. */
+/** The position in the tree for the next token. */
 interface Place {
-  /** The open elements, the innermost last. */
+  /** The open elements, innermost last. */
   open: MarkdownElement[]
   linksOpen: number
 }

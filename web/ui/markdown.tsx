@@ -16,15 +16,15 @@ const REASONS: Record<MarkdownLimit, string> = {
 
 interface MarkdownProps {
   text: string
-  /** The text is streaming. */
+  /** Whether the text is still streaming. */
   isGrowing?: boolean
 }
 
-/** Time limit after a person clicked “Try again”; a busy machine may need it even for an ordinary text. */
+/** The time limit after a person clicks “Try again”; a busy machine may need it even for ordinary text. */
 const LONGEST_MS = 1000
 
 /**
- * Formatted text of people and models. HTML is shown as text, an image as a link to it. A text beyond the limits
+ * Formatted text by people and models. HTML is shown as text, an image as a link to it. A text over the limits
  * of the parser is shown unformatted.
  */
 export const Markdown = memo(function Markdown({ text, isGrowing = false }: MarkdownProps) {

@@ -28,7 +28,7 @@ interface EmptyProps {
   children?: ReactNode
 }
 
-/** An empty state: what will be here, and what to do. */
+/** An empty state: what will appear here, and what to do. */
 export function Empty({ icon, title, children }: EmptyProps) {
   return (
     <div className="empty">
@@ -47,7 +47,7 @@ interface UnansweredProps {
   ask: { error: Error | null; refetch(): unknown }
 }
 
-/** Takes the place of data that is not there yet: a loading state, or the error with a button to retry. */
+/** Replaces data that has not been loaded yet: a loading state, or the error with a button to retry. */
 export function Unanswered({ what, ask: { error, refetch } }: UnansweredProps) {
   if (error === null) return <Loading what={what} />
   return <Refused error={errorOf(error)} onRetry={() => void refetch()} />

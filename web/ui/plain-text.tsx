@@ -8,14 +8,14 @@ const CHARACTERS_AT_ONCE = 32_000
 interface PlainTextProps {
   text: string
   className?: string
-  /** Content higher than this is folded. */
+  /** Content taller than this is collapsed. */
   tallPx?: number
 }
 
 /** For plain text that replaces formatted content. */
 export const FALLBACK_TALL_PX = 480
 
-/** Unformatted text with its line breaks. A very long text is cut, with more on request. */
+/** Unformatted text with its line breaks. A very long text is truncated, with more on request. */
 export function PlainText({ text, className = '', tallPx }: PlainTextProps) {
   const [shown, setShown] = useState(CHARACTERS_AT_ONCE)
   return (
@@ -28,7 +28,7 @@ export function PlainText({ text, className = '', tallPx }: PlainTextProps) {
   )
 }
 
-/** Shown below a text that is cut. */
+/** Shown below a truncated text. */
 export function ShowMore({ rest, onMore }: { rest: number; onMore(): void }) {
   if (rest <= 0) return null
   return (

@@ -33,7 +33,7 @@ const WORDS: Record<string, string> = {
   DONE: 'done',
 }
 
-/** A status in a few words, with a colour that means the same everywhere. */
+/** A status in a few words, with a colour that has the same meaning everywhere. */
 export function Status({ of }: { of: string }) {
   return <span className={`status ${LOOKS[of] ?? 'calm'}`}>{WORDS[of] ?? of.toLowerCase().replaceAll('_', ' ')}</span>
 }

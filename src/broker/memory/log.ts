@@ -24,7 +24,7 @@ export function createMemoryLog({ now = Date.now }: { now?: () => number } = {})
   const iterations = createIterations()
   let closed = false
 
-  /** Every call starts here. Expired data is deleted on the way, so that no timers are needed. */
+  /** Every call starts here and deletes expired data, so that no timers are needed. */
   function enter(): void {
     if (closed) throw new LogUnavailableError('The event log is closed.')
     if (!topics.sweepIfDue()) return
@@ -127,9 +127,9 @@ interface Topic {
   readonly onceKeys: Set<string>
   ordinal: number | null
   expiresAt: number
-  /** `expire` was called: appends no longer prolong the topic. */
+  /** `expire` was called: appends no longer extend the topic's lifetime. */
   ended: boolean
-  /** A topic with subscribers is not deleted when it expires, but emptied. */
+  /** A topic with subscribers is emptied when it expires, not deleted. */
   followers: number
 }
 

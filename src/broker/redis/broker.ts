@@ -44,7 +44,7 @@ export async function openRedisBroker(options: RedisBrokerOptions): Promise<Redi
   }
   const { log, writer, probe } = createRedisEventLog(commands, channels, { prefix, logger, patienceMs, routes })
   try {
-    // A cluster's masters are known only after this.
+    // ioredis has the list of a cluster's masters only after this.
     await commands.ready()
     await routes.ready()
     await checkRedis(target, commands.redis, probe)

@@ -6,7 +6,7 @@ import type { PublishCommand } from './scripts.ts'
 
 /**
  * The channels to which this process is subscribed. While the connection lasts, each published message
- * arrives at most once; in a cluster whose slots move, perhaps twice. Payloads are JSON.
+ * arrives at most once; while slots of a cluster move, it may arrive twice. Payloads are JSON.
  */
 export interface RedisChannels {
   /** The command by which scripts publish. */

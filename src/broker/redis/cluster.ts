@@ -22,7 +22,7 @@ const calculateSlot: (key: string) => number = createRequire(import.meta.url)('c
 
 /** How often the slot map is read again: Redis does not announce that slots have moved. */
 const MAP_INTERVAL_MS = 5000
-/** The same while a master is unreachable. */
+/** The same interval while a master is unreachable. */
 const LOST_MAP_INTERVAL_MS = 250
 
 /** Opens command connections to all masters of a cluster, given some of its nodes. */
@@ -60,7 +60,7 @@ export function openCluster(target: RedisTarget, logger: BrokerLogger): RedisCon
       if (cluster.status !== 'ready') return false
       const wanted = masters()
       const found = cluster.nodes('all').filter((node) => wanted.has(keyOf(node)))
-      // ioredis connects lazily: the ping opens the connection to a node that was not used yet.
+      // ioredis connects lazily: the ping opens the connection to a node that has not been used yet.
       const pings = await Promise.allSettled(found.map((node) => withTimeout(node.ping(), timeoutMs)))
       return found.length === wanted.size && pings.every(({ status }) => status === 'fulfilled')
     },

@@ -1,4 +1,4 @@
-// Connections to Redis that reconnect without end, and calls over them with retries.
+// Connections to Redis that reconnect forever, and calls over them with retries.
 import { type Cluster, Redis, type RedisOptions } from 'ioredis'
 import { sleep } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
@@ -15,7 +15,7 @@ const CONNECT_TIMEOUT_MS = 2000
 const WATCH_INTERVAL_MS = 5000
 
 /**
- * A connection that reconnects without end: to one server, or to all masters of a cluster. It queues nothing
+ * A connection that reconnects forever: to one server, or to all masters of a cluster. It queues nothing
  * while it is down and resends nothing: a command whose response was lost rejects, and `call` decides whether
  * to retry.
  */
@@ -43,7 +43,7 @@ export function optionsOf({ username, password, isTls, family }: RedisTarget, ro
     disconnectTimeout: 500,
     retryStrategy: (attempt) => Math.min(25 * attempt, 500),
     reconnectOnError: (error) => error.message.includes('READONLY'),
-    // We queue, resend and resubscribe ourselves: ioredis loses some of it if a connection breaks twice.
+    // We queue, resend and resubscribe ourselves: ioredis loses commands or subscriptions if a connection breaks twice.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -51,7 +51,7 @@ export function optionsOf({ username, password, isTls, family }: RedisTarget, ro
   }
 }
 
-/** Opens a connection to one server: the one that a target names, or the master that its Sentinels name. */
+/** Opens a connection to one server: the one that a target names, or the master that its Sentinels report. */
 export function openRedis(
   target: RedisTarget,
   role: RedisRole,
@@ -90,8 +90,8 @@ export function openRedis(
 }
 
 /**
- * Destroys connections that are open and do not respond: the peer vanished or hangs. ioredis would wait
- * without end, together with every later command.
+ * Destroys connections that are open and do not respond: the peer vanished or hangs. ioredis would
+ * wait forever, and so would every later command.
  */
 export async function breakWhatHangs(connections: () => Redis[], signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -189,7 +189,7 @@ export function becomesReady(redis: Redis | Cluster, deadline: number, closed: A
   })
 }
 
-/** Settles like the promise, but rejects after `timeoutMs`, with `words`. A later result is ignored. */
+/** Settles like the promise, but rejects after `timeoutMs` with the message `words`. A later result is ignored. */
 export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, words = 'it does not respond'): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new TimeoutError(words)), timeoutMs)

@@ -9,19 +9,19 @@ const STEADY_MS = 5000
 /** The shortest pause between two reconnects from a server that refuses writes. */
 const READ_ONLY_PAUSE_MS = 2000
 
-/** Logs the outages of a connection, and knows their cause. */
+/** Logs the outages of a connection with their cause. */
 export interface OutageLog {
   watch(redis: Redis | Cluster): void
   /** The last error of the connection; null once it is ready. */
   lastFault(): string | null
   /**
-   * Whether ioredis shall reconnect after this error: a replica refuses writes, and another server may have its address
-   * or its role by then.
+   * Whether ioredis should reconnect after this error: a replica refuses writes, and after a reconnect another server may
+   * have its address or role.
    */
   reconnectsOn(error: Error): boolean
 }
 
-/** Logs each outage once when it begins, with its reason, and once when a connection lasts again. */
+/** Logs each outage once when it begins, with its reason, and once when a connection is stable again. */
 export function createOutageLog(role: RedisRole, logger: BrokerLogger, signal: AbortSignal): OutageLog {
   let lastFault: string | null = null
   let sentinelFault: string | null = null
@@ -51,7 +51,7 @@ export function createOutageLog(role: RedisRole, logger: BrokerLogger, signal: A
     },
     watch(redis) {
       redis.on('error', (error: Error) => {
-        // ioredis says that all Sentinels are unreachable, for any answer of theirs.
+        // ioredis reports that all Sentinels are unreachable, regardless of their answers.
         const isOfSentinels = sentinelFault !== null && error.message.startsWith('All sentinels are unreachable')
         lastFault = isOfSentinels ? sentinelFault : error.message || (error as NodeJS.ErrnoException).code || error.name
       })

@@ -7,11 +7,11 @@ import { readDrafts } from './drafts.ts'
 import type { ChannelRoutes } from './routes.ts'
 import { encodeBatch, type Keys, type Operation, parseResults, type ScriptedRedis } from './scripts.ts'
 
-/** Sends events through Redis to this process itself, on topics of its own: one on each master of a cluster. */
+/** Sends test events through Redis back to this process, on its own topics: one on each master of a cluster. */
 export interface Probe {
   /** Tries every command that the event log and the signals use. @throws the first error of Redis */
   tryAll(timeoutMs: number): Promise<void>
-  /** Whether an event is written, received and read within `timeoutMs`. Needs one `tryAll` before. */
+  /** Whether an event is written, received and read within `timeoutMs`. Requires an earlier `tryAll`. */
   passes(timeoutMs: number): Promise<boolean>
 }
 
@@ -26,7 +26,7 @@ export interface ProbeParts {
   wakeUpNameOf(topic: string): string
 }
 
-/** Enough to find one for each master of a usual cluster. */
+/** Enough names to find one for each master of a typical cluster. */
 const NAMES = Array.from({ length: 200 }, (_, index) => `probe:${index}`)
 const MESSAGE_ID = 'probe'
 /** If this process dies, its keys expire. */
@@ -56,7 +56,7 @@ export function createProbe(parts: ProbeParts): Probe {
   const awaited = new Map<string, () => void>()
   let topics: string[] = []
   let count = 0
-  /** Callers at the same time share one. */
+  /** Concurrent callers share one. */
   let current: Promise<boolean> | null = null
 
   /** Topics whose channels use different connections. */
@@ -70,7 +70,7 @@ export function createProbe(parts: ProbeParts): Probe {
   async function subscribe(topic: string): Promise<void> {
     const name = wakeUpNameOf(topic)
     const subscriber = routes.connectionOf(prefix + name)
-    // `channels.subscribe` repeats what Redis refuses, and never fails.
+    // `channels.subscribe` retries refused subscriptions forever, and never fails.
     await (routes.isSharded ? subscriber?.ssubscribe(prefix + name) : subscriber?.subscribe(prefix + name))
     await channels.subscribe(name, (message) => {
       const { batch = '' } = message as { batch?: string }
@@ -78,7 +78,7 @@ export function createProbe(parts: ProbeParts): Probe {
     })
   }
 
-  /** Returns the keys that were used. @throws if the operations are not executed, or not read and received again */
+  /** Returns the keys that were used. @throws if the operations are not executed, or their events are not read and received again */
   async function pass(topic: string, operations: readonly Operation[], timeoutMs: number): Promise<string[]> {
     count += 1
     const batch = `${writer}.${count}`
@@ -91,7 +91,7 @@ export function createProbe(parts: ProbeParts): Probe {
       const answer = await redis.logWrite(encoded.keys.length, ...encoded.keys, ...encoded.args)
       const { epoch, last } = parseResults(answer)
       const [, , lastBatch] = await redis.logRead(...keys.topic(topic), newEpoch(), epoch, last ?? 0, 1, batch)
-      if (lastBatch !== batch) throw new Error('it does not return what was written')
+      if (lastBatch !== batch) throw new Error('it does not return the written data')
       await withTimeout(received, timeoutMs, NOT_RECEIVED)
       return encoded.keys
     } finally {
@@ -106,7 +106,7 @@ export function createProbe(parts: ProbeParts): Probe {
     const signal: Operation[] = text === null ? [] : [{ type: 'signal', ...text }]
     const used = await pass(topic, [...ALL_OPERATIONS, ...signal], timeoutMs)
     await readDrafts({ connection, redis, keys }, topic, [MESSAGE_ID])
-    // Without free memory, Redis refuses to write only where something is written already.
+    // Without free memory, Redis refuses only the writes of scripts that would add data.
     await pass(topic, [EVENT, EXPIRE], timeoutMs)
     await redis.del(used)
   }
@@ -118,7 +118,7 @@ export function createProbe(parts: ProbeParts): Probe {
 
   return {
     async tryAll(timeoutMs) {
-      // A node of a cluster that is named as a single server refuses the keys of other nodes.
+      // A cluster node that is configured as a single server refuses the keys of other nodes.
       if (!routes.isSharded) await Promise.all(NAMES.map((name) => redis.exists(keys.topic(name)[0])))
       topics = chooseTopics()
       for (const topic of topics) await withTimeout(tryAllOn(topic, timeoutMs), timeoutMs)

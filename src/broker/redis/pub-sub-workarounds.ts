@@ -8,7 +8,7 @@ import type { BrokerLogger } from '../logger.ts'
 import type { ChannelRoutes } from './routes.ts'
 
 /**
- * `RedisPubSub` of graphql-redis-subscriptions 2.7.0, without these faults of its own and of ioredis 5.11. Each number has a
+ * `RedisPubSub` of graphql-redis-subscriptions 2.7.0, without these faults of the package and of ioredis 5.11. Each number has a
  * test in test/broker/pub-sub-workarounds.test.ts that fails without its workaround.
  *
  * 1. A rejected SUBSCRIBE also rejects an inner promise that nobody handles, which ends the process. A channel whose
@@ -20,7 +20,7 @@ import type { ChannelRoutes } from './routes.ts'
  * 5. Listeners that are removed while a message is delivered make the delivery throw, which ends the process.
  * 6. Ending a subscription a second time throws.
  * 7. A message that is not JSON reaches the listeners as a string.
- * 8. Subscriptions are restored by ioredis: it loses them if the connection breaks again meanwhile, leaves a refusal
+ * 8. Subscriptions are restored by ioredis: it loses them if the connection breaks again in the meantime, leaves a refusal
  *    unhandled (redis/ioredis#2187), and does not report when they are active.
  * 9. Closing leaves pending subscriptions pending, and closes the publishing connection, which is not ours alone.
  *
@@ -92,14 +92,14 @@ const REFUSED_PAUSE_MS = 1000
 interface Wanted {
   /** Resolves when the subscription becomes active for the first time. */
   active: Deferred<void>
-  /** Where the subscription is active. The stream changes with each reconnect. */
+  /** The connection on which the subscription is active. The stream changes with each reconnect. */
   stream: Socket | null
 }
 
 type NamedWanted = readonly [channel: string, wanted: Wanted]
 
 /**
- * Takes the place of RedisPubSub's ioredis subscriber, of which RedisPubSub calls `on`, `subscribe`, `unsubscribe` and
+ * Takes the place of RedisPubSub's ioredis subscriber, on which RedisPubSub calls `on`, `subscribe`, `unsubscribe` and
  * `punsubscribe`. No call fails: `subscribe` calls back once the subscription is active. Each time a connection becomes
  * ready, it subscribes to all channels of that connection.
  */
@@ -157,11 +157,11 @@ class RestoringSubscriber {
     if (wereActive.some((wanted) => wanted.stream === stream)) this.#onRestored()
   }
 
-  /** Does nothing more if the connection breaks meanwhile: the next connection then subscribes to all channels. */
+  /** Stops if the connection breaks in the meantime: the next connection then subscribes to all channels. */
   async #subscribe(redis: Redis, channels: readonly NamedWanted[]): Promise<void> {
     const { stream } = redis
     this.#listenTo(redis)
-    // Channels of one sharded command must be in the same slot.
+    // All channels of a sharded command must be in the same slot.
     const refusal = await this.#ask(redis, stream, channels, this.#routes.isSharded ? 1 : CHANNELS_A_COMMAND)
     if (refusal === undefined || this.#closed.aborted || redis.status !== 'ready' || redis.stream !== stream) return
     this.#logger.warn(refusal, 'Redis refused a channel subscription')

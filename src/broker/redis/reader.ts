@@ -11,7 +11,7 @@ import type { Keys, ScriptedRedis } from './scripts.ts'
 /** How many publications one refresh of the window reads. If more are missing, subscribers read them from the log. */
 const REFRESH_ENTRIES = 250
 
-/** How many batches are remembered whose wake-up message may still arrive. */
+/** How many batches are remembered because their wake-up message may still arrive. */
 const MOST_BATCHES = 1000
 
 /** The wake-up message for an appended batch. Events of a large batch are omitted. */
@@ -29,7 +29,7 @@ interface WakeUpMessage {
 
 /**
  * Receives a topic once for all its subscribers in this process. The stream in Redis is the source of truth.
- * A wake-up message only says that publications were appended. Its publications are used if they continue the window:
+ * A wake-up message only reports that publications were appended. Its publications are used if they continue the window:
  * they start at the next offset, and follow the last known batch. Otherwise, and after each reconnect, the
  * reader reads the stream from its position; that read also detects that Redis lost writes and assigned
  * offsets a second time.
@@ -48,7 +48,7 @@ export class RedisTopicReader implements TopicSource {
   /** The last batches, to recognise a wake-up message that arrives after its publications were read. */
   readonly #batches = new Set<string>()
   #refreshing: Promise<void> | null = null
-  /** A wake-up message arrived or may have been missed while the window was being created or refreshed. */
+  /** Whether a wake-up message arrived, or may have been missed, while the window was being created or refreshed. */
   #hasMissedWakeUp = false
 
   constructor(topic: string, channel: string, channels: RedisChannels, reading: RedisReading) {
@@ -142,7 +142,7 @@ export class RedisTopicReader implements TopicSource {
     }
   }
 
-  /** Skips publications that a wake-up message has delivered meanwhile. */
+  /** Skips publications that a wake-up message has delivered in the meantime. */
   #pushNew(window: PublicationWindow, { publications, batches }: RedisPage & { type: 'publications' }): void {
     const { offset } = window.end
     const fresh = publications.filter((publication) => publication.offset > offset)

@@ -24,7 +24,7 @@ import {
  * - a draft: per message a hash of part index -> UTF-16 length, with `x`; and per part its text,
  * JSON-escaped, so that a delta that ends within a surrogate pair is stored unchanged.
  *
- * The expiry is set at most every 10 minutes; that interval is added to the times for which data is kept.
+ * The expiry is set at most every 10 minutes; that interval is added to the retention times.
  */
 
 const EXPIRY_INTERVAL_MS = 10 * 60 * 1000

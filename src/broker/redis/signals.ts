@@ -7,7 +7,7 @@ import type { RedisChannels } from './channels.ts'
 import type { RedisConnection } from './connection.ts'
 import type { RedisWriter } from './writer.ts'
 
-/** The maximum number of signals in progress. With more, Redis is unreachable, and further signals are dropped. */
+/** The maximum number of signals in progress. More than that means that Redis is unreachable, and further signals are dropped. */
 const MOST_GOING = 10_000
 /** How long `close` waits for the last signals. */
 const LAST_SIGNALS_MS = 500

@@ -9,8 +9,8 @@ import { unusable } from './refusals.ts'
 const RETRY_MS = 100
 
 /**
- * Tries what Parley does with Redis, once: the database, the policy of its memory, and every command. Faults that pass
- * by themselves are retried for 4 s. @throws one line that names REDIS_URL and what to do
+ * Checks once that Redis supports what Parley needs: the database, the eviction policy, and every command.
+ * Retries transient errors for 4 s. @throws one line that names REDIS_URL and what to do
  */
 export async function checkRedis(target: RedisTarget, redis: Redis | Cluster, probe: Probe): Promise<void> {
   const deadline = Date.now() + START_TIMEOUT_MS
@@ -38,7 +38,7 @@ function isPassing(error: unknown, { type }: RedisTarget): boolean {
   return passing.test(error.message)
 }
 
-/** Returns the policy by which Redis deletes keys when its memory is full; null if it deletes none, or does not say. */
+/** Returns the policy by which Redis evicts keys when its memory is full; null if it evicts none, or does not report a policy. */
 async function evictingPolicyOf(redis: Redis): Promise<string | null> {
   const info = await redis.info('memory').catch(() => '')
   const textOf = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? ''

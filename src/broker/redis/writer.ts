@@ -74,7 +74,7 @@ export interface RedisWriterOptions {
 }
 
 /**
- * Writes one batch at a time per topic; operations that arrive meanwhile form the next batch. So the order of
+ * Writes one batch at a time per topic; operations that arrive in the meantime form the next batch. So the order of
  * the calls is kept across reconnects, and Redis recognises a repeated batch by its number. While Redis is
  * unreachable, operations are buffered up to a limit and callers do not wait: see `write`.
  */
@@ -152,7 +152,7 @@ export class RedisWriter {
     return this.#queues.get(queue.topic) === queue
   }
 
-  /** Sends a batch until Redis responds, or the batch is no longer wanted. */
+  /** Sends a batch until Redis responds, or its operations have expired. */
   #send(topic: string, { number, tasks, startsAnew }: Batch, isWanted: () => boolean): Promise<string> {
     const { connection, redis, keys, wakeUpChannel } = this.#options
     const into = encodeBatch(
@@ -240,7 +240,7 @@ export class RedisWriter {
     this.#dropped = 0
   }
 
-  /** Drops the oldest operations over the limits: of this topic, of all topics together, or whole topics. */
+  /** Drops the oldest operations over the limits: those of this topic, of all topics together, or of whole topics. */
   #enforceLimits(queue: Queue): void {
     if (queue.waiting.length > MOST_WAITING) this.#dropOldest(queue, queue.waiting.length - MOST_WAITING)
     if (this.#waiting > MOST_WAITING_IN_ALL) {
@@ -261,7 +261,7 @@ export class RedisWriter {
     queue.hasHoles = true
   }
 
-  /** Drops a queue. Its subscribers receive no gap, since that would need the queue to be remembered. */
+  /** Drops a queue. Its subscribers receive no gap, because that would require remembering the queue. */
   #dropQueue(queue: Queue, error: Error): void {
     clearTimeout(queue.patience)
     for (const { reject } of [...(queue.sent?.tasks ?? []), ...queue.waiting]) reject(error)
@@ -277,7 +277,7 @@ export class RedisWriter {
   }
 }
 
-/** Whether the operation drops what the batch before it wrote, so that it must be the first of its batch. */
+/** Whether the operation drops the earlier entries of the topic, so that it must be the first of its batch. */
 const beginsBatch = (operation: Operation) => operation.type === 'event' && operation.forgets === true
 
 const closedError = () => new LogUnavailableError('The event log is closed.')

@@ -1,5 +1,5 @@
 // Stage for speed: caches the active runs of watched agents and updates them from signals. To remove it, return null from `of`:
-// each event then reads the database. Gain: saves 4.7 of 12.5 statements of a run that one client watches, which is 70 instead of
+// the database is then read for each event. Gain: saves 4.7 of 12.5 statements of a run that one client watches, which is 70 instead of
 // 60 runs a second (docs/decisions/delivery-stages.md). The bound of `bench/durable-runs` needs it.
 import DataLoader from 'dataloader'
 import { agentChannel, type ChangedRun } from '../../broker/topics.ts'
@@ -19,13 +19,13 @@ import { createSharedWatch } from '../shared-watch.ts'
  */
 export interface ActiveRuns {
   /**
-   * Resolves once the agent's runs are cached. Calls `onChange` at each change. Returns a function that stops
-   * watching.
+   * Resolves once the agent's runs are cached, with a function that stops watching. Calls `onChange`
+   * at each change.
    */
   watch(agentId: string, onChange: () => void): Promise<() => void>
   /**
-   * The active runs, newest first; the same array until a change. Null if they are not cached yet, or nobody
-   * watches the agent.
+   * The active runs, newest first; the same array until a change. Null if the runs are not cached yet, or
+   * nobody watches the agent.
    */
   of(agentId: string): readonly ToldRun[] | null
 }
@@ -38,8 +38,8 @@ export function createActiveRuns(
   const rows = rowsOf(domain)
 
   /**
-   * Reads the runs of an agent. After a failure the periodic recheck retries. Until the first success, the events
-   * of subscribers read the database.
+   * Reads the runs of an agent. After a failure the periodic recheck retries. Until the first success, the
+   * database is read for each event of a subscriber.
    */
   async function lookUp(agentId: string, agent: KnownRuns): Promise<boolean> {
     const takeIn = agent.beginLookup()
@@ -148,8 +148,8 @@ export function createKnownRuns(): KnownRuns {
 const byNewest = (a: ToldRun, b: ToldRun) => (a.id < b.id ? 1 : -1)
 
 /**
- * Applies the rows of a lookup that began at version `began`: a run that was recorded before and is not among
- * them has ended.
+ * Applies the rows of a lookup that began at version `began`: a run that was recorded earlier and is not among
+ * the rows has ended.
  */
 function applyRows(agent: Known, found: readonly ToldRun[], began: number): boolean {
   const { runs, over } = agent
@@ -161,7 +161,7 @@ function applyRows(agent: Known, found: readonly ToldRun[], began: number): bool
     runs.delete(id)
     over.set(id, performance.now())
   }
-  // For equal states the database wins: a person may have been erased from the summary.
+  // For equal states the database wins, because a person may have been erased from the summary.
   const taken = found.filter((run) => {
     const before = runs.get(run.id)?.run
     if (before === undefined || ageOf(before) !== ageOf(run)) return applyRun(agent, run, began)

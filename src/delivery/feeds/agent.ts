@@ -71,8 +71,8 @@ export function createAgentActivity(
       function deliveryOf(agentId: string): Delivery<AgentActivityEvent> {
         const activeRuns = runsOf(agentId)
         const event = { at: new Date(clock.now()), spaceId, agentId, activeRuns }
-        // Subscribers receive a change at the same time and share its answer; the initial state is delivered
-        // to each at its own time.
+        // Subscribers receive a change at the same time and share its answer; each receives
+        // the initial state separately.
         const shareKey = delivered.has(agentId) ? activeRuns : null
         delivered.add(agentId)
         return { shareKey, event }

@@ -7,7 +7,7 @@ import type { Lifeline } from '../feed.ts'
  */
 export interface ChannelSet {
   /**
-   * Listens to exactly the channels that `channelsNow` returns, before this resolves. Refreshes run one at a
+   * Before it resolves, makes the set listen to exactly the channels that `channelsNow` returns. Refreshes run one at a
    * time: `onChange` is called with the difference before the next one starts.
    */
   refresh(onChange?: (change: { came: string[]; went: string[] }) => void): Promise<void>
@@ -32,7 +32,7 @@ export function createChannelSet(
 
   async function join(channel: string): Promise<void> {
     const stop = await listen(channel)
-    // If another channel failed meanwhile, nothing else would stop this one.
+    // If another channel failed in the meantime, nothing else would stop this one.
     if (lifeline.signal.aborted) stop()
     else joined.set(channel, stop)
   }

@@ -67,7 +67,7 @@ function replayStep({ step, calls }: JournaledStep): ReplayedEvent[] {
   return [...deltas, ...calls.flatMap(replayCall), ...(isOver ? [finished] : [])]
 }
 
-/** The model's reasoning, and its text. */
+/** The events of the model's reasoning and of its text. */
 function deltasOf({ index: step, assistant }: JournaledStep['step']): RunLogEvent[] {
   const { content } = assistant as { content: string | { type: string; text?: string }[] }
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content

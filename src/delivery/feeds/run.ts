@@ -1,4 +1,4 @@
-// The feed of `runEvents`: the events of one run from its start or a cursor to its end, and what a viewer may see of them.
+// The feed of `runEvents`: the events of one run from its start or a cursor to its end, and which parts of them a viewer may see.
 import { decodeCursor, encodeCursor } from '../../broker/cursor.ts'
 import type { LogBatch, Publication } from '../../broker/log.ts'
 import { type RunLogEvent, runTopic } from '../../broker/topics.ts'
@@ -27,8 +27,8 @@ const THOUGHTS: ReadonlySet<string> = new Set([
 ] satisfies RunLogEvent['type'][])
 
 /**
- * Where a subscriber begins in the log, and the events that are delivered before, because the log no longer holds
- * them or never did.
+ * Where a subscriber begins in the log, and the events that are delivered first because the log no longer
+ * holds them or never did.
  */
 interface Beginning {
   after: string
@@ -70,7 +70,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     return { after: head, replayed: replayed.map(({ at, event }) => eventOf(run.id, head, at, event)) }
   }
 
-  /** A think cycle that was rolled back has no row any more and counts as CANCELED. */
+  /** A think cycle that was rolled back no longer has a row, and counts as CANCELED. */
   function endEvent(runId: string, cursor: string, run: Run | null): RunEvent | null {
     const end = run === null ? { at: new Date(), event: { type: 'RunCanceled' as const } } : endOf(run)
     return end && eventOf(runId, cursor, end.at, end.event)
@@ -92,8 +92,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   /**
-   * Delivers the publications after a cursor. Resolves after the run's end event, or when that event is known to
-   * be missing.
+   * Delivers the publications after a cursor. Resolves after the run's end event, or when that event is
+   * certain to be missing.
    */
   async function follow(
     { run, onSlow, signal, rules }: Following,
@@ -142,7 +142,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   /**
-   * Adds the last known state of the entity that the event names, in case it is deleted before delivery.
+   * Adds the last known state of the entity that the event names, in case the entity is deleted before delivery.
    * Returns null if this viewer does not receive the event.
    */
   function eventFor(
@@ -213,7 +213,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
 interface Watched {
   run: Run
   showsThoughts: boolean
-  /** Also thoughts that come from confidential spaces. */
+  /** Whether these include thoughts from confidential spaces. */
   seesConfided: boolean
 }
 

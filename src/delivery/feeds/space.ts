@@ -19,7 +19,7 @@ import {
 import type { Guards } from '../guards.ts'
 
 /**
- * Over this many waiting events, a subscriber past its pace gets a snapshot instead. Half of the lag that
+ * Over this many waiting events, a subscriber over its pace gets a snapshot instead. Half of the lag that
  * ends a subscription.
  */
 const MOST_UNMERGED = 500
@@ -76,8 +76,8 @@ export function createSpaceMessages(
   }
 
   /**
-   * Returns the offset of the newest publication if so many publications wait that a snapshot should replace them; else
-   * null.
+   * Returns the offset of the newest publication if enough publications wait that a snapshot should replace them;
+   * else null.
    */
   async function endToSkipTo(cursor: string, topic: string): Promise<number | null> {
     const [head = cursor] = await log.heads([topic]).catch(() => [])
@@ -94,7 +94,7 @@ export function createSpaceMessages(
   }
 
   /**
-   * Delivers one batch after another. If the subscriber is far past its pace, the publications up to the
+   * Delivers one batch after another. If the subscriber is far over its pace, the publications up to the
    * current end of the topic are skipped and replaced by a snapshot.
    */
   async function deliverAll(
@@ -145,7 +145,7 @@ export function createSpaceMessages(
       await guards.viewer(viewer, lifeline)
       await guards.space(viewer, spaceId, lifeline)
       lifeline.onEnd(announcer.watch(spaceId))
-      // Before the snapshot is read, so that no later change is missed.
+      // This happens before the snapshot is read, so that no later change is missed.
       const besides = selectsPresence ? watchPresence(spaceId, lifeline) : null
       return async (to) => {
         const { signal } = lifeline

@@ -25,8 +25,8 @@ const FOREVER_MS = 2 ** 31 - 1
 const MOST_WAITING = 1000
 
 /**
- * The waiting changes of a subscriber, merged: a snapshot replaces all changes before it, and a change of the
- * same type as the last waiting one of its space or call is not added, since the entity is read at delivery.
+ * The waiting changes of a subscriber, merged: a snapshot replaces all changes before it, and a change is not
+ * added if the last waiting one of its space or call has the same type, since the entity is read at delivery.
  */
 export function createWaitingChanges() {
   const waiting: ViewerChange[] = []
@@ -64,7 +64,7 @@ function subjectOf(change: ViewerChange): string {
 }
 
 /**
- * The events that a side bar needs, merged as far as possible: see createWaitingChanges. A space is delivered
+ * The events that a sidebar needs, merged as far as possible: see createWaitingChanges. A space is delivered
  * at most twice a second.
  */
 export function createViewerEvents(
@@ -129,10 +129,10 @@ export type SourcesDomain = Pick<
   'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility' | 'control' | 'grantReading'
 >
 
-/** The maximum number of spaces and agents to which a viewer that may read all of them listens: the newest. */
+/** The maximum number of spaces and agents, newest first, to which a viewer listens who may read all of them. */
 const MOST_WATCHED = 1000
 const PAGE = 100
-/** How often admins look up new spaces and services new agents, since no signal announces these. */
+/** How often new spaces are looked up for admins, and new agents for services, because no signal announces these. */
 const LOOKUP_INTERVAL_MS = 2000
 
 const CHANGE_BY_SIGNAL = {
@@ -184,9 +184,9 @@ export function createViewerSources(
       return !isAdmin(viewer) || domain.visibility.isMember(spaceOf(channel) ?? '', viewer.id)
     const [call] = await domain.toolCalls.getMany([toolCallId])
     if (call == null) return false
-    // A decider whom the policy names receives one last event about a call: the decision of others.
+    // A decider whom the policy names receives one last event about a call when somebody else decides.
     if (audience === 'deciders') return (await domain.visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
-    // A built-in call with a deadline waits for a message, which people post in its space.
+    // A built-in call with a deadline waits for a message that people post in its space.
     if (call.execution === null)
       return (
         viewer.scope === 'HUMAN' &&
@@ -211,7 +211,7 @@ export function createViewerSources(
       function onToolSignal(channel: string, payload: SignalPayload): void {
         if (!('toolCallId' in payload)) return
         const signal = payload as ToolSignal
-        // Admins receive each call once: by their own channel, or, if they are to decide as a human, by those of humans.
+        // Admins receive each call once: through the admin channel, or, if they are asked to decide as a human, through the human's channels.
         const isDecision = signal.audience === 'deciders'
         if (isAdmin(viewer) && (channel === ADMIN_CHANNEL) === isDecision) return
         const addIfConcerned = async () => {
@@ -257,7 +257,7 @@ export function createViewerSources(
         if (CHANGES_SPACES.includes(change.type)) channels.refresh(onChannelChange).catch(onError)
         if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
         if (change.type === 'grant-changed') onGrantSignal(entityChannel(viewer.id), change)
-        // An admin listened to the space before.
+        // An admin was already listening to the space.
         if (change.type === 'member-joined' && isAdmin(viewer)) addCallsOf([spaceChannel(change.spaceId)])
         if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
         if (change.type === 'notice') onChange({ ...change, type: 'ViewerNotice' })

@@ -4,8 +4,8 @@ import path from 'node:path'
 import { type FileStorage, IDENTITY_KEY, StorageUnavailableError, type Stored } from './file-storage.ts'
 
 /**
- * Stores objects as files under a directory, which several processes may share. A file is written beside the others, synced
- * to the disk, and then renamed.
+ * Stores objects as files under a directory, which several processes may share. A file is written next to the others,
+ * synced to disk, and then renamed.
  */
 export function createDirectoryStorage(root: string): FileStorage {
   const scratchPath = path.resolve(root, 'scratch')

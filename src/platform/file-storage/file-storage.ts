@@ -14,17 +14,17 @@ export type Stored = { path: string; size: number; sha256: string } | Uint8Array
  * throws StorageUnavailableError if the storage cannot be used.
  */
 export interface FileStorage {
-  /** A directory on this machine for uploads in progress; exists. */
+  /** A directory on this machine for uploads in progress. It exists. */
   scratch(): Promise<string>
   /** Stores an object, or replaces one of the same key. Other processes see the whole object or none of it. */
   put(key: string, stored: Stored): Promise<void>
-  /** Returns an object's bytes, or those of a range within it; null if there is none. The caller reads or destroys the stream. */
+  /** Returns an object's bytes, or those of a range within it; null if the object does not exist. The caller reads or destroys the stream. */
   read(key: string, range?: ByteRange): Promise<Readable | null>
-  /** Deletes an object, if there is one. */
+  /** Deletes an object, if it exists. */
   delete(key: string): Promise<void>
   /**
-   * Returns the id of this storage, a random one that the first process to ask has stored: processes with the same id share
-   * their files.
+   * Returns the id of this storage, a random value that the first process stores: processes with the same id
+   * share their files.
    */
   identity(): Promise<string>
   close(): Promise<void>

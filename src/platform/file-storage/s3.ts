@@ -26,7 +26,7 @@ const RETRY_AFTER_MS = 200
 const SILENCE_MS = 15_000
 const CONNECTIONS = 64
 
-/** Stores objects in a bucket of S3, or of a server with the same protocol. Streams in both directions. */
+/** Stores objects in a bucket of S3, or of an S3-compatible server. Streams in both directions. */
 export function createS3Storage(settings: S3Location): FileStorage {
   const { bucket, prefix, region, endpoint, accessKeyId, secretAccessKey, sessionToken } = settings
   const dispatcher = new Agent({
@@ -66,7 +66,7 @@ export function createS3Storage(settings: S3Location): FileStorage {
     })
   }
 
-  /** Returns the response, or a failure that may pass. @throws StorageUnavailableError for any other failure */
+  /** Returns the response, or a transient failure. @throws StorageUnavailableError for any other failure */
   async function tryOnce(asked: S3Request, expected: readonly number[]): Promise<Dispatcher.ResponseData | Error> {
     const response = await send(asked).catch((error: Error) => error)
     if (response instanceof Error || expected.includes(response.statusCode)) return response
@@ -76,7 +76,7 @@ export function createS3Storage(settings: S3Location): FileStorage {
     return failure
   }
 
-  /** Repeats a request after failures that may pass. @throws StorageUnavailableError for any status that is not expected */
+  /** Repeats a request after transient failures. @throws StorageUnavailableError for any status that is not expected */
   async function request(asked: S3Request, expected: readonly number[]): Promise<Dispatcher.ResponseData> {
     for (let attempt = 1; ; attempt += 1) {
       const response = await tryOnce(asked, expected)
@@ -134,7 +134,7 @@ export function createS3Storage(settings: S3Location): FileStorage {
         {
           method: 'PUT',
           key: IDENTITY_KEY,
-          // 412: another process was first. Servers without conditions store the last one, which all processes read below.
+          // 412: another process was first. Servers without conditional writes keep the last id, which all processes read below.
           headers: { 'content-length': String(created.byteLength), 'if-none-match': '*' },
           body: () => created,
           sha256: createHash('sha256').update(created).digest('hex'),

@@ -21,10 +21,10 @@ import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
-/** The longest time for which a subscription over the rate waits for its turn. Clients start many subscriptions at once. */
+/** The maximum time for which a subscription over the rate waits for its turn. Clients start many subscriptions at once. */
 const LONGEST_TURN_MS = 60_000
 
-/** A response counts as one more request for each time that it exceeds the cost of its fields by this many bytes. */
+/** A response counts as one more request for every so many bytes by which it exceeds the cost of its fields. */
 const BYTES_A_REQUEST = 64 * 1024
 /** Shorter responses are not held back while others are in flight. */
 const SHORT_RESPONSE_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ interface SubscribeHook extends Hook {
   setSubscribeFn(subscribe: (args: unknown) => unknown): void
 }
 
-/** The additions of the transport to the context: the request, and signals that abort when the client stops waiting. */
+/** The fields that the transport adds to the context: the request, and signals that abort when the client stops waiting. */
 interface OfTransport {
   request?: Request
   res?: ServerResponse
@@ -69,8 +69,8 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
   const withdrawals = createWithdrawals()
 
   /**
-   * Refuses an operation. Returns without an error if the operation may run after all: if it withdraws its viewer
-   * from something, or if its mutation returns the refusal as a result.
+   * Refuses an operation. Returns without an error if the operation may run after all: if it is a withdrawal
+   * (see withdrawals.ts), or if its mutation returns the refusal as a result.
    * @throws the reason of the refusal
    */
   async function refuse(args: Hook['args'], error: unknown): Promise<void> {
@@ -125,7 +125,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
           await holdUntilSent(args.contextValue, bytes, operationOf(args)?.operation)
           return result
         } finally {
-          // Only now, so that results that wait to be sent are as few as operations that run.
+          // Released only now, so that the number of results waiting to be sent is limited like the number of running operations.
           end()
         }
       } catch (error) {
@@ -140,7 +140,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
     setSubscribeFn((given) => forRequester(args.contextValue.viewer.id, () => subscribeFn(given)))
   }
 
-  /** Counts a response's bytes beyond its fields towards its viewer's rate, which affects later operations only. */
+  /** Counts the bytes of a response that exceed the cost of its fields towards its viewer's rate, which affects later operations only. */
   async function chargeBytes({ viewer, weight = 0 }: Context, bytes: number): Promise<void> {
     const points = Math.floor(bytes / BYTES_A_REQUEST) - pointsOf({ complexity: weight })
     if (points > 0) await rates.take('requests', viewer, points).catch(() => {})

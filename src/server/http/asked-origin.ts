@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http'
 type Headers = IncomingMessage['headers']
 
 /**
- * Returns the origin to which a client sent a request, as the client sees it: the host of the request, or the one that
- * a proxy forwards, with the scheme of the page that asks, or the one that a proxy forwards. Null without a host.
+ * Returns the origin to which a client sent a request, as the client sees it: the host of the request or the one
+ * that a proxy forwards, with the scheme of the requesting page or the one that a proxy forwards. Null without a host.
  */
 export function askedOriginOf(headers: Headers): string | null {
   if (isOwnOrigin(headers)) return headers.origin ?? null
@@ -36,8 +36,8 @@ export function isOwnOrigin(headers: Headers): boolean {
 }
 
 /**
- * The host that a proxy forwards, and that of the request itself. A page of another origin can forge neither: a browser
- * sends no such header without a preflight.
+ * The host that a proxy forwards, and that of the request itself. A page of another origin can forge neither, because a
+ * browser sends no such header without a preflight.
  */
 const hostsOf = (headers: Headers): string[] =>
   [firstOf(headers['x-forwarded-host']), headers.host].filter((host) => host !== undefined && host !== '') as string[]

@@ -27,13 +27,13 @@ export interface AuthParts {
   origins: Pick<Origins, 'allows'>
   publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>
   bodies: AuthBodies
-  /** How people can sign in besides with a token. */
+  /** The ways in which people can sign in, other than with a token. */
   ways: { mail: boolean }
 }
 
 /** Reads the bodies of requests that sign in. */
 export interface AuthBodies {
-  /** Returns the members of a JSON object; none for another body. @throws BodyRefusedError */
+  /** Returns the members of a JSON object; none for any other body. @throws BodyRefusedError */
   json(request: IncomingMessage): Promise<Record<string, unknown>>
   /** Returns the fields of a form. @throws BodyRefusedError */
   form(request: IncomingMessage): Promise<URLSearchParams>
@@ -65,7 +65,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
   }
 
   async function signOut(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // A page of another site sends no cookie, but could have the browser remove the one that it has.
+    // A page of another site sends no cookie, but could make the browser remove its cookie.
     checkPage(request, origins)
     const cookies = trustedCookiesOf(request, origins)
     if (cookies.length > 0) await sessions.signOut(cookies)
@@ -73,7 +73,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
     response.writeHead(204, NO_STORE).end()
   }
 
-  /** Describes a bearer token or the session of a browser. Unlike in an operation, it is no error if there is neither. */
+  /** Describes a bearer token or the session of a browser. Unlike in an operation, it is not an error if there is neither. */
   async function describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const scope = await authentication.viewerOf(request, response).then(
       (viewer) => viewer.scope,
@@ -104,7 +104,7 @@ export function answering(
     try {
       await forRequester(AUTHENTICATION, () => handle(request, response))
     } catch (error) {
-      // The client has gone before the end of its request: nobody reads a response.
+      // The client has disconnected before the end of its request, so nobody reads a response.
       if (request.destroyed && !request.complete) return
       const status = statusOf(error)
       if (error instanceof RateLimitedError) sendTooMany(response, error)

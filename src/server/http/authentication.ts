@@ -9,12 +9,12 @@ import type { PublicUrl } from '../../platform/public-url.ts'
 import { isSchemeKnown, setSessionCookie, trustedCookieOf } from './cookies.ts'
 import type { Origins } from './origins.ts'
 
-/** The requester of database statements until a token is checked: these statements do not wait behind those of viewers. */
+/** The requester of database statements until a token is checked: these statements do not queue behind those of viewers. */
 export const AUTHENTICATION = 'authentication'
 
 /** How a client signs in. */
 export interface Credentials {
-  /** See `bearerOf`. Wins over the cookie. */
+  /** See `bearerOf`. The token takes precedence over the cookie. */
   bearer: string | null
   /** The secret of a session, if the request may use it: see `trustedCookieOf`. */
   cookie: string | null
@@ -29,8 +29,8 @@ export function bearerOf(authorization: unknown): string | null {
 
 /**
  * Returns the viewer of a bearer token or session.
- * @param onRenewed sets the cookie that the browser should keep for longer; null if the response cannot
- * @throws UnauthenticatedError if both are missing, or the first is invalid, revoked or expired
+ * @param onRenewed sets the cookie with its later expiry; null if the response cannot set cookies
+ * @throws UnauthenticatedError if both are missing, or the one that counts is invalid, revoked or expired
  */
 export async function authenticate(
   signIns: SignIns,

@@ -11,7 +11,7 @@ type Refusal = 408 | 413 | 415 | 503
 
 /**
  * The server refused to read the whole body: it is too slow (408), too large (413) or in an unknown encoding (415), or
- * there is no memory for it now (503).
+ * there is currently no memory for it (503).
  */
 export class BodyRefusedError extends Error {
   readonly status: Refusal
@@ -31,7 +31,7 @@ export interface BodyBounds {
 export interface BodyReader {
   /**
    * Returns the whole body.
-   * @throws BodyRefusedError over a limit, or if the headers announce another encoding than UTF-8; the rest of the body
+   * @throws BodyRefusedError over a limit, or if the headers declare an encoding other than UTF-8; the rest of the body
    * is then not read
    */
   read(request: IncomingMessage, bounds: BodyBounds): Promise<Buffer>
@@ -39,11 +39,11 @@ export interface BodyReader {
 
 export interface BodyReaderOptions {
   /**
-   * The limit for all incomplete bodies together. Beyond it, the largest body of the owner with the most bytes is
-   * refused.
+   * The limit for all incomplete bodies together. Over the limit, the largest body of the owner with the most
+   * bytes is refused.
    */
   mostUnfinishedBytes?: number
-  /** The time for one whole body. */
+  /** The time limit for one whole body. */
   timeoutMs?: number
   now?(): number
 }
@@ -66,7 +66,7 @@ export interface BodyProgress {
   /** The Content-Length; null if there is none. */
   declaredBytes: number | null
   elapsedMs: number
-  /** Since its last byte. */
+  /** The time since its last byte. */
   idleMs: number
 }
 
@@ -128,7 +128,7 @@ export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
         await Promise.race([refused, endOf(request)])
         return Buffer.concat(chunks)
       } finally {
-        // The stream keeps flowing, and later data is dropped.
+        // The stream keeps flowing, but later data is dropped.
         request.off('data', receive)
         unfinished.delete(body)
         heldBytes -= body.receivedBytes
@@ -149,7 +149,7 @@ function largestOfLargestOwner(bodies: ReadonlySet<UnfinishedBody>): UnfinishedB
   return largest
 }
 
-/** Resolves when the request's body is complete. @throws if the connection closes before */
+/** Resolves when the request's body is complete. @throws if the connection closes before that */
 function endOf(request: IncomingMessage): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = () => reject(new Error('The client closed the connection before its request was complete.'))

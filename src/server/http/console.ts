@@ -13,7 +13,7 @@ const ASSETS_PATH = '/console/'
 const PAGES =
   /^\/(?:|(?:spaces|runs|agents)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|people|models|start|usage|audit|notifications|search)\/?$/
 
-/** Assets whose path decides for which pages they count: a service worker controls those below its own. */
+/** Assets whose path matters: a service worker controls only the pages below its own path. */
 const AT_ROOT = ['/manifest.webmanifest', '/service-worker.js']
 
 const BUILT = path.resolve(import.meta.dirname, '../../../web/dist')

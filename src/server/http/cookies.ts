@@ -13,7 +13,7 @@ const CSRF_HEADER = 'x-parley-csrf'
 
 /**
  * Returns the different secrets in a request's session cookies. A browser sends several if another site of the domain, or a
- * Parley server at another path of the host, has set one too: only the user can tell which one is theirs.
+ * Parley server at another path of the host, has also set one, and only the user can tell which cookie is theirs.
  */
 export function sessionCookiesOf({ cookie = '' }: Headers): string[] {
   const secrets = new Set<string>()
@@ -26,7 +26,7 @@ export function sessionCookiesOf({ cookie = '' }: Headers): string[] {
 
 /**
  * Returns the secret in the session cookie of a request that comes from a page of an allowed origin; null if there is no
- * cookie. @throws CrossSiteError if there are several, or the request may come from elsewhere
+ * cookie. @throws CrossSiteError if there are several, or the request may come from another site
  */
 export function trustedCookieOf(
   request: Pick<IncomingMessage, 'headers' | 'method'>,
@@ -40,7 +40,7 @@ export function trustedCookieOf(
   return secret ?? null
 }
 
-/** As `trustedCookieOf`, for a request that may have several: returns all secrets. */
+/** Like `trustedCookieOf`, for a request that may have several cookies: returns all secrets. */
 export function trustedCookiesOf(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): string[] {
   const secrets = sessionCookiesOf(request.headers)
   const isTrusted = request.headers[CSRF_HEADER] === '1' && isFromAllowedPage(request, origins)
@@ -57,8 +57,8 @@ export function checkPage(request: Pick<IncomingMessage, 'headers'>, origins: Or
 type OriginCheck = Pick<Origins, 'allows'>
 
 /**
- * Browsers name no origin in what a page reads from its own server. They do in what a page of another origin reads with the
- * header. `Sec-Fetch-Site` is absent in old browsers, and for servers that are reached by plain http.
+ * Browsers send no Origin when a page reads from its own server. They do when a page of another origin reads with
+ * the header. `Sec-Fetch-Site` is absent in old browsers, and for servers that are reached by plain http.
  */
 function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): boolean {
   const { origin, 'sec-fetch-site': site } = request.headers
@@ -67,7 +67,7 @@ function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>,
 }
 
 /**
- * Whether the request or PARLEY_PUBLIC_URL tells how the browser reaches the server. If not, a proxy may have removed https,
+ * Whether the request or PARLEY_PUBLIC_URL reveals how the browser reaches the server. If not, a proxy may have removed https,
  * and a cookie that is set now could lack `Secure`.
  */
 export const isSchemeKnown = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
@@ -134,7 +134,7 @@ function setAttempt(
   response.appendHeader('set-cookie', attributes.join('; '))
 }
 
-/** Whether the browser reaches the server by https, as far as the request and PARLEY_PUBLIC_URL tell. */
+/** Whether the browser reaches the server by https, judging by the request and PARLEY_PUBLIC_URL. */
 const isSecure = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   [origin, headers.origin, askedOriginOf(headers)].some((one) => one?.startsWith('https:'))
 

@@ -12,8 +12,8 @@ const MOST_TOKENS = 5000
 const MOST_NODES = 50_000
 
 /**
- * Caches the most recent valid documents without source locations. Each document counts towards the viewer who sent it
- * first, so that a viewer who sends many documents does not evict the documents of others.
+ * Caches the most recent valid documents without source locations. Each document counts towards the viewer who
+ * first sent it, so that a viewer who sends many documents does not evict the documents of others.
  */
 function createValidDocuments() {
   const documents = new FairCache<DocumentNode>(MOST_NODES)
@@ -68,7 +68,7 @@ const MOST_POINTS = 150
 /** Shorter documents are parsed even over the rate, so that a mutation can return its RateLimitedError. */
 const SHORT = 1000
 
-/** Counts the cost of parsing a document. @throws RateLimitedError if the viewer is over the rate already */
+/** Counts the cost of parsing a document. @throws RateLimitedError if the viewer is already over the rate */
 function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer }): void {
   const points = Math.min(MOST_POINTS, Math.floor(text.length / CHARACTERS_A_REQUEST))
   if (viewer === undefined || points === 0) return

@@ -17,7 +17,7 @@ import { inexactNumberError, isExact } from '../../lib/exact-json.ts'
 
 /**
  * Refuses `@skip` and `@include` at the root of a subscription, as graphql-js 17 and the specification of September 2025
- * do, and applies the rule of graphql-js 16 to other subscriptions: it throws where a directive has a variable.
+ * do, and applies the rule of graphql-js 16 to other subscriptions: the rule of graphql-js 17 throws if a directive has a variable.
  */
 function UnconditionalSubscriptionsRule(context: ValidationContext): ASTVisitor {
   const rule = SingleFieldSubscriptionsRule(context) as { OperationDefinition(node: OperationDefinitionNode): void }
@@ -73,7 +73,7 @@ function ShortAliasesRule(context: ValidationContext): ASTVisitor {
   }
 }
 
-/** The rules for every document: the rules of the specification, and ours. */
+/** The validation rules for every document: those of the specification, and ours. */
 export const documentRules: readonly ValidationRule[] = [
   ...specifiedRules.map((rule) => (rule === SingleFieldSubscriptionsRule ? UnconditionalSubscriptionsRule : rule)),
   ExactNumbersRule,

@@ -29,11 +29,11 @@ import { createTusHandler, TUS_PATH } from './tus.ts'
 export const FILES_PATH = /^\/files(\/|$)/
 const FILE_PATH = /^\/files\/(fil_[0-9a-f]{32})$/
 
-/** The longest time for the body of an upload. */
+/** The maximum time for the body of an upload. */
 export const LONGEST_UPLOAD_MS = 3_600_000
 /** How long the sender of an upload, or the reader of a download, may pause. */
 const MOST_IDLE_MS = 30_000
-/** The size of a form without the file. */
+/** The maximum size of a form without the file. */
 const LARGEST_FORM_BYTES = 65_536
 const MOST_FIELDS = 20
 
@@ -44,7 +44,7 @@ export interface FileHandlerParts {
   authentication: Authentication
   origins: Pick<Origins, 'welcome'>
   logger: Pick<Logger, 'warn'>
-  /** The largest file. */
+  /** The maximum size of a file. */
   mostBytes: number
 }
 
@@ -72,12 +72,12 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
     })
   }
 
-  /** @throws UnauthenticatedError for an address that is not valid any more */
+  /** @throws UnauthenticatedError for an address that is no longer valid */
   async function readerOf(request: IncomingMessage, response: ServerResponse, id: string): Promise<Viewer> {
     const query = parametersOf(request)
     if (!query.has('signature')) return authentication.viewerOf(request, response)
     const viewer = await files.viewerOfAddress(id, query)
-    if (viewer === null) throw new UnauthenticatedError('The address has expired or is not valid: ask for a new one.')
+    if (viewer === null) throw new UnauthenticatedError('The address has expired or is not valid: request a new one.')
     return viewer
   }
 
@@ -198,7 +198,7 @@ function unescaped(name: string): string {
   }
 }
 
-/** Resolves once the first file of the form begins. Its body ends in an error unless the form is complete, and has one file. */
+/** Resolves once the first file of the form begins. Its body ends with an error unless the form is complete and has one file. */
 async function fileOfForm(request: IncomingMessage): Promise<SentFile> {
   const form = formOf(request)
   let files = 0
@@ -238,7 +238,7 @@ function formOf({ headers }: IncomingMessage) {
   }
 }
 
-/** Aborts when the sender has gone, or has paused for too long. */
+/** Aborts when the sender has disconnected, or has paused for too long. */
 function cutOffSignal(request: IncomingMessage, response: ServerResponse): AbortSignal {
   const controller = new AbortController()
   request.once('close', () => {
@@ -247,7 +247,7 @@ function cutOffSignal(request: IncomingMessage, response: ServerResponse): Abort
   request.setTimeout(MOST_IDLE_MS, () => {
     if (request.complete) return
     controller.abort()
-    // The client of a refused upload gets the response, and no more time.
+    // The client of a refused upload gets the response, but no more time.
     if (response.headersSent) request.destroy()
     else
       sendJson(response, 408, { error: 'The upload has paused for too long: send it again.' }, { connection: 'close' })
@@ -258,7 +258,7 @@ function cutOffSignal(request: IncomingMessage, response: ServerResponse): Abort
 interface AnsweredPart {
   status: number
   headers: Record<string, string>
-  /** Null: no body is sent. */
+  /** Null if no body is sent. */
   range: ByteRange | null
 }
 
@@ -279,8 +279,8 @@ function partOf({ method, headers: asked }: IncomingMessage, content: FileConten
 }
 
 /**
- * Browsers store the file, and neither show it as a page of this origin nor guess another type. They may keep it, and ask
- * each time whether the viewer still may read it.
+ * Browsers download the file, and neither show it as a page of this origin nor guess another type. They may cache it, but must
+ * revalidate it each time, because the viewer may have lost access.
  */
 function headersOf({ name, mediaType }: { name: string; mediaType: string }): Record<string, string> {
   return {

@@ -118,7 +118,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
   })
 }
 
-/** Keeps proxies and browsers from storing responses, which depend on the viewer, and from buffering streams. */
+/** Keeps proxies and browsers from caching responses, which depend on the viewer, and from buffering streams. */
 function useProxyHeaders(): Plugin {
   return {
     onResponse({ response: { headers } }) {
@@ -131,7 +131,7 @@ function useProxyHeaders(): Plugin {
   }
 }
 
-/** A mutation shows that its human is there. */
+/** A mutation is a sign that its human is active. */
 function useSignsOfLife(presence: Domain['presence']): Plugin<Context> {
   return {
     onExecute({ args: { document, operationName, contextValue } }) {

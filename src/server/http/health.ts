@@ -4,7 +4,7 @@ import type { RateLimitedError } from '../../lib/errors.ts'
 import type { Clock } from '../../platform/clock.ts'
 
 export interface HealthParts {
-  /** Both must resolve within a second or two. Returns why the database cannot serve; null if it can. */
+  /** Both functions must resolve within a second or two. Returns why the database cannot serve; null if it can. */
   database(): Promise<string | null>
   realtime(): Promise<boolean>
   isDraining(): boolean
@@ -18,8 +18,8 @@ export interface Health {
   live: Handler
   ready: Handler
   /**
-   * Resolves once the prober (a load balancer or orchestrator) has received the draining status; at once if
-   * nothing probes.
+   * Resolves once the prober (a load balancer or orchestrator) has received the draining status; at once
+   * if there is no prober.
    */
   drainIsKnown(): Promise<void>
 }

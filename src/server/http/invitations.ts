@@ -8,7 +8,7 @@ import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
 
-/** Pages that sign in once: of an invitation, and of the link that a start prints. */
+/** Pages that sign in once: those of invitations, and of the link that the server prints when it starts. */
 export const INVITATION_PATH = /^\/(invitations|sign-in)\/([^/]+)$/
 
 export interface InvitationParts {

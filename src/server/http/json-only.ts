@@ -20,7 +20,7 @@ function checkParameters({ search, searchParams }: URL): void {
 
 const BAD_REQUEST = { status: 400, spec: true }
 
-/** Whether the percent-encoded bytes are UTF-8: URLSearchParams replaces others. A `%` alone stands for itself. */
+/** Whether the percent-encoded bytes are UTF-8: URLSearchParams replaces others. A lone `%` is taken literally. */
 function isUtf8(search: string): boolean {
   try {
     decodeURIComponent(search.replace(/%(?![\da-f]{2})/gi, '%25'))
@@ -53,7 +53,7 @@ export function useJsonOnly(): Plugin {
         })
       }
     },
-    // Some clients name an operation that has no name.
+    // Some clients send a name for an anonymous operation.
     onParams({ params, setParams }) {
       const { operationName, ...rest } = params
       if (operationName === '') setParams(rest)
@@ -81,7 +81,7 @@ export function useGraphqlResponseJson(): Plugin {
     },
     onResponse({ request, response }) {
       if (!takesAnything(request) || !response.headers.get('content-type')?.startsWith(RESPONSE_JSON)) return
-      // Yoga's header, in another case, would be sent as well.
+      // Otherwise Yoga's header, in a different case, would also be sent.
       response.headers.delete('content-type')
       response.headers.set('content-type', 'application/json; charset=utf-8')
     },

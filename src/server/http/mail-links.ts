@@ -11,7 +11,7 @@ import { type Handler, sendJson } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
 
-/** The link of a mail. */
+/** The link in an email. */
 export const MAIL_LINK_PATH = /^\/auth\/mail\/([^/]+)$/
 
 export interface MailLinkParts {
@@ -29,8 +29,8 @@ export interface MailLinkParts {
 const USED_UP = 'The link does not exist, has expired or was already used. Ask for a new one.'
 
 /**
- * `POST /auth/mail` has a link mailed. `GET /auth/mail/:code` returns a page, or to programs that accept JSON only what the link
- * does; neither uses it up, because mail scanners open links. `POST /auth/mail/:code` uses it.
+ * `POST /auth/mail` has a link emailed. `GET /auth/mail/:code` returns a page or, to programs that accept only JSON, a description of the
+ * link; neither uses the link up, because email scanners open links. `POST /auth/mail/:code` uses the link.
  */
 export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler; link: Handler } {
   const { mailLinks, sessions, page, signIns, authentication, origins, publicUrl, bodies } = parts
@@ -38,7 +38,7 @@ export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler
   async function request(request: IncomingMessage, response: ServerResponse): Promise<void> {
     checkPage(request, origins)
     if (!mailLinks.isConfigured)
-      return sendJson(response, 404, { error: 'This server sends no mails: its operator must set PARLEY_SMTP_URL.' })
+      return sendJson(response, 404, { error: 'This server cannot send email: its operator must set PARLEY_SMTP_URL.' })
     signIns.countMail(request.socket.remoteAddress)
     const { email } = await bodies.json(request)
     if (typeof email !== 'string')
@@ -61,7 +61,7 @@ export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler
     sendJson(response, 200, { scope: 'HUMAN', spaceIds }, NO_STORE)
   }
 
-  /** Returns who sends the request; null for nobody, which is the rule for somebody who signs in. */
+  /** Returns the viewer who sends the request; null for nobody, as is usual for somebody who signs in. */
   async function viewerOf(request: IncomingMessage, response: ServerResponse): Promise<Viewer | null> {
     if (request.headers.authorization === undefined && sessionCookiesOf(request.headers).length !== 1) return null
     return authentication.viewerOf(request, response).catch((error: unknown) => {

@@ -50,7 +50,7 @@ export function createMetrics({ others, signIns, sockets, followed }: MetricsPar
 const FROM_ELSEWHERE = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'forwarded', 'via', 'origin', 'referer']
 const LOOPBACK_NAME = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 
-/** Whether a request comes from this machine, by a loopback name, and not through a local proxy. */
+/** Whether a request comes from this machine, uses a loopback name, and did not pass through a local proxy. */
 function isLocal({ socket, headers }: IncomingMessage): boolean {
   if (FROM_ELSEWHERE.some((name) => headers[name] !== undefined)) return false
   if (!LOOPBACK_NAME.test(headers.host ?? '')) return false

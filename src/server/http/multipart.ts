@@ -34,7 +34,7 @@ const HOW_TO_SUBSCRIBE =
   'Subscribe over a WebSocket, or with `Accept: text/event-stream` or `Accept: multipart/mixed; subscriptionSpec=1.0`.'
 
 /**
- * Handles an `Accept` that no format matches: a result is sent as JSON, since its operation was executed; a
+ * Handles an `Accept` header that no format matches: a result is sent as JSON, since its operation was executed; a
  * subscription is ended and refused with instructions.
  */
 export function useDeliverable(): Plugin {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { escapeHtml } from '../../lib/html.ts'
 
-/** A page without scripts, for a browser that a link or another server has sent here. */
+/** A page without scripts, for a browser that comes from a link or another server. */
 export interface NoticePage {
   status: number
   title: string

@@ -17,7 +17,7 @@ import { type Handler, sendJson, sendTooMany } from './health.ts'
 import { sendNoticePage } from './notice-page.ts'
 import { parametersOf, pathOf } from './targets.ts'
 
-/** The list of providers, and for each the beginning and the end of a sign-in, and the logout. */
+/** The list of providers; for each of them, the start and the end of a sign-in, and the logout. */
 export const OIDC_PATH = /^\/auth\/oidc(?:\/([^/]+)(?:\/(callback|logout))?)?$/
 
 export interface OidcParts {
@@ -35,7 +35,7 @@ const LONGEST_QUERY = 8192
 /** The number of requests (PARLEY_RATE_REQUESTS) that one step of a sign-in counts for the client's address. */
 const BEGIN_POINTS = 5
 const FINISH_POINTS = 20
-/** Sign-ins that a browser may have begun at the same time, in several tabs. */
+/** How many sign-ins a browser may have in progress at the same time, in several tabs. */
 const MOST_ATTEMPTS = 5
 
 /** Sign-in by OpenID Connect: see `OIDC_PATH`. */
@@ -175,7 +175,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         title: `${label} cannot be reached`,
         text: [
           'The identity provider does not respond, or has an error. Try again in a minute.',
-          'If you have a token or an invitation, it still works on the sign-in page. If this lasts, tell an admin of this server.',
+          'If you have a token or an invitation, it still works on the sign-in page. If the problem persists, tell an admin of this server.',
         ],
       }
     case 'clock':
@@ -183,7 +183,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         status: 502,
         title: 'The clocks do not agree',
         text: [
-          `The times that ${label} states do not fit the clock of this server. Try again.`,
+          `The times that ${label} states do not match the clock of this server. Try again.`,
           'If that does not help, ask the operator of this server to check its clock.',
         ],
       }
@@ -202,7 +202,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         title: `Sign-in with ${label} is not set up correctly`,
         text: [
           `The settings of this server do not match those at ${label}.`,
-          'Ask the operator of this server to read its log, which says what is wrong.',
+          'Ask the operator of this server to read its log, which states the reason.',
         ],
       }
     case 'no-email':
@@ -211,7 +211,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         status: 403,
         title: notAllowed,
         text: [
-          `${label} does not confirm that an e-mail address is yours. Verify your address there, and try again.`,
+          `${label} does not confirm that an email address is yours. Verify your address there, and try again.`,
           'If that does not help, ask an admin of this server.',
         ],
       }
@@ -220,7 +220,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         status: 403,
         title: notAllowed,
         text: [
-          'Your e-mail address is not of a domain that may sign in. Use another account, or ask an admin of this server to invite you.',
+          'Your email address is not in a domain that may sign in. Use another account, or ask an admin of this server to invite you.',
         ],
       }
     case 'no-claim':

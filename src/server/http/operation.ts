@@ -18,7 +18,7 @@ export interface Operation extends ExecutionArgs {
   run(): Promise<Result>
 }
 
-/** Thrown for an operation whose whole result is errors. */
+/** Thrown for an operation that failed as a whole. */
 export class OperationFailed extends Error {
   readonly errors: readonly GraphQLError[]
   constructor(errors: readonly GraphQLError[]) {

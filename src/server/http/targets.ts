@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Any base will do: only the path and the query of the target are used. */
+/** Any base works: only the path and the query of the target are used. */
 const BASE = 'http://localhost'
 
 /**
- * Rewrites a request to the form that the handlers expect. A target that is a whole URL (RFC 9112, 3.2.2) is replaced by
- * its path, and its host becomes the host of the request. The prefix of PARLEY_PUBLIC_URL, which proxies may keep or
+ * Rewrites a request to the form that the handlers expect. If the target is an absolute URL (RFC 9112, 3.2.2), it is replaced by
+ * the URL's path, and the URL's host becomes the host of the request. The prefix of PARLEY_PUBLIC_URL, which proxies may keep or
  * remove, and a slash at the end of the path are removed.
  */
 export function rewriteTarget(request: IncomingMessage, basePath: string): void {

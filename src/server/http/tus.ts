@@ -50,15 +50,15 @@ class UploadsOfViewer extends DataStore {
 
 export interface TusParts {
   uploads: Resumable
-  /** The largest file. */
+  /** The maximum size of a file. */
   mostBytes: number
-  /** Returns the status and message for an error; null if it is the package's own. */
+  /** Returns the status and message for an error; null if it is one of the package's own errors. */
   refusalOf(error: unknown): { status: number; message: string } | null
 }
 
 /**
- * Handles resumable uploads by the protocol tus 1.0 (https://tus.io). The last segment of an upload's address is the id of
- * the file that it becomes.
+ * Handles resumable uploads by the protocol tus 1.0 (https://tus.io). The last segment of an upload's address is the
+ * id of the resulting file.
  */
 export function createTusHandler({ uploads, mostBytes, refusalOf }: TusParts) {
   const locker = new MemoryLocker()

@@ -6,7 +6,7 @@ export interface Unanswered {
   isDraining(): boolean
   add(operation: object): void
   delete(operation: object): void
-  /** Sets `isDraining`. Resolves once no operation runs, after `timeoutMs` at the latest. */
+  /** Sets `isDraining`. Resolves once no operation is running, or after `timeoutMs`. */
   drain(timeoutMs: number): Promise<void>
 }
 
@@ -24,7 +24,7 @@ export function createUnanswered(): Unanswered {
     async drain(timeoutMs) {
       draining = true
       if (operations.size > 0) await Promise.race([answered, sleep(timeoutMs)])
-      // The last response is written to its connection within this turn.
+      // The last response is written to its connection within this turn of the event loop.
       await setImmediate()
     },
   }

@@ -47,7 +47,7 @@ export function closeUnreadBody(
   }
 }
 
-/** Refuses a request whose body is not complete within a time. Most are; other limits are for the handler of the request. */
+/** Refuses a request whose body is not complete within a time. Most bodies are; the handler of the request sets any other limits. */
 export function limitBodyTime(request: IncomingMessage, response: ServerResponse, longestMs: number): void {
   const { headers, socket } = request
   if (headers['transfer-encoding'] === undefined && !(Number(headers['content-length'] ?? 0) > 0)) return

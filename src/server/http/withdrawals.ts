@@ -13,7 +13,7 @@ export interface Withdrawals {
 }
 
 export interface WithdrawalsOptions {
-  /** The maximum per viewer and minute, on this process. */
+  /** The maximum number of withdrawals per viewer and minute, in this process. */
   most?: number
 }
 

@@ -1,17 +1,17 @@
 import { RateLimitedError } from '../../lib/errors.ts'
 
-/** Limits the operations that run at a time, by their weight: the number of fields they may return. */
+/** Limits the operations that run concurrently, by their weight: the number of fields they may return. */
 export interface Work {
   /**
    * Resolves when the operation may start, at once if there is room. Returns a function to call when it has
    * ended. Waiting operations are served round-robin by viewer, and in order for each viewer.
-   * @throws RateLimitedError if the wait would be too long; the signal's reason if it aborts meanwhile
+   * @throws RateLimitedError if the wait would be too long; the signal's reason if it aborts in the meantime
    */
   begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void>
 }
 
 export interface WorkOptions {
-  /** The maximum weight per viewer, and of all viewers. A single operation may always run. */
+  /** The maximum weight per viewer, and for all viewers together. A single operation may always run. */
   mostOfViewer?: number
   mostInAll?: number
   /** The maximum number of running operations per viewer. */
@@ -54,7 +54,7 @@ export function createWork(options: WorkOptions = {}): Work {
 
 class Places implements Work {
   readonly #most: Required<WorkOptions>
-  /** In the order of their next turn. */
+  /** Viewers in the order of their next turn. */
   readonly #queues = new Map<string, Queue>()
   #inAll = 0
   #waitingInAll = 0
@@ -110,7 +110,7 @@ class Places implements Work {
     if (count === 0 && waiting.length === 0) this.#queues.delete(viewerId)
   }
 
-  /** Serves waiting operations in a separate tick, so that the event loop handles other events before. */
+  /** Serves waiting operations in a separate tick, so that the event loop handles other events first. */
   #serveLater(): void {
     if (this.#isServing || this.#waitingInAll === 0) return
     this.#isServing = true

@@ -4,7 +4,7 @@
 import * as ws from 'ws'
 import type { Answer } from '../../delivery/answer.ts'
 
-/** A part of `ws` that its types omit: the function that frames messages. */
+/** A part of `ws` that its type declarations omit: the function that frames messages. */
 const { Sender } = ws as unknown as {
   Sender: { frame(data: Buffer, options: { fin: boolean; opcode: number; readOnly: boolean }): Buffer[] }
 }

@@ -1,4 +1,4 @@
-// Closes sockets whose clients do not read, so that they still get the close code when they read again.
+// Closes sockets whose clients do not read, in such a way that the clients still get the close code when they read again.
 import type { WebSocket } from 'ws'
 
 export interface LateCloses {
@@ -18,7 +18,7 @@ export interface LateClosesOptions {
 /** Longer than the 25 s for which a client may pause and still receive the close code. */
 const CUT_OFF_MS = 30_000
 const MOST_BYTES = 64 * 1024 * 1024
-/** The memory of a closing socket besides its buffered data. */
+/** The memory of a closing socket in addition to its buffered data. */
 const BYTES_OF_SOCKET = 4096
 
 /**

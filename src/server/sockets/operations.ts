@@ -14,7 +14,7 @@ import type { SocketWriter } from './socket-writer.ts'
 /** The state of a socket after its acknowledgement. */
 export interface Session {
   viewer: Viewer | null
-  /** The viewer's token is no longer valid: no operation is started, and the socket is about to be closed. */
+  /** Whether the viewer's token is no longer valid: no operation is started, and the socket is about to be closed. */
   ended: boolean
   /** Subscriptions that run or have just ended, by id, with the message that started each. */
   subscriptions: Map<string, SubscribePayload>
@@ -25,7 +25,7 @@ export interface Session {
   writer: SocketWriter
   /** The origin to which the socket was opened. */
   askedOrigin: string | null
-  /** Called when an operation was refused for its viewer's rate. */
+  /** Called when an operation was refused because of its viewer's rate. */
   wasRefused(): void
   /** Aborts when the socket is closed. */
   closed: AbortSignal
@@ -78,7 +78,7 @@ type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
 /** The operations of all sockets. */
 export interface SocketOperations {
   hooks: SessionHooks
-  /** Starts no new operation. Resolves once no query or mutation runs, after `timeoutMs` at the latest. */
+  /** Starts no new operation. Resolves once no query or mutation is running, or after `timeoutMs`. */
   drain(timeoutMs: number): Promise<void>
 }
 
@@ -108,7 +108,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
   ): Promise<Omit<OperationArgs, 'isReplaced'>> {
     const { viewer, writer, closed: signal } = session
     if (viewer === null || session.ended)
-      throw new UnauthenticatedError('Your token is no longer valid. Log in with another token.')
+      throw new UnauthenticatedError('Your token is no longer valid. Sign in with another token.')
     const inexact = session.inexactNumbers.get(id)
     session.inexactNumbers.delete(id)
     if (inexact !== undefined) throw inexactNumberError(inexact)
@@ -159,8 +159,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
       if (replaced !== undefined) unanswered.delete(replaced)
       running.set(id, payload)
       unanswered.add(payload)
-      // An operation with a repeated id has ended for the client; otherwise graphql-ws would have closed the
-      // socket.
+      // If an id is repeated, the client has ended its earlier operation; otherwise graphql-ws would have
+      // closed the socket.
       session.subscriptions.delete(id)
       const isReplaced = () => running.has(id) && running.get(id) !== payload
       try {

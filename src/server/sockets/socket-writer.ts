@@ -136,10 +136,10 @@ class OperationSink implements Sink {
   }
 }
 
-/** A ping is sent after this much. */
+/** A ping is sent after this amount of data. */
 const TEXTS_A_PING = 250
 const BYTES_A_PING = 1024 * 1024
-/** The maximum that may be sent after an unanswered ping: messages per subscription, and bytes. */
+/** The maximum amount of data that may be sent after an unanswered ping: messages per subscription, and bytes. */
 const MOST_TEXTS = 1000
 const MOST_BYTES = 4 * 1024 * 1024
 const PATIENCE_MS = 4000

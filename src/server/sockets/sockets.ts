@@ -175,7 +175,7 @@ interface Connection {
   socket: WebSocket
   /** The Authorization header of the upgrade request. */
   authorization: string | undefined
-  /** The secret in the session cookie, from a page of an allowed origin; null if there is none, or more than one. */
+  /** The secret in the session cookie, if the request comes from a page of an allowed origin; null if there is no cookie, or more than one. */
   cookie: string | null
   /** The client's IP address. */
   address: string | undefined
@@ -268,7 +268,7 @@ function textOf(data: Buffer): string | null {
   }
 }
 
-/** graphql-ws parses each message by itself: a number that this changes is noted for the operation of the message. */
+/** graphql-ws parses each message itself. If parsing changes a number, that is recorded for the operation of the message. */
 function noteInexactNumber(session: Session, text: string): void {
   const number = inexactNumberIn(text)
   if (number === null) return
@@ -285,9 +285,9 @@ const WINDOW_MS = 1000
 const MOST_REFUSALS = 100
 
 /**
- * Returns a function to call for each operation that was refused for its viewer's rate. After 100 refusals
+ * Returns a function to call for each operation that was refused because of its viewer's rate. After 100 refusals
  * within a second, the socket is not read until the second is over, so that refusals cost the server little;
- * what the client sends waits on its own side.
+ * further data waits on the client's side.
  */
 export function createSlowing(socket: WebSocket): () => void {
   let since = Number.NEGATIVE_INFINITY

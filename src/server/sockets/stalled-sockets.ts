@@ -1,12 +1,12 @@
-/** A socket with bytes that wait in this process because its client does not read fast enough. */
+/** A socket whose data waits in this process because its client does not read fast enough. */
 export interface Stalled {
   viewerId(): string
   waitingBytes(): number
-  /** Closes the socket in a way that has the client come back. */
+  /** Closes the socket with a code after which the client reconnects. */
   giveUp(): void
 }
 
-/** A budget of bytes, over the whole process, for what has been written to sockets and the system has not taken. */
+/** A budget, for the whole process, of bytes that were written to sockets and that the kernel has not accepted yet. */
 export interface StalledSockets {
   add(socket: Stalled): void
   delete(socket: Stalled): void
@@ -20,7 +20,7 @@ export interface StalledSocketsOptions {
 const MOST_BYTES = 128 * 1024 * 1024
 const CHECK_EVERY_MS = 250
 
-/** Past the budget the viewer for whom most is waiting loses sockets, the one with the most first, until the rest fits. */
+/** Over the budget, the viewer with the most waiting bytes loses sockets, largest first, until the rest fits. */
 export function createStalledSockets(options: StalledSocketsOptions = {}): StalledSockets {
   const { mostBytes = MOST_BYTES, checkEveryMs = CHECK_EVERY_MS } = options
   const sockets = new Set<Stalled>()

@@ -7,9 +7,9 @@ import { isPublicAddress } from '../../lib/addresses.ts'
 export type ResolveAddresses = (hostname: string) => Promise<{ address: string; family: number }[]>
 
 export interface AddressGuardOptions {
-  /** Decides which IP addresses are allowed; default: those of the public internet. */
+  /** Decides which IP addresses are allowed; by default those of the public internet. */
   isAllowed?: (address: string) => boolean
-  /** Default: the system's resolver. */
+  /** The system's resolver by default. */
   resolve?: ResolveAddresses
   /** Certificates of authorities in PEM that are trusted instead of the system's. */
   ca?: string
@@ -56,11 +56,11 @@ export function createGuardedConnector(options: AddressGuardOptions): buildConne
     ...(ca === undefined ? {} : { ca }),
   })
   return (target, callback) => {
-    // A literal address is connected to without a lookup.
+    // For a literal address, the socket connects without a lookup.
     const hostname = target.hostname.replace(/^\[|\]$/g, '')
     if (isIP(hostname) !== 0 && !isAllowed(hostname)) return callback(new BlockedAddressError(hostname), null)
     connect(target, (...result) => {
-      // On an error there is no second argument, despite its type.
+      // On an error there is no second argument, although the type requires one.
       const socket = result[1] ?? null
       if (socket !== null && !isAllowed(socket.remoteAddress ?? '')) {
         socket.destroy()

@@ -9,7 +9,7 @@ export interface GuardedRequest {
   url: string
   headers?: Record<string, string>
   body?: string | Uint8Array
-  /** Do not follow redirects: a redirect is a failure, since its status is not 2xx. */
+  /** Do not follow redirects: a redirect is a failure, because its status is not 2xx. */
   stays?: true
   /** The time limit for the whole exchange: DNS, connections, redirects and the body. */
   timeoutMs: number
@@ -170,7 +170,7 @@ function nextHop({ url, method, headers, body }: Hop, status: number, location: 
     throw new GuardedHttpError('TOO_MANY_REDIRECTS', `The server redirected more than ${MAX_REDIRECTS} times.`)
   }
   const target = checkedUrl(location, url)
-  // As browsers do (https://fetch.spec.whatwg.org/#http-redirect-fetch).
+  // Like browsers (https://fetch.spec.whatwg.org/#http-redirect-fetch).
   const becomesGet = status === 303 || ((status === 301 || status === 302) && method === 'POST')
   const kept = [...headers].filter(([name]) => {
     if (becomesGet && name.startsWith('content-')) return false
@@ -244,7 +244,7 @@ function tooLarge(maxBytes: number): GuardedHttpError {
   return new GuardedHttpError('TOO_LARGE', `The server's answer is larger than ${maxBytes} bytes.`)
 }
 
-/** Converts an error to a failure, whether it is ours or wrapped by a library. */
+/** Converts an error to a failure, whether the error is ours or wrapped by a library. */
 export function failureOf(error: unknown): Extract<GuardedOutcome, { type: 'failure' }> {
   let innermost = error
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

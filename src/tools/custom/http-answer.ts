@@ -12,7 +12,7 @@ const isText = (mediaType: string) =>
 /**
  * Reads the response of a tool's server: JSON as its value, text by its charset, and anything else as a file, which
  * the output describes in words.
- * @throws ToolFailure if it is not the JSON that it is said to be
+ * @throws ToolFailure if a body that is declared as JSON is not valid
  */
 export function readHttpAnswer(contentType: string, body: Uint8Array): ToolOutput {
   const { mediaType, charset } = contentTypeOf(contentType)
@@ -28,7 +28,7 @@ export function readHttpAnswer(contentType: string, body: Uint8Array): ToolOutpu
   return file === null ? { output } : { output, files: [file] }
 }
 
-/** Reads the body of an error response: what it says in one line, and its JSON or file. */
+/** Reads the body of an error response: its message as one line, and its JSON or file. */
 export function readHttpError(contentType: string, body: Uint8Array): { words: string } & Partial<ToolOutput> {
   const { mediaType, charset } = contentTypeOf(contentType)
   if (isJson(mediaType)) {
@@ -63,5 +63,5 @@ function jsonOf(text: string): Json {
       `The tool's server says that it answers with JSON, but does not: ${messageOf(error)}`,
     )
   }
-  throw new ToolFailure('BAD_ANSWER', `The tool's server answers with JSON nested deeper than ${DEEPEST_JSON}.`)
+  throw new ToolFailure('BAD_ANSWER', `The tool's server returned JSON that is nested deeper than ${DEEPEST_JSON}.`)
 }

@@ -54,8 +54,8 @@ interface RequestParts {
 }
 
 /**
- * Builds an agent's own tool by its execution: HTTP sends a request to its `url`, SPACE and EXTERNAL wait for a result
- * from outside, INTERNAL returns its input.
+ * Builds an agent's own tool by its execution: HTTP sends a request to its `url`, SPACE and EXTERNAL wait for an
+ * external result, INTERNAL returns its input.
  */
 export function ownTool(settings: OwnToolSettings, parts: RequestParts): Tool {
   const { name, description, inputSchema, execution, visible, timeoutMs, mayReceiveConfidential } = settings
@@ -78,7 +78,7 @@ export function ownTool(settings: OwnToolSettings, parts: RequestParts): Tool {
 }
 
 /**
- * Sends the input as `toolRequest` says. The `Idempotency-Key` is the call's id, which stays the same if the call is
+ * Sends the input as specified by `toolRequest`. The `Idempotency-Key` is the call's id, which stays the same if the call is
  * repeated after a crash.
  */
 async function call(

@@ -19,16 +19,16 @@ export interface TriedTool {
   durationMs: number
 }
 
-/** Calls a tool before it is given to an agent. */
+/** Tests a tool before it is given to an agent. */
 export interface ToolTrial {
   /**
-   * Admins only: makes the call of a tool, as a run would.
+   * Admins only: calls a tool, as a run would.
    * @throws ForbiddenError, BadInputError with the field at fault
    */
   tryTool(viewer: Viewer, given: { tool: ToolInput; input: unknown }): Promise<TriedTool>
 }
 
-/** A person waits for the result, however long the tool may take in a run. */
+/** A person waits for the result, so the time limit is shorter than in a run. */
 const LONGEST_TRIAL_MS = 60_000
 
 export function createToolTrial({ config }: Pick<Platform, 'config'>, { http }: { http: GuardedHttp }): ToolTrial {

@@ -10,7 +10,7 @@ import { ToolFailure, type ToolOutput } from '../tool.ts'
 const DEFAULT_CHARACTERS = 20_000
 const MOST_CHARACTERS = 40_000
 
-/** Reads a file of a message in a space of the agent: its text, or the picture for models that see pictures. */
+/** Reads a file of a message in a space of the agent: its text, or the image for models that accept images. */
 export const readFile = defineTool({
   names: { snake: 'read_file', camel: 'readFile' },
   yieldsToOwn: true,
@@ -51,11 +51,11 @@ export const readFile = defineTool({
 
 type Parts = Pick<ToolParts, 'files' | 'discretion'>
 
-/** Returns a file that the run may read. @throws ToolFailure, the same for any other file and for none */
+/** Returns a file that the run may read. @throws ToolFailure, the same one whether the file does not exist or must not be read */
 async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string): Promise<ReadableFile> {
   const file = prefixOf(id) === 'fil' ? await files.readableBy(run.agentId, id) : null
   const mayRead = file !== null && (!file.confidential || (await discretion.toEnter(run, file.spaceId)) === null)
-  if (!mayRead) throw new ToolFailure('NOT_FOUND', 'There is no such file, or none that you may read.')
+  if (!mayRead) throw new ToolFailure('NOT_FOUND', 'There is no such file, or you may not read it.')
   return file
 }
 

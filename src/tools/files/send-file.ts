@@ -45,7 +45,7 @@ export const sendFile = defineTool({
   }),
 })
 
-/** @throws ToolFailure unless the content is given once, and is well-formed */
+/** @throws ToolFailure unless the content is given exactly once and is well-formed */
 function bytesOf({ text, base64 }: JsonObject): Buffer {
   // Some models write empty strings for omitted fields.
   const [written, encoded] = [text || null, base64 || null]

@@ -32,7 +32,7 @@ export const setPlans = defineTool({
   }),
 })
 
-/** Lists the agent's plans, past ones included. */
+/** Lists the agent's plans, including past ones. */
 export const getPlans = defineTool({
   names: { snake: 'get_plans', camel: 'getPlans' },
   changesNothing: true,

@@ -1,7 +1,7 @@
 import { BadInputError, DomainError } from '../../lib/errors.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** Runs a tool's action. A refusal by the domain becomes a failure that tells the model which input is wrong. */
+/** Runs a tool's action. A refusal by the domain becomes a failure that names the wrong input for the model. */
 export async function refusable<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -15,7 +15,7 @@ export interface McpAddress {
 }
 
 export interface McpCallOptions {
-  /** The request's `Idempotency-Key`. A call that is repeated after a crash has the same one. */
+  /** The request's `Idempotency-Key`. A call that is repeated after a crash has the same key. */
   callId: string
   timeoutMs: number
   signal: AbortSignal
@@ -38,9 +38,9 @@ const LONGEST_CHALLENGE = 300
 /** The maximum number of pages of a list, in case a server repeats itself. */
 const MOST_PAGES = 20
 
-/** A request of ours, with what its HTTP responses say besides their messages. */
+/** One of our requests, with the information of its HTTP responses in addition to their messages. */
 interface Request {
-  /** MCP has no field for an idempotency key, so it is sent as an HTTP header. Null: the request may be repeated. */
+  /** MCP has no field for an idempotency key, so it is sent as an HTTP header. Null if the request may be repeated. */
   key: string | null
   /** The server did not accept the session that the request named. */
   isSessionRefused: boolean
@@ -48,14 +48,14 @@ interface Request {
   challenge: string | null
 }
 
-/** With these a server says that it does not know a session, although only 404 stands in the specification. */
+/** Status codes with which servers report an unknown session, although the specification defines only 404. */
 const SESSION_REFUSED = [400, 404, 410]
 
 export function createMcpConnection(
   { url, headers: given, authProvider }: McpAddress,
   http: GuardedHttp,
 ): McpConnection {
-  // The token takes the place of a header that was stored before.
+  // The token replaces a header that was stored before.
   const own = Object.entries(given).filter(
     ([name]) => authProvider === undefined || name.toLowerCase() !== 'authorization',
   )
@@ -94,9 +94,9 @@ export function createMcpConnection(
         ...(authProvider === undefined ? {} : { authProvider }),
       },
       clientName: 'parley',
-      // A signal of its own, not that of the first caller: other callers may wait for the same client.
+      // A separate signal, not that of the first caller, because other callers may wait for the same client.
       initializationOptions: { timeout: CONNECT_TIMEOUT_MS, signal: stop.signal },
-      // Ignore errors outside of requests: they concern the notification stream, which we do not use.
+      // Ignore errors outside requests: they concern the notification stream, which we do not use.
       onUncaughtError: () => {},
     })
     connecting.catch(() => letGoOf(connecting))
@@ -122,8 +122,8 @@ export function createMcpConnection(
   }
 
   /**
-   * Makes a request. If the server does not accept the session, makes it once more in a new one: the server did not
-   * execute the request, and after no other failure may it be sent again.
+   * Makes a request. If the server does not accept the session, sends the request once more in a new session, because
+   * the server did not execute it. After any other failure it must not be sent again.
    */
   function inSession<T>(request: Request, make: (open: MCPClient) => Promise<T>): Promise<T> {
     return current.run(request, async () => {
@@ -156,7 +156,7 @@ export function createMcpConnection(
     const wanted =
       challenge === '' ? '' : ` The server asks for: ${cut(challenge.replace(/\s+/g, ' '), LONGEST_CHALLENGE)}.`
     if (authProvider !== undefined)
-      return `The server ${new URL(url).host} wants authorization.${wanted} An admin has to connect to the server again.`
+      return `The server ${new URL(url).host} requires authorization.${wanted} An admin has to connect to the server again.`
     const remedy =
       given === undefined
         ? 'An admin has to set its header authorization.'
@@ -180,7 +180,7 @@ export function createMcpConnection(
         if (signal.aborted) return { type: 'failure', code: 'CANCELED', message: 'The call was canceled.' }
         if (deadline.aborted) return { type: 'failure', code: 'TIMED_OUT', message: lateAfter(timeoutMs) }
         const failure = describe(error, request)
-        // The server answered with an error: keep the connection.
+        // The server answered with an error, so the connection is kept.
         if (failure.code !== 'TOOL_FAILED') letGoOf(client)
         return { type: 'failure', ...failure }
       }

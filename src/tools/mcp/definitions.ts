@@ -30,7 +30,7 @@ const MOST_TOOLS = 100
 const MOST_LISTED = 2000
 const LONGEST_DESCRIPTION = 8_000
 const LONGEST_SCHEMA = 65_536
-/** The maximum size of all tools of one server in characters: they are stored with it. */
+/** The maximum size of all tools of one server in characters, because they are stored with the server. */
 const LONGEST_LIST = 1_048_576
 
 /**
@@ -59,7 +59,7 @@ export function readDefinitions(
     else if (size + sizeOf(read.tool) > LONGEST_LIST)
       refused.push({
         toolName: definition.name,
-        reason: `The tools of a server may have at most ${LONGEST_LIST} characters in all.`,
+        reason: `The tools of a server may have at most ${LONGEST_LIST} characters in total.`,
       })
     else {
       tools.push(read.tool)
@@ -81,7 +81,7 @@ function readDefinition(
   const given = inputSchema as JsonObject
   const reason = faultOf(toolName, given)
   const schema = reason === null ? offeredSchema(given) : {}
-  // Hash the whole definition, so that a change in the truncated part counts too.
+  // Hashes the whole definition, so that a change in the truncated part also counts.
   const fingerprint = createHash('sha256')
     .update(reason === null ? canonicalText({ name: toolName, description, inputSchema: given }) : '')
     .digest('base64url')
@@ -96,7 +96,7 @@ function readDefinition(
   return { tool, reason }
 }
 
-/** The schema as models and validators accept it. */
+/** The schema in the form that models and validators accept. */
 function offeredSchema(given: JsonObject): JsonObject {
   const { type, properties = {} } = given
   const isObject = type === undefined || (Array.isArray(type) && type.includes('object'))
@@ -105,7 +105,7 @@ function offeredSchema(given: JsonObject): JsonObject {
 
 const isText = (name: string) => hasNameCharacters(name) && name.isWellFormed()
 
-/** Returns why a tool cannot be offered, in a sentence; null if it can. */
+/** Returns why a tool cannot be offered, as a sentence; null if it can. */
 function faultOf(toolName: string, schema: JsonObject | boolean | undefined): string | null {
   if (toolName === '' || toolName.length > LONGEST_OWN_NAME || !isText(toolName))
     return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or contains control characters.`

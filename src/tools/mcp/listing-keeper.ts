@@ -10,7 +10,7 @@ import type { McpTool } from './definitions.ts'
 import type { McpListing, McpServerAccess } from './mcp-tools.ts'
 import type { McpOAuth } from './oauth.ts'
 
-/** Stores what the MCP servers of agents have listed. */
+/** Stores the tools that the MCP servers of agents have listed. */
 export interface ListingKeeper {
   /**
    * Stores changed lists, for an admin to confirm, and why servers or tools cannot be used. The first list of a server

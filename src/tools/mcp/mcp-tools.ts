@@ -18,7 +18,7 @@ export interface McpServerAccess extends McpAddress {
    * listed, whose first list is trusted because an admin added the server.
    */
   fingerprints: Record<string, string> | null
-  /** Lists the server even if it has just failed. */
+  /** Whether to list the server even if it has just failed. */
   again?: true
   /** The agent and server whose token is sent; servers with different owners share no session. */
   owner?: string
@@ -57,7 +57,7 @@ export interface McpToolsOptions {
   listTimeoutMs?: number
   /** How long a list is cached. */
   listFreshMs?: number
-  /** How long a server that failed is not listed again. */
+  /** How long a failed server is not listed again. */
   failureFreshMs?: number
   /** How long an unused connection is kept. */
   idleMs?: number

@@ -23,7 +23,7 @@ import type { GuardedHttp } from '../custom/guarded-http.ts'
 
 /** The state of an authorization at one MCP server, which is stored encrypted. */
 interface Authorization {
-  /** How we are registered there; for one redirect URL. */
+  /** Our client registration at the server, for one redirect URL. */
   client?: OAuthClientInformation
   redirectUrl?: string
   issuer?: OAuthAuthorizationServerInformation
@@ -34,7 +34,7 @@ interface Authorization {
   refreshing?: { by: string; until: number }
 }
 
-/** The state parameter that returns with the browser; encrypted, so that nobody else can make one. */
+/** The state parameter that returns with the browser; encrypted, so that nobody else can create one. */
 interface State {
   agentId: string
   name: string
@@ -246,7 +246,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       return {
         ...provider,
         async clientInformation() {
-          // Without a token nothing can be refreshed, and a run does not register us.
+          // Without a token nothing can be refreshed, and a run does not register a client.
           if ((await provider.tokens()) === undefined) throw new Error(AGAIN)
           return provider.clientInformation()
         },
@@ -308,7 +308,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         return authorized(state)
       } catch (error) {
         logger.warn({ reason: messageOf(error) }, 'could not finish the authorization at an MCP server')
-        return failed('The server did not give a token. Connect again for a new link.')
+        return failed('The server did not issue a token. Connect again for a new link.')
       }
     },
   }
@@ -398,12 +398,12 @@ function invalidated(
     return isOther ? before : rest
   }
   if (scope === 'verifier' || before.client?.client_id !== refused.clientId) return before
-  // Nothing else can use the tokens of a client.
+  // The tokens of a client cannot be used by any other client.
   const { client: _client, tokens: _tokens, ...rest } = before
   return rest
 }
 
-/** The guarded fetch takes bodies of text; the OAuth client also sends forms, and sets no time limit. */
+/** The guarded fetch accepts only text bodies; the OAuth client also sends forms, and sets no time limit. */
 export function oauthFetch(http: GuardedHttp): typeof http.fetch {
   return (input, init) => {
     const { body, signal } = init ?? {}

@@ -13,7 +13,7 @@ const LONGEST_FAILURE = 2_000
 
 /**
  * Converts a server's result to a tool's result: the structured content if there is any, else the texts, and the files
- * that models can be shown. Other images, sounds and links are described in words. A failure carries the same.
+ * that models can be shown. Other images, sounds and links are described in words. A failure has the same content.
  */
 export function readResult(result: CallToolResult): McpOutcome {
   const content = 'content' in result && Array.isArray(result.content) ? (result.content as ContentPart[]) : []

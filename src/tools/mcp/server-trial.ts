@@ -22,26 +22,26 @@ import type { McpOAuth } from './oauth.ts'
 
 export interface ConnectMcpServerInput {
   server: McpServerInput
-  /** An agent whose stored headers of the server with this name are used if the input has none. */
+  /** The agent whose stored headers for this server are used if the input has none. */
   agentId?: string | null
-  /** Where a browser returns from an authorization. */
+  /** The URL to which a browser returns from an authorization. */
   redirectUrl: string
 }
 
 export interface ConnectedMcpServer {
-  /** Null if the server wants authorization first, or could not be used. */
+  /** Null if the server requires authorization first, or could not be used. */
   tools: (ListedMcpTool & { confirmed: boolean })[] | null
-  /** Where the admin's browser goes to authorize. */
+  /** The URL at which the admin authorizes in a browser. */
   authorizationUrl: string | null
-  /** The server's words if it could not be used. */
+  /** The server's message if it could not be used. */
   error: string | null
 }
 
 /** Connects to an MCP server before or after it is given to an agent. */
 export interface ServerTrial {
   /**
-   * Admins only: lists all tools of a server, also those that the agent may not use. The list of a stored server is
-   * kept, as that of a run is.
+   * Admins only: lists all tools of a server, including those that the agent may not use. The list of a stored server is
+   * kept, like a list that a run receives.
    * @throws ForbiddenError, BadInputError with the field at fault, NotFoundError
    */
   connectMcpServer(viewer: Viewer, input: ConnectMcpServerInput): Promise<ConnectedMcpServer>
@@ -92,7 +92,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
       const { name, url } = server
       const stored = agentId == null ? null : await storedServer(agentId, name)
       const headers = headersFor(server, stored)
-      // As when the server is saved: absent means as before.
+      // As when the server is saved, an absent field means no change.
       const wanted = server.oauth ?? (stored?.url === url ? stored.oauth : 'NONE')
       const begun =
         wanted === 'NONE'
@@ -100,7 +100,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
           : oauth.beginning(keyOf(stored, { url, wanted }), { actorId: actorOf(viewer), redirectUrl })
       const address = { url, headers, ...(begun === null ? {} : { authProvider: begun.provider }) }
       const connection = createMcpConnection(address, http)
-      // With other headers or at another address, the list may be another one.
+      // With other headers or at another address, the list may differ.
       const isStored = stored?.url === url && server.headers === undefined && stored.oauth === wanted
       try {
         const tools = await listed(connection, { name, url }, isStored ? stored : null)

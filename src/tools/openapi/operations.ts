@@ -12,15 +12,15 @@ export interface OpenApiTool {
   /** Follows the rules for tool names; not yet unique. */
   name: string
   description: string
-  /** As `ToolInput.url`, with the inputs that are part of the URL. */
+  /** Like `ToolInput.url`, with the inputs that are part of the URL. */
   url: string
   method: string
   inputSchema: JsonObject
-  /** Why it cannot be used as it is, in a sentence; null if it can. */
+  /** Why the operation cannot be used unchanged, as a sentence; null if it can. */
   problem: string | null
 }
 
-/** The document cannot be read; the message says why, in a sentence. */
+/** The document cannot be read; the message has the reason, as a sentence. */
 export class DocumentFault extends Error {}
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const
@@ -32,7 +32,7 @@ const LONGEST_PROBLEM = 500
 const LONGEST_SCHEMA = 65_536
 /** The maximum size of all schemas in characters; they are returned in one response. */
 const LONGEST_SCHEMAS = 2_000_000
-/** How long schemas are checked; those after that are checked when the tool is saved. */
+/** How long schemas are checked; the remaining ones are checked when the tool is saved. */
 const LONGEST_CHECKS_MS = 5_000
 
 /**
@@ -47,7 +47,7 @@ export function toolsOfDocument(document: Json, address: string | null): OpenApi
       `The document is Swagger ${document['swagger'].slice(0, 20)}: convert it to OpenAPI 3 first.`,
     )
   if (typeof document['openapi'] !== 'string' || !document['openapi'].startsWith('3.'))
-    throw new DocumentFault('The document is not OpenAPI 3: its field "openapi" has to begin with "3.".')
+    throw new DocumentFault('The document is not OpenAPI 3: its field "openapi" must begin with "3.".')
   const paths = document['paths']
   if (!isObject(paths)) throw new DocumentFault('The document has no paths.')
   const reader = createSchemaReader(document)
@@ -65,7 +65,7 @@ export function toolsOfDocument(document: Json, address: string | null): OpenApi
       return {
         ...tool,
         inputSchema: EMPTY,
-        problem: tool.problem ?? 'The schemas of the document are too long in all.',
+        problem: tool.problem ?? 'The schemas of the document are too long in total.',
       }
     return tool
   })
@@ -161,7 +161,7 @@ interface Parameter {
 interface UrlInputs {
   properties: Map<string, Json>
   required: string[]
-  /** The names in the query, as in the URL template. */
+  /** The names of the query parameters, as in the URL template. */
   query: string[]
 }
 
@@ -205,7 +205,7 @@ function checked(schema: JsonObject, checkUntil: number): JsonObject {
   return schema
 }
 
-/** Those of the operation replace those of its path. */
+/** The parameters of the operation replace those of its path. */
 function parametersOf({ item, given }: Operation, reader: SchemaReader): Parameter[] {
   const found = new Map<string, Parameter>()
   const lists = [item['parameters'], given['parameters']].flatMap((list) => (Array.isArray(list) ? list : []))
@@ -218,7 +218,7 @@ function parametersOf({ item, given }: Operation, reader: SchemaReader): Paramet
   return [...found.values()]
 }
 
-/** OpenAPI says that parameters with these names are ignored. */
+/** According to OpenAPI, parameters with these names are ignored. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization']
 
 /** Whether an optional parameter is one that a tool cannot send. @throws OperationProblem for a required one */
@@ -236,7 +236,7 @@ function reasonToLeaveOut({ name, place, given }: { name: string; place: string;
   if (place === 'cookie') return `The operation needs the cookie ${name}, which tools do not send.`
   if (place !== 'path' && place !== 'query') return `Its parameter ${name} is in an unknown place.`
   if (!isTemplateName(name))
-    return `Its parameter ${JSON.stringify(name)} has a name with other characters than letters, digits and _ . $ [ ] -.`
+    return `Its parameter ${JSON.stringify(name)} has a name with characters other than letters, digits and _ . $ [ ] -.`
   if (given['content'] !== undefined || given['style'] === 'deepObject')
     return `Its parameter ${name} is an object, which tools do not send in a URL.`
   const { schema } = given
@@ -275,7 +275,7 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
   }
 }
 
-/** Rules about the number or names of the fields of a body would also count its parameters. */
+/** Rules about the number or names of a body's fields would also apply to the operation's parameters. */
 function ownRules({ additionalProperties }: JsonObject): JsonObject {
   return isObject(additionalProperties) || additionalProperties === true ? { additionalProperties } : {}
 }

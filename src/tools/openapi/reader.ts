@@ -39,7 +39,7 @@ const FETCH_TIMEOUT_MS = 20_000
 const READ_TIMEOUT_MS = 20_000
 
 export function createOpenApiReader({ http }: OpenApiReaderParts): OpenApiReader {
-  /** Each document takes a thread with much memory, so they are read one at a time. */
+  /** Each document needs a thread with much memory, so documents are read one at a time. */
   const queue = createFairQueue({
     mostWaiting: 10,
     refusal: 'Too many documents wait to be read. Wait, then try again.',
@@ -81,9 +81,9 @@ async function readInThread(question: DocumentQuestion): Promise<DocumentAnswer>
     return answer as DocumentAnswer
   } catch (error) {
     const { name, code } = error as { name?: string; code?: string }
-    if (name === 'AbortError') return { type: 'fault', message: 'Reading the document takes too long.' }
+    if (name === 'AbortError') return { type: 'fault', message: 'Reading the document took too long.' }
     if (code === 'ERR_WORKER_OUT_OF_MEMORY')
-      return { type: 'fault', message: 'Reading the document takes too much memory.' }
+      return { type: 'fault', message: 'Reading the document took too much memory.' }
     return { type: 'fault', message: `The document could not be read: ${messageOf(error)}` }
   } finally {
     await worker.terminate()

@@ -1,22 +1,22 @@
 import { isObject, type Json, type JsonObject } from '../../lib/json.ts'
 
-/** An operation cannot be a tool; the message says why, in a sentence. */
+/** An operation cannot be a tool; the message has the reason, as a sentence. */
 export class OperationProblem extends Error {}
 
-/** The maximum number of values of one schema with everything that it refers to. */
+/** The maximum number of JSON values in one schema, including everything that it refers to. */
 const MOST_VALUES = 5_000
-/** The same for all schemas of a document: each takes time, in a document whose schemas multiply. */
+/** The same for all schemas of a document: each takes time, and references can multiply schemas. */
 const MOST_VALUES_IN_ALL = 1_500_000
 const DEEPEST = 100
 
-/** Words of OpenAPI that are not JSON Schema, and mean nothing to a model. */
+/** Keywords of OpenAPI that are not JSON Schema and mean nothing to a model. */
 const NOT_SCHEMA = new Set(['discriminator', 'xml', 'externalDocs', 'example', 'deprecated', 'nullable', 'writeOnly'])
 
 /** Reads the parts of an OpenAPI document that refer to each other. */
 export interface SchemaReader {
-  /** Follows a reference of something other than a schema. @throws OperationProblem */
+  /** Resolves a reference to something other than a schema. @throws OperationProblem */
   resolved(value: Json | undefined): JsonObject
-  /** Returns a schema with everything that it refers to, as JSON Schema. @throws OperationProblem */
+  /** Returns a schema, including everything that it refers to, as JSON Schema. @throws OperationProblem */
   schema(value: Json | undefined): JsonObject
 }
 
@@ -34,7 +34,7 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     const value = target(reference)
     if (value === undefined)
       throw new OperationProblem(
-        `The operation refers to something that the document does not have: ${String(reference).slice(0, 200)}.`,
+        `The operation refers to something that the document does not contain: ${String(reference).slice(0, 200)}.`,
       )
     return value
   }
@@ -42,7 +42,7 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
   function copy(value: Json, path: readonly string[], left: { values: number }, depth: number): Json {
     left.values -= 1
     leftInAll -= 1
-    if (leftInAll < 0) throw new OperationProblem('The schemas of the document are too long in all.')
+    if (leftInAll < 0) throw new OperationProblem('The schemas of the document are too long in total.')
     if (left.values < 0) throw new OperationProblem(`Its schema has more than ${MOST_VALUES} values.`)
     if (depth > DEEPEST) throw new OperationProblem(`Its schema is nested deeper than ${DEEPEST}.`)
     if (Array.isArray(value)) return value.map((item) => copy(item, path, left, depth + 1))
@@ -70,7 +70,7 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     return value['nullable'] === true ? nullable(schema) : schema
   }
 
-  /** The names of properties are the author's: none of them is a word of OpenAPI. */
+  /** Property names are chosen by the author, so none of them is an OpenAPI keyword. */
   function propertiesOf(value: Json, path: readonly string[], left: { values: number }, depth: number): Json {
     if (!isObject(value)) return {}
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, copy(one, path, left, depth + 2)]))
@@ -80,7 +80,7 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     resolved(value) {
       let current = value
       for (let hops = 0; isObject(current) && typeof current['$ref'] === 'string'; hops += 1) {
-        if (hops > 20) throw new OperationProblem('The operation has a reference that leads back to itself.')
+        if (hops > 20) throw new OperationProblem('The operation has a circular reference.')
         current = found(current['$ref'])
       }
       return isObject(current) ? current : {}
@@ -115,7 +115,7 @@ function nullable(schema: JsonObject): JsonObject {
   return changed
 }
 
-/** A request does not have the properties that only the server sets. `given` is the properties as the document has them. */
+/** A request does not contain the properties that only the server sets. `given`: the properties as in the document. */
 function withoutReadOnly(schema: JsonObject, given: Json | undefined): JsonObject {
   const set = Object.entries(isObject(given) ? given : {}).filter(
     ([, one]) => isObject(one) && one['readOnly'] === true,

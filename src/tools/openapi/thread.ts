@@ -1,4 +1,4 @@
-// The worker thread of reader.ts. It parses a document of others, and may be terminated while it does.
+// The worker thread of reader.ts. It parses an untrusted document, and may be terminated while it does.
 import { parentPort, workerData } from 'node:worker_threads'
 import { parse } from 'yaml'
 import { messageOf } from '../../lib/errors.ts'
@@ -25,7 +25,7 @@ function answerTo({ text, address }: DocumentQuestion): DocumentAnswer {
 function parsed(text: string): Json {
   const isJson = /^\s*\{/.test(text)
   try {
-    // JSON.parse is much faster; aliases of YAML that multiply are refused by the library.
+    // JSON.parse is much faster than the YAML parser, which refuses YAML aliases that expand exponentially.
     return (isJson ? JSON.parse(text) : parse(text, { logLevel: 'error', merge: true })) as Json
   } catch (error) {
     const [line] = messageOf(error).split('\n')

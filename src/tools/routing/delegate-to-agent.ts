@@ -4,8 +4,8 @@ import { failIfOver, orFail } from './failures.ts'
 
 /**
  * Whether `delegateToAgent` is offered: under ADMIN routing, to the admin agent of a space with another
- * agent, in runs that this space triggered. A persistent agent takes such an event alone, so that the trigger
- * of the cycle is what it delegates.
+ * agent, in runs that this space triggered. A persistent agent processes such an event alone, so that the trigger
+ * of the cycle is the one that it delegates.
  */
 function mayDelegate({ scene: { agent, spaces }, run }: ToolInput): boolean {
   const space = spaces.find(({ id }) => id === run.triggerSpaceId)

@@ -9,5 +9,5 @@ export function orFail(refusal: Refusal | null): void {
 /** @throws ToolFailure if a tool of the same step has already ended the run */
 export function failIfOver({ ending }: { ending: unknown }): void {
   if (ending !== null)
-    throw new ToolFailure('RUN_IS_OVER', 'You have ended this run already: nothing more of it counts.')
+    throw new ToolFailure('RUN_IS_OVER', 'You have already ended this run: no further calls are executed.')
 }

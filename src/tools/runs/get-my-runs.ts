@@ -4,7 +4,7 @@ import type { RunReport } from '../../runs/run-progress.ts'
 import { defineTool, isMemberOf, type ToolBody, type ToolSetting } from '../define-tool.ts'
 
 /**
- * Lists the agent's own runs, with what the run may know of each. An agent with an active space may ask for past runs;
+ * Lists the agent's own runs, with the details of each that the run may see. An agent with an active space may ask for past runs;
  * an agent whose calls name their space gets the progress of the other active ones.
  */
 export const getMyRuns = defineTool({
@@ -95,7 +95,7 @@ const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
 })
 
 /**
- * Describes what woke a run: for a think cycle the sources of its inbox events. Spaces that the agent has
+ * Describes the trigger of a run; for a think cycle, the sources of its inbox events. Spaces that the agent has
  * left are not named.
  */
 function aboutRun(setting: ToolSetting, run: Run, taken: InboxEvent[]): string {

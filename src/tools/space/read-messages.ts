@@ -8,7 +8,7 @@ import type { RunContext } from '../run-context.ts'
 import { ToolFailure } from '../tool.ts'
 import { noActiveSpace, notAMember, orConfidential } from './failures.ts'
 
-/** Tells the model how to read the whole of a truncated message, `back` messages before the newest at entry. */
+/** Returns how the model can read the rest of a truncated message, which is `back` messages before the newest at entry. */
 export const readOnFrom = (back: number): string =>
   ` (all of it: read_messages with offset ${back} and limit 1, in that space)`
 
@@ -36,8 +36,8 @@ export function learnedFrom(
 }
 
 /**
- * Reads messages of a space, oldest first. In the active space it pages back, and offsets count from the newest
- * message at entry, so that new messages do not shift them. In a named space it reads the last ones.
+ * Reads messages of a space, oldest first. In the active space it pages backwards, and offsets count from the newest
+ * message at entry, so that new messages do not shift them. In a named space it reads the last messages.
  */
 export const readMessages = defineTool({
   names: { snake: 'read_messages', camel: 'readSpaceMessages' },
@@ -62,7 +62,7 @@ const MOST_AT_ONCE = 100
 /** The maximum `seq`: no space has more messages. */
 const FARTHEST_BACK = 2_147_483_647
 
-/** The page of the active space that a call asks for. @throws ToolFailure */
+/** The page of the active space that a call requests. @throws ToolFailure */
 function pageOf({ offset = 0, limit = 50 }: JsonObject, { activeSpace }: RunContext) {
   if (activeSpace === null) throw noActiveSpace()
   if (Number(offset) > FARTHEST_BACK) throw new ToolFailure('BAD_INPUT', `offset must be <= ${FARTHEST_BACK}.`)
@@ -78,7 +78,7 @@ function pageOf({ offset = 0, limit = 50 }: JsonObject, { activeSpace }: RunCont
 const DEFAULT_OF_NAMED = 15
 const MOST_OF_NAMED = 50
 
-/** The last messages of a named space that a call asks for. */
+/** The last messages of a named space that a call requests. */
 function lastOf({ spaceId, limit = DEFAULT_OF_NAMED }: JsonObject) {
   return { spaceId: String(spaceId), limit: Math.max(1, Math.min(Math.trunc(Number(limit)), MOST_OF_NAMED)) }
 }

@@ -11,8 +11,8 @@ const DEFAULT_LIMIT = 10
 const MOST_AT_ONCE = 50
 
 /**
- * Finds messages by their words. In a named space it acts like reading there; otherwise it leaves out what would add
- * to the run's confidentiality label, so that a search does not keep a run from speaking.
+ * Finds messages by their words. In a named space it counts as reading there; otherwise it leaves out results that
+ * would add to the run's confidentiality label, so that a search never prevents a run from posting.
  */
 export const searchMessages = defineTool({
   names: { snake: 'search_messages', camel: 'searchMessages' },

@@ -19,7 +19,7 @@ const BUSY_PAUSE_MS = 20
 /** Concurrent operations of one hostile member. */
 const CAMPAIGNS = 3
 const PRELUDE_TEXTS = 12
-/** The greatest share of the time in which they may post. */
+/** The maximum share of the time in which they may post. */
 const PRELUDE_SHARE = 0.2
 
 const { world, seed, seconds, only } = JSON.parse(process.argv[2] ?? '') as {
@@ -46,7 +46,7 @@ function createAttacker(me: Person, random: Random): Attacker {
     if (!ids.includes(id)) ids.push(id)
     if (ids.length > MOST_KNOWN) ids.shift()
   }
-  // Excludes the people and spaces of others: a random mutation may lawfully remove a member.
+  // Excludes other members' people and spaces, because a random mutation is allowed to remove a member.
   const lawful = () => [world.spaces.pit, ...Object.values(known).flat().slice(-50), ...Object.values(world.agents)]
 
   async function ask(action: string, query: string, variables?: object, token?: string): Promise<string> {

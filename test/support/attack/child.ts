@@ -5,7 +5,7 @@ import path from 'node:path'
 /** A child process that ends with the test. */
 export interface Child {
   process: ChildProcess
-  /** Its next message. @throws if it exits first */
+  /** The child's next message. @throws if the child exits first */
   message<T>(): Promise<T>
   stop(): Promise<void>
 }

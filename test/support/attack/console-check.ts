@@ -1,9 +1,9 @@
 import { launchNiceBrowser } from '../browser.ts'
 import type { AttackWorld } from './world.ts'
 
-/** The time for each step of the page, on a busy machine. */
+/** The time limit for each step of the page, on a busy machine. */
 const PATIENCE = { timeout: 40_000 }
-/** The longest time for a response of the page's main thread. */
+/** The maximum time in which the page's main thread must respond. */
 const RESPONSIVE_WITHIN_MS = 10_000
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 

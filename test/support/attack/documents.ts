@@ -1,6 +1,6 @@
 import { oneOf, type Random } from '../random-documents.ts'
 
-/** Selections of a space whose results others can make long. */
+/** Selections on a space whose results other members can make long. */
 const HEAVY = [
   'messages(last: 100) { edges { node { text } } }',
   'messages(last: 100) { edges { node { id text sender { id name } } } }',
@@ -16,7 +16,7 @@ const HEAVY = [
 
 const aliased = (count: number, field: string, first = 'a') =>
   Array.from({ length: count }, (_, n) => `${first}${n}: ${field}`).join(' ')
-/** A small number is more likely than a large one. */
+/** A random number; small numbers are more likely than large ones. */
 const some = (random: Random, most: number) => Math.ceil(most ** random())
 
 /** A selection of a space under several aliases. */
@@ -24,7 +24,7 @@ export function heavySelection(random: Random, most = 60): string {
   return aliased(some(random, most), oneOf(random, HEAVY))
 }
 
-/** A query within or beyond the limits: aliases times heavy fields, deep or wide ones, fragments, introspection. */
+/** A query within or over the limits: heavy fields under many aliases, deep or wide selections, fragments, introspection. */
 export function heavyQuery(random: Random, spaceIds: readonly string[], ids: readonly string[]): string {
   const spaceId = oneOf(random, spaceIds)
   const many = some(random, 300)

@@ -9,11 +9,11 @@ export interface Follower {
   posted: ReadonlyMap<string, number>
   /** Snapshots after the first one: the `seq` up to which each has everything. */
   resumedAt: readonly number[]
-  /** How often the subscription had to resume. */
+  /** How many times the subscription had to resume. */
   resumptions(): number
   /** Events that a client does not expect. */
   faults: readonly string[]
-  /** The greatest delivered `seq`, by message or snapshot. */
+  /** The greatest `seq` that a message or snapshot has delivered. */
   seq(): number
   stop(): void
 }

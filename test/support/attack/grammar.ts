@@ -23,7 +23,7 @@ export interface Attacker {
 
 /** An action that hostile members repeat within a campaign. */
 export interface AttackAction {
-  /** Its weight relative to the others. */
+  /** The weight of the action relative to the others. */
   weight: number
   /** The limits of one campaign: repetitions, and concurrent ones. */
   most: number
@@ -62,7 +62,7 @@ async function untilOver({ isOver }: Attacker, ms: number): Promise<void> {
 
 const body = (query: string, variables?: object) => JSON.stringify({ query, variables })
 
-/** All actions of hostile members. Actions that may lawfully change others' membership are limited to `pit`. */
+/** All actions of hostile members. Actions that are allowed to change others' membership are limited to `pit`. */
 export const ACTIONS: Record<string, AttackAction> = {
   'post a nasty text': {
     weight: 12,

@@ -13,7 +13,7 @@ const EVERY_MS = {
   subscribe: 1500,
   'get an answer from an agent': 3000,
 } as const
-/** Occasional actions that only have to succeed: their duration depends on the texts of others. */
+/** Occasional actions that only have to succeed, because their duration depends on other members' texts. */
 const UNTIMED_EVERY_MS = { 'read the hall': 3000, 'list my spaces': 3000 } as const
 const CONTROL_EVERY_MS = 100
 const ANSWERED_WITHIN_MS = 30_000
@@ -22,7 +22,7 @@ export type HonestOperation = keyof typeof EVERY_MS
 export const HONEST_OPERATIONS = Object.keys(EVERY_MS) as HonestOperation[]
 
 export interface Measured {
-  /** The duration of each, in ms. */
+  /** The duration of each action, in ms. */
   took: Record<HonestOperation, number[]>
   /** The same for the bare HTTP server. */
   control: number[]
@@ -82,7 +82,7 @@ export function createHonestMember(
   const OPERATIONS: Record<HonestOperation, () => Promise<number>> = {
     'ask who I am': () => timed(() => ask('{ viewer { id } }')),
     'read 50 messages': () => timed(() => ask(PAGE, { id: spaces.lobby })),
-    // In a space without agents: runs of her own would make the others wait.
+    // The space has no agents, because runs of her own would make the others wait.
     'send a message': () => timed(() => send(spaces.desk, 'Just a word.')),
     async 'deny a call'() {
       const { runs } = await send(spaces.till, 'pay please')

@@ -14,24 +14,24 @@ import { type AttackWorld, createAttackWorld } from './world.ts'
 /** The heap limit of the server, in MiB. */
 const HEAP_MIB = 1024
 /**
- * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet: × 8 to 19 on two
- * cores that also run the attackers, the models, the databases and a browser.
+ * The goal for the honest member's p50, in multiples of its idle p50. It is reported and not met yet: 8 to 19 times on
+ * two cores that also run the attackers, the models, the databases and a browser.
  */
 const GOAL_TIMES = 5
 /**
- * A slowdown beyond this, over all operations, is a finding: before turns were shared by the time used, it was × 30
- * to 40, and on a slower machine more.
+ * A slowdown over this, across all operations, is a finding: before requesters shared database time, operations took
+ * 30 to 40 times as long, and more on a slower machine.
  */
 const MOST_TIMES = 30
-/** A p50 beyond both this and the goal is a finding too, for an operation with enough measurements. */
+/** A p50 over both this and the goal is also a finding, for an operation with enough measurements. */
 const MOST_P50_MS = 3000
 const MEASURED_OFTEN = 10
 const HEAP_GROWS_AT_MOST_MIB = 50
-/** The time after the attack in which the heap shrinks again and every message is delivered. */
+/** The time allowed after the attack for the heap to shrink and for every message to be delivered. */
 const CALM_MS = 60_000
 const CONSOLE_CHECKS = 3
 const MEBIBYTE = 1024 * 1024
-/** Log lines of level 50 and above that an attack causes lawfully, each with the reason. */
+/** Log lines of level 50 and above that an attack is allowed to cause, each with the reason. */
 const EXPECTED_ERRORS: readonly { pattern: RegExp; reason: string }[] = []
 
 export interface AttackOptions {
@@ -185,7 +185,7 @@ function errorLinesOf(parley: ParleyProcess): string[] {
   return [...kinds.values()].map((line) => `the log says: ${line.slice(0, 1500)}`)
 }
 
-/** Messages of a space that its follower did not get, or got more than once. */
+/** Messages of a space that its follower did not receive, or received more than once. */
 async function missedBy(world: AttackWorld, space: 'hall' | 'quiet', follower: Follower): Promise<string[]> {
   const posted = await messagesOf(world, world.spaces[space])
   const last = posted.at(-1)?.seq ?? 0
@@ -231,7 +231,7 @@ async function messagesOf({ origin, adminToken }: AttackWorld, id: string): Prom
   }
 }
 
-/** The used heap once it is small enough, or at the end of the time for that. */
+/** The used heap once it is small enough, or when the time for that has run out. */
 async function heapAfterCalm(heap: () => Promise<number>, enough: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY
   for (const until = Date.now() + CALM_MS; Date.now() < until; await sleep(3000)) {

@@ -2,10 +2,10 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { WebSocket } from 'ws'
 
-/** A response or a frame beyond this breaks the promise of `PARLEY_MAX_RESPONSE_BYTES`; the envelope is extra. */
+/** A response or a frame larger than this violates `PARLEY_MAX_RESPONSE_BYTES`; the envelope is extra. */
 export const MOST_RESPONSE_BYTES = 8 * 1024 * 1024 + 64 * 1024
 /**
- * The longest time for a body (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter
+ * The maximum time for a body (src/server/http/body.ts); test/attacks/unfinished-bodies.test.ts checks the shorter
  * times.
  */
 const BODY_CLOSED_WITHIN_MS = 33_000
@@ -31,7 +31,7 @@ export interface Wire {
 export interface PostOptions {
   token?: string
   accept?: string
-  /** Reads the response in small chunks, with pauses, or breaks off after the first chunk. */
+  /** Reads the response in small chunks, with pauses, or disconnects after the first chunk. */
   reading?: 'quick' | 'slow' | 'broken-off'
   contentType?: string
 }
@@ -45,9 +45,9 @@ export interface Answer {
 
 export interface AttackSocket {
   socket: WebSocket
-  /** Sends the operation with the id. */
+  /** Sends the operation with this id. */
   subscribe(id: string, payload: object): void
-  /** Stops reading for a time; a server may close meanwhile, with 1013. */
+  /** Stops reading for a time; the server may close the socket in the meantime, with 1013. */
   pause(ms: number): Promise<void>
   isOpen(): boolean
   close(): void
@@ -105,7 +105,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
         if (answer.text.length < KEPT_CHARACTERS) answer.text += piece.slice(0, KEPT_CHARACTERS - answer.text.length)
         judge(what, last + piece, sent)
         last = piece.slice(-INTERNAL.length)
-        // In a stream each event counts separately.
+        // In a stream, each event counts separately.
         const end = isStream ? piece.lastIndexOf('\n\n') : -1
         measured = end < 0 ? measured + bytes : Buffer.byteLength(piece.slice(end))
         measure(what, measured, sent)
@@ -123,7 +123,7 @@ export function createWire(origin: string, token: string, report: WireReport, is
         if (reading === 'slow') await sleep(50)
       }
     } catch {
-      // The server may end it.
+      // The server may end the socket.
     }
     return { status: response.statusCode ?? 0, ...reader.answer }
   }

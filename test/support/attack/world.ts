@@ -10,14 +10,14 @@ export interface Person {
 
 /**
  * The people and spaces of a randomized attack. The honest member and the hostile ones share `hall`; the honest
- * member works in `quiet`, `till`, `desk` and `lobby`; the hostile ones have `pit`, which members may lawfully
- * break.
+ * member works in `quiet`, `till`, `desk` and `lobby`; the hostile ones have `pit`, which members are allowed
+ * to break.
  */
 export interface AttackWorld {
   origin: string
   adminToken: string
   honest: Person
-  /** A colleague of the honest member, who adds her to `lobby` again. */
+  /** A colleague who adds the honest member to `lobby` again. */
   colleague: Person
   hostile: Person[]
   /** A hostile service's token, with every agent granted. */

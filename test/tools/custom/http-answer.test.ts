@@ -38,7 +38,7 @@ describe('the response of an HTTP tool', () => {
   })
 
   test.each(['{"a":', '['.repeat(300) + ']'.repeat(300)])('that is not the JSON that it says is a failure', (body) => {
-    expect(() => readHttpAnswer('application/json', bytes(body))).toThrow(/answers with JSON/)
+    expect(() => readHttpAnswer('application/json', bytes(body))).toThrow(/returned JSON/)
   })
 
   test('an error has its words, its JSON and its files', () => {

@@ -3,7 +3,7 @@ import { createGuardedHttp, type GuardedHttp } from '../../../src/tools/custom/g
 import { createMcpTools, type McpServerAccess, type McpTools } from '../../../src/tools/mcp/mcp-tools.ts'
 import { type McpServer, startMcpServer } from '../../support/mcp-server.ts'
 
-/** A picture of one pixel. */
+/** An image of one pixel. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const clock = { time: 0, now: () => clock.time }
 let server: McpServer

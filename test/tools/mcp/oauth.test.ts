@@ -17,9 +17,9 @@ describe('MCP servers with OAuth', () => {
   let mcp: McpServer
   /** The forms that the token endpoint received. */
   let forms: URLSearchParams[]
-  /** The token that it gives next. */
+  /** The token that it will issue next. */
   let next: string
-  /** Called before it gives a token. */
+  /** Called before it issues a token. */
   let beforeToken: () => Promise<void>
 
   beforeAll(async () => {

@@ -29,7 +29,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  /** Ada, in Husam's space and in another one, with a plan's run that waits for a reply and one that asks Husam. */
+  /** Ada is in Husam's space and in another one; one of her runs was triggered by a plan and waits for a reply, and another one asks Husam. */
   async function busyAgent() {
     const room = await spaceToolsRoom(parley, {
       input: { tools: [CONFIRM], model: 'openai:test' },

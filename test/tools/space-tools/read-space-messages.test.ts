@@ -24,7 +24,7 @@ describe.each(RULE_STACKS)('readSpaceMessages, on the %s stack', (stack) => {
     return (await callsOf(parley, run.id))[0]
   }
 
-  /** A room with that many messages of the human. */
+  /** A room with this many messages by the human. */
   async function talkative(count: number) {
     const room = await spaceToolsRoom(parley)
     await parley.app.domain.members.remove(parley.admin, { spaceId: room.space.id, entityId: room.agents[0]?.id ?? '' })

@@ -49,7 +49,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
 
   const resultOf = async (runId: string) => (await callsOf(parley, runId))[0]?.output as { reply: object | null }
 
-  /** A message of an agent, posted by a run that a service triggers. */
+  /** A message by an agent, posted by a run that a service triggers. */
   async function agentSays(agent: { id: string; name: string } | undefined, spaceId: string, text: string) {
     parley.models.script(forAgent(agent?.name ?? '', steps([sayIn(spaceId, text)])))
     const before = (await runsOf(parley, agent?.id ?? '')).length
