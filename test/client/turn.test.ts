@@ -14,10 +14,6 @@ const QUESTION: Message = {
   actingAdmin: null,
   mentionedAgent: null,
   mentions: [],
-  editedAt: null,
-  deletedAt: null,
-  actingAdmin: null,
-  reactions: [],
   run: null,
   origin: null,
   outcomes: [
