@@ -575,7 +575,7 @@ export type $AccessTokenPayload<ExtArgs extends runtime.Types.Extensions.Interna
     expiresAt: Date | null
     revokedAt: Date | null
     /**
-     * To the minute.
+     * Accurate to the minute.
      */
     lastUsedAt: Date | null
     /**

@@ -1116,7 +1116,7 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      */
     timeZone: string | null
     /**
-     * False: others see the human OFFLINE, and no typing.
+     * If false, others see the human as OFFLINE, and never as typing.
      */
     sharePresence: boolean
     /**

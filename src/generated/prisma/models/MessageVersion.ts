@@ -516,7 +516,7 @@ export type $MessageVersionPayload<ExtArgs extends runtime.Types.Extensions.Inte
     number: number
     text: string
     /**
-     * When it was replaced.
+     * When the text was replaced.
      */
     editedAt: Date
   }, ExtArgs["result"]["messageVersion"]>

@@ -460,7 +460,7 @@ export type $NotificationPayload<ExtArgs extends runtime.Types.Extensions.Intern
     agentId: string
     toolCallId: string
     /**
-     * The body, as it is signed.
+     * The signed body.
      */
     body: string
     attempts: number

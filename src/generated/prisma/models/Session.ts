@@ -570,7 +570,7 @@ export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
     device: string
     createdAt: Date
     /**
-     * To the minute.
+     * Accurate to the minute.
      */
     lastUsedAt: Date
     /**

@@ -464,7 +464,7 @@ export type $WebhookPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
     urgent: boolean
     createdAt: Date
     /**
-     * To the minute.
+     * Accurate to the minute.
      */
     lastUsedAt: Date | null
   }, ExtArgs["result"]["webhook"]>
