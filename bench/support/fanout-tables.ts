@@ -4,7 +4,7 @@ import type { SystemName } from './fanout-server.ts'
 export const SYSTEMS: Record<SystemName, string> = {
   ws: 'plain `ws`',
   'ws-log': 'plain `ws`, of events kept in Redis',
-  'ws-cork': '`ws` that corks',
+  'ws-cork': 'corked `ws`',
   yoga: 'yoga + graphql-ws + RedisPubSub',
   'parley-redis': 'Parley over Redis',
   'parley-embedded': 'Parley, embedded',

@@ -58,10 +58,7 @@ function jsonOf(text: string): Json {
     const answer = JSON.parse(text) as Json
     if (!isTooDeep(answer)) return answer
   } catch (error) {
-    throw new ToolFailure(
-      'BAD_ANSWER',
-      `The tool's server says that it answers with JSON, but does not: ${messageOf(error)}`,
-    )
+    throw new ToolFailure('BAD_ANSWER', `The tool's server returned JSON that is not valid: ${messageOf(error)}`)
   }
   throw new ToolFailure('BAD_ANSWER', `The tool's server returned JSON that is nested deeper than ${DEEPEST_JSON}.`)
 }
