@@ -12,7 +12,7 @@ const POSTS = 300
 /** Posting with the index, compared with posting without its triggers. */
 const MORE_FOR_POSTING = 1.1
 const TEXTS = 5000
-/** Of the texts, one in a thousand has a rare word, one in a hundred a usual one, and one in ten a frequent one. */
+/** One text in a thousand has a given rare word, one in a hundred a usual one, and one in ten a frequent one. */
 const textAt = (n: number) =>
   `${PROSE[n % PROSE.length]} rare${n % 1000} usual${n % 100} frequent${n % 10} ${PROSE[(n * 7 + 3) % PROSE.length]}`
 const PROSE = [

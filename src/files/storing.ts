@@ -4,7 +4,7 @@ import type { NewFile } from '../stores/file-store.ts'
 import { inspectFile } from './inspection.ts'
 import { keyOfHash, type ReceivedFile } from './stored-bytes.ts'
 
-/** What is found in the bytes of a file. */
+/** Properties that are found in the bytes of a file. */
 export type FileFacts = Pick<NewFile, 'mediaType' | 'size' | 'hash' | 'width' | 'height' | 'thumbnailHash' | 'text'>
 
 /** Inspects received bytes, and stores them and their thumbnail by hash. `touch` records each hash before its bytes are stored. */

@@ -113,7 +113,7 @@ interface Reached {
   facts: Facts
 }
 
-/** What a check of rights needs of it. */
+/** The facts that a check of rights needs. */
 type Asked = Pick<Reached, 'variable' | 'access'>
 type WithRole = { facts: Pick<Facts, 'role'> }
 

@@ -45,7 +45,7 @@ const isWithoutPassword = ({ password }: PostgresUrl, { code, message }: Require
   (code === '28P01' && password === undefined) ||
   /client password must be a (non-empty )?string|empty password/.test(message)
 
-/** Says what a pooler refuses, which has the code 08P01 for most; null for any other error. */
+/** Returns the refusal of a pooler in words, most of which have the code 08P01; null for any other error. */
 function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): string | null {
   const address = addressOf(url)
   const user = JSON.stringify(url.user ?? '')

@@ -7,7 +7,7 @@ import { RULE_STACKS, startApplication, type TestApplication } from '../support/
 import { runsOf } from '../support/effort.ts'
 import { until } from '../support/until.ts'
 
-/** What happens in the rooms, one after the other; the numbers are taken modulo what there is. */
+/** One action in the rooms. The numbers are taken modulo the number of people, spaces and messages. */
 interface Happening {
   does: 'say' | 'sendFile' | 'edit' | 'delete' | 'leave' | 'join' | 'close' | 'erase'
   person: number

@@ -8,7 +8,7 @@ import { jsonIn } from './json-input.ts'
 import { ModelField } from './model-field.tsx'
 import { UPDATE_AGENT } from './operations.ts'
 
-/** What the form leaves as it is. */
+/** The settings that the form does not change. */
 type Settings = Omit<UpdateAgentInput, 'id'>
 
 /** Edits an agent's instructions and model settings. */

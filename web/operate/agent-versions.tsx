@@ -43,7 +43,7 @@ function Draft({ agentId }: { agentId: string }) {
         By {draft.author?.name ?? 'the operator'}, <Moment at={draft.createdAt} />. Runs go on with the published
         version until you publish it.
       </p>
-      {draft.diff === '' ? <p className="hint">It equals the published version.</p> : <Diff text={draft.diff} />}
+      {draft.diff === '' ? <p className="hint">The draft equals the published version.</p> : <Diff text={draft.diff} />}
       <Form
         label="Publish the draft"
         submit="Publish"

@@ -25,7 +25,7 @@ const ORDERS = [
   ['NEWEST', 'Newest first'],
 ] as const
 
-/** Finds messages and files. What is sought is in the address, so that it can be kept and passed on. */
+/** Finds messages and files. The address contains the query and the filters, so that a search can be bookmarked and shared. */
 export function SearchPage() {
   const [params, setParams] = useSearchParams()
   const [text, setText] = useState(params.get('q') ?? '')

@@ -70,7 +70,7 @@ export const Composer = memo(function Composer({ space, send, ref, onEditLast }:
         mentionedIds: mentionedIn(sent, space).map(({ id }) => id),
         idempotencyKey,
       }
-      // What was written before it is sent before it.
+      // Messages that were written earlier are sent first.
       const isWaiting = connection.getState() === 'lost' || unsent.some(({ refusal }) => refusal === null)
       if (isWaiting && outbox !== null) return outbox.add({ spaceId, ...message })
       try {

@@ -1,4 +1,4 @@
-// What people have written and not sent yet, in the storage of this browser, by person: closing the tab loses nothing.
+// Drafts and unsent messages, in the storage of this browser, by person: closing the tab loses nothing.
 const PREFIX = 'parley.kept.'
 
 export const draftKey = (humanId: string, spaceId: string) => `${PREFIX}draft.${humanId}.${spaceId}`

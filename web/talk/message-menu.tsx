@@ -15,7 +15,7 @@ import { mayDelete, mayEdit, mayReact, textOf, type useMessageVerbs } from './me
 import { DELETE_MESSAGE, REACTIONS } from './operations.ts'
 import { useReact } from './reactions.tsx'
 
-/** What is open of a message: its menu, or something that was chosen there. */
+/** The open part of a message's menu: the menu itself, or the view that was chosen there. */
 export type Surface = 'menu' | 'react' | 'who' | 'delete'
 
 interface SurfaceProps {
@@ -55,7 +55,7 @@ export function MessageSurface(props: SurfaceProps) {
 interface Verb {
   words: string
   icon: IconName
-  /** What opens instead of the menu. */
+  /** The view that opens instead of the menu. */
   opens?: Surface
   act?(): void
   /** Another element gets the focus. */

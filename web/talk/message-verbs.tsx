@@ -2,7 +2,7 @@ import { createContext, type ReactNode, use, useEffect, useMemo, useState } from
 import type { Message } from '../../client/index.ts'
 import type { Session } from '../session.tsx'
 
-/** What people can do with the messages of the open space, besides reading. */
+/** Actions on the messages of the open space. */
 interface MessageVerbs {
   spaceId: string
   /** The message whose text is being edited. */

@@ -82,7 +82,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
         aria-label="Conversation"
       >
         <div className="timeline-fill" />
-        {!hasEarlier && messages.length > 0 && <p className="beginning">This is where the conversation begins.</p>}
+        {!hasEarlier && messages.length > 0 && <p className="beginning">The conversation begins here.</p>}
         {hasEarlier && (
           <p className="beginning" role="status">
             {state.isLoadingEarlier ? 'Loading earlier messages…' : ''}
@@ -95,7 +95,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
           shift={isShifted}
           bufferSize={300}
           data={messages}
-          // What somebody has typed stays when the message is scrolled away.
+          // A typed text stays when the message is scrolled away.
           {...(edited < 0 ? {} : { keepMounted: [edited] })}
         >
           {(message, at) => (
