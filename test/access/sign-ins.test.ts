@@ -20,7 +20,7 @@ function accepted(counter: ReturnType<typeof signIns>, addresses: readonly strin
 const times = (count: number, addressOf: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => addressOf(i))
 
-test('an address may request 60 mails within a minute, whatever other addresses request', () => {
+test('an address may request 60 mails within a minute, beside any number of mails to others', () => {
   const counter = signIns()
   expect(
     accepted(

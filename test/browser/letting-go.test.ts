@@ -38,7 +38,7 @@ describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
     (await parley.send(human, spaceId, `Word ${n}.`)).message.id
 
   const conversation = (page: Page) => page.getByRole('region', { name: 'Conversation' })
-  const beginning = (page: Page) => page.getByText('This is where the conversation begins.')
+  const beginning = (page: Page) => page.getByText('The conversation begins here.')
   const heightOf = (page: Page) => conversation(page).evaluate((box) => box.scrollHeight)
   const wheelUp = async (page: Page, pixels: number) => {
     await conversation(page).hover()

@@ -80,7 +80,7 @@ function useVerbs({ message, verbs }: SurfaceProps): Verb[] {
     mayEdit(message, session) && { words: 'Edit', icon: 'pen', movesFocus: true, act: () => edit(message.id) },
     text !== '' && { words: 'Copy text', icon: 'copy', act: () => copy(text, 'Text copied.') },
     { words: 'Copy link', icon: 'link', act: () => copy(link, 'Link copied.') },
-    message.reactions.length > 0 && { words: 'Who reacted', icon: 'people', opens: 'who' },
+    message.reactions.length > 0 && { words: 'People who reacted', icon: 'people', opens: 'who' },
     mayDelete(message, session) && { words: 'Delete…', icon: 'bin', isDangerous: true, opens: 'delete' },
   ]
   return found.filter((verb) => verb !== false)
