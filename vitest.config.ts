@@ -78,7 +78,11 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'long',
-          include: [...LONG, ...(KITS ? ['kits/test/**/*.test.ts'] : []), ...(EXAMPLES ? ['examples/test/pages.test.ts'] : [])],
+          include: [
+            ...LONG,
+            ...(KITS ? ['kits/test/**/*.test.ts'] : []),
+            ...(EXAMPLES ? ['examples/test/pages.test.ts'] : []),
+          ],
           exclude: ALONE,
           isolate: false,
         },

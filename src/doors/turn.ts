@@ -4,7 +4,15 @@ import { decodeCursor, isAfter } from '../broker/cursor.ts'
 import { type Bell, createBell } from '../lib/async.ts'
 import type { Activity } from './activity.ts'
 import type { Caller } from './exchange.ts'
-import { CALL, type Connection, nodesOf, type PendingCall, readPlace, SPACE_EVENTS, type SpaceEvent } from './operations.ts'
+import {
+  CALL,
+  type Connection,
+  nodesOf,
+  type PendingCall,
+  readPlace,
+  SPACE_EVENTS,
+  type SpaceEvent,
+} from './operations.ts'
 
 /** The runs that are followed. */
 export interface TurnScope {

@@ -48,7 +48,10 @@ describe.each(RULE_STACKS)('search in random rooms, on the %s stack', (stack) =>
   })
   afterAll(() => parley?.close())
 
-  const newWord = () => `wq${(words += 1)}xz`
+  function newWord(): string {
+    words += 1
+    return `wq${words}xz`
+  }
 
   async function pagesOf(viewer: HumanViewer, query: string, order: SearchOrder, spaceId: string | null) {
     const filter = { query, spaceId, senderId: null, hasFile: null, since: null, until: null, order }
@@ -86,46 +89,74 @@ describe.each(RULE_STACKS)('search in random rooms, on the %s stack', (stack) =>
       said = said.filter((each) => !is(each))
     }
 
-    async function take({ does, ...chosen }: Happening): Promise<void> {
-      const person = people[chosen.person]!
-      const spaceId = spaces[chosen.space]!
-      const isMember = members.get(spaceId)!.has(person.id)
-      const old = said[chosen.message % Math.max(said.length, 1)]
-      if (erased.has(person.id)) return
-      if (does === 'join') return join(spaceId, person)
-      if (does === 'close') await domain.spaces.update(parley.admin, { id: spaceId, confidential: true })
-      else if (does === 'leave' && isMember && person !== host) {
-        await domain.members.remove(person, { spaceId, entityId: person.id })
-        members.get(spaceId)!.delete(person.id)
-      } else if (does === 'erase' && person !== host) {
-        await domain.deletion.eraseHuman(parley.admin, { id: person.id, messages: true })
-        erased.add(person.id)
-        for (const each of members.values()) each.delete(person.id)
-        forget(({ senderId }) => senderId === person.id)
-      } else if (does === 'delete' && old !== undefined) {
-        await domain.messageChanges.delete(parley.admin, { messageId: old.messageId })
-        forget(({ messageId }) => messageId === old.messageId)
-      } else if (does === 'edit' && old !== undefined) {
-        const sender = people.find(({ id }) => id === old.senderId)!
-        if (!members.get(old.spaceId)!.has(sender.id)) return
-        const word = newWord()
-        const text = said.find(({ messageId, word: its }) => messageId === old.messageId && !its.startsWith('wqf'))!
-        await domain.messageChanges.edit(sender, { messageId: old.messageId, text: `${COMMON} ${word}` })
-        gone.push(text.word)
-        text.word = word
-      } else if (isMember && (does === 'say' || does === 'sendFile')) {
-        const word = newWord()
-        const fileIds: string[] = []
-        const fileWord = newWord().replace('wq', 'wqf')
-        if (does === 'sendFile') {
-          const body = Readable.from([Buffer.from(`${COMMON} ${fileWord}`)])
-          fileIds.push((await domain.files.upload(person, { name: `${fileWord}.txt`, body, bytes: null })).id)
-        }
-        const { message } = await domain.sending.send(person, { spaceId, text: `${COMMON} ${word}`, fileIds })
-        const it = { messageId: message.id, senderId: person.id, spaceId }
-        said.push({ ...it, word })
-        if (does === 'sendFile') said.push({ ...it, word: fileWord })
+    interface Chosen {
+      person: HumanViewer
+      spaceId: string
+      isMember: boolean
+      old: Said | undefined
+    }
+    const isHost = (person: HumanViewer) => person === host
+
+    async function leave({ person, spaceId, isMember }: Chosen): Promise<void> {
+      if (!isMember || isHost(person)) return
+      await domain.members.remove(person, { spaceId, entityId: person.id })
+      members.get(spaceId)!.delete(person.id)
+    }
+
+    async function erase({ person }: Chosen): Promise<void> {
+      if (isHost(person)) return
+      await domain.deletion.eraseHuman(parley.admin, { id: person.id, messages: true })
+      erased.add(person.id)
+      for (const each of members.values()) each.delete(person.id)
+      forget(({ senderId }) => senderId === person.id)
+    }
+
+    async function remove({ old }: Chosen): Promise<void> {
+      if (old === undefined) return
+      await domain.messageChanges.delete(parley.admin, { messageId: old.messageId })
+      forget(({ messageId }) => messageId === old.messageId)
+    }
+
+    async function edit({ old }: Chosen): Promise<void> {
+      const sender = people.find(({ id }) => id === old?.senderId)
+      if (old === undefined || sender === undefined || !members.get(old.spaceId)!.has(sender.id)) return
+      const word = newWord()
+      const text = said.find((each) => each.messageId === old.messageId && !each.word.startsWith('wqf'))!
+      await domain.messageChanges.edit(sender, { messageId: old.messageId, text: `${COMMON} ${word}` })
+      gone.push(text.word)
+      text.word = word
+    }
+
+    async function say({ person, spaceId, isMember }: Chosen, fileWord?: string): Promise<void> {
+      if (!isMember) return
+      const word = newWord()
+      const fileIds: string[] = []
+      if (fileWord !== undefined) {
+        const body = Readable.from([Buffer.from(`${COMMON} ${fileWord}`)])
+        fileIds.push((await domain.files.upload(person, { name: `${fileWord}.txt`, body, bytes: null })).id)
       }
+      const { message } = await domain.sending.send(person, { spaceId, text: `${COMMON} ${word}`, fileIds })
+      const it = { messageId: message.id, senderId: person.id, spaceId }
+      for (const each of fileWord === undefined ? [word] : [word, fileWord]) said.push({ ...it, word: each })
+    }
+
+    const actions: Record<Happening['does'], (chosen: Chosen) => Promise<unknown>> = {
+      say,
+      sendFile: (chosen) => say(chosen, newWord().replace('wq', 'wqf')),
+      edit,
+      delete: remove,
+      leave,
+      join: ({ spaceId, person }) => join(spaceId, person),
+      close: ({ spaceId }) => domain.spaces.update(parley.admin, { id: spaceId, confidential: true }),
+      erase,
+    }
+
+    async function take({ does, person: who, space, message }: Happening): Promise<void> {
+      const person = people[who]!
+      const spaceId = spaces[space]!
+      if (erased.has(person.id)) return
+      const isMember = members.get(spaceId)!.has(person.id)
+      await actions[does]({ person, spaceId, isMember, old: said[message % Math.max(said.length, 1)] })
     }
     for (const each of happenings) await take(each)
 
