@@ -61,12 +61,12 @@ export interface PendingCall {
   expiresAt: string | null
   agent: Named
   run: { id: string; rootId: string } | null
-  message: { id: string; space: { id: string } } | null
+  message: { id: string; space: { id: string }; threadRoot: { id: string } | null } | null
   approval: { inputDigest: string; mayDecide: boolean; expiresAt: string; approvers: Named[] } | null
 }
 
 export const CALL = `fragment DoorCall on ToolCall {
-  id toolName status waitsFor expiresAt agent { id name } run { id rootId } message { id space { id } }
+  id toolName status waitsFor expiresAt agent { id name } run { id rootId } message { id space { id } threadRoot { id } }
   approval { inputDigest mayDecide expiresAt approvers { id name } }
 }`
 
@@ -89,7 +89,7 @@ export interface SentMessage {
 /** Posts as the caller. @throws DoorError */
 export async function sendMessage(
   caller: Caller,
-  input: { spaceId: string; text: string; idempotencyKey: string | null },
+  input: { spaceId: string; text: string; idempotencyKey: string | null; replyToId?: string },
 ): Promise<SentMessage> {
   const { sendMessage } = await caller.ask<{ sendMessage: Result<{ sentMessage: SentMessage }> }>(SEND, { input })
   return resultOf(sendMessage).sentMessage

@@ -52,7 +52,10 @@ export async function answerCall(caller: Caller, { id, message }: PendingCall, a
   try {
     if (answer.type === 'message') {
       const { text, idempotencyKey } = answer
-      if (message !== null) await sendMessage(caller, { spaceId: message.space.id, text, idempotencyKey })
+      if (message === null) return
+      // A question in a thread is answered there.
+      const place = message.threadRoot === null ? {} : { replyToId: message.id }
+      await sendMessage(caller, { spaceId: message.space.id, text, idempotencyKey, ...place })
     } else if (answer.type === 'result') {
       const input = { toolCallId: id, result: answer.result }
       resultOf((await caller.ask<{ submitToolResult: Result<object> }>(SUBMIT, { input })).submitToolResult)

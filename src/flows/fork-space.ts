@@ -22,6 +22,7 @@ import {
 } from '../stores/fork-store.ts'
 import { insertMembers, recordFormerMembers } from '../stores/membership-store.ts'
 import { insertSpace, lockUnindexed, NO_SUCH_SPACE, setUnindexed } from '../stores/space-store.ts'
+import { copyThreadState } from '../stores/thread-store.ts'
 import { countNewSpace } from './create-space.ts'
 import { checkAgentsAreAddable } from './join-space.ts'
 
@@ -155,6 +156,8 @@ export async function copySpace(
     joining.map((member) => ({ ...member, spaceId: intoId, lastReadSeq: upTo })),
   )
   await copyMessages(tx, fork, { unindexedSeq })
+  const humanId = viewer.scope === 'HUMAN' ? viewer.id : null
+  await copyThreadState(tx, { fromId: spaceId, intoId, humanId, upTo, agentIds: fork.agentIds })
   if (unindexedSeq > 0) await jobs.enqueue(tx, INDEX_COPY, [{ input: { spaceId: intoId }, key: intoId }])
   const memberIds = joining.map(({ entityId }) => entityId)
   await recordFormerMembers(tx, intoId, memberIds)

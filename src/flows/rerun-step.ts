@@ -178,6 +178,7 @@ async function newRunOf(tx: Tx, fork: Fork, viewer: Viewer, run: Run) {
   const { fromId, intoId, atSeq, agentIds } = fork
   const isSpaceCopied = fromId !== ''
   const [messageId] = triggerMessageId === null ? [] : await copiedAmong(tx, fork, [triggerMessageId])
+  const [threadRootId] = run.threadRootId === null ? [] : await copiedAmong(tx, fork, [run.threadRootId])
   const senderIsCopied = triggerSenderId !== null && agentIds.includes(triggerSenderId)
   const marks = marksOf(run)
   return {
@@ -188,6 +189,7 @@ async function newRunOf(tx: Tx, fork: Fork, viewer: Viewer, run: Run) {
     triggerSummary,
     triggerSpaceId: triggerSpaceId === null ? null : intoId,
     triggerMessageId: messageId === undefined ? null : copiedId(messageId, intoId),
+    threadRootId: threadRootId === undefined ? null : copiedId(threadRootId, intoId),
     triggerSenderId: senderIsCopied ? copiedId(triggerSenderId, intoId) : triggerSenderId,
     triggerPayload: run.triggerPayload as Json,
     activeSpaceId: isSpaceCopied && run.activeSpaceId !== null ? intoId : null,

@@ -52,7 +52,7 @@ builder.objectFields(Message, (t) => ({
     type: Thread,
     nullable: true,
     description: 'The thread that hangs on this message; null if there is none.',
-    complexity: { field: 1, multiplier: 1 },
+    complexity: { field: 10, multiplier: 1 },
     resolve: ({ id, threadRootId }, _, { loaders }) => (threadRootId === null ? loaders.threads.load(id) : null),
   }),
 }))

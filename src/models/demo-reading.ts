@@ -66,7 +66,7 @@ export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions):
     name: readName(instructions),
     spaces,
     events: texts.flatMap((text) => readEvents(text, spaces)),
-    recent: texts.flatMap((text) => readMessages(block(text, 'RECENT MESSAGES') ?? '')),
+    recent: texts.flatMap((text) => readMessages(block(text, '(?:RECENT MESSAGES|THIS THREAD)') ?? '')),
     memories: readBullets(block(instructions, '(?:YOUR )?MEMORIES') ?? ''),
     calls: readCalls(since),
     tools: new Map(
@@ -169,7 +169,7 @@ function readPayload(text: string): string {
 }
 
 const INBOX_LINE = /^\[(?:PLAN|SERVICE|TOOL_RESULT) |^\[.*\(id: /
-const INBOX_MESSAGE = /^\[(.*) \(id: ([^)\s]+)\)\] (.*?) \((human|agent)\): "([\s\S]*)"$/
+const INBOX_MESSAGE = /^\[(.*) \(id: ([^)\s]+)\)(?:, thread on \S+)?\] (.*?) \((human|agent)\): "([\s\S]*)"$/
 
 function readInboxLine(line: string): DemoEvent | null {
   if (!INBOX_LINE.test(line)) return null

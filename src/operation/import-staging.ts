@@ -207,6 +207,9 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
           WHERE t."table" = ${table} AND jsonb_array_length(coalesce(t.row->${column}, '[]')) > 0`
     }
   }
+  await tx.$executeRaw`
+    UPDATE "ImportedRow" t SET row = t.row || '{"replyToId": null}'
+    WHERE t."table" = 'Message' AND t.row->>'replyToId' IS NOT NULL AND t.row->>'threadRootId' IS NULL`
   // Keeps a `dedupKey` only if it consists of the agent and a message of this space, so that no other trigger can use it.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || '{"dedupKey": null}' WHERE t."table" = 'Run' AND t.row->>'dedupKey' IS NOT NULL AND (

@@ -165,7 +165,9 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
     const isHere = isHeard && isWhereAsked(wait.asking, candidate.threadRootId)
     const matches = isHere && wait.conditions.some((one) => isMet(one, candidate))
     if (matches && hasAnswer(candidate)) return replyOf(candidate, candidate.firstText?.text ?? '', wait.waiterId)
-    if (matches && candidate.status === 'STREAMING') decided = false
+    // An unfinished message may still move into the thread.
+    const mayMatch = isHeard && wait.conditions.some((one) => isMet(one, candidate))
+    if (mayMatch && candidate.status === 'STREAMING') decided = false
     if (decided) wait.from = candidate.seq
   }
   return null

@@ -60,11 +60,45 @@ export async function takeTurnInThread(
   })
 }
 
-/** Parts of a WITH: delete what belongs to the threads on the messages whose ids the subquery returns. */
-export const deleteThreadsSql = (rootIds: Prisma.Sql): Prisma.Sql[] => [
-  Prisma.sql`DELETE FROM "ThreadReader" WHERE "threadRootId" IN (${rootIds})`,
-  Prisma.sql`DELETE FROM "ThreadTurn" WHERE "threadRootId" IN (${rootIds})`,
-]
+/**
+ * Parts of a WITH: delete the state of threads of which no message remains, once the messages are deleted whose ids the
+ * subquery returns. A thread goes on without its first message.
+ */
+export const deleteThreadsSql = (messageIds: Prisma.Sql): Prisma.Sql[] =>
+  ['ThreadReader', 'ThreadTurn'].map((table) => {
+    const t = Prisma.raw(`"${table}"`)
+    return Prisma.sql`
+      DELETE FROM ${t} t WHERE t."threadRootId" IN (
+        SELECT coalesce(m."threadRootId", m.id) FROM "Message" m WHERE m.id IN (${messageIds}))
+      AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE (m.id = t."threadRootId" OR m."threadRootId" = t."threadRootId")
+        AND m.id NOT IN (${messageIds}))`
+  })
+
+/** Gives a copy of a space the turns of its threads, and to a human the marks of them, everything read up to `upTo`. */
+export async function copyThreadState(
+  tx: Tx,
+  {
+    fromId,
+    intoId,
+    humanId,
+    upTo,
+    agentIds,
+  }: { fromId: string; intoId: string; humanId: string | null; upTo: number; agentIds: readonly string[] },
+): Promise<void> {
+  const isCopied = Prisma.sql`EXISTS (
+    SELECT 1 FROM "Message" m WHERE m."spaceId" = ${intoId} AND m."threadRootId" = "copiedId"(t."threadRootId", ${intoId}))`
+  await tx.$executeRaw`
+    INSERT INTO "ThreadTurn" ("threadRootId", "spaceId", "lastPickedId", "lastPickedJoinedAt")
+    SELECT "copiedId"(t."threadRootId", ${intoId}), ${intoId}, "copiedId"(t."lastPickedId", ${intoId}), t."lastPickedJoinedAt"
+    FROM "ThreadTurn" t WHERE t."spaceId" = ${fromId} AND t."lastPickedId" = ANY(${[...agentIds]}::text[]) AND ${isCopied}`
+  if (humanId === null) return
+  await tx.$executeRaw`
+    INSERT INTO "ThreadReader" ("threadRootId", "humanId", "spaceId", "lastReadSeq", "takesPart")
+    SELECT m."threadRootId", ${humanId}, ${intoId}, ${upTo}::int, coalesce(bool_or(t."takesPart"), false)
+    FROM "Message" m LEFT JOIN "ThreadReader" t ON t."spaceId" = ${fromId} AND t."humanId" = ${humanId}
+      AND "copiedId"(t."threadRootId", ${intoId}) = m."threadRootId"
+    WHERE m."spaceId" = ${intoId} AND m."threadRootId" IS NOT NULL GROUP BY m."threadRootId"`
+}
 
 /** Deletes what belongs to the threads of a deleted space. */
 export async function deleteThreadsOfSpace(prisma: Pick<Tx, 'threadReader' | 'threadTurn'>, spaceId: string) {

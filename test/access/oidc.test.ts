@@ -102,9 +102,9 @@ describe.each(STACKS)('sign-in by OpenID Connect, on the %s stack', (stack) => {
     ['an address that is not verified', { email_verified: false }, 'Verify your address'],
     ['no statement about the address', { email_verified: undefined }, 'Verify your address'],
     ['the text "true" as the statement', { email_verified: 'true' }, 'Verify your address'],
-    ['another domain', { email: 'eve@evil.example' }, 'not of a domain'],
-    ['a domain that ends like an allowed one', { email: 'eve@notexample.com' }, 'not of a domain'],
-    ['a subdomain', { email: 'eve@sub.example.com' }, 'not of a domain'],
+    ['another domain', { email: 'eve@evil.example' }, 'not in a domain'],
+    ['a domain that ends like an allowed one', { email: 'eve@notexample.com' }, 'not in a domain'],
+    ['a subdomain', { email: 'eve@sub.example.com' }, 'not in a domain'],
     ['no address', { email: undefined }, 'Verify your address'],
   ])('a person with %s reads whom to ask, and does not exist', async (_, claims, text) => {
     const { answer, page, jar } = await signIn(account('Eve', claims))
