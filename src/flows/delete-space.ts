@@ -6,7 +6,7 @@ import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
-import { expireCallsOfSpace } from '../stores/call-store.ts'
+import { deleteCallsOfMessagesSql, expireCallsOfSpace } from '../stores/call-store.ts'
 import { deleteChainsOfSpace } from '../stores/chain-store.ts'
 import { deleteGrantsOfSpace } from '../stores/grant-store.ts'
 import { deleteJoinLinks } from '../stores/join-link-store.ts'
@@ -119,6 +119,8 @@ async function remove({ prisma }: Database, spaceId: string, mostBatches = Numbe
       ), roots AS (
         DELETE FROM "RootUsage" u WHERE u."rootId" IN (SELECT id FROM few) AND NOT EXISTS (
           SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId" AND r.status IN ${ACTIVE_RUNS_SQL})
+      ), calls AS (
+        ${deleteCallsOfMessagesSql(Prisma.sql`SELECT id FROM few`)}
       ) ${deleteMessagesSql(Prisma.sql`SELECT id FROM few`)}`
     if (removed === 0) break
   }

@@ -5,7 +5,7 @@ import { Prisma, type Space } from '../generated/prisma/client.ts'
 import { bindJob } from '../jobs/job.ts'
 import { INDEX_COPY } from '../jobs/queues.ts'
 import { copiedId } from '../lib/copied-id.ts'
-import { ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
+import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import { cut } from '../lib/json.ts'
 import { checkInteger, checkName } from '../lib/validate.ts'
@@ -89,6 +89,8 @@ export interface SpaceCopy {
   change?: CopyChange
 }
 
+/** One transaction copies all of them. */
+const MOST_MESSAGES = 100_000
 const LONGEST_KEPT_NAME = 190
 /**
  * The newest messages of a copy, which can be found by search at once. The index takes five times as long as the messages:
@@ -110,6 +112,10 @@ export async function copySpace(
   const original = prefixOf(spaceId) === 'spc' ? await holdForkedSpace(tx, spaceId) : null
   if (original === null) throw new NotFoundError(NO_SUCH_SPACE)
   const upTo = checkInteger(atSeq ?? original.lastSeq, 0, original.lastSeq, 'input.atSeq')
+  if (upTo - original.firstSeq >= MOST_MESSAGES)
+    throw new LimitExceededError(
+      `A space with more than ${MOST_MESSAGES} messages cannot be copied: give a smaller atSeq.`,
+    )
   if (await holdPeople(tx, spaceId))
     throw new ConflictError('Somebody who wrote in this space is being erased. Try again in a few minutes.')
   const members = await tx.membership.findMany({

@@ -120,12 +120,16 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
     await endDeletion(prisma, messageId)
   }
 
-  /** The current and former agents of the space, and those of the runs that the message started. */
+  /** The current and former agents of the space, those of the runs that the message started, and copies of all these. */
   async function agentsOf({ spaceId, messageId, runId }: MessageDeletion): Promise<string[]> {
     const rows = await prisma.$queryRaw<{ id: string }[]>`
-      SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
-      UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
-      UNION SELECT "agentId" FROM "Run" WHERE "triggerMessageId" = ${messageId} OR id = ${runId}`
+      WITH RECURSIVE readers AS (
+        SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
+        UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
+        UNION SELECT "agentId" FROM "Run" WHERE "triggerMessageId" = ${messageId} OR id = ${runId}
+      ), found AS (
+        SELECT id FROM readers UNION SELECT a.id FROM "Agent" a JOIN found f ON a."copyOfId" = f.id
+      ) SELECT id FROM found`
     return rows.map(({ id }) => id).filter((id) => id.startsWith('agt_'))
   }
 
@@ -171,6 +175,9 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
       await fromRows(derived, isDated ? Prisma.sql`${ofAgents} AND ${since}` : ofAgents, removal)
     }
     await fromRows({ table: 'Chain', json: ['replyStack'] }, Prisma.sql`t."spaceId" = ${spaceId} AND ${since}`, removal)
+    // Calls of a copied space have no runs.
+    const ofCopy = Prisma.sql`t."spaceId" = ${spaceId} AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = t."runId")`
+    await fromRows({ table: 'ToolCall', json: ['input', 'output'], text: ['error'] }, ofCopy, removal)
     const ofMessage = Prisma.sql`t."messageId" = ${messageId}`
     await fromRows({ table: 'Outcome', text: ['reason', 'error'], key: 'agentId' }, ofMessage, removal)
   }

@@ -89,6 +89,8 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       rootId: copiedColumn('rootId'),
       replyToId: copiedColumn('replyToId'),
       threadRootId: copiedColumn('threadRootId'),
+      // Deletion and erasure find this text by the run, which a copy does not have.
+      origin: Prisma.sql`t.origin - 'triggerMessage'`,
       routedAt: Prisma.sql`coalesce(t."routedAt", t."createdAt")`,
       ...marks,
     },
@@ -232,11 +234,15 @@ export async function indexMessages(
   spaceId: string,
   { after, upTo }: { after: number; upTo: number },
 ): Promise<void> {
+  // Locked: the text of a message that is deleted or erased meanwhile must not come back.
   await tx.$executeRaw`
+    WITH m AS MATERIALIZED (
+      SELECT id, "spaceId", "senderId", "createdAt", parts FROM "Message"
+      WHERE "spaceId" = ${spaceId} AND seq > ${after} AND seq <= ${upTo} AND status <> 'STREAMING' ORDER BY id FOR NO KEY UPDATE
+    )
     INSERT INTO "SearchText" ("messageId", "spaceId", "senderId", at, plain, words)
     SELECT m.id, m."spaceId", m."senderId", m."createdAt", folded.text, "searchWords"(folded.text)
-    FROM "Message" m, LATERAL (SELECT "searchFold"("searchTextOf"(m.parts)) AS text OFFSET 0) folded
-    WHERE m."spaceId" = ${spaceId} AND m.seq > ${after} AND m.seq <= ${upTo} AND m.status <> 'STREAMING' AND folded.text <> ''
+    FROM m, LATERAL (SELECT "searchFold"("searchTextOf"(m.parts)) AS text OFFSET 0) folded WHERE folded.text <> ''
     ON CONFLICT ("messageId", "fileId") DO NOTHING`
 }
 

@@ -52,7 +52,7 @@ describe('an event of a persistent agent that failed by an outage of the provide
     parley.models.script(() => OUT)
     await stage.say(ann, space, 'Hello')
     for (const [index, minutes] of [1, 5, 30].entries()) {
-      const outcome = await outcomeOf(space, 'Hello', 'INBOX', new RegExp(`tried again in ${minutes} minute`))
+      const outcome = await outcomeOf(space, 'Hello', 'INBOX', new RegExp(`next attempt is in ${minutes} minute`))
       expect(outcome.run).not.toBeNull()
       expect(await waitingFor(ada)).toHaveLength(1)
       expect(await stage.endedRuns(ada, index + 1)).toHaveLength(index + 1)
@@ -76,7 +76,7 @@ describe('an event of a persistent agent that failed by an outage of the provide
       inboxIn(request).includes('"One"') && parley.models.requests.length < 2 ? OUT : answer('Here.')(request),
     )
     await stage.say(ann, space, 'One')
-    await outcomeOf(space, 'One', 'INBOX', /tried again in 1 minute/)
+    await outcomeOf(space, 'One', 'INBOX', /next attempt is in 1 minute/)
     await stage.say(ann, space, 'Two')
     const answered = await until('both are answered', async () => {
       const messages = await stage.messagesIn(space)
@@ -95,7 +95,7 @@ describe('an event of a persistent agent that failed by an outage of the provide
     let isOut = true
     parley.models.script((request) => (request.step === 2 && isOut ? OUT : answer('Half an answer.')(request)))
     await stage.say(ann, space, 'Go')
-    await outcomeOf(space, 'Go', 'INBOX', /tried again in 1 minute/)
+    await outcomeOf(space, 'Go', 'INBOX', /next attempt is in 1 minute/)
     isOut = false
     parley.models.script(() => [{ text: 'I had said that already.' }])
     await passPause(ada.id)

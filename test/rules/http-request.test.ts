@@ -28,7 +28,7 @@ describe('the request of an HTTP tool', () => {
   test.each<[string, JsonObject, RegExp]>([
     ['/pets/{id}', {}, /id is part of the path: it must not be empty/],
     ['/pets/{id}', { id: '' }, /must not be empty/],
-    ['/pets/{id}', { id: { a: 1 } }, /must be a text or a number/],
+    ['/pets/{id}', { id: { a: 1 } }, /must be a string or a number/],
     ['/pets/{id}', { id: '..' }, /must not be "\." or "\.\."/],
     ['/pets/{a}{b}/x', { a: '.', b: '.' }, /must not be "\." or "\.\."/],
     ['/pets{?q}', { q: [{ a: 1 }] }, /q is part of the query/],
@@ -56,8 +56,8 @@ describe('the request of an HTTP tool', () => {
   })
 
   test.each([
-    ['/pets/{}', /not a list of names/],
-    ['/pets/{a b}', /not a list of names/],
+    ['/pets/{}', /not a list of input names/],
+    ['/pets/{a b}', /not a list of input names/],
     ['/pets/{a*}', /asterisk/],
     ['/pets/{a', /brace/],
     ['/pets/a}', /brace/],
