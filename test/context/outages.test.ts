@@ -114,14 +114,14 @@ describe('an event of a persistent agent that failed by an outage of the provide
       ['Boring', space],
     ] as const) {
       await stage.say(ann, place, text)
-      await outcomeOf(place, text, 'INBOX', /tried again/)
+      await outcomeOf(place, text, 'INBOX', /next attempt/)
     }
     await stage.ask(stage.admin, LEAVE, { input: { spaceId: other.id, entityId: ada.id } })
     await outcomeOf(other, 'Secret', 'DROPPED', /left/)
     const [{ node }] = await waitingFor(ada)
     expect((await stage.ask(stage.admin, REMOVE, { id: node.id })).__typename).toBe('RemoveInboxEventPayload')
     await stage.say(ann, space, 'Important')
-    await outcomeOf(space, 'Important', 'INBOX', /tried again/)
+    await outcomeOf(space, 'Important', 'INBOX', /next attempt/)
     parley.models.script(answer('Done.'))
     const failed = await stage.endedRuns(ada, 3)
     expect(await stage.ask(stage.admin, RETRY, { runId: failed.at(-1).id })).toEqual({
