@@ -282,7 +282,7 @@ export function createSessions(
       const tokenId = oidc === undefined ? null : keys.ofOidc(oidc.provider)
       const opened = { scope: 'HUMAN' as const, viewerId: humanId, tokenId, oidcSid: oidc?.sid ?? null, endsBy: null }
       return insert(opened, input, async (tx, id) => {
-        if (oidc !== undefined && (await isLoggedOut(tx, oidc))) throw new LoggedOutError()
+        if (oidc !== undefined && (await isLoggedOut(tx, oidc, new Date(clock.now())))) throw new LoggedOutError()
         await lockCredential(tx, { scope: 'HUMAN', id: humanId, tokenId: null })
         const detail = { by, ...(oidc === undefined ? {} : { provider: oidc.provider }) }
         await noteDeed(tx, { actorId: humanId, serviceName: null, action: 'signIn', targetId: id, detail })

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import { createCycles } from '../context/cycle.ts'
 import { createSceneLoader } from '../context/scene.ts'
 import { executeApprovedCalls } from '../engine/approved-calls.ts'
+import { createConnectedCalls } from '../engine/connected-calls.ts'
 import { createExecutor } from '../engine/execute-run.ts'
 import { createGenerationMetrics } from '../engine/generation-metrics.ts'
 import { createMailing } from '../engine/mailing.ts'
@@ -33,7 +34,7 @@ import type { AddressGuardOptions } from '../tools/custom/guarded-connector.ts'
 import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createMcpTools } from '../tools/mcp/mcp-tools.ts'
 import { createMcpToolset } from '../tools/mcp/mcp-toolset.ts'
-import { createMcpOAuth } from '../tools/mcp/oauth.ts'
+import { createMcpOAuth, type McpOAuth } from '../tools/mcp/oauth.ts'
 import { createToolbox } from '../tools/toolbox.ts'
 import type { Core } from './core.ts'
 import type { OwnDomain } from './domain.ts'
@@ -66,7 +67,8 @@ export async function startEngine(
   const pushHttp = createGuardedHttp({ ...push, maxBytes: LARGEST_PUSH_ANSWER_BYTES })
   const mcpTools = createMcpTools({ http, clock: platform.clock })
   const { limits } = config
-  const mcp = createMcpToolset(platform, mcpTools, createMcpOAuth(platform, { http }))
+  const oauth = createMcpOAuth(platform, { http })
+  const mcp = createMcpToolset(platform, mcpTools, oauth)
   const parts = { http, mcp, secretBox: platform.secretBox, limits, discretion: core.discretion }
   const toolbox = createToolbox({
     ...core,
@@ -96,7 +98,7 @@ export async function startEngine(
     lifecycle: core.lifecycle,
     cycles: createCycles(platform),
   })
-  const upkeep = keepUp(platform, core, worker)
+  const upkeep = keepUp(platform, core, { worker, oauth })
   const { settleCall, lifecycle } = core
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
@@ -141,7 +143,7 @@ function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): Boun
 }
 
 /** Starts the timers and sweeps of runs, calls and inboxes, which handle due times and the work that dead processes left behind. */
-function keepUp(platform: Platform, core: Core, worker: Worker): Upkeep {
+function keepUp(platform: Platform, core: Core, { worker, oauth }: { worker: Worker; oauth: McpOAuth }): Upkeep {
   const { lifecycle, leaving, inboxRetrying, decideCall } = core
   const due = createDue(platform, [
     ...lifecycle.timed,
@@ -152,6 +154,7 @@ function keepUp(platform: Platform, core: Core, worker: Worker): Upkeep {
     { what: 'a run to claim', rows: CLAIMABLE.runs, handle: async () => worker.ring() },
     { what: 'an inbox', rows: CLAIMABLE.inboxes, handle: async () => worker.ring() },
   ])
-  const sweeps = [lifecycle.sweep, leaving.sweep, decideCall.recheck]
+  const connectedCalls = createConnectedCalls(platform, { oauth, decideCall })
+  const sweeps = [lifecycle.sweep, leaving.sweep, decideCall.recheck, connectedCalls.sweep]
   return startUpkeep(platform, { due, sweeps })
 }

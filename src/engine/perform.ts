@@ -35,7 +35,7 @@ import { createToolRunner, type ToolRunner } from './tool-runner.ts'
 export interface PerformParts {
   journal: Journal
   awaitAnswer: AwaitAnswer['awaitAnswer']
-  decideCall: Pick<DecideCall, 'recheck'>
+  decideCall: Pick<DecideCall, 'recheck' | 'connected'>
   useGrant: UseGrant['useGrant']
   discretion: Pick<Discretion, 'toLeave'>
   speech: RunMessagesParts

@@ -53,7 +53,7 @@ interface RunnerParts {
   journal: Journal
   events: Pick<RunEvents, 'emit'>
   awaitAnswer: AwaitAnswer['awaitAnswer']
-  decideCall: Pick<DecideCall, 'recheck'>
+  decideCall: Pick<DecideCall, 'recheck' | 'connected'>
   useGrant: UseGrant['useGrant']
   discretion: Pick<Discretion, 'toLeave'>
   writer: SpaceWriter
@@ -118,8 +118,21 @@ export function createToolRunner({
     const shows = isPart && (await writer.show(use, { wait, at }))
     if (wait === null) return null
     if (!shows) await waitUnseen(tool, use.callId, wait)
+    if (connection !== null) await continueConnected(tool, connection, use)
     if (wait.approval !== undefined) await decideCall.recheck({ toolCallId: use.callId })
     return wait
+  }
+
+  /** The person may have connected before the call began to wait, so that nobody has seen it wait. */
+  async function continueConnected(
+    tool: Tool,
+    { connects, approverIds: [humanId = ''] }: AskedApproval,
+    { context }: ToolUse,
+  ): Promise<void> {
+    // The call waits already: it does not fail here.
+    const still = await tool.connection?.().catch(() => undefined)
+    if (still !== null || connects === undefined) return
+    await decideCall.connected({ agentId: context.run.agentId, serverName: connects.serverName, humanId })
   }
 
   /** Whether a standing grant covers the call: a new check, or one that was recorded before a crash. @throws ToolFailure */

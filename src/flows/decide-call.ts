@@ -108,10 +108,10 @@ export interface DecideCall {
    */
   recheck(among?: PendingCalls): Promise<void>
   /**
-   * Returns where a person has to connect for a call to go on.
+   * Returns where a person has to connect for a call to go on, and the name of its agent.
    * @throws NotFoundError unless the call waits for this person, who is not somebody who acts as them
    */
-  awaitedConnection(viewer: Viewer, toolCallId: string): Promise<Connection>
+  awaitedConnection(viewer: Viewer, toolCallId: string): Promise<Connection & { agentName: string }>
   /** Goes on with the calls that wait for a person to connect: each is executed, or needs its approval now. */
   connected(connection: Connection): Promise<void>
   /** Calls past their deadline, and calls that are due for escalation, by the clock of the database. */
@@ -349,7 +349,12 @@ export function createDecideCall(
       if (call == null || serverName === null || !isOwn) throw new NotFoundError(NO_SUCH_CALL)
       const isSeen = (await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
       if (!isSeen) throw new NotFoundError(NO_SUCH_CALL)
-      return { agentId: call.agentId, serverName, humanId: viewer.id }
+      return {
+        agentId: call.agentId,
+        agentName: (await nameOf(db.prisma, call.agentId)) ?? 'The agent',
+        serverName,
+        humanId: viewer.id,
+      }
     },
     async connected(connection) {
       await forEach(await readConnecting(db.prisma, connection), async (id) => {
@@ -449,9 +454,9 @@ async function writeEdit(tx: Tx, call: ToolCall, { input }: GivenDecision, curre
   return digest
 }
 
-async function nameOf(tx: Tx, humanId: string): Promise<string | null> {
-  const human = await tx.entity.findUnique({ where: { id: humanId }, select: { name: true } })
-  return human?.name ?? null
+async function nameOf(tx: Tx, entityId: string): Promise<string | null> {
+  const entity = await tx.entity.findUnique({ where: { id: entityId }, select: { name: true } })
+  return entity?.name ?? null
 }
 
 function isClaimable(call: ToolCall): boolean {

@@ -14,7 +14,7 @@ import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { readableText } from '../spaces/readable-text.ts'
 import { insertChain } from '../stores/chain-store.ts'
 import { readersOf, rewriteWaiting, tellChange } from '../stores/inbox-store.ts'
-import { insertVersion, lastVersion, rewriteMessage } from '../stores/message-store.ts'
+import { insertVersion, lastVersion, markActed, rewriteMessage } from '../stores/message-store.ts'
 import { setOutcomes } from '../stores/outcome-store.ts'
 import { insertRunSpace } from '../stores/run-store.ts'
 import { allowance } from './loop-limits.ts'
@@ -95,6 +95,7 @@ export function createMessageEdits(platform: Platform): MessageEdits {
         const before = await lockVisible(tx, viewer, messageId)
         checkSender(before, viewer.id, 'edit')
         checkEditable(before)
+        if (viewer.scope === 'HUMAN' && viewer.acting !== undefined) await markActed(tx, messageId)
         const answeredIds = retryRuns === true ? await answeredBy(tx, before) : NO_ONE
         const isChanged = textOf(before.parts) !== text
         const message = isChanged ? await write(tx, before, { text, by: UNMARKED, but: answeredIds }) : before

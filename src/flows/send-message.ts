@@ -90,6 +90,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
         depth: 0,
         idempotencyKey,
         actingAdminId: actingAdminOf(viewer),
+        acted: isActing(viewer),
         ...reply,
       }
       const { message, routed } = await post(
@@ -116,6 +117,8 @@ export function createSending(platform: Platform, { visibility, announcer, post 
     },
   }
 }
+
+const isActing = (viewer: Viewer) => viewer.scope === 'HUMAN' && viewer.acting !== undefined
 
 const actingAdminOf = (viewer: Viewer) => (viewer.scope === 'HUMAN' ? (viewer.acting?.adminId ?? null) : null)
 

@@ -152,7 +152,7 @@ const CallAuthorization = builder.objectRef<shapes.ToolCall>('CallAuthorization'
       description:
         'Where the person connects, in a browser in which they are signed in. Null for all other viewers, for whom the address does not work.',
       resolve: ({ id, approverIds }, _, context) =>
-        context.viewer.scope === 'HUMAN' && context.viewer.id === approverIds[0]
+        context.viewer.scope === 'HUMAN' && context.viewer.acting === undefined && context.viewer.id === approverIds[0]
           ? linkTo(context, `${CONNECT_PATH}${id}`)
           : null,
     }),

@@ -234,6 +234,7 @@ export const MOVED_TABLES = {
       composite: defaulted(boolean()),
       fromPlainText: defaulted(boolean()),
       actingAdminId: to(nullable(id('hum')), 'Entity', 'null'),
+      acted: defaulted(boolean()),
       idempotencyKey: nullable(text(1000)),
       replyToId: to(nullable(id('msg')), 'Message', 'null'),
       threadRootId: to(nullable(id('msg')), 'Message', 'null'),

@@ -2,25 +2,24 @@
 export interface RunRequesters {
   /** The humans on whose behalf the run works. */
   readonly askers: readonly string[]
-  /** Null: an inbox, a plan or a service. */
-  readonly triggerSenderId: string | null
-  /** An admin wrote in the name of a requester. */
+  /** Somebody acted as the sender of a message that began the run: an admin or the operator wrote, edited or repeated it. */
   readonly isActed: boolean
+  /** Whatever began the run, and each event of a think cycle, is a message that a requester wrote to the agent. */
+  readonly isOwn: boolean
 }
 
 export type RunPerson = { type: 'person'; humanId: string } | { type: 'none'; reason: string }
 
 /**
- * Returns the person whose own authorization a run uses: its requester; of several, the one who triggered it. An admin who acts
- * as somebody else does not get that person's authorization.
+ * Returns the person whose own authorization a run uses: its only requester, if nothing but their own messages began it. Whatever
+ * else begins a run may contain the words of others.
  */
-export function personOfRun({ askers, triggerSenderId, isActed }: RunRequesters): RunPerson {
-  if (isActed) return { type: 'none', reason: ACTED }
+export function personOfRun({ askers, isActed, isOwn }: RunRequesters): RunPerson {
   const [only, ...others] = askers
   if (only === undefined) return { type: 'none', reason: NOBODY }
-  if (others.length === 0) return { type: 'person', humanId: only }
-  const sender = askers.find((id) => id === triggerSenderId)
-  return sender === undefined ? { type: 'none', reason: SEVERAL } : { type: 'person', humanId: sender }
+  if (isActed) return { type: 'none', reason: ACTED }
+  if (others.length > 0) return { type: 'none', reason: SEVERAL }
+  return isOwn ? { type: 'person', humanId: only } : { type: 'none', reason: INDIRECT }
 }
 
 const NOBODY =
@@ -29,3 +28,5 @@ const SEVERAL =
   'Each person uses this tool with their own authorization, and you work for several people at once. Ask one of them to write to you about this alone.'
 const ACTED =
   'Each person uses this tool with their own authorization, and an admin has written in the name of that person. Only what the person writes themself may use it.'
+const INDIRECT =
+  'Each person uses this tool with their own authorization, and you work now for more than a message of one person: a plan, a service, a result, or another agent. Ask the person to write to you about this alone.'

@@ -223,6 +223,18 @@ export async function readConnecting(
   return rows.map(({ id }) => id)
 }
 
+/** Returns, in no order, authorizations that people have begun or finished and for which calls wait. */
+export function readAwaitedAuthorizations(
+  tx: Tx,
+): Promise<{ agentId: string; name: string; url: string; humanId: string }[]> {
+  return tx.$queryRaw`
+    SELECT * FROM (
+      SELECT DISTINCT p."agentId", p.name, p.url, p."humanId" FROM "ToolCall" c JOIN "McpPersonAuthorization" p
+        ON p."agentId" = c."agentId" AND p.name = c.approval#>>'{connects,serverName}' AND c."approverIds" = ARRAY[p."humanId"]::text[]
+      WHERE c.status = 'WAITING' AND c."approvalState" = 'PENDING') awaited
+    ORDER BY random() LIMIT 200`
+}
+
 /** Cancels the calls whose input a dead worker was streaming. */
 export function cancelStreamingCallsSql(runId: string): Prisma.Sql {
   return Prisma.sql`

@@ -69,9 +69,9 @@ export async function markLoggedOut(tx: Tx, login: ProviderLogin): Promise<void>
 }
 
 /** Whether a logout has ended a sign-in before its session is open: that of its session, or a later one of its account. */
-export async function isLoggedOut(tx: Tx, login: ProviderLogin): Promise<boolean> {
+export async function isLoggedOut(tx: Tx, login: ProviderLogin, now: Date): Promise<boolean> {
   const { sid, subject, issuedAt } = login
-  const ofSession = sid === null ? [] : [{ mark: markOf(login, { sid }), from: new Date(0) }]
+  const ofSession = sid === null ? [] : [{ mark: markOf(login, { sid }), from: now }]
   const marks = [...ofSession, { mark: markOf(login, { subject }), from: new Date(issuedAt * 1000 + MARK_MS) }]
   for (const { mark } of marks.toSorted((a, b) => (a.mark < b.mark ? -1 : 1))) await lockMark(tx, mark)
   const found = await tx.usedLogoutToken.count({

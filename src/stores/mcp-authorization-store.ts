@@ -1,4 +1,4 @@
-import type { McpServer } from '../generated/prisma/client.ts'
+import { type McpServer, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { RunRequesters } from '../rules/person-of-run.ts'
 
@@ -70,12 +70,28 @@ export async function deleteUnusedAuthorizations(tx: Tx, agentId: string): Promi
 
 /** Returns the facts that decide whose own authorization a run may use. Null: the run was deleted. */
 export async function readRunRequesters(tx: Tx, runId: string): Promise<RunRequesters | null> {
+  // The message of a human is the root of what it starts. Reruns, plans and services have other roots, turns and delegations
+  // have `wokenBy`. The events of a cycle whose rows are gone, or belong to another cycle, are missing from the count.
+  const ofAsker = (by: 'r' | 'e') => {
+    const row = Prisma.raw(by)
+    return Prisma.sql`coalesce(jsonb_typeof(${row}."wokenBy"), 'null') = 'null' AND ${row}."rootId" = m.id AND m."rootId" = m.id
+      AND m."senderId" = ANY(r.askers)`
+  }
   const [run] = await tx.$queryRaw<RunRequesters[]>`
-    SELECT r.askers, r."triggerSenderId", EXISTS (
-      SELECT 1 FROM "Message" m WHERE m."actingAdminId" IS NOT NULL AND m.id IN (
-        SELECT r."triggerMessageId" UNION SELECT r."rootId"
-        UNION SELECT e."messageId" FROM "InboxEvent" e WHERE e."runId" = r.id
-        UNION SELECT e."rootId" FROM "InboxEvent" e WHERE e."runId" = r.id)) AS "isActed"
+    SELECT r.askers,
+      EXISTS (
+        SELECT 1 FROM "Message" m WHERE (m.acted OR m."actingAdminId" IS NOT NULL) AND m.id IN (
+          SELECT r."triggerMessageId" UNION SELECT r."rootId"
+          UNION SELECT e."messageId" FROM "InboxEvent" e WHERE e."runId" = r.id
+          UNION SELECT e."rootId" FROM "InboxEvent" e WHERE e."runId" = r.id)) AS "isActed",
+      CASE r."triggerType"
+        WHEN 'SPACE_MESSAGE' THEN EXISTS (SELECT 1 FROM "Message" m WHERE m.id = r."triggerMessageId" AND ${ofAsker('r')})
+        WHEN 'INBOX' THEN (
+          SELECT count(*) > 0 AND count(*) = coalesce((r.state->>'inboxSize')::int, 0)
+            AND coalesce(bool_and(coalesce(e.type = 'SPACE_MESSAGE' AND ${ofAsker('e')}, false)), false)
+          FROM "InboxEvent" e LEFT JOIN "Message" m ON m.id = e."messageId" WHERE e."runId" = r.id)
+        ELSE false
+      END AS "isOwn"
     FROM "Run" r WHERE r.id = ${runId}`
   return run ?? null
 }

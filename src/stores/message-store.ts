@@ -31,6 +31,7 @@ export interface NewMessage {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   origin?: MessageOrigin | null
   /** Absent: it replies to nothing. */
   replyToId?: string | null
@@ -52,6 +53,7 @@ export function rowOf({
     composite: false,
     fromPlainText: false,
     actingAdminId: null,
+    acted: false,
     replyToId: null,
     threadRootId: null,
     origin: null,
@@ -72,9 +74,9 @@ export function insertMessageSql(given: NewMessage): Prisma.Sql {
   const { status, parts, origin, places, label, askers } = row
   return Prisma.sql`
     INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "mentionedAgentId", "mentionedIds", "idempotencyKey", "runId", "runPostKey",
-      composite, "fromPlainText", "actingAdminId", "replyToId", "threadRootId", "rootId", depth, origin, places, label, askers, "routedAt")
+      composite, "fromPlainText", "actingAdminId", acted, "replyToId", "threadRootId", "rootId", depth, origin, places, label, askers, "routedAt")
     SELECT ${row.id}, id, "lastSeq", ${row.senderId}, ${status}::"MessageStatus", ${jsonbText(parts)}::jsonb,
-      ${row.mentionedAgentId}, ${row.mentionedIds}::text[], ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.actingAdminId}, ${row.replyToId}, ${row.threadRootId}, ${row.rootId}, ${row.depth}::int,
+      ${row.mentionedAgentId}, ${row.mentionedIds}::text[], ${row.idempotencyKey}, ${row.runId}, ${row.runPostKey}, ${row.composite}::boolean, ${row.fromPlainText}::boolean, ${row.actingAdminId}, ${row.acted}::boolean, ${row.replyToId}, ${row.threadRootId}, ${row.rootId}, ${row.depth}::int,
       ${origin === null ? null : jsonbText(origin)}::jsonb, ${places}::text[], ${label}::text[], ${askers}::text[], CASE WHEN ${status === 'COMPLETE'}::boolean THEN now() END
     FROM counter RETURNING *`
 }
@@ -181,6 +183,11 @@ export async function rewriteMessage(
     WHERE id = ${id} RETURNING *`
   if (row === undefined) throw new Error(`message ${id} to be edited does not exist`)
   return { ...messageOfRow(row), editedAt: row.editedAt }
+}
+
+/** Marks a message of a human as one for which somebody acted as its sender. */
+export async function markActed(tx: Tx, id: string): Promise<void> {
+  await tx.$executeRaw`UPDATE "Message" SET acted = true WHERE id = ${id}`
 }
 
 /** Removes all content of a message, which the caller has locked; its sequence number and its key stay. */

@@ -17,6 +17,8 @@ export interface OAuthMcpServer extends McpServer {
   refreshes: string[]
   /** Awaited before a refresh is answered. */
   beforeRefresh: () => Promise<void>
+  /** Called when tokens have been refreshed. */
+  afterRefresh: () => void
   /** Every token that was given. */
   given: string[]
 }
@@ -40,6 +42,7 @@ export async function startOAuthMcpServer(tools: ServedTool[]): Promise<OAuthMcp
     refreshes: [] as string[],
     given: [] as string[],
     beforeRefresh: async () => {},
+    afterRefresh: () => {},
     consent(authorizationUrl: string, user: string) {
       const asked = new URL(authorizationUrl).searchParams
       const code = `code-${++count}-of-${user}`
@@ -75,7 +78,10 @@ export async function startOAuthMcpServer(tools: ServedTool[]): Promise<OAuthMcp
       await server.beforeRefresh()
       const user = refresh.get(sent)
       refresh.delete(sent)
-      return user === undefined ? null : tokensFor(user)
+      if (user === undefined) return null
+      const tokens = tokensFor(user)
+      server.afterRefresh()
+      return tokens
     }
     const code = codes.get(form.get('code') ?? '')
     codes.delete(form.get('code') ?? '')

@@ -35,6 +35,10 @@ const MOST_ATTEMPTS = 5
 /** The number of requests (PARLEY_RATE_REQUESTS) that one begun authorization counts: it asks the MCP server. */
 const BEGIN_POINTS = 10
 
+/** Whether a page of another origin has sent the browser here. Its person may not have meant to. */
+const isFromElsewhere = ({ headers }: IncomingMessage) =>
+  headers['sec-fetch-site'] === 'cross-site' || headers['sec-fetch-site'] === 'same-site'
+
 export interface McpAuthorizationParts {
   domain: Pick<Domain, 'toolSetup' | 'callConnections'>
   signIns: SignIns
@@ -44,7 +48,7 @@ export interface McpAuthorizationParts {
 
 /**
  * `GET /auth/mcp/calls/:id` sends a signed-in person to the MCP server for which their call waits; the cookie that it sets binds
- * the authorization to their browser. `GET /auth/mcp/callback` completes an authorization, and returns in plain text whether it
+ * the authorization to their browser. If another site sent them here, a page asks first. `GET /auth/mcp/callback` completes an authorization, and returns in plain text whether it
  * worked.
  */
 export function createMcpAuthorization(parts: McpAuthorizationParts): { connect: Handler; callback: Handler } {
@@ -98,6 +102,16 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
         title: 'Nothing to connect',
         text: ['No call waits for you here: it has gone on or ended, or the link is for another person.'],
         links: [home],
+      })
+    const { agentName, serverName } = connection
+    if (isFromElsewhere(request))
+      return sendNoticePage(response, {
+        status: 200,
+        title: `Connect to "${serverName}"?`,
+        text: [
+          `The agent "${agentName}" wants to use the MCP server "${serverName}" with your own authorization. Another site has opened this page: go on only if you meant to.`,
+        ],
+        links: [{ href: `${publicUrl.basePath}${CONNECT_PATH}${toolCallId}`, label: `Connect to "${serverName}"` }],
       })
     const browser = { attempt: randomBytes(16).toString('base64url'), secret: randomBytes(32).toString('base64url') }
     const redirectUrl = publicUrl.to(MCP_CALLBACK_PATH, askedOriginOf(request.headers))

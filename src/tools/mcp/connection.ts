@@ -19,6 +19,8 @@ export interface McpCallOptions {
   callId: string
   timeoutMs: number
   signal: AbortSignal
+  /** Called with the access token that the server did not accept, if it accepted none. */
+  refused?(accessToken: string): void
 }
 
 /** The client of one server. It connects on demand, and is discarded after a failure. */
@@ -46,6 +48,8 @@ interface Request {
   isSessionRefused: boolean
   /** The server asked for credentials: its `www-authenticate` header, which may be empty. */
   challenge: string | null
+  /** The access token that was sent last and not accepted. */
+  refusedToken: string | null
 }
 
 /** Status codes with which servers report an unknown session, although the specification defines only 404. */
@@ -66,18 +70,22 @@ export function createMcpConnection(
   let client: Promise<MCPClient> | null = null
   let stop = new AbortController()
 
+  const untilStopped = (init: RequestInit | undefined) =>
+    AbortSignal.any([stop.signal, ...(init?.signal ? [init.signal] : [])])
+
   const observed: typeof http.fetch = async (input, init) => {
     const request = current.getStore()
     const isOurs = String(input) === new URL(url).href
     const form = init?.body
     if (authProvider !== undefined && form instanceof URLSearchParams && form.get('grant_type') === 'refresh_token')
-      return authProvider.refresh(form, () => send(input, init))
+      return authProvider.refresh(form, () => send(input, init), untilStopped(init))
     if (request === undefined || !isOurs || init?.method !== 'POST') return send(input, init)
     const sent = new Headers(init.headers)
     if (request.key !== null) sent.set('idempotency-key', request.key)
     const response = await http.fetch(input, { ...init, headers: sent, redirect: 'follow' })
     if (SESSION_REFUSED.includes(response.status) && sent.has('mcp-session-id')) request.isSessionRefused = true
     // A success after a refresh of the token withdraws an earlier challenge.
+    if (response.status === 401) request.refusedToken = bearerIn(sent)
     request.challenge = response.status === 401 ? (response.headers.get('www-authenticate') ?? '') : null
     return response
   }
@@ -110,7 +118,7 @@ export function createMcpConnection(
 
   async function list(timeoutMs: number): Promise<ListToolsResult['tools']> {
     const signal = AbortSignal.timeout(timeoutMs)
-    const request: Request = { key: null, isSessionRefused: false, challenge: null }
+    const request: Request = { key: null, isSessionRefused: false, challenge: null, refusedToken: null }
     try {
       return await unlessAborted(
         signal,
@@ -167,10 +175,10 @@ export function createMcpConnection(
   return {
     list,
 
-    async call(toolName, input, { callId, timeoutMs, signal }) {
+    async call(toolName, input, { callId, timeoutMs, signal, refused }) {
       const deadline = AbortSignal.timeout(timeoutMs)
       const ended = AbortSignal.any([signal, deadline])
-      const request: Request = { key: callId, isSessionRefused: false, challenge: null }
+      const request: Request = { key: callId, isSessionRefused: false, challenge: null, refusedToken: null }
       const made = inSession(request, (open) =>
         open.callTool({ name: toolName, arguments: input, options: { signal: ended } }),
       )
@@ -182,6 +190,7 @@ export function createMcpConnection(
         const failure = describe(error, request)
         // The server answered with an error, so the connection is kept.
         if (failure.code !== 'TOOL_FAILED') letGoOf(client)
+        if (failure.code === 'UNAUTHORIZED' && request.refusedToken !== null) refused?.(request.refusedToken)
         return { type: 'failure', ...failure }
       }
     },
@@ -194,6 +203,11 @@ export function createMcpConnection(
       await unlessAborted(AbortSignal.timeout(1_000), closed).catch(() => {})
     },
   }
+}
+
+function bearerIn(headers: Headers): string | null {
+  const [, token = null] = /^Bearer (.+)$/i.exec(headers.get('authorization') ?? '') ?? []
+  return token
 }
 
 async function listPages(client: MCPClient, signal: AbortSignal): Promise<ListToolsResult['tools']> {

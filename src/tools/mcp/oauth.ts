@@ -68,9 +68,9 @@ export interface ConnectedPerson {
 export interface McpAuthProvider extends OAuthClientProvider {
   /**
    * Sends a request that refreshes the tokens, unless another process has refreshed them meanwhile: then returns a response
-   * with the new ones. While another process refreshes them, waits.
+   * with the new ones. While another process refreshes them, waits, until `signal` is aborted.
    */
-  refresh(form: URLSearchParams, send: () => Promise<Response>): Promise<Response>
+  refresh(form: URLSearchParams, send: () => Promise<Response>, signal: AbortSignal): Promise<Response>
 }
 
 /** Authorizes us at MCP servers by OAuth, with a token for a server of an agent, or one for each person. */
@@ -113,6 +113,8 @@ const contextOf = ({ agentId, name, humanId }: AuthorizationKey) =>
 
 const hashOf = (secret: string) => createHash('sha256').update(secret).digest('base64url')
 
+type RefreshClaim = { type: 'claimed' } | { type: 'newer' | 'busy'; tokens: OAuthTokens }
+
 export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { http }: { http: GuardedHttp }): McpOAuth {
   const opened = (key: AuthorizationKey, sealed: string | null): Authorization =>
     sealed === null ? {} : (JSON.parse(secretBox.open(sealed, contextOf(key))) as Authorization)
@@ -121,7 +123,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
 
   /**
    * Changes the stored authorization, and runs `within` in the same transaction. Returns the authorization before; null if
-   * nothing was changed, because the server was removed or has another URL now, or the person was erased.
+   * nothing could be changed, because the server was removed or has another URL now, or the person was erased.
    */
   async function change(
     key: AuthorizationKey,
@@ -134,25 +136,33 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       const locked = await lockAuthorization(tx, key)
       if (locked === null) return null
       const before = opened(key, locked.sealed)
-      await saveAuthorization(tx, key, secretBox.seal(JSON.stringify(alter(before)), contextOf(key)))
+      const after = alter(before)
+      if (after !== before) await saveAuthorization(tx, key, secretBox.seal(JSON.stringify(after), contextOf(key)))
       await within(tx)
       return before
     })
   }
 
   /** Claims the refresh for a process. Returns the stored tokens if they are newer than the ones to be refreshed. */
-  async function claimRefresh(key: AuthorizationKey, by: string, isNewer: (tokens: OAuthTokens) => boolean) {
-    let outcome: { type: 'claimed' } | { type: 'newer' | 'busy'; tokens: OAuthTokens } = { type: 'claimed' }
+  async function claimRefresh(
+    key: AuthorizationKey,
+    by: string,
+    isNewer: (tokens: OAuthTokens) => boolean,
+  ): Promise<RefreshClaim> {
+    const claimOf = ({ tokens, refreshing }: Authorization): RefreshClaim => {
+      if (tokens !== undefined && isNewer(tokens)) return { type: 'newer', tokens }
+      const isBusy = tokens !== undefined && refreshing !== undefined && isNow(refreshing.until, clock.now())
+      return isBusy ? { type: 'busy', tokens } : { type: 'claimed' }
+    }
+    // A process that waits locks nothing.
+    let claim = claimOf(await read(key))
+    if (claim.type !== 'claimed') return claim
     await change(key, (before) => {
-      const { tokens, refreshing } = before
-      outcome = { type: 'claimed' }
-      if (tokens !== undefined && isNewer(tokens)) outcome = { type: 'newer', tokens }
-      else if (tokens !== undefined && refreshing !== undefined && isNow(refreshing.until, clock.now()))
-        outcome = { type: 'busy', tokens }
-      else return { ...before, refreshing: { by, until: clock.now() + REFRESH_LEASE_MS } }
-      return before
+      claim = claimOf(before)
+      if (claim.type !== 'claimed') return before
+      return { ...before, refreshing: { by, until: clock.now() + REFRESH_LEASE_MS } }
     })
-    return outcome as { type: 'claimed' } | { type: 'newer' | 'busy'; tokens: OAuthTokens }
+    return claim
   }
 
   const endRefresh = async (key: AuthorizationKey, by: string): Promise<void> =>
@@ -178,7 +188,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       async saveTokens(tokens) {
         if (tokens.access_token !== adopted) await save((before) => ({ ...withoutRefresh(before), tokens }))
       },
-      async refresh(form, send) {
+      async refresh(form, send, signal) {
         const by = randomBytes(16).toString('base64url')
         let seen: string | null = null
         for (;;) {
@@ -194,7 +204,8 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
             return Response.json(claim.tokens)
           }
           seen = claim.tokens.access_token
-          await sleep(REFRESH_POLL_MS)
+          await sleep(REFRESH_POLL_MS, signal)
+          signal.throwIfAborted()
         }
         try {
           const response = await send()

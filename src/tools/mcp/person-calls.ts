@@ -78,9 +78,16 @@ export function createPersonCalls(
       const key = keyOf(server, humanId)
       const token = await oauth.accessTokenOf(key)
       if (token === null) throw notConnected(server)
-      const outcome = await mcp.call(accessTo(server, { secretBox, oauth, humanId }), toolName, input, use)
+      // The call may send tokens that were refreshed meanwhile, and these may not be accepted either.
+      let refused = token
+      const outcome = await mcp.call(accessTo(server, { secretBox, oauth, humanId }), toolName, input, {
+        ...use,
+        refused(sent) {
+          refused = sent
+        },
+      })
       if (outcome.type !== 'failure' || outcome.code !== 'UNAUTHORIZED') return outcome
-      await oauth.discard(key, token)
+      await oauth.discard(key, refused)
       throw notConnected(server)
     },
   }

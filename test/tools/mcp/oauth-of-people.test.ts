@@ -18,6 +18,7 @@ const PENDING = `{ viewer { pendingToolCalls { id toolName approval { mayDecide 
 const CALL = `query ($id: ID!) { node(id: $id) { ... on ToolCall { status authorization { text url } } } }`
 const DECIDE = `mutation ($input: DecideToolCallInput!) { decideToolCall(input: $input) { __typename
   ... on Error { message } } }`
+const PAUSE = 'mutation ($input: UpdateAgentInput!) { updateAgent(input: $input) { __typename } }'
 const CONNECT = `mutation ($input: ConnectMcpServerInput!) { connectMcpServer(input: $input) { __typename
   ... on ConnectMcpServerPayload { tools { name } authorizationUrl error } ... on Error { message } } }`
 
@@ -72,6 +73,8 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
     return { agent, space }
   }
   const mails = () => parley.models.script(steps([{ toolCall: 'mail__send', input: {} }], [{ text: 'Sent.' }]))
+  const outputOf = async (run: string) =>
+    (await parley.app.domain.toolCalls.ofRuns([run])).get(run)?.map(({ output }) => output) ?? []
   async function runOf(sender: HumanViewer, spaceId: string) {
     const { runs } = await parley.send(sender, spaceId, 'Send it')
     return runs[0]!.id
@@ -161,6 +164,18 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
     const acting = await fetch(url, { headers: { authorization: `Bearer ${secret}` }, redirect: 'manual' })
     expect(acting.status).toBe(404)
 
+    // The operator too sees no address, and another site begins nothing.
+    const asAda = await fetch(`${parley.origin}/graphql`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ query: CALL, variables: { id: url.split('/').at(-1) } }),
+    })
+    expect(await asAda.json()).toMatchObject({ data: { node: { authorization: { url: null } } } })
+    const headers = { cookie: await cookieOf(ada), 'sec-fetch-site': 'cross-site' }
+    const page = await fetch(url, { headers, redirect: 'manual' })
+    expect([page.status, page.headers.get('set-cookie')]).toEqual([200, null])
+    expect(await page.text()).toMatch(/Mina.*mail.*href="\/auth\/mcp\/calls\/tcl_/s)
+
     const begun = await begin(ada, url)
     // Bob consents in the name of Ada's link, and Ada's link is finished in Bob's browser.
     const back = mcp.consent(begun.location, 'bob')
@@ -223,8 +238,6 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
     await parley.runWhen(runId)
     expect(await ask(parley.admin, CALL, { id })).toEqual({ status: 'FAILED', authorization: null })
 
-    const outputOf = async (run: string) =>
-      (await parley.app.domain.toolCalls.ofRuns([run])).get(run)?.map(({ output }) => output) ?? []
     mails()
     const trigger = `mutation ($input: TriggerAgentInput!) { triggerAgent(input: $input) {
       ... on TriggerAgentPayload { run { id } } } }`
@@ -244,14 +257,95 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
     await connect(ada, 'ada')
     await parley.runWhen(first)
     const boss = await parley.human('Boss')
+    const refusal = expect.stringContaining('in the name of that person')
+    for (const adminId of [boss.id, null]) {
+      mails()
+      const { runs } = await parley.send({ ...ada, acting: { adminId } }, space.id, 'Send it')
+      await parley.runWhen(runs[0]!.id)
+      expect(await outputOf(runs[0]!.id)).toMatchObject([{ error: { code: 'NO_PERSON', message: refusal } }])
+    }
+    // Nor by editing what the person wrote, or by repeating it.
+    for (const text of ['Send it', 'Send it to me']) {
+      mails()
+      const { message, runs } = await parley.send(ada, space.id, 'Send it')
+      await parley.runWhen(runs[0]!.id)
+      const acting = { ...ada, acting: { adminId: null } }
+      mails()
+      const input = { messageId: message.id, text, retryRuns: true }
+      const edited = await parley.app.domain.messageChanges.edit(acting, input)
+      await parley.runWhen(edited.runs[0]!.id)
+      expect(await outputOf(edited.runs[0]!.id)).toMatchObject([{ error: { code: 'NO_PERSON', message: refusal } }])
+    }
+    expect(mcp.calledBy()).toEqual(['ada', 'ada', 'ada'])
+  })
+
+  test('a plan that works for a person does not get their token', async () => {
+    const { space, agent } = await roomOf([ada])
     mails()
-    const { runs } = await parley.send({ ...ada, acting: { adminId: boss.id } }, space.id, 'Send it')
-    await parley.runWhen(runs[0]!.id)
-    const calls = (await parley.app.domain.toolCalls.ofRuns([runs[0]!.id])).get(runs[0]!.id)
-    expect(calls?.map(({ output }) => output)).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('in the name of that person') } },
+    const first = await runOf(ada, space.id)
+    await connect(ada, 'ada')
+    await parley.runWhen(first)
+    const schedule = { cron: '0 0 1 1 *' }
+    const { plan } = await ask(
+      parley.admin,
+      `mutation ($input: CreatePlanInput!) { createPlan(input: $input) { ... on CreatePlanPayload { plan { id } } } }`,
+      { input: { agentId: agent.id, name: 'Mail', instruction: 'Send it.', schedule } },
+    )
+    await parley.app.platform.db.prisma.plan.update({ where: { id: plan.id }, data: { askers: [ada.id] } })
+    mails()
+    const { firing } = await ask(
+      parley.admin,
+      `mutation ($input: RunPlanNowInput!) { runPlanNow(input: $input) {
+        ... on RunPlanNowPayload { firing { run { id } } } } }`,
+      { input: { id: plan.id } },
+    )
+    await parley.runWhen(firing.run.id)
+    expect(await outputOf(firing.run.id)).toMatchObject([
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('more than a message of one person') } },
     ])
     expect(mcp.calledBy()).toEqual(['ada'])
+  })
+
+  test('a think cycle uses the token of a person only if all of its events are messages of theirs', async () => {
+    const { space, agent } = await roomOf([ada, bob], { agent: { mind: 'PERSISTENT' } })
+    mails()
+    await parley.send(ada, space.id, 'Send it')
+    await connect(ada, 'ada')
+    await until('the mail was sent', async () => mcp.calledBy().length === 1)
+    await until('nothing waits', async () => {
+      const { db } = parley.app.platform
+      const where = { agentId: agent.id }
+      const [all, open] = [
+        await db.prisma.inboxEvent.count({ where }),
+        await db.prisma.inboxEvent.count({ where: { ...where, doneAt: null } }),
+      ]
+      return all >= 2 && open === 0
+    })
+    const cycleOf = async (begins: () => Promise<unknown>) => {
+      const { prisma } = parley.app.platform.db
+      const newest = () => prisma.run.findFirst({ where: { agentId: agent.id }, orderBy: { id: 'desc' } })
+      const before = await newest()
+      parley.models.reset()
+      mails()
+      await begins()
+      const run = await until('the cycle has ended', async () => {
+        const found = await newest()
+        return found !== null && found.id !== before?.id && found.status === 'COMPLETED' && found
+      })
+      return outputOf(run.id)
+    }
+    const trigger = 'mutation ($input: TriggerAgentInput!) { triggerAgent(input: $input) { __typename } }'
+    const service: Viewer = { scope: 'SERVICE', id: '', name: 'cron', agentIds: null, tokenId: null, expiresAt: null }
+    const refused = [{ error: { code: 'NO_PERSON' } }]
+    await ask(parley.admin, PAUSE, { input: { id: agent.id, paused: true } })
+    const both = async () => {
+      await parley.send(ada, space.id, 'Send it')
+      await ask(service, trigger, { input: { agentId: agent.id, payload: {}, idempotencyKey: 'also' } })
+      await ask(parley.admin, PAUSE, { input: { id: agent.id, paused: false } })
+    }
+    expect(await cycleOf(both)).toMatchObject(refused)
+    expect(await cycleOf(() => parley.send(ada, space.id, 'Send it'))).not.toMatchObject(refused)
+    await until('the mail was sent', async () => mcp.calledBy().length === 2)
   })
 
   test('a token that is no longer accepted is refreshed, and otherwise the person is asked again', async () => {
@@ -280,6 +374,39 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
     await db.prisma.mcpPersonAuthorization.updateMany({ where: { agentId: agent.id }, data: { humanId: gone.id } })
     await parley.app.domain.deletion.eraseHuman(parley.admin, { id: gone.id, messages: false })
     expect(await db.prisma.mcpPersonAuthorization.count({ where: { agentId: agent.id } })).toBe(0)
+  })
+
+  test('a call goes on if the process died after it had stored the tokens', async () => {
+    const { space } = await roomOf([ada])
+    mails()
+    const runId = await runOf(ada, space.id)
+    const { authorization } = await connecting(ada)
+    const { location, cookie } = await begin(ada, authorization.url)
+    const http = createGuardedHttp({ allowPrivate: true })
+    const oauth = createMcpOAuth(parley.app.platform, { http })
+    const secret = /; [^=]*=(.*)$/.exec(cookie)?.[1] ?? ''
+    const returned = await oauth.finish(mcp.consent(location, 'ada').searchParams, () => secret)
+    expect(returned).toMatchObject({ isAuthorized: true })
+    expect(await parley.runWhen(runId)).toMatchObject({ status: 'COMPLETED' })
+    expect(mcp.calledBy()).toEqual(['ada'])
+    await http.close()
+  })
+
+  test('a person is asked again if the server does not accept refreshed tokens either', async () => {
+    const { space } = await roomOf([ada])
+    mails()
+    const first = await runOf(ada, space.id)
+    await connect(ada, 'ada')
+    await parley.runWhen(first)
+    mcp.expire()
+    mcp.afterRefresh = () => mcp.expire()
+    parley.models.script(
+      steps([{ toolCall: 'mail__send', input: {} }], [{ toolCall: 'mail__send', input: {} }], [{ text: 'Sent.' }]),
+    )
+    const last = await runOf(ada, space.id)
+    await connect(ada, 'ada')
+    expect(await parley.runWhen(last)).toMatchObject({ status: 'COMPLETED' })
+    expect(mcp.calledBy()).toEqual(['ada', 'ada'])
   })
 
   test('the call of a think cycle is made after the cycle, once the person has connected', async () => {

@@ -5432,6 +5432,7 @@ export const MessageScalarFieldEnum = {
   composite: 'composite',
   fromPlainText: 'fromPlainText',
   actingAdminId: 'actingAdminId',
+  acted: 'acted',
   idempotencyKey: 'idempotencyKey',
   replyToId: 'replyToId',
   threadRootId: 'threadRootId',

@@ -50,6 +50,7 @@ export type MessageMinAggregateOutputType = {
   composite: boolean | null
   fromPlainText: boolean | null
   actingAdminId: string | null
+  acted: boolean | null
   idempotencyKey: string | null
   replyToId: string | null
   threadRootId: string | null
@@ -74,6 +75,7 @@ export type MessageMaxAggregateOutputType = {
   composite: boolean | null
   fromPlainText: boolean | null
   actingAdminId: string | null
+  acted: boolean | null
   idempotencyKey: string | null
   replyToId: string | null
   threadRootId: string | null
@@ -100,6 +102,7 @@ export type MessageCountAggregateOutputType = {
   composite: number
   fromPlainText: number
   actingAdminId: number
+  acted: number
   idempotencyKey: number
   replyToId: number
   threadRootId: number
@@ -142,6 +145,7 @@ export type MessageMinAggregateInputType = {
   composite?: true
   fromPlainText?: true
   actingAdminId?: true
+  acted?: true
   idempotencyKey?: true
   replyToId?: true
   threadRootId?: true
@@ -166,6 +170,7 @@ export type MessageMaxAggregateInputType = {
   composite?: true
   fromPlainText?: true
   actingAdminId?: true
+  acted?: true
   idempotencyKey?: true
   replyToId?: true
   threadRootId?: true
@@ -192,6 +197,7 @@ export type MessageCountAggregateInputType = {
   composite?: true
   fromPlainText?: true
   actingAdminId?: true
+  acted?: true
   idempotencyKey?: true
   replyToId?: true
   threadRootId?: true
@@ -309,6 +315,7 @@ export type MessageGroupByOutputType = {
   composite: boolean
   fromPlainText: boolean
   actingAdminId: string | null
+  acted: boolean
   idempotencyKey: string | null
   replyToId: string | null
   threadRootId: string | null
@@ -362,6 +369,7 @@ export type MessageWhereInput = {
   composite?: Prisma.BoolFilter<"Message"> | boolean
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
+  acted?: Prisma.BoolFilter<"Message"> | boolean
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   replyToId?: Prisma.StringNullableFilter<"Message"> | string | null
   threadRootId?: Prisma.StringNullableFilter<"Message"> | string | null
@@ -397,6 +405,7 @@ export type MessageOrderByWithRelationInput = {
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
+  acted?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrderInput | Prisma.SortOrder
   replyToId?: Prisma.SortOrderInput | Prisma.SortOrder
   threadRootId?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -438,6 +447,7 @@ export type MessageWhereUniqueInput = Prisma.AtLeast<{
   composite?: Prisma.BoolFilter<"Message"> | boolean
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
+  acted?: Prisma.BoolFilter<"Message"> | boolean
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   replyToId?: Prisma.StringNullableFilter<"Message"> | string | null
   threadRootId?: Prisma.StringNullableFilter<"Message"> | string | null
@@ -473,6 +483,7 @@ export type MessageOrderByWithAggregationInput = {
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrderInput | Prisma.SortOrder
+  acted?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrderInput | Prisma.SortOrder
   replyToId?: Prisma.SortOrderInput | Prisma.SortOrder
   threadRootId?: Prisma.SortOrderInput | Prisma.SortOrder
@@ -511,6 +522,7 @@ export type MessageScalarWhereWithAggregatesInput = {
   composite?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
   fromPlainText?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
   actingAdminId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
+  acted?: Prisma.BoolWithAggregatesFilter<"Message"> | boolean
   idempotencyKey?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   replyToId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
   threadRootId?: Prisma.StringNullableWithAggregatesFilter<"Message"> | string | null
@@ -540,6 +552,7 @@ export type MessageCreateInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -575,6 +588,7 @@ export type MessageUncheckedCreateInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -608,6 +622,7 @@ export type MessageUpdateInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -643,6 +658,7 @@ export type MessageUncheckedUpdateInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -677,6 +693,7 @@ export type MessageCreateManyInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -706,6 +723,7 @@ export type MessageUpdateManyMutationInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -736,6 +754,7 @@ export type MessageUncheckedUpdateManyInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -792,6 +811,7 @@ export type MessageCountOrderByAggregateInput = {
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
+  acted?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   replyToId?: Prisma.SortOrder
   threadRootId?: Prisma.SortOrder
@@ -826,6 +846,7 @@ export type MessageMaxOrderByAggregateInput = {
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
+  acted?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   replyToId?: Prisma.SortOrder
   threadRootId?: Prisma.SortOrder
@@ -850,6 +871,7 @@ export type MessageMinOrderByAggregateInput = {
   composite?: Prisma.SortOrder
   fromPlainText?: Prisma.SortOrder
   actingAdminId?: Prisma.SortOrder
+  acted?: Prisma.SortOrder
   idempotencyKey?: Prisma.SortOrder
   replyToId?: Prisma.SortOrder
   threadRootId?: Prisma.SortOrder
@@ -1025,6 +1047,7 @@ export type MessageCreateWithoutSpaceInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1058,6 +1081,7 @@ export type MessageUncheckedCreateWithoutSpaceInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1121,6 +1145,7 @@ export type MessageScalarWhereInput = {
   composite?: Prisma.BoolFilter<"Message"> | boolean
   fromPlainText?: Prisma.BoolFilter<"Message"> | boolean
   actingAdminId?: Prisma.StringNullableFilter<"Message"> | string | null
+  acted?: Prisma.BoolFilter<"Message"> | boolean
   idempotencyKey?: Prisma.StringNullableFilter<"Message"> | string | null
   replyToId?: Prisma.StringNullableFilter<"Message"> | string | null
   threadRootId?: Prisma.StringNullableFilter<"Message"> | string | null
@@ -1150,6 +1175,7 @@ export type MessageCreateWithoutSearchTextsInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1184,6 +1210,7 @@ export type MessageUncheckedCreateWithoutSearchTextsInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1232,6 +1259,7 @@ export type MessageUpdateWithoutSearchTextsInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1266,6 +1294,7 @@ export type MessageUncheckedUpdateWithoutSearchTextsInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1298,6 +1327,7 @@ export type MessageCreateWithoutVersionsInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1332,6 +1362,7 @@ export type MessageUncheckedCreateWithoutVersionsInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1380,6 +1411,7 @@ export type MessageUpdateWithoutVersionsInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1414,6 +1446,7 @@ export type MessageUncheckedUpdateWithoutVersionsInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1446,6 +1479,7 @@ export type MessageCreateWithoutReactionsInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1480,6 +1514,7 @@ export type MessageUncheckedCreateWithoutReactionsInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1528,6 +1563,7 @@ export type MessageUpdateWithoutReactionsInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1562,6 +1598,7 @@ export type MessageUncheckedUpdateWithoutReactionsInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1594,6 +1631,7 @@ export type MessageCreateWithoutFilesInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1628,6 +1666,7 @@ export type MessageUncheckedCreateWithoutFilesInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1676,6 +1715,7 @@ export type MessageUpdateWithoutFilesInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1710,6 +1750,7 @@ export type MessageUncheckedUpdateWithoutFilesInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1742,6 +1783,7 @@ export type MessageCreateManySpaceInput = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: string | null
+  acted?: boolean
   idempotencyKey?: string | null
   replyToId?: string | null
   threadRootId?: string | null
@@ -1771,6 +1813,7 @@ export type MessageUpdateWithoutSpaceInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1804,6 +1847,7 @@ export type MessageUncheckedUpdateWithoutSpaceInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1837,6 +1881,7 @@ export type MessageUncheckedUpdateManyWithoutSpaceInput = {
   composite?: Prisma.BoolFieldUpdateOperationsInput | boolean
   fromPlainText?: Prisma.BoolFieldUpdateOperationsInput | boolean
   actingAdminId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  acted?: Prisma.BoolFieldUpdateOperationsInput | boolean
   idempotencyKey?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   replyToId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   threadRootId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
@@ -1925,6 +1970,7 @@ export type MessageSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs 
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: boolean
+  acted?: boolean
   idempotencyKey?: boolean
   replyToId?: boolean
   threadRootId?: boolean
@@ -1961,6 +2007,7 @@ export type MessageSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exten
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: boolean
+  acted?: boolean
   idempotencyKey?: boolean
   replyToId?: boolean
   threadRootId?: boolean
@@ -1992,6 +2039,7 @@ export type MessageSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exten
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: boolean
+  acted?: boolean
   idempotencyKey?: boolean
   replyToId?: boolean
   threadRootId?: boolean
@@ -2023,6 +2071,7 @@ export type MessageSelectScalar = {
   composite?: boolean
   fromPlainText?: boolean
   actingAdminId?: boolean
+  acted?: boolean
   idempotencyKey?: boolean
   replyToId?: boolean
   threadRootId?: boolean
@@ -2039,7 +2088,7 @@ export type MessageSelectScalar = {
   reactionCount?: boolean
 }
 
-export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "actingAdminId" | "idempotencyKey" | "replyToId" | "threadRootId" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt" | "editedAt" | "deletedAt" | "reactionCount", ExtArgs["result"]["message"]>
+export type MessageOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "spaceId" | "seq" | "senderId" | "status" | "parts" | "mentionedAgentId" | "mentionedIds" | "runId" | "runPostKey" | "composite" | "fromPlainText" | "actingAdminId" | "acted" | "idempotencyKey" | "replyToId" | "threadRootId" | "rootId" | "depth" | "origin" | "places" | "label" | "askers" | "routedAt" | "createdAt" | "editedAt" | "deletedAt" | "reactionCount", ExtArgs["result"]["message"]>
 export type MessageInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   space?: boolean | Prisma.SpaceDefaultArgs<ExtArgs>
   versions?: boolean | Prisma.Message$versionsArgs<ExtArgs>
@@ -2099,6 +2148,10 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      * The human with the role ADMIN who posted it while acting as its sender.
      */
     actingAdminId: string | null
+    /**
+     * An admin or the operator posted or edited it, or repeated its runs, while acting as its sender.
+     */
+    acted: boolean
     idempotencyKey: string | null
     /**
      * The message that it replies to, in the same space.
@@ -2581,6 +2634,7 @@ export interface MessageFieldRefs {
   readonly composite: Prisma.FieldRef<"Message", 'Boolean'>
   readonly fromPlainText: Prisma.FieldRef<"Message", 'Boolean'>
   readonly actingAdminId: Prisma.FieldRef<"Message", 'String'>
+  readonly acted: Prisma.FieldRef<"Message", 'Boolean'>
   readonly idempotencyKey: Prisma.FieldRef<"Message", 'String'>
   readonly replyToId: Prisma.FieldRef<"Message", 'String'>
   readonly threadRootId: Prisma.FieldRef<"Message", 'String'>
