@@ -3,6 +3,7 @@ import type { Activity } from '../activity.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
 import { type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
 import { readPlace, sendMessage } from '../operations.ts'
+import { patient } from '../patient.ts'
 import { failureOf, followTurn, isCanceled } from '../turn.ts'
 import { answerCall, readCall } from '../waiting-calls.ts'
 import { EventWriter } from './event-writer.ts'
@@ -44,6 +45,7 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
   }
 
   async function serve(exchange: Exchange, caller: Caller, input: RunInput): Promise<void> {
+    exchange.takePlace()
     const spaceId = await findSpace(caller, exchange, input)
     const start = spaceId === null ? null : await begin(caller, spaceId, input)
     const stream = exchange.openStream()
@@ -157,15 +159,16 @@ async function run(exchange: Exchange, { caller, stream, input, start, activity 
     return
   }
   const { spaceId, rootId, after, hydrates } = start
+  const onIdle = () => void stream.write(PING).catch(() => {})
+  const reader = patient(caller, onIdle)
   const writer = new EventWriter({
-    ...{ caller, stream, spaceId, known },
+    ...{ caller: reader, stream, spaceId, known },
     cursor: after,
     maxEventBytes: exchange.maxResponseBytes,
   })
   await writer.write(started)
   if (hydrates) await writer.showAll()
-  const onIdle = () => void stream.write(PING).catch(() => {})
-  for await (const next of followTurn(caller, { spaceId, rootId, after, waitsForPeople: follows, activity, onIdle })) {
+  for await (const next of followTurn(reader, { spaceId, rootId, after, waitsForPeople: follows, activity, onIdle })) {
     if (next.type === 'event') {
       await writer.show(next.event)
       continue
