@@ -403,6 +403,11 @@ describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect(await failure({ ...input, messages: [{ ...userMessage(''), content: [image] }] })).toMatchObject({
       status: 400,
     })
+    const many = Array.from({ length: 10_001 }, () => ({}))
+    expect(await failure({ ...input, messages: many })).toMatchObject({
+      status: 400,
+      message: expect.stringContaining('too many'),
+    })
     expect(await failure('x'.repeat(1024 * 1024 + 1))).toMatchObject({ status: 413 })
     expect(await failure(input, {}, 'PUT')).toMatchObject({ status: 405 })
     expect(parley.models.requests).toEqual([])
@@ -459,4 +464,47 @@ describe('the limits of the AG-UI door', () => {
       await parley.close()
     }
   })
+
+  test('refused bodies count towards the rate, which delays streams and ends none', async () => {
+    const parley = await startTestServer({
+      settings: { PARLEY_RATE_REQUESTS: '300', PARLEY_DIRECTORY: 'everyone' },
+      isFresh: true,
+    })
+    try {
+      const [ana, ben] = [await parley.human('Ana'), await parley.human('Ben')]
+      const token = await parley.tokenOf(ana)
+      const space = await parley.space(ana, [ben.id, (await parley.agent('Bot')).id])
+      parley.models.script(() => [{ hang: true }])
+      const url = `${parley.origin}/ag-ui/spaces/${space.id}`
+      const { message } = await parley.app.domain.sending.send(ben, { spaceId: space.id, text: 'First' })
+      const gone = new AbortController()
+      const stream = eventsOf(await askAgUi(url, token, { messages: [userMessage('Hang')] }, gone.signal))
+      await stream.next()
+      const statuses: number[] = []
+      while (statuses.at(-1) !== 429 && statuses.length < 1000) {
+        const response = await fetch(url, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+          body: '{',
+        })
+        statuses.push(response.status)
+        await response.body?.cancel()
+      }
+      expect(statuses.at(-1)).toBe(429)
+      for (let count = 0; count < 5; count++)
+        await parley.app.domain.messageChanges.edit(ben, { messageId: message.id, text: `Edit ${count}` })
+      await parley.send(ben, space.id, 'After the edits')
+      const found: AgUiEvent[] = []
+      for await (const event of stream) {
+        found.push(event)
+        if (JSON.stringify(event).includes('After the edits')) break
+      }
+      expect(found.filter(({ type }) => type === 'RUN_ERROR')).toEqual([])
+      expect(found.filter(({ type }) => type === 'MESSAGES_SNAPSHOT').length).toBeLessThanOrEqual(2)
+      expect(JSON.stringify(found)).toContain('Edit 4')
+      gone.abort()
+    } finally {
+      await parley.close()
+    }
+  }, 120_000)
 })

@@ -1,6 +1,7 @@
 import type { Activity } from '../activity.ts'
 import type { Caller, Exchange } from '../exchange.ts'
 import { type Connection, MESSAGE, nodesOf, type PendingCall, type ShownMessage } from '../operations.ts'
+import { patient } from '../patient.ts'
 import { failureOf, followTurn, isCanceled, readTurn, type TurnState, type Usage } from '../turn.ts'
 import { pathOfCall, wordsOf } from '../waiting-calls.ts'
 import { type Item, Transcript } from './transcript.ts'
@@ -70,11 +71,12 @@ export async function viewTurn(exchange: Exchange, caller: Caller, turn: Turn): 
 /** Yields how a turn stands, each time that something has changed; last, how it ends. @throws DoorError */
 export async function* watchTurn(
   exchange: Exchange,
-  caller: Caller,
+  impatient: Caller,
   turn: Turn,
   { activity, onIdle }: { activity: Activity; onIdle: () => void },
 ): AsyncGenerator<TurnView, void> {
   const { spaceId, messageId } = turn
+  const caller = patient(impatient, onIdle)
   const transcript = new Transcript(messageId)
   const { messages, cursor } = await readAnswers(caller, turn)
   if (cursor === null) return
