@@ -2,17 +2,19 @@ import type { Domain } from '../graphql/domain.ts'
 import { forRequester } from '../lib/requester-context.ts'
 import type { Caller } from './exchange.ts'
 
-type Parts = Pick<Domain, 'conversations' | 'rates' | 'record'>
+type Parts = Pick<Domain, 'conversations' | 'deletion' | 'rates' | 'record'>
 type Conversations = Domain['conversations']
 
 /** Conversations as the doors use them: they count towards the rate of requests, and a new space is audited. */
 export interface Conversing {
   open(caller: Caller, input: Parameters<Conversations['open']>[1]): ReturnType<Conversations['open']>
+  /** Deletes a new space, whose first message was refused. */
+  discard(caller: Caller, spaceId: string): Promise<void>
   find(caller: Caller, input: Parameters<Conversations['find']>[1]): ReturnType<Conversations['find']>
   continued(caller: Caller, input: Parameters<Conversations['continued']>[1]): ReturnType<Conversations['continued']>
 }
 
-export function createConversing({ conversations, rates, record }: Parts): Conversing {
+export function createConversing({ conversations, deletion, rates, record }: Parts): Conversing {
   const admitted = async <T>({ viewer }: Caller, work: () => Promise<T>): Promise<T> => {
     await rates.take('requests', viewer)
     return forRequester(viewer.id, work)
@@ -21,8 +23,7 @@ export function createConversing({ conversations, rates, record }: Parts): Conve
     open(caller, input) {
       const { viewer } = caller
       const deedOf = () => ({
-        actorId: viewer.scope === 'HUMAN' ? viewer.id : null,
-        serviceName: viewer.scope === 'SERVICE' ? viewer.name : null,
+        ...actorOf(caller),
         action: 'createSpace',
         targetId: null,
         detail: { memberIds: [input.agentId], fields: ['name', 'memberIds'] },
@@ -30,10 +31,21 @@ export function createConversing({ conversations, rates, record }: Parts): Conve
       const openRecorded = () => record.during(deedOf, () => conversations.open(viewer, input), { onlyRefusals: false })
       return admitted(caller, openRecorded)
     },
+    async discard(caller, id) {
+      const deedOf = () => ({ ...actorOf(caller), action: 'deleteSpace', targetId: id, detail: {} })
+      const deleteSpace = () => deletion.deleteSpace(caller.viewer, { id })
+      // Does not count towards the rate, which may be the reason.
+      await forRequester(caller.viewer.id, () => record.during(deedOf, deleteSpace, { onlyRefusals: false }))
+    },
     find: (caller, input) => admitted(caller, () => conversations.find(caller.viewer, input)),
     continued: (caller, input) => admitted(caller, () => conversations.continued(caller.viewer, input)),
   }
 }
+
+const actorOf = ({ viewer }: Caller) => ({
+  actorId: viewer.scope === 'HUMAN' ? viewer.id : null,
+  serviceName: viewer.scope === 'SERVICE' ? viewer.name : null,
+})
 
 const LONGEST_NAME = 60
 

@@ -33,7 +33,12 @@ export interface Exchange {
   /** Returns the parsed body. @throws DoorError if it is no JSON */
   json(): Promise<unknown>
   send(status: number, body: unknown, headers?: Record<string, string>): void
-  /** Begins a response of server-sent events. @throws DoorError if the viewer has too many of them, or the server shuts down */
+  /**
+   * Takes a place among the viewer's open streams until the response has ended, before something that must not be done in
+   * vain. @throws DoorError if the viewer has too many of them, or the server shuts down
+   */
+  takePlace(): void
+  /** Begins a response of server-sent events, in its place or a new one. @throws DoorError if the viewer has too many of them, or the server shuts down */
   openStream(): EventStream
   /** Returns the absolute URL of a path of the console, as the client reaches this server. */
   linkTo(path: string): string

@@ -199,7 +199,7 @@ export interface FollowOptions extends TurnScope {
 
 const IDLE_MS = 12_000
 /** Reads the state again at most this often, and when no event has reported a change, after these times. */
-const LEAST_BETWEEN_MS = 20
+const LEAST_BETWEEN_MS = 500
 const RECHECKS_MS = [2000, 5000, 15_000, 60_000]
 
 /** Events that may end a turn, or let it wait. */

@@ -10,6 +10,7 @@ import {
   findConversation,
   lockConversation,
   putConversation,
+  type Utterance,
 } from '../stores/conversation-store.ts'
 import type { SpaceCreation } from './create-space.ts'
 
@@ -39,7 +40,7 @@ export interface Conversations {
   /** As `open`, but returns null instead of creating a space. */
   find(viewer: Viewer, input: { agentId: string; thread: string }): Promise<string | null>
   /**
-   * Returns the newest conversation that ends with the turn, and the message that the new one repeats, if it was posted
+   * Returns the newest conversation of only the two that ends with the turn, and the message that the new one repeats, if it was posted
    * there before. Null if there is none.
    */
   continued(
@@ -107,19 +108,41 @@ export function createConversations({ db }: Pick<Platform, 'db'>, parts: Convers
     },
     async continued(viewer, { agentId, asked, answered, next }) {
       const parties = partiesOf(viewer, agentId)
-      for (const [, ...later] of await conversationsAfter(db.prisma, parties, asked)) {
-        const end = later.findIndex(({ senderId }) => senderId === viewer.id)
-        const answer = textOf(end === -1 ? later : later.slice(0, end))
-        const [repeated, more] = end === -1 ? [] : [later[end], later.slice(end + 1)]
-        const isLast =
-          repeated === undefined || (repeated.text === next && !more?.some((one) => one.senderId === viewer.id))
-        const [first] = later
-        if (isLast && first !== undefined && isSameAnswer(answer, answered.trim()))
-          return { spaceId: first.spaceId, repeats: repeated?.messageId ?? null }
-      }
-      return null
+      const known = answered.trim()
+      const ends = (await conversationsAfter(db.prisma, parties, asked)).flatMap((messages) => {
+        const end = endOf(messages, viewer.id, next)
+        return end === null ? [] : [end]
+      })
+      return matching(ends, known)
     },
   }
+}
+
+/** The end of a conversation: the answer to its last question, and the message that the new one repeats. */
+interface ConversationEnd {
+  spaceId: string
+  answer: string
+  repeats: string | null
+}
+
+/** Returns null if the conversation has gone on with another message. */
+function endOf([asked, ...later]: readonly Utterance[], humanId: string, next: string): ConversationEnd | null {
+  if (asked === undefined) return null
+  const { spaceId } = asked
+  const end = later.findIndex(({ senderId }) => senderId === humanId)
+  const repeated = end === -1 ? undefined : later[end]
+  if (repeated === undefined) return { spaceId, answer: textOf(later), repeats: null }
+  const hasMore = later.slice(end + 1).some(({ senderId }) => senderId === humanId)
+  if (repeated.text !== next || hasMore) return null
+  return { spaceId, answer: textOf(later.slice(0, end)), repeats: repeated.messageId }
+}
+
+/** Returns the newest conversation with this answer; otherwise the only one that is likely. Any other may be the wrong one. */
+function matching(ends: readonly ConversationEnd[], known: string): ConversationEnd | null {
+  const same = ends.filter(({ answer }) => answer === known)
+  if (known !== '' && same[0] !== undefined) return same[0]
+  const likely = known === '' ? same : ends.filter(({ answer }) => isSimilar(answer, known))
+  return likely.length === 1 ? (likely[0] ?? null) : null
 }
 
 const textOf = (answer: readonly { text: string }[]) =>
@@ -130,4 +153,5 @@ const textOf = (answer: readonly { text: string }[]) =>
     .trim()
 
 /** A client that has left early knows the beginning of an answer; one that was sent words about a waiting decision knows more. */
-const isSameAnswer = (answer: string, known: string) => answer.startsWith(known) || known.startsWith(answer)
+const isSimilar = (answer: string, known: string) =>
+  answer !== '' && (answer.startsWith(known) || known.startsWith(answer))

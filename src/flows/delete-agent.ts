@@ -9,6 +9,7 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { cancelCallsOfAgent } from '../stores/call-store.ts'
+import { deleteConversationsOf } from '../stores/conversation-store.ts'
 import { deleteCyclesOfAgent } from '../stores/cycle-store.ts'
 import { endGrantsOfOtherVersions } from '../stores/grant-store.ts'
 import { deleteEventsOfAgent } from '../stores/inbox-store.ts'
@@ -47,6 +48,7 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
         const left = await leaving.leaveAll(tx, id)
         // Canceling the pending approvals of ended runs completes the messages that wait for nothing else.
         const settled = await settleCall.applyAbandoned(tx, await cancelCallsOfAgent(tx, id))
+        await deleteConversationsOf(tx, id)
         await eraseMind(tx, id)
         const endedGrants = await endGrantsOfOtherVersions(tx, id, new Map())
         await tx.agent.delete({ where: { id } })

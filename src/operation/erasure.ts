@@ -14,6 +14,7 @@ import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { deleteConversationsOf } from '../stores/conversation-store.ts'
 import { deleteUnsentFilesOf } from '../stores/file-store.ts'
 import { clearGrantReasons } from '../stores/grant-store.ts'
 import { changeRole } from '../stores/human-store.ts'
@@ -178,6 +179,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         if (messages) await clearGrantReasons(tx, id)
         if (messages) await deleteReactionsOf(tx, id)
         const left = await leaving.leaveAll(tx, id)
+        await deleteConversationsOf(tx, id)
         await deleteThreadReader(tx, id)
         const tokenIds = await revokeAll(tx, id, new Date(clock.now()))
         await deletePushSubscriptions(tx, { humanId: id })

@@ -30,14 +30,14 @@ export interface ResponsesInFlight {
 export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFlight {
   const room = createWork({ mostOfViewer: maxResponseBytes, mostInAll: MOST_RESPONSES * maxResponseBytes })
   /** When each response was passed to its connection. */
-  const held = new Map<Sending, number>()
+  const held = new Set<{ sending: Sending; since: number }>()
   let waiting = 0
   let recheck: NodeJS.Timeout | undefined
 
   /** Disconnects clients that do not read while other responses wait. */
   function cutOffSlow(): void {
     const now = performance.now()
-    for (const [sending, since] of held) if (now - since > SENDING_MS) sending.cutOff()
+    for (const { sending, since } of held) if (now - since > SENDING_MS) sending.cutOff()
   }
 
   async function waitForRoom(viewerId: string, bytes: number, signal?: AbortSignal): Promise<() => void> {
@@ -55,9 +55,11 @@ export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFl
   }
 
   function hand(sending: Sending, onEnd: () => void): void {
-    held.set(sending, performance.now())
+    // The same sending may have several responses at once.
+    const one = { sending, since: performance.now() }
+    held.add(one)
     sending.onSent(() => {
-      if (held.delete(sending)) onEnd()
+      if (held.delete(one)) onEnd()
     })
   }
 

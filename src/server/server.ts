@@ -316,6 +316,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const activity = createActivity()
   const doors = createDoors({
     ...{ graphql, maskError, signIns, origins, publicUrl, bodies, maxResponseBytes },
+    rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
     doors: { '/ag-ui': createAgUiDoor(conversing, activity), '/v1': createResponsesDoor(conversing, activity) },
   })

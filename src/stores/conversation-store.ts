@@ -41,6 +41,15 @@ export async function putConversation(tx: Tx, key: string, spaceId: string): Pro
   await tx.conversation.upsert({ where: { key }, create: { key, spaceId }, update: { spaceId } })
 }
 
+/** Deletes the keys of the conversations of a human or an agent, who may have left their spaces. */
+export async function deleteConversationsOf(tx: Tx, entityId: string): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "Conversation" WHERE (split_part(key, ' ', 1) = ${entityId} OR split_part(key, ' ', 2) = ${entityId})
+      AND "spaceId" IN (
+        SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${entityId}
+        UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${entityId})`
+}
+
 /** A message of a conversation: its sender, and its text as `Message.text`. */
 export interface Utterance {
   messageId: string
@@ -50,10 +59,13 @@ export interface Utterance {
 }
 
 const MOST_CANDIDATES = 20
+/** Clients continue conversations that are recent. */
+const MOST_SPACES = 50
+const MOST_MESSAGES = 100
 
 /**
- * Returns the ends of the newest open conversations of the two in which the human wrote this text: the messages from there
- * on, in their order.
+ * Returns the ends of the newest open conversations of only the two, in which the human wrote this text last or before their
+ * last message: the messages from there on, in their order.
  */
 export async function conversationsAfter(
   prisma: Pick<Database['prisma'], '$queryRaw'>,
@@ -65,13 +77,18 @@ export async function conversationsAfter(
   const rows = await prisma.$queryRaw<Utterance[]>`
     SELECT m.id AS "messageId", m."spaceId", m."senderId", coalesce("searchTextOf"(m.parts), '') AS text
     FROM (
-      SELECT c."spaceId" AS id, (
-        SELECT max(asked.seq) FROM "Message" asked
-        WHERE asked."spaceId" = c."spaceId" AND asked."senderId" = ${humanId} AND asked.parts->0->>'text' = ${text}) AS seq
-      FROM "Conversation" c JOIN "Space" s ON s.id = c."spaceId"
+      SELECT s.id FROM "Conversation" c JOIN "Space" s ON s.id = c."spaceId"
       WHERE c.key >= ${prefix} AND c.key < ${`${prefix}\x7f`} AND ${isOpenSql(parties)}
-      ORDER BY c."spaceId" DESC) found
-    JOIN "Message" m ON m."spaceId" = found.id AND m.seq >= found.seq AND m.seq < found.seq + ${MOST_CANDIDATES}
+        AND (SELECT count(*) FROM "Membership" WHERE "spaceId" = s.id) = 2
+      ORDER BY s.id DESC LIMIT ${MOST_SPACES}) newest
+    CROSS JOIN LATERAL (
+      SELECT max(recent.seq) FILTER (WHERE recent."senderId" = ${humanId} AND recent.parts->0->>'text' = ${text}) AS seq
+      FROM (
+        SELECT seq, "senderId", parts FROM "Message" WHERE "spaceId" = newest.id
+        ORDER BY seq DESC LIMIT ${MOST_MESSAGES}) recent) asked
+    JOIN "Message" m ON m."spaceId" = newest.id AND m.seq >= asked.seq AND m.seq < asked.seq + ${MOST_CANDIDATES}
+    WHERE (SELECT count(*) FROM "Message" later
+      WHERE later."spaceId" = newest.id AND later.seq > asked.seq AND later."senderId" = ${humanId}) <= 1
     ORDER BY m."spaceId" DESC, m.seq LIMIT ${MOST_CANDIDATES * MOST_CANDIDATES}`
   return [...Map.groupBy(rows, ({ spaceId }) => spaceId).values()]
 }

@@ -1,5 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { type Caller, DoorError } from '../../src/doors/exchange.ts'
+import { patient } from '../../src/doors/patient.ts'
 import {
   type AgUiEvent,
   type AgUiInput,
@@ -310,7 +312,10 @@ describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
       type: 'RUN_ERROR',
       code: 'RUN_FAILED',
       message: expect.stringContaining('Bot'),
+      rawEvent: { cursor: expect.any(String) },
     })
+    const unbegun = await events(`${agents(bot.id)}?threadId=unbegun&after=${cursorOf(failed)}`, null)
+    expect(unbegun.map(({ rawEvent }) => rawEvent.cursor)).toEqual(unbegun.map(() => cursorOf(failed)))
     parley.models.script(() => [{ hang: true }])
     const response = await askAgUi(agents(bot.id), token, { threadId: 'stops', messages: [userMessage('Hang')] })
     const hanging = allEventsOf(response)
@@ -374,7 +379,34 @@ describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
     const found = allEventsOf(response)
     await until('the agent works', () => parley.models.requests.length > 0)
     await parley.app.domain.members.remove(ana, { spaceId: space.id, entityId: ben.id })
-    expect((await found).at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'FORBIDDEN' })
+    expect((await found).at(-1)).toMatchObject({
+      type: 'RUN_ERROR',
+      code: 'FORBIDDEN',
+      rawEvent: { cursor: expect.any(String) },
+    })
+  })
+
+  test('the threads of erased humans and deleted agents are deleted', async () => {
+    const eve = await parley.human('Eve')
+    const [bot, other] = [await parley.agent('Bot'), await parley.agent('Other')]
+    parley.models.script(steps(say('Yes.')))
+    const begin = async (agentId: string, by: string) =>
+      void (await events(agents(agentId), { threadId: 'kept', messages: [userMessage('Hi')] }, by))
+    const ofEve = await parley.tokenOf(eve)
+    for (const agent of [bot, other]) await begin(agent.id, ofEve)
+    await begin(bot.id, token)
+    const pairs = async () => {
+      const rows = await parley.app.platform.db.prisma.conversation.findMany()
+      return rows.map(({ key }) => key.split(' ').slice(0, 2).join(' '))
+    }
+    await parley.app.domain.deletion.deleteAgent(parley.admin, { id: other.id })
+    const before = await pairs()
+    expect(before).toEqual(expect.arrayContaining([`${eve.id} ${bot.id}`, `${ana.id} ${bot.id}`]))
+    expect(before).not.toContain(`${eve.id} ${other.id}`)
+    await parley.app.domain.deletion.eraseHuman(parley.admin, { id: eve.id, messages: false })
+    const after = await pairs()
+    expect(after).toContain(`${ana.id} ${bot.id}`)
+    expect(after).not.toContain(`${eve.id} ${bot.id}`)
   })
 
   test('bad input is refused with a reason', async () => {
@@ -402,6 +434,11 @@ describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
     const image = { type: 'image', source: { type: 'url', value: 'https://example.com/x.png' } }
     expect(await failure({ ...input, messages: [{ ...userMessage(''), content: [image] }] })).toMatchObject({
       status: 400,
+    })
+    const many = Array.from({ length: 10_001 }, () => ({}))
+    expect(await failure({ ...input, messages: many })).toMatchObject({
+      status: 400,
+      message: expect.stringContaining('too many'),
     })
     expect(await failure('x'.repeat(1024 * 1024 + 1))).toMatchObject({ status: 413 })
     expect(await failure(input, {}, 'PUT')).toMatchObject({ status: 405 })
@@ -459,4 +496,61 @@ describe('the limits of the AG-UI door', () => {
       await parley.close()
     }
   })
+
+  test('refused bodies count towards the rate, and edits share a snapshot', async () => {
+    const parley = await startTestServer({
+      settings: { PARLEY_RATE_REQUESTS: '300', PARLEY_DIRECTORY: 'everyone' },
+      isFresh: true,
+    })
+    try {
+      const [ana, ben, cem] = [await parley.human('Ana'), await parley.human('Ben'), await parley.human('Cem')]
+      const [token, ofCem] = [await parley.tokenOf(ana), await parley.tokenOf(cem)]
+      const space = await parley.space(ana, [ben.id, (await parley.agent('Bot')).id])
+      parley.models.script(() => [{ hang: true }])
+      const url = `${parley.origin}/ag-ui/spaces/${space.id}`
+      const { message } = await parley.app.domain.sending.send(ben, { spaceId: space.id, text: 'First' })
+      const gone = new AbortController()
+      const stream = eventsOf(await askAgUi(url, token, { messages: [userMessage('Hang')] }, gone.signal))
+      await stream.next()
+      const statuses: number[] = []
+      while (statuses.at(-1) !== 429 && statuses.length < 1000) {
+        const response = await fetch(url, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${ofCem}`, 'content-type': 'application/json' },
+          body: '{',
+        })
+        statuses.push(response.status)
+        await response.body?.cancel()
+      }
+      expect(statuses.at(-1)).toBe(429)
+      for (let count = 0; count < 5; count++)
+        await parley.app.domain.messageChanges.edit(ben, { messageId: message.id, text: `Edit ${count}` })
+      await parley.send(ben, space.id, 'After the edits')
+      const found: AgUiEvent[] = []
+      for await (const event of stream) {
+        found.push(event)
+        if (JSON.stringify(event).includes('After the edits')) break
+      }
+      expect(found.filter(({ type }) => type === 'RUN_ERROR')).toEqual([])
+      expect(found.filter(({ type }) => type === 'MESSAGES_SNAPSHOT').length).toBeLessThanOrEqual(2)
+      expect(JSON.stringify(found)).toContain('Edit 4')
+      gone.abort()
+    } finally {
+      await parley.close()
+    }
+  })
+})
+
+test('a query waits while the rate of its viewer is used up, and fails for any other reason', async () => {
+  const failures = [
+    new DoorError('RATE_LIMITED', 'Later.', { retryAfterMs: 1 }),
+    new DoorError('NOT_FOUND', 'No such space.'),
+  ]
+  const onIdle = vi.fn()
+  const ask = async () => {
+    throw failures.shift()
+  }
+  const caller = patient({ signal: new AbortController().signal, ask } as unknown as Caller, onIdle)
+  await expect(caller.ask('{ viewer { id } }', {})).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  expect(onIdle).toHaveBeenCalledOnce()
 })

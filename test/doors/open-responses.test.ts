@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
+import { startServer } from '../../src/server/server.ts'
 import type { AgUiEvent as Read } from '../support/ag-ui.ts'
 import { STACKS } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
@@ -182,6 +183,29 @@ describe.each(STACKS)('the Open Responses door on the %s stack', (stack) => {
     expect(repeated.id).toBe(first.id)
   })
 
+  test('a history that may be that of several conversations, or of others too, begins another one', async () => {
+    const ben = await parley.human('Ben')
+    const bot = await parley.agent('Bot')
+    parley.models.script(steps(say('Hello.')))
+    const spaceAfter = async (answered: string | null, next: string) => {
+      const history = answered === null ? [] : [['user', 'Hi'] as const, ['assistant', answered] as const]
+      const messages = [...history, ['user', next] as const].map(([role, content]) => ({ role, content }))
+      const { id } = await answer('/chat/completions', { model: bot.id, messages })
+      const where = { id: id.replace('chatcmpl-', 'msg_') }
+      return (await parley.app.platform.db.prisma.message.findUniqueOrThrow({ where })).spaceId
+    }
+    const both = [await spaceAfter(null, 'Hi'), await spaceAfter(null, 'Hi')]
+    expect(both).not.toContain(await spaceAfter('', 'After nothing'))
+    expect(both).not.toContain(await spaceAfter('Hel', 'After a part'))
+    expect(both).toContain(await spaceAfter('Hello.', 'After all of it'))
+    // One is left.
+    const left = await spaceAfter('Hel', 'After a part of the other')
+    expect(both).toContain(left)
+    const shared = await spaceAfter(null, 'Hi')
+    await parley.app.domain.members.add(ana, { spaceId: shared, entityId: ben.id })
+    expect(await spaceAfter('Hello.', 'Not for Ben')).not.toBe(shared)
+  })
+
   test('models are the agents that the token may wake', async () => {
     const [open, closed, shared] = [
       await parley.agent('Open'),
@@ -223,6 +247,8 @@ describe.each(STACKS)('the Open Responses door on the %s stack', (stack) => {
     ).toMatchObject({ status: 404 })
     expect(await failure('/responses/resp_nonsense', null)).toMatchObject({ status: 404 })
     expect(await failure('/models/nonsense', null)).toMatchObject({ status: 404 })
+    expect(await failure('/models/%', null)).toMatchObject({ status: 404 })
+    expect(await failure('/models/%', null, { by: null })).toMatchObject({ status: 401 })
     expect(await failure('/embeddings', {})).toMatchObject({ status: 404 })
     expect(await failure('/models', null, { by: null })).toMatchObject({ status: 401, type: 'authentication_error' })
     expect(await failure('/models', {})).toMatchObject({ status: 405 })
@@ -251,7 +277,10 @@ describe.each(STACKS)('the Open Responses door on the %s stack', (stack) => {
     expect(stream.at(-1)).toMatchObject({ type: 'response.failed', sequence_number: expect.any(Number) })
     expect(
       await failure('/chat/completions', { model: bot.id, messages: [{ role: 'user', content: 'Fail' }] }),
-    ).toMatchObject({ status: 500 })
+      // Clients repeat requests after 5xx.
+    ).toMatchObject({ status: 422 })
+    const names = await parley.app.platform.db.prisma.space.findMany({ select: { name: true } })
+    expect(names.filter(({ name }) => name.startsWith('xxx'))).toEqual([])
   })
 
   test('a client that disappears stops nothing', async () => {
@@ -274,5 +303,45 @@ describe.each(STACKS)('the Open Responses door on the %s stack', (stack) => {
     gone.abort()
     resolve()
     await until('it is done', async () => textOf(await answer(`/responses/${id}`)) === 'Still here.')
+  })
+})
+
+describe('the limits of the Open Responses door', () => {
+  test('requests without a place post nothing, those that wait take one, and refused messages leave no space', async () => {
+    const settings = {
+      PARLEY_MAX_SOCKETS_PER_VIEWER: '1',
+      PARLEY_RATE_MESSAGES: '2',
+      PARLEY_DIRECTORY: 'everyone',
+    }
+    const parley = await startTestServer({ settings, isFresh: true })
+    const leaving = await startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
+    try {
+      const token = await parley.tokenOf(await parley.human('Ana'))
+      const bot = await parley.agent('Bot')
+      parley.models.script(() => [{ hang: true }])
+      const ask = (body: object, origin = parley.origin) =>
+        fetch(`${origin}/v1/responses`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ model: bot.id, ...body }),
+        })
+      const spaces = () => parley.app.platform.db.prisma.space.count({ where: { deletedAt: null } })
+      const waiting = ask({ input: 'Wait' }, `http://127.0.0.1:${leaving.port}`)
+      await until('the agent works', () => parley.models.requests.length > 0)
+      const [, before] = [await ask({ input: 'Other', background: true }), await spaces()]
+      const refused = await ask({ input: 'Too much', background: true })
+      expect(refused.status).toBe(429)
+      expect(await spaces()).toBe(before)
+      const second = await ask({ input: 'No place', stream: true }, `http://127.0.0.1:${leaving.port}`)
+      expect(second.status).toBe(429)
+      expect((await second.json()).error.message).toContain('streams')
+      await leaving.close({ drain: false })
+      const ended = await waiting
+      expect(ended.status).toBe(422)
+      expect((await ended.json()).error.code).toBe('unavailable')
+    } finally {
+      await leaving.close({ drain: false }).catch(() => {})
+      await parley.close()
+    }
   })
 })

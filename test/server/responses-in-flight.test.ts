@@ -38,6 +38,16 @@ describe('responses that clients have not read', () => {
     expect(isHeld).toBe(true)
   })
 
+  test('count one by one, even if one client has several at once', async () => {
+    const inFlight = createResponsesInFlight(LARGEST)
+    for (let time = 0; time < 10; time++) {
+      const { sending, sent } = responseTo('a')
+      await inFlight.hold('a', LARGEST / 2, sending)
+      await inFlight.hold('a', LARGEST / 2, sending)
+      sent()
+    }
+  })
+
   test('are cut off after five seconds while another response waits, also those beyond the budget', async () => {
     const inFlight = createResponsesInFlight(LARGEST)
     const four = ['a', 'b', 'c', 'd'].map(responseTo)

@@ -1,8 +1,10 @@
 import { EventType, PROTOCOL_VERSION, type RunFinishedOutcome } from '@ag-ui/core'
+import { checkMessageText } from '../../lib/validate.ts'
 import type { Activity } from '../activity.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
 import { type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
 import { readPlace, sendMessage } from '../operations.ts'
+import { patient } from '../patient.ts'
 import { failureOf, followTurn, isCanceled } from '../turn.ts'
 import { answerCall, readCall } from '../waiting-calls.ts'
 import { EventWriter } from './event-writer.ts'
@@ -44,15 +46,28 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
   }
 
   async function serve(exchange: Exchange, caller: Caller, input: RunInput): Promise<void> {
+    if (input.message !== null) checkMessageText(input.message.text, 'messages')
+    exchange.takePlace()
     const spaceId = await findSpace(caller, exchange, input)
     const start = spaceId === null ? null : await begin(caller, spaceId, input)
     const stream = exchange.openStream()
+    const onIdle = () => void stream.write(PING).catch(() => {})
+    const reader = patient(caller, onIdle)
+    const writer =
+      start === null
+        ? null
+        : new EventWriter({
+            ...{ caller: reader, stream, spaceId: start.spaceId, known: input.known, cursor: start.after },
+            maxEventBytes: exchange.maxResponseBytes,
+          })
     try {
-      await run(exchange, { caller, stream, input, start, activity })
+      if (start === null || writer === null) await showNothing(stream, input)
+      else await run(exchange, { caller: reader, writer, input, start, activity, onIdle })
     } catch (error) {
       if (caller.signal.aborted) return
       const { message, code } = error instanceof DoorError ? error : UNEXPECTED
-      await stream.write(`data: ${JSON.stringify({ type: EventType.RUN_ERROR, message, code })}\n\n`)
+      if (writer !== null) await writer.write({ type: EventType.RUN_ERROR, message, code })
+      else await stream.write(`data: ${JSON.stringify({ type: EventType.RUN_ERROR, message, code })}\n\n`)
       if (!(error instanceof DoorError)) throw error
     } finally {
       stream.end()
@@ -139,32 +154,33 @@ function parsed(content: string): unknown {
   }
 }
 
-interface Running {
-  caller: Caller
-  stream: EventStream
-  input: RunInput
-  start: Start | null
-  activity: Activity
+/** Writes the events of a conversation that has not begun. */
+async function showNothing(stream: EventStream, { threadId, runId, after }: RunInput): Promise<void> {
+  const events = [
+    { type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION },
+    { type: EventType.MESSAGES_SNAPSHOT, messages: [] },
+    { type: EventType.RUN_FINISHED, threadId, runId },
+  ]
+  const position = after === null ? {} : { rawEvent: { cursor: after } }
+  for (const event of events) await stream.write(`data: ${JSON.stringify({ ...event, ...position })}\n\n`)
 }
 
-async function run(exchange: Exchange, { caller, stream, input, start, activity }: Running): Promise<void> {
-  const { threadId, runId, known, follows } = input
+interface Running {
+  caller: Caller
+  writer: EventWriter
+  input: RunInput
+  start: Start
+  activity: Activity
+  onIdle: () => void
+}
+
+async function run(exchange: Exchange, { caller, writer, input, start, activity, onIdle }: Running): Promise<void> {
+  const { threadId, runId, follows } = input
+  const { spaceId, rootId, after, hydrates } = start
   const started = { type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION } as const
   const finished = { type: EventType.RUN_FINISHED, threadId, runId } as const
-  if (start === null) {
-    for (const event of [started, { type: EventType.MESSAGES_SNAPSHOT, messages: [] }, finished])
-      await stream.write(`data: ${JSON.stringify(event)}\n\n`)
-    return
-  }
-  const { spaceId, rootId, after, hydrates } = start
-  const writer = new EventWriter({
-    ...{ caller, stream, spaceId, known },
-    cursor: after,
-    maxEventBytes: exchange.maxResponseBytes,
-  })
   await writer.write(started)
   if (hydrates) await writer.showAll()
-  const onIdle = () => void stream.write(PING).catch(() => {})
   for await (const next of followTurn(caller, { spaceId, rootId, after, waitsForPeople: follows, activity, onIdle })) {
     if (next.type === 'event') {
       await writer.show(next.event)

@@ -1,6 +1,7 @@
 import { type AGUIEvent, EventType, type Message } from '@ag-ui/core'
 import { EventEncoder } from '@ag-ui/encoder'
 import { decodeCursor, isAfter } from '../../broker/cursor.ts'
+import { sleep } from '../../lib/async.ts'
 import type { Caller, EventStream } from '../exchange.ts'
 import {
   type Connection,
@@ -28,7 +29,7 @@ import {
 } from './messages.ts'
 
 const SNAPSHOT = `query DoorSnapshot($spaceId: ID!) {
-  space(id: $spaceId) { streamCursor messages(last: 100) { edges { node { ...DoorMessage } } } }
+  space(id: $spaceId) { streamCursor messages(last: 100) { edges { node { ...DoorMessage editedAt deletedAt } } } }
 }
 ${MESSAGE}`
 
@@ -39,6 +40,20 @@ ${PART}`
 
 /** An event before its cursor is known. */
 type Draft = AGUIEvent extends infer Event ? (Event extends AGUIEvent ? Omit<Event, 'rawEvent'> : never) : never
+
+interface Snapshot {
+  space: { streamCursor: string; messages: Connection<ShownMessage & Change> } | null
+}
+
+/** When a message was changed after it was complete. */
+interface Change {
+  id: string
+  editedAt: string | null
+  deletedAt: string | null
+}
+
+/** Members may edit often, and each snapshot counts towards the rate of each reader. */
+const BETWEEN_SNAPSHOTS_MS = 3000
 
 const ENCODER = new EventEncoder({ accept: 'text/event-stream' })
 
@@ -72,6 +87,7 @@ export class EventWriter {
   readonly #results: Set<string>
   /** Changes of texts that a snapshot has shown. */
   readonly #changes = new Set<string>()
+  #snapshotAt = Number.NEGATIVE_INFINITY
 
   constructor(options: EventWriterOptions) {
     this.#options = options
@@ -244,14 +260,16 @@ export class EventWriter {
     await this.write({ type: EventType.TOOL_CALL_RESULT, messageId, toolCallId, role: 'tool', content, metadata })
   }
 
-  async #showUpdated(
-    { id, editedAt, deletedAt }: { id: string; editedAt: string | null; deletedAt: string | null },
-    at: string,
-  ): Promise<void> {
-    if (editedAt === null && deletedAt === null) return
-    const change = `${id} ${editedAt} ${deletedAt}`
-    if (this.#changes.has(change)) return
-    this.#changes.add(change)
+  /** Writes a snapshot for changes of messages. Those that come soon after one wait, and share the next one. */
+  async #showUpdated(message: Change, at: string): Promise<void> {
+    if (message.editedAt === null && message.deletedAt === null) return
+    const isShown = !isAfter(decodeCursor(at), decodeCursor(this.#cursor))
+    if (isShown || this.#changes.has(changeOf(message))) return
+    this.#changes.add(changeOf(message))
+    const { signal } = this.#options.caller
+    const waitMs = this.#snapshotAt + BETWEEN_SNAPSHOTS_MS - performance.now()
+    if (waitMs > 0) await sleep(waitMs, signal)
+    signal.throwIfAborted()
     await this.#snapshot(at)
   }
 
@@ -286,16 +304,16 @@ export class EventWriter {
 
   async #snapshot(at: string): Promise<void> {
     const { caller, spaceId, maxEventBytes } = this.#options
-    const { space } = await caller.ask<{ space: { streamCursor: string; messages: Connection<ShownMessage> } | null }>(
-      SNAPSHOT,
-      { spaceId },
-    )
+    this.#snapshotAt = performance.now()
+    const { space } = await caller.ask<Snapshot>(SNAPSHOT, { spaceId })
     if (space === null) return
     const shown = nodesOf(space.messages)
     await this.closeTexts()
     const messages = newestWithin(shown, maxEventBytes)
     this.#texts.clear()
-    for (const { id, sender, parts } of shown) {
+    for (const message of shown) {
+      const { id, sender, parts } = message
+      this.#changes.add(changeOf(message))
       this.#senders.set(id, sender)
       this.#whole.add(id)
       for (const part of parts) {
@@ -313,6 +331,8 @@ export class EventWriter {
     await this.write({ type: EventType.MESSAGES_SNAPSHOT, messages })
   }
 }
+
+const changeOf = ({ id, editedAt, deletedAt }: Change) => `${id} ${editedAt} ${deletedAt}`
 
 /** Bytes of an event around its messages. */
 const FRAME_BYTES = 256

@@ -28,9 +28,12 @@ export interface Known {
 }
 
 const LONGEST_ID = 500
+/** The schema takes long to check many, and nothing else runs meanwhile. */
+const MOST_ENTRIES = 10_000
 
 /** @throws DoorError, BadInputError */
 export function readRunInput(body: unknown): RunInput {
+  checkLengths(body)
   const parsed = RunAgentInputSchema.safeParse(body)
   if (!parsed.success) {
     const [issue] = parsed.error.issues
@@ -64,6 +67,22 @@ export function readRejoin(query: URLSearchParams, defaultThread: string): RunIn
     ...{ message: null, results: [], resume: [], after, known: null },
     follows: query.get('follow') === 'true',
   }
+}
+
+/** @throws DoorError if the body has more list entries than the schema can check fast */
+function checkLengths(body: unknown): void {
+  const messages = listIn(body, 'messages')
+  const lists = [messages, listIn(body, 'tools'), listIn(body, 'context'), listIn(body, 'resume')]
+  let count = lists.reduce((sum, list) => sum + list.length, 0)
+  if (count <= MOST_ENTRIES)
+    for (const message of messages) count += listIn(message, 'content').length + listIn(message, 'toolCalls').length
+  if (count > MOST_ENTRIES)
+    throw badInput(`The body has too many messages, tools, context and parts: at most ${MOST_ENTRIES}.`, 'messages')
+}
+
+function listIn(value: unknown, field: string): readonly unknown[] {
+  const list = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[field] : null
+  return Array.isArray(list) ? list : []
 }
 
 function checkVersion(version: string | undefined): void {

@@ -1,9 +1,11 @@
 import type { Asked } from './resource.ts'
+import type { Item } from './transcript.ts'
 import type { TurnView } from './turn-stream.ts'
 
 const idOf = ({ id }: Asked) => id.replace(/^resp_/, 'chatcmpl-')
 
-const textsOf = ({ items, words }: TurnView) => [...items, ...words].map(({ text }) => text)
+const textsOf = ({ items, words }: TurnView) =>
+  [...items, ...words].map(({ text }) => text).filter((text) => text !== '')
 
 function usageOf({ usage }: TurnView) {
   if (usage === null) return null
@@ -34,8 +36,19 @@ export function chatCompletionOf(asked: Asked, view: TurnView) {
 
 /** Converts views of a turn into the chunks of a chat completion. */
 export function chatChunks(asked: Asked, includesUsage: boolean) {
-  let sent = 0
+  /** How much of each item has been sent, by its id. */
+  const sent = new Map<string, number>()
+  let last: string | null = null
   let isBegun = false
+  /** Returns what follows the text that was sent. Only its last item can grow. */
+  const rest = ({ id, text }: Item): string => {
+    const length = sent.get(id)
+    if (text === '' || (length !== undefined && (id !== last || text.length <= length))) return ''
+    const separator = length === undefined && sent.size > 0 ? '\n\n' : ''
+    last = id
+    sent.set(id, text.length)
+    return separator + text.slice(length ?? 0)
+  }
   const chunk = (delta: object, finish: 'stop' | null = null) => ({
     ...headOf(asked, 'chat.completion.chunk'),
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
@@ -49,9 +62,10 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
       const open = view.items.findIndex(({ isComplete }) => !isComplete)
       const shown =
         view.status !== 'in_progress' || open === -1 ? view : { ...view, items: view.items.slice(0, open + 1) }
-      const text = textsOf(shown).join('\n\n')
-      if (text.length > sent) chunks.push(chunk({ content: text.slice(sent) }))
-      sent = Math.max(sent, text.length)
+      const items = [...shown.items, ...shown.words]
+      const begun = items.filter(({ id }) => sent.has(id))
+      const content = [...begun, ...items.filter(({ id }) => !begun.some((one) => one.id === id))].map(rest).join('')
+      if (content !== '') chunks.push(chunk({ content }))
       if (view.status === 'in_progress') return chunks
       if (view.error !== null) {
         const { message } = view.error

@@ -1,6 +1,15 @@
 import type { Activity } from '../activity.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
-import { badInput, type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
+import {
+  badInput,
+  type Caller,
+  type Door,
+  DoorError,
+  type DoorErrorCode,
+  type EventStream,
+  type Exchange,
+  notFound,
+} from '../exchange.ts'
 import { type Result, resultOf, sendMessage } from '../operations.ts'
 import { chatChunks, chatCompletionOf } from './chat.ts'
 import { listModels } from './models.ts'
@@ -26,22 +35,31 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   /** Posts the new message, in the conversation that it continues or in a new one. */
   async function begin(exchange: Exchange, caller: Caller, request: ResponseRequest): Promise<Begun> {
     const key = keyOf(exchange.header('idempotency-key'))
-    const { spaceId, repeats } = await placeOf(caller, request, key)
-    const messageId = repeats ?? (await sendMessage(caller, { spaceId, text: request.text, idempotencyKey: key })).id
-    return { spaceId, messageId, asked: askedOf(messageId, request) }
+    const { text } = request
+    exchange.takePlace()
+    const { spaceId, repeats, isNew } = await placeOf(caller, request, key)
+    try {
+      const messageId = repeats ?? (await sendMessage(caller, { spaceId, text, idempotencyKey: key })).id
+      return { spaceId, messageId, asked: askedOf(messageId, request) }
+    } catch (error) {
+      // Another request with the same key uses the space.
+      if (isNew && key === null && isRefusal(error)) await conversing.discard(caller, spaceId)
+      throw error
+    }
   }
 
   async function placeOf(
     caller: Caller,
     { agentId, previousId, known, text }: ResponseRequest,
     thread: string | null,
-  ): Promise<{ spaceId: string; repeats: string | null }> {
-    if (previousId !== null) return { spaceId: (await findTurn(caller, previousId)).spaceId, repeats: null }
+  ): Promise<{ spaceId: string; repeats: string | null; isNew: boolean }> {
+    if (previousId !== null)
+      return { spaceId: (await findTurn(caller, previousId)).spaceId, repeats: null, isNew: false }
     if (agentId === null) throw badInput('model is required: use an id of GET /v1/models.', 'model')
     const found = known === null ? null : await conversing.continued(caller, { agentId, ...known, next: text })
-    if (found !== null) return found
-    const { spaceId } = await conversing.open(caller, { agentId, thread, name: nameOf(text) })
-    return { spaceId, repeats: null }
+    if (found !== null) return { ...found, isNew: false }
+    const opened = await conversing.open(caller, { agentId, thread, name: nameOf(text) })
+    return { ...opened, repeats: null }
   }
 
   /** Waits until the turn ends. @throws DoorError */
@@ -78,7 +96,8 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
     const request = readResponseRequest(await exchange.json())
     const begun = await begin(exchange, caller, request)
     if (request.isStream) return streamResponse(exchange, caller, begun, NOTHING_YET)
-    const view = request.background ? await viewTurn(exchange, caller, begun) : await lastView(exchange, caller, begun)
+    const reading = request.background ? viewTurn(exchange, caller, begun) : lastView(exchange, caller, begun)
+    const view = await afterDeed(reading)
     exchange.send(200, bounded(resourceOf(begun.asked, view), exchange))
   }
 
@@ -99,8 +118,8 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
         (failure) => `data: ${JSON.stringify(failureOf(failure))}\n\n`,
       )
     }
-    const view = await lastView(exchange, caller, begun)
-    if (view.error !== null) throw new DoorError('INTERNAL_SERVER_ERROR', view.error.message)
+    const view = await afterDeed(lastView(exchange, caller, begun))
+    if (view.error !== null) throw new DoorError('INTERNAL_SERVER_ERROR', view.error.message, NOT_TO_RETRY)
     exchange.send(200, chatCompletionOf(begun.asked, view))
   }
 
@@ -147,11 +166,40 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
         throw new DoorError('BAD_INPUT', `Use ${allow}.`, { status: 405, headers: { allow } })
       }
       const [, path, handle] = route
-      await handle(exchange, decodeURIComponent(path.exec(exchange.path)?.[1] ?? ''))
+      const id = decoded(path.exec(exchange.path)?.[1] ?? '')
+      if (id === null) {
+        await exchange.caller()
+        throw notFound('There is no such path.')
+      }
+      await handle(exchange, id)
     },
     failureOf,
   }
 }
+
+/** Clients send a request again by themselves after 408, 409, 429 and 5xx: agents would work once more. */
+const NOT_TO_RETRY = { status: 422 }
+
+/** Waits for what follows a message that was posted. @throws DoorError that makes no client post it again */
+async function afterDeed<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work
+  } catch (error) {
+    if (!(error instanceof DoorError)) throw error
+    throw new DoorError(error.code, error.message, { field: error.field, ...NOT_TO_RETRY })
+  }
+}
+
+const REFUSALS: ReadonlySet<DoorErrorCode> = new Set([
+  'BAD_INPUT',
+  'FORBIDDEN',
+  'NOT_FOUND',
+  'LIMIT_EXCEEDED',
+  'RATE_LIMITED',
+])
+
+/** Whether nothing was done. */
+const isRefusal = (error: unknown) => error instanceof DoorError && REFUSALS.has(error.code)
 
 /** Before every number of an event. */
 const NOTHING_YET = -1
@@ -168,6 +216,15 @@ const TYPES: Readonly<Record<string, string>> = {
 const failureOf = ({ message, code, field }: DoorError) => ({
   error: { message, type: TYPES[code] ?? 'invalid_request_error', param: field, code: code.toLowerCase() },
 })
+
+/** Returns null for text that is no URL encoding. */
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return null
+  }
+}
 
 const LONGEST_KEY = 190
 

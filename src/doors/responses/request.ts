@@ -1,3 +1,4 @@
+import { checkMessageText } from '../../lib/validate.ts'
 import { badInput } from '../exchange.ts'
 
 /** A request for a response, from either of the two endpoints. */
@@ -136,6 +137,7 @@ function newestOf(turns: readonly SaidTurn[], field: string): Pick<ResponseReque
   const text = textOf(said.slice(end + 1))
   if (said.length === end + 1 || text.trim() === '')
     throw badInput(`${field} must end with a message of the user.`, field)
+  checkMessageText(text, field)
   if (end === -1) return { text, known: null }
   const before = said.slice(0, end + 1)
   const asked = before.findLastIndex(({ role }) => role === 'user')

@@ -24,13 +24,20 @@ const [PAUSED, ENDED] = [60_000, 60_001]
 type Slots = readonly [number, number, number, number, number, number]
 const ITEM_SLOTS: Slots = [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE]
 
+/** How much of an item has been sent, and whether it is done. */
+interface SentItem {
+  index: number
+  length: number
+  isDone: boolean
+}
+
 /** Converts views of a turn into the events that follow `startingAfter`. */
 export class ResponseEvents {
   readonly #asked: Asked
   #last: number
   #isBegun = false
-  /** How much of each item has been sent, and whether it is done. */
-  readonly #sent: { length: number; isDone: boolean }[] = []
+  /** By id of the item. */
+  readonly #sent = new Map<string, SentItem>()
 
   constructor(asked: Asked, startingAfter: number) {
     this.#asked = asked
@@ -52,16 +59,21 @@ export class ResponseEvents {
       add(1, { type: 'response.in_progress', response })
     }
     const isOver = view.status !== 'in_progress'
-    for (const [index, item] of view.items.entries()) {
+    const begun = view.items.filter(({ id }) => this.#sent.has(id))
+    begun.sort((one, other) => this.#indexOf(one) - this.#indexOf(other))
+    // An item that comes late follows those that were sent before.
+    for (const item of [...begun, ...view.items.filter(({ id }) => !this.#sent.has(id))]) {
+      const index = this.#indexOf(item)
       this.#item(item, { index, isOver, base: (index + 1) * WINDOW, slots: ITEM_SLOTS, add })
       // Items are sent one after the other.
-      if (this.#sent[index]?.isDone !== true) break
+      if (this.#sent.get(item.id)?.isDone !== true) break
     }
     if (!isOver) return events
-    const end = view.items.length * WINDOW
+    const end = this.#sent.size * WINDOW
+    const first = this.#sent.size
     for (const [place, item] of view.words.entries()) {
       const base = end + WORDS.first + place * WORDS.each
-      this.#item(item, { index: view.items.length + place, isOver, base, slots: WORDS.slots, add })
+      this.#item(item, { index: first + place, isOver, base, slots: WORDS.slots, add })
     }
     const type = END_OF[view.status]
     add(end + (view.words.length > 0 ? PAUSED : ENDED), { type, response: resourceOf(this.#asked, view) })
@@ -75,11 +87,15 @@ export class ResponseEvents {
     return { type: 'response.failed', sequence_number: this.#last, response: resourceOf(this.#asked, failed) }
   }
 
+  #indexOf({ id }: Item): number {
+    return this.#sent.get(id)?.index ?? this.#sent.size
+  }
+
   #item(item: Item, { index, isOver, base, slots, add }: Place): void {
-    const sent = this.#sent[index] ?? { length: 0, isDone: false }
-    this.#sent[index] = sent
-    if (sent.isDone) return
     const { id, text } = item
+    const sent = this.#sent.get(id) ?? { index, length: 0, isDone: false }
+    this.#sent.set(id, sent)
+    if (sent.isDone) return
     const [added, partAdded, start, textDone, partDone, done] = slots
     const place = { output_index: index, content_index: 0, item_id: id }
     add(base + added, { type: 'response.output_item.added', output_index: index, item: itemOf(item, 'in_progress') })

@@ -21,6 +21,8 @@ interface Heard {
 export class Transcript {
   readonly #rootId: string
   readonly #messages = new Map<string, Heard>()
+  /** Edits and deletions that have been read. */
+  readonly #changes = new Set<string>()
 
   constructor(rootId: string) {
     this.#rootId = rootId
@@ -56,8 +58,12 @@ export class Transcript {
         return true
       }
       case 'MessageUpdated': {
-        const { id, deletedAt } = event.message
-        return deletedAt === null || !this.#messages.has(id)
+        const { id, editedAt, deletedAt } = event.message
+        if ((editedAt === null && deletedAt === null) || !this.#messages.has(id)) return true
+        const change = `${id} ${editedAt} ${deletedAt}`
+        if (this.#changes.has(change)) return true
+        this.#changes.add(change)
+        return false
       }
       default:
         return true
@@ -69,9 +75,11 @@ export class Transcript {
     this.#messages.clear()
   }
 
-  items(): Item[] {
+  /** Returns the texts; those after a message that is not complete only if the turn is over, because others may come before them. */
+  items(isOver: boolean): Item[] {
     const inOrder = [...this.#messages].toSorted(([, one], [, other]) => one.seq - other.seq)
-    return inOrder.flatMap(([id, { texts, isFinished }]) =>
+    const open = isOver ? -1 : inOrder.findIndex(([, { isFinished }]) => !isFinished)
+    return (open === -1 ? inOrder : inOrder.slice(0, open + 1)).flatMap(([id, { texts, isFinished }]) =>
       texts.flatMap((text, index) => {
         if (text == null) return []
         return [{ id: `${id}_${index}`, text, isComplete: isFinished || index < texts.length - 1 }]

@@ -1,6 +1,7 @@
 import type { Activity } from '../activity.ts'
 import type { Caller, Exchange } from '../exchange.ts'
 import { type Connection, MESSAGE, nodesOf, type PendingCall, type ShownMessage } from '../operations.ts'
+import { patient } from '../patient.ts'
 import { failureOf, followTurn, isCanceled, readTurn, type TurnState, type Usage } from '../turn.ts'
 import { pathOfCall, wordsOf } from '../waiting-calls.ts'
 import { type Item, Transcript } from './transcript.ts'
@@ -64,26 +65,27 @@ export async function viewTurn(exchange: Exchange, caller: Caller, turn: Turn): 
   const state = await readTurn(caller, { spaceId: turn.spaceId, rootId: turn.messageId })
   const transcript = new Transcript(turn.messageId)
   transcript.load((await readAnswers(caller, turn)).messages)
-  return viewOf(exchange, transcript.items(), state)
+  return viewOf(exchange, transcript, state)
 }
 
 /** Yields how a turn stands, each time that something has changed; last, how it ends. @throws DoorError */
 export async function* watchTurn(
   exchange: Exchange,
-  caller: Caller,
+  impatient: Caller,
   turn: Turn,
   { activity, onIdle }: { activity: Activity; onIdle: () => void },
 ): AsyncGenerator<TurnView, void> {
   const { spaceId, messageId } = turn
+  const caller = patient(impatient, onIdle)
   const transcript = new Transcript(messageId)
   const { messages, cursor } = await readAnswers(caller, turn)
   if (cursor === null) return
   transcript.load(messages)
-  yield viewOf(exchange, transcript.items(), null)
+  yield viewOf(exchange, transcript, null)
   const scope = { spaceId, rootId: messageId, after: cursor, waitsForPeople: false, activity, onIdle }
   for await (const next of followTurn(caller, scope)) {
     if (next.type === 'end') {
-      yield viewOf(exchange, transcript.items(), next.state)
+      yield viewOf(exchange, transcript, next.state)
       return
     }
     if (!transcript.apply(next.event)) {
@@ -91,19 +93,20 @@ export async function* watchTurn(
       transcript.clear()
       transcript.load(now.messages)
     }
-    yield viewOf(exchange, transcript.items(), null)
+    yield viewOf(exchange, transcript, null)
   }
 }
 
 /** `state` null: agents work. */
-function viewOf(exchange: Exchange, items: Item[], state: TurnState | null): TurnView {
+function viewOf(exchange: Exchange, transcript: Transcript, state: TurnState | null): TurnView {
   const error = state === null || state.isBusy || state.waiting.length > 0 ? null : failureOf(state)
+  const status = statusOf(state, error !== null)
   const ended = (state?.outcomes ?? []).flatMap(({ run }) =>
     run?.finishedAt == null ? [] : Date.parse(run.finishedAt),
   )
   return {
-    status: statusOf(state, error !== null),
-    items,
+    status,
+    items: transcript.items(status !== 'in_progress'),
     words: state === null || state.isBusy ? [] : wordsAbout(exchange, state.waiting),
     error,
     usage: state?.usage ?? null,

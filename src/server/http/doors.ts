@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult, GraphQLError } from 'graphql'
+import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import {
@@ -32,6 +33,7 @@ export interface DoorsParts {
   signIns: SignIns
   origins: Origins
   publicUrl: Pick<PublicUrl, 'to'>
+  rates: Pick<Rates, 'take'>
   bodies: BodyReader
   maxResponseBytes: number
   /** Also of other requests that wait for agents. */
@@ -44,29 +46,30 @@ export interface DoorsParts {
 export interface Doors {
   /** Null if the path belongs to no door. */
   handlerOf(path: string): Handler | null
-  /** Refuses new streams, and ends the open ones: their clients rejoin on another process. */
+  /** Refuses new streams and waits, and ends the open ones: clients of streams rejoin on another process. */
   endStreams(): void
 }
 
 export function createDoors({ doors, ...parts }: DoorsParts): Doors {
-  const { graphql, maskError, signIns, origins, publicUrl, bodies, maxResponseBytes, maxStreamsPerViewer } = parts
-  const open = new Map<ServerResponse, Viewer>()
+  const { graphql, maskError, signIns, origins, publicUrl, rates, bodies, maxResponseBytes, maxStreamsPerViewer } =
+    parts
+  /** The responses that wait for agents: streams, and others that have not begun. */
+  const open = new Map<ServerResponse, { viewer: Viewer; door: Door }>()
   let isEnding = false
 
   /** @throws DoorError */
   function checkStreams(viewer: Viewer): void {
     if (isEnding) throw new DoorError('UNAVAILABLE', 'The server shuts down. Send the request again.')
-    const own = [...open.values()].filter(({ id }) => id === viewer.id).length
+    const own = [...open.values()].filter((one) => one.viewer.id === viewer.id).length
     if (own >= maxStreamsPerViewer)
       throw new DoorError('RATE_LIMITED', 'You have too many open streams. End some, then try again.', {
         retryAfterMs: 10_000,
       })
   }
 
-  function exchangeOf(request: IncomingMessage, response: ServerResponse, path: string): Exchange {
+  function exchangeOf(door: Door, request: IncomingMessage, response: ServerResponse, path: string): Exchange {
     const closed = new AbortController()
     response.once('close', () => closed.abort(new Error('The client has closed the connection.')))
-    const sending = createSending(response)
     let known: Caller | null = null
 
     async function caller(): Promise<Caller> {
@@ -79,10 +82,19 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         signal: closed.signal,
         onSlow: () => void response.destroy(),
         askedOrigin: askedOriginOf(request.headers),
-        sending: sending.ofOperation,
       }
-      known = callerOf({ graphql, maskError }, { ...context, viewer, signal: closed.signal })
+      known = callerOf({ graphql, maskError }, response, { ...context, viewer, signal: closed.signal })
       return known
+    }
+
+    function takePlace(): void {
+      const { viewer } = known ?? {}
+      if (viewer === undefined) throw new Error('a place needs a caller')
+      if (response.destroyed) throw new Error('The client has closed the connection.')
+      if (open.has(response)) return
+      checkStreams(viewer)
+      open.set(response, { viewer, door })
+      response.once('close', () => open.delete(response))
     }
 
     return {
@@ -95,6 +107,8 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         if (!/^application\/json\s*(;|$)/i.test(request.headers['content-type'] ?? ''))
           throw new DoorError('BAD_INPUT', 'Send JSON, with Content-Type: application/json.', { status: 415 })
         const { viewer } = await caller()
+        // Requests that are refused because of their bodies count too.
+        await rates.take('requests', viewer)
         const body = await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner: ownerOf(viewer) })
         try {
           return parseExactJson(decodeUtf8(body))
@@ -103,17 +117,17 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
           throw new DoorError('BAD_INPUT', 'The body is not valid JSON.')
         }
       },
-      send: (status, body, headers) =>
-        sendJson(response, status, body as object, { 'cache-control': 'no-store', ...headers }),
+      send(status, body, headers) {
+        if (response.headersSent) return
+        sendJson(response, status, body as object, { 'cache-control': 'no-store', ...headers })
+      },
+      takePlace,
       openStream() {
-        const { viewer } = known ?? {}
-        if (viewer === undefined) throw new Error('a stream needs a caller')
-        checkStreams(viewer)
-        open.set(response, viewer)
-        response.once('close', () => open.delete(response))
+        takePlace()
+        if (response.headersSent) throw new Error('The response has ended.')
         response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...STREAM_HEADERS })
         response.flushHeaders()
-        return streamOf(response, sending.sent)
+        return streamOf(response)
       },
       linkTo: (to) => publicUrl.to(to, askedOriginOf(request.headers)),
       maxResponseBytes,
@@ -143,7 +157,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         origins.welcome(request, response)
         response.setHeader('access-control-expose-headers', REQUEST_ID_HEADER)
         if (request.method === 'OPTIONS') return preflight(request, response)
-        const exchange = exchangeOf(request, response, pathOf(request).slice(prefix.length))
+        const exchange = exchangeOf(door, request, response, pathOf(request).slice(prefix.length))
         try {
           await door.handle(exchange)
         } catch (error) {
@@ -153,7 +167,10 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     },
     endStreams() {
       isEnding = true
-      for (const response of open.keys()) response.destroy()
+      for (const [response, { door }] of open) {
+        if (response.headersSent) response.destroy()
+        else fail(door, response, new DoorError('UNAVAILABLE', SHUT_DOWN, { status: 422 }))
+      }
     },
   }
 }
@@ -170,26 +187,30 @@ function preflight(request: IncomingMessage, response: ServerResponse): void {
     .end()
 }
 
-/** The results of operations count as in flight until what was made of them is sent. */
-function createSending(response: ServerResponse): { ofOperation: Sending; sent(): void } {
+// Clients send a request again by themselves after 503, although its message may have been posted.
+const SHUT_DOWN = 'The server shuts down. The message may have been posted: read the conversation before you try again.'
+
+/** The result of an operation counts as in flight until its door has it, or the client has gone. */
+function createSending(response: ServerResponse): Sending & { release(): void } {
   let listeners: (() => void)[] = []
-  const sent = () => {
+  let isOver = response.closed
+  const release = () => {
+    isOver = true
+    response.off('close', release)
     for (const listener of listeners.splice(0)) listener()
   }
-  response.once('close', sent)
+  if (!isOver) response.once('close', release)
   return {
-    sent,
-    ofOperation: {
-      onSent(listener) {
-        if (response.closed) return listener()
-        listeners = [...listeners, listener]
-      },
-      cutOff: () => void response.destroy(),
+    release,
+    onSent(listener) {
+      if (isOver) listener()
+      else listeners = [...listeners, listener]
     },
+    cutOff: () => void response.destroy(),
   }
 }
 
-function streamOf(response: ServerResponse, onSent: () => void): EventStream {
+function streamOf(response: ServerResponse): EventStream {
   return {
     async write(text) {
       if (response.destroyed) throw new Error('The client has closed the connection.')
@@ -201,7 +222,6 @@ function streamOf(response: ServerResponse, onSent: () => void): EventStream {
           }
           response.on('drain', done).on('close', done)
         })
-      onSent()
     },
     end: () => void response.end(),
   }
@@ -209,13 +229,22 @@ function streamOf(response: ServerResponse, onSent: () => void): EventStream {
 
 type CallerContext = OperationContext & { viewer: Viewer; signal: AbortSignal }
 
-function callerOf({ graphql, maskError }: Pick<DoorsParts, 'graphql' | 'maskError'>, context: CallerContext): Caller {
+function callerOf(
+  { graphql, maskError }: Pick<DoorsParts, 'graphql' | 'maskError'>,
+  response: ServerResponse,
+  context: CallerContext,
+): Caller {
   const { viewer, signal } = context
   const run = async (query: string, variables: object) => {
+    // An object for each operation: several operations of a request may run at once.
+    const sending = createSending(response)
     try {
-      return await prepareOperation(graphql, context, { query, variables: variables as Record<string, unknown> }).run()
+      const request = { query, variables: variables as Record<string, unknown> }
+      return await prepareOperation(graphql, { ...context, sending }, request).run()
     } catch (error) {
       throw failureOfErrors(errorsOf(error, maskError))
+    } finally {
+      sending.release()
     }
   }
   return {
