@@ -151,6 +151,29 @@ describe('the A2A server', () => {
     expect((await client.ask(path, 'SendMessage', answer)).result.task.status.state).toBe('TASK_STATE_COMPLETED')
   })
 
+  test('a revoked token ends its streams and waits, with an error', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(() => [{ hang: true }])
+    const { domain } = parley.app
+    const grant = { type: 'HUMAN', humanId: human.id } as const
+    const { accessToken, secret } = await domain.tokens.create(parley.admin, { grant })
+    const post = (method: string, params: object) =>
+      fetch(`${parley.origin}/a2a/spaces/${space.id}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json', 'a2a-version': '1.0' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+      })
+    // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+    const seen: any[] = []
+    const ended = readEvents(await post('SendStreamingMessage', message('Go')), (event) => seen.push(event))
+    const wait = post('SendMessage', message('Go on'))
+    await until('both messages are posted', async () => (await parley.messages(space.id)).length === 2)
+    await domain.tokens.revoke(parley.admin, { id: accessToken.id })
+    expect((await wait).status).toBe(401)
+    await ended
+    expect(seen.at(-1)).toMatchObject({ error: { data: { code: 'UNAUTHENTICATED' } } })
+  })
+
   test('a run is canceled', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
