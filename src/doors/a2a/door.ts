@@ -191,7 +191,7 @@ export function createA2aDoor({
 
   async function list(target: Target, caller: Caller, params: Params): Promise<object> {
     const { pageSize, pageToken, includeArtifacts, status } = params
-    const first = typeof pageSize === 'number' && pageSize >= 1 ? Math.min(Math.floor(pageSize), MOST_ON_PAGE) : PAGE
+    const first = sizeOf(pageSize)
     const { runs } = await run<{ runs: ListedRuns }>(caller, LIST_RUNS, {
       first,
       after: pageToken || null,
@@ -321,6 +321,9 @@ const RUNS_OF: Readonly<Record<State, readonly string[]>> = {
   TASK_STATE_CANCELED: ['CANCELED'],
   TASK_STATE_REJECTED: ENDED_RUNS,
 }
+
+const sizeOf = (pageSize: unknown): number =>
+  typeof pageSize === 'number' && pageSize >= 1 ? Math.min(Math.floor(pageSize), MOST_ON_PAGE) : PAGE
 
 /** @throws A2aError for a filter that the server does not have */
 function filterOf(target: Target, { contextId, status, statusTimestampAfter }: Params): object {

@@ -186,7 +186,9 @@ export class Listening {
     key: string,
     begin: (onEnd: (error: OperationError | null) => void) => Promise<() => void>,
   ): Promise<void> {
-    const end = await begin((error) => (error === null ? this.#leave(key) : this.#fail(error)))
+    const end = await begin((error) =>
+      error === null || HIDDEN.has(error.code) ? this.#leave(key) : this.#fail(error),
+    )
     if (this.#isOver) end()
     else this.#ends.set(key, end)
   }

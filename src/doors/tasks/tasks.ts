@@ -135,6 +135,26 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>, maxResponse
     return nodes.filter((call) => call?.id !== undefined && mayAnswer(call as PendingCall)) as PendingCall[]
   }
 
+  /** Yields the messages after the source, until there are no more, or until `endsAt`; MOST_MESSAGES at most. */
+  async function* pagesAfter(
+    caller: Caller,
+    { spaceId, messageId }: NonNullable<Task['source']>,
+    endsAt: number,
+  ): AsyncGenerator<{ messages: Message[]; streamCursor: string | null; isLast: boolean }> {
+    let after = messageId
+    for (let count = 0; count < MOST_MESSAGES; count += REPLIES_A_PAGE) {
+      const { space }: RepliesData = await query(caller, REPLIES, { spaceId, after, first: REPLIES_A_PAGE })
+      if (space === null) return yield { messages: [], streamCursor: null, isLast: true }
+      const messages = space.messages.edges.map(({ node }) => node)
+      const { hasNextPage, endCursor } = space.messages.pageInfo
+      const isPast = messages.some(({ createdAt }) => Date.parse(createdAt) > endsAt)
+      const isLast = !hasNextPage || endCursor === null || isPast
+      yield { messages, streamCursor: space.streamCursor, isLast }
+      if (isLast) return
+      after = endCursor
+    }
+  }
+
   return {
     async read(caller, id) {
       if (!TASK_ID.test(id)) return null
@@ -157,35 +177,23 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>, maxResponse
       }
     },
 
-    async output(caller, { outcomes, source, activeRunIds, lastUpdatedAt }) {
+    async output(caller, task) {
+      const { outcomes, source } = task
       const runIds = new Set(outcomes.flatMap(({ runId }) => runId ?? []))
       const output: TaskOutput = { outcomes, replies: [], cursor: null, isCut: false }
       if (source === null || runIds.size === 0) return output
-      const lastReplyAt = activeRunIds.length > 0 ? null : Date.parse(lastUpdatedAt) + CLOCK_SLACK_MS
       let cursor: string | null = null
-      let after = source.messageId
       let bytes = 0
-      for (let count = 0; count < MOST_MESSAGES; count += REPLIES_A_PAGE) {
-        const { space }: RepliesData = await query(caller, REPLIES, {
-          spaceId: source.spaceId,
-          after,
-          first: REPLIES_A_PAGE,
-        })
-        if (space === null) return output
+      for await (const { messages, streamCursor, isLast } of pagesAfter(caller, source, lastReplyOf(task))) {
         // The position of the first page: changes since then are delivered after it.
-        cursor ??= space.streamCursor
-        const messages = space.messages.edges.map(({ node }) => node)
+        cursor ??= streamCursor
         for (const reply of messages) {
           if (reply.run === null || !runIds.has(reply.run.id)) continue
           bytes += Buffer.byteLength(JSON.stringify(reply))
           if (bytes > mostReplyBytes) return { ...output, isCut: true }
           output.replies.push(reply)
         }
-        const last = messages.at(-1)
-        const { hasNextPage, endCursor } = space.messages.pageInfo
-        const isPast = lastReplyAt !== null && last !== undefined && Date.parse(last.createdAt) > lastReplyAt
-        if (!hasNextPage || endCursor === null || isPast) return { ...output, cursor }
-        after = endCursor
+        if (isLast) return { ...output, cursor }
       }
       return { ...output, isCut: true }
     },
@@ -196,6 +204,10 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>, maxResponse
     },
   }
 }
+
+/** Returns the time after which no more replies are posted. */
+const lastReplyOf = ({ activeRunIds, lastUpdatedAt }: Task): number =>
+  activeRunIds.length > 0 ? Number.POSITIVE_INFINITY : Date.parse(lastUpdatedAt) + CLOCK_SLACK_MS
 
 /** Whether the viewer can answer the call through the door: a reply in the space is a message. */
 export function isAnswerable({ waitsFor, approval }: PendingCall): boolean {

@@ -177,16 +177,22 @@ export function createDoorHttp(parts: DoorHttpParts): DoorHttp {
       refuse(response, 429, SERVER_ERROR, error.message, retryAfter(error.retryAfterMs))
     else if (error instanceof BodyRefusedError) refuse(response, error.status, SERVER_ERROR, error.message)
     else if (error instanceof BadInputError) refuse(response, 400, PARSE_ERROR, error.message)
-    else if (error instanceof OperationError && error.retryAfterMs !== null)
-      refuse(response, 429, SERVER_ERROR, error.message, retryAfter(error.retryAfterMs))
-    else if (error instanceof OperationError && error.code === 'UNAUTHENTICATED')
-      refuse(response, 401, SERVER_ERROR, error.message, challenge(request))
     else if (error instanceof OperationError && error.code !== 'INTERNAL_SERVER_ERROR')
-      refuse(response, error.code === 'NOT_FOUND' ? 404 : 400, SERVER_ERROR, error.message)
+      refuseOperation(error, request, response)
     else {
       onError(error as Error)
       refuse(response, 500, INTERNAL_ERROR, 'Internal server error.')
     }
+  }
+
+  function refuseOperation(
+    { code, message, retryAfterMs }: OperationError,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): void {
+    if (retryAfterMs !== null) refuse(response, 429, SERVER_ERROR, message, retryAfter(retryAfterMs))
+    else if (code === 'UNAUTHENTICATED') refuse(response, 401, SERVER_ERROR, message, challenge(request))
+    else refuse(response, code === 'NOT_FOUND' ? 404 : 400, SERVER_ERROR, message)
   }
 
   return {
