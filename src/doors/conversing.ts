@@ -1,9 +1,10 @@
 import type { Domain } from '../graphql/domain.ts'
 import { forRequester } from '../lib/requester-context.ts'
-import type { Caller } from './exchange.ts'
+import type { Caller as DoorCaller } from './exchange.ts'
 
 type Parts = Pick<Domain, 'conversations' | 'deletion' | 'rates' | 'record'>
 type Conversations = Domain['conversations']
+type Caller = Pick<DoorCaller, 'viewer'>
 
 /** Conversations as the doors use them: they count towards the rate of requests, and a new space is audited. */
 export interface Conversing {

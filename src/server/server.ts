@@ -322,16 +322,16 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
   const doorHttp = createDoorHttp({
-    ...{ authentication, bodies, origins, publicUrl, logger },
+    ...{ authentication, bodies, origins, publicUrl, logger, watchViewer },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
   })
-  const operations = createDoorOperations(graphql, maskError)
+  const operations = createDoorOperations(graphql, maskError, conversing)
   const mcp = createMcpHandler({
     ...{ operations, http: doorHttp, publicUrl, maxResponseBytes },
     issuers: issuersOf(config),
   })
-  const a2a = createA2aHandler({ operations, http: doorHttp, publicUrl })
+  const a2a = createA2aHandler({ operations, http: doorHttp, publicUrl, maxResponseBytes })
   return {
     origins,
     drainEventStreams: async (timeoutMs) =>
@@ -381,10 +381,9 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   }
 }
 
-/** The issuers of tokens, for OAuth clients: that of JWTs, and the identity providers. */
-function issuersOf({ jwt, oidc }: Config): string[] {
-  const issuers = [jwt.issuer, ...oidc.providers.map(({ issuer }) => issuer)]
-  return [...new Set(issuers.filter((issuer) => issuer !== null && URL.canParse(issuer)))] as string[]
+/** The issuer whose tokens the server accepts, for OAuth clients: those of identity providers only begin sessions. */
+function issuersOf({ jwt: { issuer, jwksUrl } }: Pick<Config, 'jwt'>): string[] {
+  return jwksUrl !== null && issuer !== null && URL.canParse(issuer) ? [issuer] : []
 }
 
 /** Maps paths to handlers. */

@@ -151,6 +151,81 @@ describe('the A2A server', () => {
     expect((await client.ask(path, 'SendMessage', answer)).result.task.status.state).toBe('TASK_STATE_COMPLETED')
   })
 
+  test('a revoked token ends its streams and waits, with an error', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(() => [{ hang: true }])
+    const { domain } = parley.app
+    const { accessToken, secret } = await domain.tokens.create(parley.admin, { grant: { humanId: human.id } })
+    const post = (method: string, params: object) =>
+      fetch(`${parley.origin}/a2a/spaces/${space.id}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json', 'a2a-version': '1.0' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+      })
+    // biome-ignore lint/suspicious/noExplicitAny: what a server sends, of any shape.
+    const seen: any[] = []
+    const ended = readEvents(await post('SendStreamingMessage', message('Go')), (event) => seen.push(event))
+    const wait = post('SendMessage', message('Go on'))
+    await until('both messages are posted', async () => (await parley.messages(space.id)).length === 2)
+    await domain.tokens.revoke(parley.admin, { id: accessToken.id })
+    expect((await wait).status).toBe(401)
+    await ended
+    expect(seen.at(-1)).toMatchObject({ error: { data: { code: 'UNAUTHENTICATED' } } })
+  })
+
+  test('a call whose input is too long to be read in a form is decided in the console only', async () => {
+    const { human, agent, space } = await parley.room('Ada', { tools: [DEPLOY] })
+    const client = await clientOf(human)
+    const path = `/a2a/agents/${agent.id}`
+    const callWith = async (to: string) => {
+      parley.models.script(steps([{ toolCall: 'deploy', input: { to } }], [{ text: 'Deployed.' }]))
+      const { result } = await client.ask(path, 'SendMessage', message('Deploy', { contextId: space.id }))
+      expect(result.task.status.state).toBe('TASK_STATE_INPUT_REQUIRED')
+      const [{ text }, { data }] = result.task.status.message.parts
+      return { id: result.task.id, text, inputRequests: data.inputRequests }
+    }
+    const long = await callWith(`${'x'.repeat(5000)}evil`)
+    expect(long).toMatchObject({ text: expect.stringContaining('console'), inputRequests: {} })
+    await client.ask(path, 'CancelTask', { id: long.id })
+    const bidi = await callWith('a\u202eb')
+    expect(bidi.text).toContain('a\\u202eb')
+    await client.ask(path, 'CancelTask', { id: bidi.id })
+  })
+
+  test('a task has all its replies, however many other messages are between them', async () => {
+    const { human, agent, space } = await parley.room()
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+    parley.models.script(steps([{ gate }, { toolCall: 'send_message', input: { text: 'At last.' } }], [{ text: '' }]))
+    const client = await clientOf(human)
+    const path = `/a2a/agents/${agent.id}`
+    const params = { ...message('Go', { contextId: space.id }), configuration: { returnImmediately: true } }
+    const { id } = (await client.ask(path, 'SendMessage', params)).result.task
+    for (let count = 0; count < 60; count += 1) await parley.message(space.id, human.id)
+    open()
+    const task = await until('the task is completed', async () => {
+      const { result } = await client.ask(path, 'GetTask', { id })
+      return result.status.state === 'TASK_STATE_COMPLETED' ? result : null
+    })
+    expect(task.artifacts).toMatchObject([{ parts: [{ text: 'At last.' }] }])
+  })
+
+  test('a message that woke two agents is listed as one task; filters are applied or refused', async () => {
+    const { human, space } = await parley.room()
+    const other = await parley.agent('Other')
+    await parley.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
+    parley.models.script(({ step }) => (step === 0 ? [{ text: 'Done.' }] : []))
+    const client = await clientOf(human)
+    const path = `/a2a/spaces/${space.id}`
+    const { id } = (await client.ask(path, 'SendMessage', message('Go'))).result.task
+    const list = async (params: object) => client.ask(path, 'ListTasks', params)
+    expect((await list({})).result.tasks.map((task: { id: string }) => task.id)).toEqual([id])
+    expect((await list({ pageSize: 1 })).result.tasks).toHaveLength(1)
+    expect((await list({ status: 'TASK_STATE_COMPLETED' })).result.tasks).toHaveLength(1)
+    expect((await list({ status: 'TASK_STATE_WORKING' })).result.tasks).toEqual([])
+    expect((await list({ status: 'DONE' })).error.code).toBe(-32602)
+    expect((await list({ statusTimestampAfter: '2026-01-01T00:00:00Z' })).error.code).toBe(-32602)
+  })
+
   test('a run is canceled', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])

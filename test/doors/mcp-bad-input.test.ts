@@ -1,6 +1,7 @@
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
+import { waitsOf } from '../../src/doors/mcp/door.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 import { answerOf, rawClient, requestOf, TASKS } from './mcp-client.ts'
@@ -18,7 +19,10 @@ describe('the MCP server, against bad input', () => {
         PARLEY_RATE_MESSAGES: '3',
         PARLEY_MAX_RESPONSE_BYTES: '100000',
         PARLEY_ALLOWED_ORIGINS: 'https://app.example',
-        PARLEY_OIDC_ISSUER: 'https://id.example.com',
+        AUTH_JWKS_URL: 'https://id.example.com/keys',
+        AUTH_ISSUER: 'https://id.example.com',
+        AUTH_AUDIENCE: 'parley',
+        PARLEY_OIDC_ISSUER: 'https://login.example.com',
         PARLEY_OIDC_CLIENT_ID: 'parley',
         PARLEY_OIDC_CLIENT_SECRET: 'secret',
         PARLEY_OIDC_ALLOW: 'everyone',
@@ -198,6 +202,12 @@ describe('the MCP server, against bad input', () => {
     expect(JSON.stringify(read.message).length).toBeLessThan(110_000)
   })
 
+  test('each call of a batch that waits takes a place', () => {
+    const call = (name: string, more: object = {}) => ({ method: 'tools/call', params: { name, ...more } })
+    expect(waitsOf([call('ask_agent'), call('list_spaces'), call('decide', { requestState: 'x' }), null])).toBe(2)
+    expect(waitsOf(call('send_message'))).toBe(1)
+  })
+
   test('a client that disconnects ends its wait, and nothing is lost', async () => {
     const { human: bob, space } = await parley.room('Bob')
     parley.models.script(() => [{ hang: true }])
@@ -209,6 +219,7 @@ describe('the MCP server, against bad input', () => {
     await until('the messages are sent', async () => (await parley.messages(space.id)).length === 2)
     const third = { name: 'send_message', arguments: {} }
     expect((await impatient.ask('tools/call', third)).status).toBe(503)
+    expect((await impatient.ask('tools/call', { ...third, requestState: 'run_1' })).status).toBe(503)
     expect((await impatient.ask('tools/call', { name: 'list_spaces' })).status).toBe(200)
     abort.abort()
     await Promise.all(waiting)

@@ -367,7 +367,7 @@ describe('the MCP server', () => {
       await until('the stream is open', () => stream.seen.length === 1)
       await parley.app.domain.tokens.revoke(parley.admin, { id: accessToken.id })
       await stream.ended
-      expect(stream.seen.at(-1)).toMatchObject({ result: { resultType: 'complete' } })
+      expect(stream.seen.at(-1)).toMatchObject({ error: { data: { code: 'UNAUTHENTICATED' } } })
     })
   })
 

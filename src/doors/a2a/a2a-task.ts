@@ -1,5 +1,5 @@
 import type { Message } from '../tasks/documents.ts'
-import { inputRequestsOf } from '../tasks/input-requests.ts'
+import { consoleOnly, inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task, TaskOutput } from '../tasks/tasks.ts'
 import { CURSOR_EXTENSION } from './card.ts'
 
@@ -38,13 +38,17 @@ export function statusOf(task: Task): object {
   return { state, timestamp: task.lastUpdatedAt, ...(parts.length === 0 ? {} : { message }) }
 }
 
+const HOW_TO_ANSWER =
+  'Answer with a message of this task that has a data part { "inputResponses": { "<key>": { "action": "accept", "content": { … } } } }, with a key of inputRequests.'
+
 function partsOf({ outcomes, pending }: Task, state: State): object[] {
   if (state === 'TASK_STATE_INPUT_REQUIRED') {
     const inputRequests = inputRequestsOf(pending)
-    const questions = Object.values(inputRequests).map(({ params }) => params.message)
-    const how =
-      'Answer with a message of this task that has a data part { "inputResponses": { "<key>": { "action": "accept", "content": { … } } } }, with a key of inputRequests.'
-    return [{ text: [...questions, how].join('\n\n') }, { data: { inputRequests } }]
+    const questions: string[] = Object.values(inputRequests).map(({ params }) => params.message)
+    if (questions.length > 0) questions.push(HOW_TO_ANSWER)
+    const elsewhere = consoleOnly(pending)
+    if (elsewhere !== null) questions.push(elsewhere)
+    return [{ text: questions.join('\n\n') }, { data: { inputRequests } }]
   }
   if (state === 'TASK_STATE_WORKING' || state === 'TASK_STATE_CANCELED') return []
   const lines = outcomes
@@ -64,13 +68,14 @@ export const artifactOf = ({ id, sender }: Message, text: string): object => ({
 
 export const isShown = ({ text }: Message): boolean => text !== ''
 
-/** A whole task. `historyLength`: 0 leaves the artifacts alone, which are no history. */
-export function taskOf(task: Task, { replies }: Pick<TaskOutput, 'replies'>, cursor: string | null): object {
+/** A whole task. Without a cursor if artifacts are missing. `historyLength`: 0 leaves the artifacts alone, which are no history. */
+export function taskOf(task: Task, { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>): object {
   return {
     id: task.id,
     contextId: contextOf(task),
     status: statusOf(task),
     artifacts: replies.filter(isShown).map((reply) => artifactOf(reply, reply.text)),
+    ...(isCut ? { metadata: { [CURSOR_EXTENSION]: { isCut } } } : {}),
     ...(cursor === null ? {} : { metadata: { [CURSOR_EXTENSION]: { cursor } } }),
   }
 }

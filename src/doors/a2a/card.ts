@@ -22,7 +22,8 @@ export function cardOf({ id, name, description }: Described, url: string): objec
       extensions: [
         {
           uri: CURSOR_EXTENSION,
-          description: 'Tasks name in their metadata the position up to which they contain everything.',
+          description:
+            'Tasks name in their metadata the position up to which they contain everything. `isCut`: artifacts are missing; read the messages of the context.',
           required: false,
         },
       ],

@@ -2,11 +2,11 @@ import { AGENT, LIST_RUNS, type Page, SEND_MESSAGE, SPACE, STOP_RUN, TRIGGER_AGE
 import { answerCalls } from '../tasks/input-requests.ts'
 import { isObject } from '../tasks/is-object.ts'
 import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
-import { createOwnSpaces } from '../tasks/own-space.ts'
+import { openOwnSpace } from '../tasks/own-space.ts'
 import type { Stream } from '../tasks/stream.ts'
 import { createTasks, type Task } from '../tasks/tasks.ts'
 import { waitForTask } from '../tasks/waiting.ts'
-import { isOver, stateOf, taskOf } from './a2a-task.ts'
+import { isOver, type State, stateOf, taskOf } from './a2a-task.ts'
 import { cardOf, type Described } from './card.ts'
 import { Following } from './following.ts'
 
@@ -76,15 +76,17 @@ interface Sent {
 /** Agents and spaces as A2A 1.0 agents, by JSON-RPC. https://a2a-protocol.org */
 export function createA2aDoor({
   operations,
+  maxResponseBytes,
   onError,
 }: {
   operations: Operations
+  /** The maximum size of a response. */
+  maxResponseBytes: number
   onError(error: Error): void
 }): A2aDoor {
   const { run } = operations
-  const tasks = createTasks(operations)
+  const tasks = createTasks(operations, maxResponseBytes)
   const mutate = mutateBy(run)
-  const { spaceWith } = createOwnSpaces(run)
 
   async function describe(target: Target, caller: Caller): Promise<Described | null> {
     if (target.type === 'server')
@@ -110,8 +112,7 @@ export function createA2aDoor({
 
   /** Returns the task with what the agents have said. The cursor is taken before their words are read. */
   async function whole(caller: Caller, task: Task): Promise<object> {
-    const output = await tasks.output(caller, task)
-    return taskOf(task, output, output.cursor)
+    return taskOf(task, await tasks.output(caller, task))
   }
 
   /** Posts the message, or answers the calls of a task that waits. Returns the id of the task. */
@@ -146,7 +147,7 @@ export function createA2aDoor({
       return target.id
     }
     if (contextId !== '') return contextId
-    if (target.type === 'agent') return spaceWith(caller, target.id)
+    if (target.type === 'agent') return openOwnSpace(operations, caller, { agentId: target.id, door: 'a2a' })
     throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of a space.')
   }
 
@@ -182,26 +183,36 @@ export function createA2aDoor({
     return { task: await whole(caller, task) }
   }
 
+  /** Returns the task of the message that started the run; that of the run itself if the viewer sees no such message. */
+  async function taskOfRun(caller: Caller, { id, triggerMessage }: ListedRun): Promise<Task | null> {
+    const task = triggerMessage === null ? null : await tasks.read(caller, triggerMessage.id)
+    return task?.outcomes.some(({ runId }) => runId === id) ? task : tasks.read(caller, id)
+  }
+
   async function list(target: Target, caller: Caller, params: Params): Promise<object> {
-    const { contextId, pageSize, pageToken, includeArtifacts } = params
-    const first = typeof pageSize === 'number' && pageSize >= 1 ? Math.min(Math.floor(pageSize), MOST_ON_PAGE) : PAGE
-    const filter = {
-      spaceId: target.type === 'space' ? target.id : contextId || null,
-      ...(target.type === 'agent' ? { agentId: target.id } : {}),
-    }
-    const { runs } = await run<{ runs: Page<{ id: string }> }>(caller, LIST_RUNS, {
+    const { pageSize, pageToken, includeArtifacts, status } = params
+    const first = sizeOf(pageSize)
+    const { runs } = await run<{ runs: ListedRuns }>(caller, LIST_RUNS, {
       first,
       after: pageToken || null,
-      filter,
+      filter: filterOf(target, params),
     })
     const listed: object[] = []
-    for (const { node } of runs.edges) {
-      const task = await tasks.read(caller, node.id)
-      if (task === null) continue
-      listed.push(includeArtifacts === true ? await whole(caller, task) : taskOf(task, { replies: [] }, null))
+    let bytes = 0
+    let next: string | null = null
+    for (const { cursor, node } of runs.edges) {
+      const task = await taskOfRun(caller, node)
+      if (task !== null && isListed(task, { target, status, runId: node.id })) {
+        const shown = includeArtifacts === true ? await whole(caller, task) : taskOf(task, NO_OUTPUT)
+        bytes += Buffer.byteLength(JSON.stringify(shown))
+        if (bytes > maxResponseBytes && listed.length > 0) break
+        listed.push(shown)
+      }
+      next = cursor
     }
     const { hasNextPage, endCursor } = runs.pageInfo
-    return { tasks: listed, nextPageToken: hasNextPage ? endCursor : '', pageSize: first, totalSize: listed.length }
+    const nextPageToken = next !== endCursor || hasNextPage ? next : ''
+    return { tasks: listed, nextPageToken: nextPageToken ?? '', pageSize: first, totalSize: listed.length }
   }
 
   async function cancel(target: Target, caller: Caller, params: Params): Promise<object> {
@@ -222,7 +233,8 @@ export function createA2aDoor({
     to: { stream: Stream; endsAtInput: boolean },
   ) {
     const event = (result: object) => ({ jsonrpc: '2.0', id, result })
-    await new Following({ operations, tasks, caller, waiting, event, ...to }).follow(first)
+    const failure = (error: unknown) => ({ jsonrpc: '2.0', id, error: errorOf(error, onError) })
+    await new Following({ operations, tasks, caller, waiting, event, failure, ...to }).follow(first)
   }
 
   async function dispatch(target: Target, request: A2aRequest, stream: Stream): Promise<object | null> {
@@ -286,6 +298,64 @@ export function createA2aDoor({
     },
   }
 }
+
+interface ListedRun {
+  id: string
+  triggerMessage: { id: string } | null
+}
+
+interface ListedRuns extends Page<ListedRun> {
+  edges: { cursor: string; node: ListedRun }[]
+}
+
+const NO_OUTPUT = { replies: [], cursor: null, isCut: false }
+
+const ENDED_RUNS = ['COMPLETED', 'FAILED', 'CANCELED']
+const ACTIVE_RUNS = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
+/** The statuses that the runs of a task can have, by its state. */
+const RUNS_OF: Readonly<Record<State, readonly string[]>> = {
+  TASK_STATE_WORKING: [...ACTIVE_RUNS, ...ENDED_RUNS],
+  TASK_STATE_INPUT_REQUIRED: [...ACTIVE_RUNS, ...ENDED_RUNS],
+  TASK_STATE_COMPLETED: ENDED_RUNS,
+  TASK_STATE_FAILED: ['FAILED'],
+  TASK_STATE_CANCELED: ['CANCELED'],
+  TASK_STATE_REJECTED: ENDED_RUNS,
+}
+
+const sizeOf = (pageSize: unknown): number =>
+  typeof pageSize === 'number' && pageSize >= 1 ? Math.min(Math.floor(pageSize), MOST_ON_PAGE) : PAGE
+
+/** @throws A2aError for a filter that the server does not have */
+function filterOf(target: Target, { contextId, status, statusTimestampAfter }: Params): object {
+  if (statusTimestampAfter !== undefined && statusTimestampAfter !== null && statusTimestampAfter !== '')
+    throw new A2aError('INVALID_PARAMS', 'The filter `statusTimestampAfter` is not supported: leave it out.')
+  const isContextKnown = contextId === undefined || contextId === null || typeof contextId === 'string'
+  if (!isContextKnown || (target.type === 'space' && contextId && contextId !== target.id))
+    throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of a space of this URL.')
+  if (isGiven(status) && !(typeof status === 'string' && Object.hasOwn(RUNS_OF, status)))
+    throw new A2aError('INVALID_PARAMS', `\`status\` must be one of ${Object.keys(RUNS_OF).join(', ')}.`)
+  return {
+    spaceId: target.type === 'space' ? target.id : contextId || null,
+    ...(target.type === 'agent' ? { agentId: target.id } : {}),
+    ...(isGiven(status) ? { status: RUNS_OF[status as State] } : {}),
+  }
+}
+
+/** Whether a task has the status, and is listed with this one of its runs: the newest that the filter finds. */
+function isListed(task: Task, { target, status, runId }: { target: Target; status: unknown; runId: string }): boolean {
+  if (isGiven(status) && stateOf(task) !== status) return false
+  const found = task.outcomes.filter(
+    (outcome) =>
+      outcome.runId !== null &&
+      (target.type !== 'agent' || outcome.agent.id === target.id) &&
+      (!isGiven(status) || RUNS_OF[status as State].includes(outcome.runStatus ?? '')),
+  )
+  const ids = found.flatMap((outcome) => outcome.runId ?? [])
+  return !ids.some((id) => id > runId)
+}
+
+const isGiven = (status: unknown): boolean =>
+  status !== undefined && status !== null && status !== '' && status !== 'TASK_STATE_UNSPECIFIED'
 
 function errorOf(error: unknown, onError: (error: Error) => void): object {
   if (error instanceof A2aError) return { code: error.code, message: error.message }

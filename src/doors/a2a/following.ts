@@ -1,27 +1,41 @@
 import { createBell, sleep } from '../../lib/async.ts'
-import { FOLLOW_SPACE, type Message } from '../tasks/documents.ts'
-import type { Caller, Operations } from '../tasks/operations.ts'
+import { UnauthenticatedError } from '../../lib/errors.ts'
+import { FOLLOW_REPLIES, type Message } from '../tasks/documents.ts'
+import { type Caller, hasLostAccess, OperationError, type Operations, retryAfterOf } from '../tasks/operations.ts'
 import type { Stream } from '../tasks/stream.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { followTask } from '../tasks/waiting.ts'
 import { artifactOf, contextOf, isOver, isShown, stateOf, statusOf, taskOf } from './a2a-task.ts'
 
 const RECHECK_MS = 5000
-/** Changes within this time are sent together. */
-const GATHER_MS = 200
+/** Changes within this time are read and sent together. */
+const TICK_MS = 500
 const KEEP_ALIVE_MS = 10_000
+/** How many changed messages one query reads. */
+const MESSAGES_A_QUERY = 50
+/** How many messages of other runs are remembered, in case that their runs turn out to belong to the task. */
+const MOST_OTHERS = 1000
 
 export interface FollowingParts {
   operations: Operations
   tasks: Tasks
   caller: Caller
-  /** Aborts when the client has gone, or when the server drains. */
+  /** Aborts when the client has gone, when its token has ended, or when the server drains. */
   waiting: AbortSignal
   /** Makes an event of the stream. */
   event(result: object): object
+  /** Makes the event that ends the stream early. */
+  failure(error: unknown): object
   stream: Stream
   /** Whether the stream ends when the client must answer. */
   endsAtInput: boolean
+}
+
+/** An event of the space. */
+interface Changed {
+  __typename: string
+  message?: { id: string; run: { id: string } | null }
+  messageId?: string
 }
 
 /**
@@ -31,7 +45,19 @@ export interface FollowingParts {
 export class Following {
   readonly #parts: FollowingParts
   readonly #sent = new Map<string, Pick<Message, 'text' | 'status'>>()
+  readonly #bell = createBell()
   #status = ''
+  #runIds: ReadonlySet<string> = new Set()
+  /** Replies that have changed since they were read. */
+  readonly #changed = new Set<string>()
+  /** Messages of other runs, by id. */
+  readonly #others = new Map<string, string>()
+  /** Whether events about messages are missing, so that all replies must be read again. */
+  #hasGap = false
+  /** Whether a subscription has ended: everything is read at each recheck. */
+  #isBlind = false
+  #snapshots = 0
+  #lostAccess: OperationError | null = null
 
   constructor(parts: FollowingParts) {
     this.#parts = parts
@@ -40,72 +66,158 @@ export class Following {
   /** Resolves when the stream has ended. @throws errors before the stream is open */
   async follow(first: Task): Promise<void> {
     const { operations, caller, stream } = this.#parts
-    const bell = createBell()
-    const ring = () => bell.ring()
-    const stops = [await followTask(operations, caller, first, ring)]
+    const { source } = first
+    const onEnd = (error: OperationError | null) => this.#noteEnd(error)
+    const onChange = () => this.#bell.ring()
+    const stops = [await followTask(operations, caller, first, { onChange, onEnd })]
+    const keepAlive = setInterval(() => stream.isBusy() || stream.keepAlive(), KEEP_ALIVE_MS)
     try {
-      const { source } = first
-      const to = { onEvent: ring, onEnd: ring }
-      if (source !== null)
-        stops.push(await operations.follow(caller, FOLLOW_SPACE, { spaceId: source.spaceId, after: null }, to))
-      let task = await this.#begin(first.id)
-      stream.onReady(ring)
-      try {
-        while (task !== null && this.#continues(task)) task = await this.#next(task, bell)
-      } finally {
-        stream.end()
+      if (source !== null) {
+        const onEvent = ({ spaceMessages }: { spaceMessages: Changed }) => this.#noteMessage(spaceMessages)
+        stops.push(await operations.follow(caller, FOLLOW_REPLIES, { spaceId: source.spaceId }, { onEvent, onEnd }))
       }
+      const task = await this.#begin(first.id)
+      stream.onReady(onChange)
+      await this.#sendUntilEnd(task)
     } finally {
+      clearInterval(keepAlive)
       for (const stop of stops) stop()
     }
   }
 
-  async #begin(id: string): Promise<Task | null> {
+  /** Sends an error if the stream ends before the task. */
+  async #sendUntilEnd(begun: Task): Promise<void> {
+    const { stream, failure } = this.#parts
+    try {
+      let task = begun
+      while (this.#continues(task)) task = await this.#next(task)
+    } catch (error) {
+      stream.send(failure(this.#parts.waiting.aborted ? this.#interruption() : error))
+    } finally {
+      stream.end()
+    }
+  }
+
+  /** Returns why the stream ends, although the task does not. */
+  #interruption(): OperationError {
+    const { reason } = this.#parts.waiting
+    return reason instanceof UnauthenticatedError
+      ? new OperationError('UNAUTHENTICATED', reason.message)
+      : new OperationError('UNAVAILABLE', 'The server shuts down: continue with SubscribeToTask.', TICK_MS)
+  }
+
+  #noteEnd(error: OperationError | null): void {
+    if (hasLostAccess(error)) this.#lostAccess = error
+    this.#isBlind = true
+    this.#bell.ring()
+  }
+
+  #noteMessage({ __typename, message, messageId = message?.id }: Changed): void {
+    if (__typename === 'SpaceSnapshot') {
+      this.#snapshots += 1
+      this.#hasGap ||= this.#snapshots > 1
+    }
+    if (messageId === undefined) return
+    const runId = message?.run?.id
+    if (this.#sent.has(messageId) || this.#changed.has(messageId) || (runId && this.#runIds.has(runId))) {
+      this.#changed.add(messageId)
+      this.#bell.ring()
+    } else if (runId) {
+      this.#others.set(messageId, runId)
+      const [oldest] = this.#others.keys()
+      if (this.#others.size > MOST_OTHERS && oldest !== undefined) this.#others.delete(oldest)
+    }
+  }
+
+  #noteRuns({ outcomes }: Task): void {
+    this.#runIds = new Set(outcomes.flatMap(({ runId }) => runId ?? []))
+    for (const [messageId, runId] of this.#others)
+      if (this.#runIds.has(runId)) {
+        this.#changed.add(messageId)
+        this.#others.delete(messageId)
+      }
+  }
+
+  /** @throws OperationError */
+  async #begin(id: string): Promise<Task> {
     const { tasks, caller, stream, event } = this.#parts
     const task = await tasks.read(caller, id)
-    if (task === null) return null
+    if (task === null) throw noTask()
+    this.#noteRuns(task)
     const output = await tasks.output(caller, task)
     for (const { id: replyId, text, status } of output.replies) this.#sent.set(replyId, { text, status })
     this.#status = JSON.stringify(statusOf(task))
-    stream.open(event({ task: taskOf(task, output, output.cursor) }))
+    stream.open(event({ task: taskOf(task, output) }))
     return task
   }
 
   #continues(task: Task): boolean {
     const state = stateOf(task)
-    const { endsAtInput, waiting } = this.#parts
-    return !waiting.aborted && !isOver(state) && !(endsAtInput && state === 'TASK_STATE_INPUT_REQUIRED')
+    return !isOver(state) && !(this.#parts.endsAtInput && state === 'TASK_STATE_INPUT_REQUIRED')
   }
 
-  /** Waits for a change, and sends it. Returns the task; null if it exists no more. */
-  async #next(task: Task, bell: ReturnType<typeof createBell>): Promise<Task | null> {
+  /** Waits for a change, and sends it. Returns the task. @throws OperationError if the stream cannot go on */
+  async #next(task: Task): Promise<Task> {
     const { tasks, caller, waiting, stream } = this.#parts
-    const keepAlive = setInterval(() => stream.isBusy() || stream.keepAlive(), KEEP_ALIVE_MS)
-    await bell.wait(RECHECK_MS, waiting)
-    await sleep(GATHER_MS, waiting)
-    clearInterval(keepAlive)
-    if (waiting.aborted || stream.isBusy()) return task
-    const read = await tasks.read(caller, task.id)
-    if (read !== null) await this.#send(read)
-    return read
+    await this.#bell.wait(RECHECK_MS, waiting)
+    await sleep(TICK_MS, waiting)
+    if (waiting.aborted) throw this.#interruption()
+    if (this.#lostAccess !== null) throw this.#lostAccess
+    if (stream.isBusy()) return task
+    try {
+      const read = await tasks.read(caller, task.id)
+      if (read === null) throw noTask()
+      this.#noteRuns(read)
+      await this.#sendReplies(read)
+      this.#sendStatus(read)
+      return read
+    } catch (error) {
+      const retryAfterMs = retryAfterOf(error)
+      if (retryAfterMs === null) throw error
+      await sleep(retryAfterMs, waiting)
+      this.#bell.ring()
+      return task
+    }
   }
 
-  async #send(task: Task): Promise<void> {
-    const { tasks, caller, stream, event } = this.#parts
-    const names = { taskId: task.id, contextId: contextOf(task) }
-    const { replies } = await tasks.output(caller, task)
-    for (const reply of replies.filter(isShown)) {
-      const { id, text, status } = reply
-      const known = this.#sent.get(id)
-      if (known?.text === text && known.status === status) continue
-      const append = known !== undefined && known.text !== '' && text.startsWith(known.text)
-      const artifact = artifactOf(reply, append ? text.slice(known.text.length) : text)
-      stream.send(event({ artifactUpdate: { ...names, artifact, append, lastChunk: status !== 'STREAMING' } }))
-      this.#sent.set(id, { text, status })
+  /** Sends what is new in the replies: in those that have changed, or in all, if events are missing or no more follow. */
+  async #sendReplies(task: Task): Promise<void> {
+    const { tasks, caller } = this.#parts
+    if (this.#hasGap || this.#isBlind || !this.#continues(task)) {
+      const { replies } = await tasks.output(caller, task)
+      for (const reply of replies) this.#sendReply(task, reply)
+      this.#hasGap = false
+      if (this.#continues(task)) return
     }
+    while (this.#changed.size > 0) {
+      const ids = [...this.#changed].slice(0, MESSAGES_A_QUERY)
+      const messages = await tasks.messages(caller, ids)
+      for (const id of ids) this.#changed.delete(id)
+      for (const reply of messages) this.#sendReply(task, reply)
+    }
+  }
+
+  #sendReply(task: Task, reply: Message): void {
+    if (!isShown(reply)) return
+    const { stream, event } = this.#parts
+    const { id, text, status } = reply
+    const known = this.#sent.get(id)
+    if (known?.text === text && known.status === status) return
+    const append = known !== undefined && known.text !== '' && text.startsWith(known.text)
+    const artifact = artifactOf(reply, append ? text.slice(known.text.length) : text)
+    const names = { taskId: task.id, contextId: contextOf(task) }
+    stream.send(event({ artifactUpdate: { ...names, artifact, append, lastChunk: status !== 'STREAMING' } }))
+    this.#sent.set(id, { text, status })
+  }
+
+  #sendStatus(task: Task): void {
+    const { stream, event } = this.#parts
     const status = statusOf(task)
     const next = JSON.stringify(status)
-    if (next !== this.#status) stream.send(event({ statusUpdate: { ...names, status } }))
+    const update = { taskId: task.id, contextId: contextOf(task), status }
+    if (next !== this.#status) stream.send(event({ statusUpdate: update }))
     this.#status = next
   }
 }
+
+const noTask = () => new OperationError('NOT_FOUND', 'The task exists no more, or you may not see it.')

@@ -1,13 +1,13 @@
 import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { answerCalls, type InputResponses, inputRequestsOf } from '../tasks/input-requests.ts'
+import { answerCalls, consoleOnly, type InputResponses, inputRequestsOf } from '../tasks/input-requests.ts'
 import { isObject } from '../tasks/is-object.ts'
 import { OperationError, type Operations } from '../tasks/operations.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { waitForTask } from '../tasks/waiting.ts'
 import type { Exchange, Result } from './exchange.ts'
 import { taskFields } from './task-fields.ts'
-import { isToolName, LONGEST_WAIT_SECONDS, TOOLS } from './tool-inputs.ts'
+import { isToolName, LONGEST_WAIT_SECONDS, TOOLS, WAITING_TOOLS } from './tool-inputs.ts'
 import { createTools, describeCall, textOfOutput } from './tools.ts'
 
 export interface CallParts {
@@ -51,10 +51,13 @@ export function createCalls({ operations, tasks, maxResponseBytes }: CallParts):
       ...(source === null ? {} : source),
       outcomes,
       replies: output.replies,
+      ...(output.isCut ? { isCut: true } : {}),
       ...(pending.length === 0 ? {} : { pendingCalls: pending.map(describeCall) }),
     }
     const hasFailed = outcomes.length > 0 && outcomes.every(({ runStatus, kind }) => isFailure(runStatus, kind))
-    return resultWith(data, textOfOutput(output, isFinished), isFinished && hasFailed)
+    const elsewhere = consoleOnly(pending)
+    const text = textOfOutput(output, isFinished) + (elsewhere === null ? '' : `\n\n[${elsewhere}]`)
+    return resultWith(data, text, isFinished && hasFailed)
   }
 
   /** Waits for a task, and answers with its result, with questions to the user, or with the task. */
@@ -73,8 +76,10 @@ export function createCalls({ operations, tasks, maxResponseBytes }: CallParts):
     if (task === null) throw new OperationError('NOT_FOUND', 'The message or run that was started exists no more.')
     if (task.status === 'completed' || task.status === 'cancelled') return resultOf(exchange, task)
     if (takesTasks) return { resultType: 'task', ...taskFields(exchange, task) }
-    if (task.status === 'input_required' && takesForms && !dismissed)
-      return { resultType: 'input_required', inputRequests: inputRequestsOf(task.pending), requestState: task.id }
+    const inputRequests =
+      task.status === 'input_required' && takesForms && !dismissed ? inputRequestsOf(task.pending) : {}
+    if (Object.keys(inputRequests).length > 0)
+      return { resultType: 'input_required', inputRequests, requestState: task.id }
     return resultOf(exchange, task)
   }
 
@@ -91,6 +96,7 @@ export function createCalls({ operations, tasks, maxResponseBytes }: CallParts):
     if (!parsed.success) throw new OperationError('BAD_INPUT', `Invalid input: ${z.prettifyError(parsed.error)}`)
     const state = context.mcpReq.requestState<unknown>()
     if (state !== undefined) {
+      if (!WAITING_TOOLS.includes(name)) throw invalid(`${name} takes no \`requestState\`.`)
       if (typeof state !== 'string') throw invalid('`requestState` must be what the server sent.')
       const responses = isObject(context.mcpReq.inputResponses) ? context.mcpReq.inputResponses : {}
       const dismissed = await resume(exchange, state, responses)

@@ -62,17 +62,20 @@ const INSTRUCTIONS =
 /** Whether a request asks for a stream of notifications. */
 export const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'
 
-/** Whether a request may wait for agents. */
-export function mayWait(body: unknown): boolean {
+/** Returns how many calls of a request may wait for agents: calls that start something, and those that continue one. */
+export function waitsOf(body: unknown): number {
   const messages = Array.isArray(body) ? body : [body]
-  return messages.some(
-    (message) =>
-      isObject(message) && isObject(message['params']) && WAITING_TOOLS.includes(String(message['params']['name'])),
-  )
+  return messages.filter(mayWait).length
+}
+
+function mayWait(message: unknown): boolean {
+  if (!isObject(message) || !isObject(message['params'])) return false
+  const { name, requestState } = message['params']
+  return WAITING_TOOLS.includes(String(name)) || requestState !== undefined
 }
 
 export function createMcpDoor({ operations, maxResponseBytes, onError }: McpDoorParts): McpDoor {
-  const tasks = createTasks(operations)
+  const tasks = createTasks(operations, maxResponseBytes)
   const calls = createCalls({ operations, tasks, maxResponseBytes })
   const methods = createTaskMethods({ operations, tasks, calls })
   const resources = createResources(operations, maxResponseBytes)

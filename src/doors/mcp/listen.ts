@@ -1,18 +1,23 @@
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/server'
+import { sleep } from '../../lib/async.ts'
+import { UnauthenticatedError } from '../../lib/errors.ts'
 import { FOLLOW_SPACE, FOLLOW_SPACES } from '../tasks/documents.ts'
 import { isObject } from '../tasks/is-object.ts'
-import { OperationError, type Operations } from '../tasks/operations.ts'
+import { OperationError, type Operations, retryAfterOf } from '../tasks/operations.ts'
 import type { Stream } from '../tasks/stream.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { followTask } from '../tasks/waiting.ts'
 import type { Exchange, Result } from './exchange.ts'
 import { spaceOf } from './resources.ts'
-import type { TaskMethods } from './task-methods.ts'
+import { protocolErrorOf, type TaskMethods } from './task-methods.ts'
 
 /** The key under which a notification names its position: the server's cursor. */
 const CURSOR_META_KEY = 'io.parley/cursor'
 const MOST_FOLLOWED = 100
 const KEEP_ALIVE_MS = 12_000
+/** Signals may be lost, and some changes of tasks have none. At each recheck, a few tasks are read again, in turn. */
+const RECHECK_MS = 5000
+const TASKS_A_RECHECK = 5
 
 /** The filter of a client: the things that it wants to be notified of. */
 interface Wanted {
@@ -42,7 +47,12 @@ export class Listening {
   readonly #ends = new Map<string, () => void>()
   #isOpen = false
   #isOver = false
+  /** What ended the stream before it was open. */
+  #failure: unknown = null
   #keepAlive: NodeJS.Timeout | undefined
+  #recheck: NodeJS.Timeout | undefined
+  /** Functions that read a task again, by its id; those that were called last are at the end. */
+  readonly #rechecks = new Map<string, () => void>()
 
   constructor(parts: ListenParts, exchange: Exchange, subscriptionId: string | number, stream: Stream) {
     this.#parts = parts
@@ -54,7 +64,8 @@ export class Listening {
   /** Begins everything that the viewer may follow, and acknowledges it. @throws OperationError for a refusal of all */
   async begin(wanted: Wanted): Promise<void> {
     const { signal } = this.#exchange.caller
-    signal.addEventListener('abort', () => this.#stop(), { once: true })
+    const onAbort = () => (signal.reason instanceof UnauthenticatedError ? this.#fail(TOKEN_ENDED) : this.#stop())
+    signal.addEventListener('abort', onAbort, { once: true })
     const uris = await this.#honored(wanted.uris, (uri) => this.#followSpace(uri))
     const taskIds = await this.#honored(wanted.taskIds, (id) => this.#followTask(id))
     const isList = wanted.isList && (await this.#honored([LIST], () => this.#followSpaces())).length > 0
@@ -63,12 +74,14 @@ export class Listening {
       ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
       ...(taskIds.length > 0 ? { taskIds } : {}),
     }
+    if (this.#failure !== null) throw this.#failure
     if (this.#isOver) return
     this.#stream.open(this.#notification('notifications/subscriptions/acknowledged', { notifications }))
     this.#isOpen = true
     this.#stream.onReady(() => this.#flush())
     this.#keepAlive = setInterval(() => this.#stream.isBusy() || this.#stream.keepAlive(), KEEP_ALIVE_MS)
-    this.#exchange.waiting.addEventListener('abort', () => this.#finish(), { once: true })
+    this.#recheck = setInterval(() => this.#recheckTasks(), RECHECK_MS)
+    this.#exchange.waiting.addEventListener('abort', () => signal.aborted || this.#finish(), { once: true })
     this.#flush()
     if (this.#exchange.waiting.aborted || this.#ends.size === 0) this.#finish()
   }
@@ -124,11 +137,39 @@ export class Listening {
       last = state
       if (read.status === 'completed' || read.status === 'cancelled') this.#leave(id)
     }
-    const tellInTurn = joined(() => tell().catch(() => {}))
-    await this.#follow(id, () => followTask(operations, caller, task, tellInTurn))
+    const tellInTurn = joined(() => this.#retrying(tell))
+    await this.#follow(id, (onEnd) =>
+      followTask(operations, caller, task, {
+        onChange: tellInTurn,
+        // The run has ended: its last state is read.
+        onEnd: (error) => (error === null ? tellInTurn() : onEnd(error)),
+      }),
+    )
+    if (!this.#isOver) this.#rechecks.set(id, tellInTurn)
     // The state at the beginning, in case that it has changed since the client knew it.
     await tell(task)
     return true
+  }
+
+  /** Tries again when the rate of the viewer allows it. Other errors end the stream. */
+  async #retrying(work: () => Promise<void>): Promise<void> {
+    while (!this.#isOver)
+      try {
+        return await work()
+      } catch (error) {
+        const retryAfterMs = retryAfterOf(error)
+        if (retryAfterMs === null) return this.#fail(error)
+        await sleep(retryAfterMs, this.#exchange.waiting)
+        if (this.#exchange.waiting.aborted) return
+      }
+  }
+
+  #recheckTasks(): void {
+    for (const [id, recheck] of [...this.#rechecks].slice(0, TASKS_A_RECHECK)) {
+      this.#rechecks.delete(id)
+      this.#rechecks.set(id, recheck)
+      recheck()
+    }
   }
 
   async #followSpaces(): Promise<boolean> {
@@ -141,8 +182,13 @@ export class Listening {
     return true
   }
 
-  async #follow(key: string, begin: (onEnd: () => void) => Promise<() => void>): Promise<void> {
-    const end = await begin(() => this.#leave(key))
+  async #follow(
+    key: string,
+    begin: (onEnd: (error: OperationError | null) => void) => Promise<() => void>,
+  ): Promise<void> {
+    const end = await begin((error) =>
+      error === null || HIDDEN.has(error.code) ? this.#leave(key) : this.#fail(error),
+    )
     if (this.#isOver) end()
     else this.#ends.set(key, end)
   }
@@ -151,6 +197,7 @@ export class Listening {
   #leave(key: string): void {
     this.#ends.get(key)?.()
     this.#ends.delete(key)
+    this.#rechecks.delete(key)
     if (this.#isOpen && this.#ends.size === 0) this.#finish()
   }
 
@@ -185,9 +232,23 @@ export class Listening {
     this.#stream.end()
   }
 
+  /** Ends the stream with an error, so that the client follows again, from its last positions. */
+  #fail(error: unknown): void {
+    if (this.#isOver) return
+    if (this.#isOpen) {
+      const { code, message, data } = protocolErrorOf(error instanceof OperationError ? error : UNKNOWN)
+      this.#stream.send({ jsonrpc: '2.0', id: this.#subscriptionId, error: { code, message, data } })
+    }
+    this.#stop()
+    if (this.#isOpen) this.#stream.end()
+    else this.#failure = error
+  }
+
   #stop(): void {
     this.#isOver = true
     clearInterval(this.#keepAlive)
+    clearInterval(this.#recheck)
+    this.#rechecks.clear()
     for (const end of this.#ends.values()) end()
     this.#ends.clear()
     this.#waiting.clear()
@@ -195,6 +256,8 @@ export class Listening {
 }
 
 const LIST = 'list'
+const TOKEN_ENDED = new OperationError('UNAUTHENTICATED', new UnauthenticatedError().message)
+const UNKNOWN = new OperationError('INTERNAL_SERVER_ERROR', 'The stream was interrupted: open it again.')
 const HIDDEN: ReadonlySet<string> = new Set(['NOT_FOUND', 'FORBIDDEN'])
 /** Events that change nothing that a reader of the resource sees, or come with each word of a message. */
 const UNTOLD: ReadonlySet<string> = new Set(['MessageTextDelta', 'MessageTextReplaced', 'MemberPresenceChanged'])

@@ -1,5 +1,8 @@
+import { consoleOnly, inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task } from '../tasks/tasks.ts'
 import type { Exchange, Result } from './exchange.ts'
+
+const hasForms = (pending: Task['pending']): boolean => Object.keys(inputRequestsOf(pending)).length > 0
 
 const POLL_INTERVAL_MS = 2000
 
@@ -7,9 +10,11 @@ const POLL_INTERVAL_MS = 2000
 export function taskFields({ takesForms }: Exchange, { id, status, createdAt, lastUpdatedAt, ...task }: Task): Result {
   return {
     taskId: id,
-    // Questions can only be put to a client that shows forms.
-    status: status === 'input_required' && !takesForms ? 'working' : status,
-    statusMessage: messageOf({ status, ...task }),
+    // Questions can only be put to a client that shows forms, and about inputs that fit into one.
+    status: status === 'input_required' && !(takesForms && hasForms(task.pending)) ? 'working' : status,
+    statusMessage: [messageOf({ status, ...task }), consoleOnly(task.pending)]
+      .filter((text) => text !== null)
+      .join(' '),
     createdAt,
     lastUpdatedAt,
     ttlMs: null,

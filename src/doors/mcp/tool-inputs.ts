@@ -99,8 +99,9 @@ export const TOOLS = {
   },
   list_pending: {
     title: 'List pending calls',
-    description: 'Lists the tool calls of agents that wait for your decision or for a result that you may submit.',
-    input: z.strictObject({}),
+    description:
+      'Lists the tool calls of agents that wait for your decision or for a result that you may submit, oldest first. Of long inputs, it shows the beginning as `inputBeginning`: the user must read and decide such calls in the console.',
+    input: z.strictObject({ limit: page(100, 20) }),
     annotations: READS,
   },
   decide: {

@@ -14,7 +14,7 @@ import {
   TRIGGER_AGENT,
 } from '../tasks/documents.ts'
 import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
-import { createOwnSpaces } from '../tasks/own-space.ts'
+import { openOwnSpace } from '../tasks/own-space.ts'
 import type { TaskOutput } from '../tasks/tasks.ts'
 import type { ToolInput, ToolName } from './tool-inputs.ts'
 
@@ -28,14 +28,16 @@ export type Tools = { [N in ToolName]: (caller: Caller, input: ToolInput<N>) => 
 
 const PAGE = 20
 const MESSAGES = 50
+/** The number of characters of a call's input that results show. */
+const LONGEST_INPUT = 4000
 
 const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'complete', data })
 const noSuch = (what: string) => new OperationError('NOT_FOUND', `There is no such ${what}, or you may not see it.`)
 
 /** The tools of the door. Each runs the operations that any other client would. */
-export function createTools({ run }: Pick<Operations, 'run'>): Tools {
+export function createTools(operations: Pick<Operations, 'run' | 'converse'>): Tools {
+  const { run } = operations
   const mutate = mutateBy(run)
-  const { spaceWith } = createOwnSpaces(run)
 
   async function send(caller: Caller, input: Record<string, unknown>): Promise<string> {
     const { sentMessage } = await mutate<{ sentMessage: { id: string } }>(caller, SEND_MESSAGE, input)
@@ -79,7 +81,7 @@ export function createTools({ run }: Pick<Operations, 'run'>): Tools {
 
     async ask_agent(caller, { agentId, text, spaceId, waitSeconds, idempotencyKey }) {
       if (caller.viewer.scope === 'HUMAN') {
-        const to = spaceId ?? (await spaceWith(caller, agentId))
+        const to = spaceId ?? (await openOwnSpace(operations, caller, { agentId, door: 'mcp' }))
         const message = { spaceId: to, text, mentionedIds: [agentId], idempotencyKey }
         return { type: 'started', taskId: await send(caller, message), waitSeconds }
       }
@@ -90,9 +92,10 @@ export function createTools({ run }: Pick<Operations, 'run'>): Tools {
       return { type: 'started', taskId: started.id, waitSeconds }
     },
 
-    async list_pending(caller) {
+    async list_pending(caller, { limit = PAGE }) {
       const { viewer } = await run<{ viewer: { pendingToolCalls: PendingCall[] } }>(caller, LIST_PENDING, {})
-      return complete({ calls: viewer.pendingToolCalls.map(describeCall) })
+      const { pendingToolCalls: calls } = viewer
+      return complete({ calls: calls.slice(0, limit).map(describeCall), hasMore: calls.length > limit })
     },
 
     async decide(caller, input) {
@@ -117,11 +120,15 @@ function withoutType(payload: object): Record<string, unknown> {
   return rest
 }
 
-/** A waiting call, as results show it. */
-export function describeCall({ id, message, approval, run, ...call }: PendingCall): Record<string, unknown> {
+/** A waiting call, as results show it. A long input is shortened to the beginning of its JSON. */
+export function describeCall({ id, message, approval, run, input, ...call }: PendingCall): Record<string, unknown> {
+  const json = JSON.stringify(input ?? null)
+  const isShort = json.length <= LONGEST_INPUT
+  const shown = isShort ? { input } : { inputBeginning: json.slice(0, LONGEST_INPUT).toWellFormed(), inputIsCut: true }
   return {
     toolCallId: id,
     ...call,
+    ...shown,
     runId: run?.id ?? null,
     space: message?.space ?? null,
     ...(approval === null
@@ -136,7 +143,7 @@ export function describeCall({ id, message, approval, run, ...call }: PendingCal
 }
 
 /** The answers of agents as text, for models. */
-export function textOfOutput({ outcomes, replies }: TaskOutput, isFinished: boolean): string {
+export function textOfOutput({ outcomes, replies, isCut }: TaskOutput, isFinished: boolean): string {
   const lines = replies.map(
     ({ sender, text, status }) => `${sender.name}: ${text}${status === 'STREAMING' ? ' …' : ''}`,
   )
@@ -148,6 +155,7 @@ export function textOfOutput({ outcomes, replies }: TaskOutput, isFinished: bool
       return `[${agent.name}: ${state}${error === null ? '' : `: ${error}`}]${summary === null ? '' : ` ${summary}`}`
     })
   if (outcomes.length === 0) others.push('[The message woke no agent.]')
+  if (isCut) others.push('[There are more replies: read them with `read_messages`.]')
   if (!isFinished) others.push('[Not finished yet: read on with `read_messages`, or see `list_pending`.]')
   return [...lines, ...others].join('\n\n')
 }

@@ -99,8 +99,9 @@ export const READ_MESSAGES = `query ReadMessages($spaceId: ID!, $first: Int, $la
   }
 }`
 export const REPLIES = `query Replies($spaceId: ID!, $after: String!, $first: Int!) {
-  space(id: $spaceId) { streamCursor messages(first: $first, after: $after) { edges { node { ${MESSAGE} } } } }
+  space(id: $spaceId) { streamCursor messages(first: $first, after: $after) { edges { node { ${MESSAGE} } } ${PAGE_INFO} } }
 }`
+export const MESSAGES = `query Messages($ids: [ID!]!) { nodes(ids: $ids) { ... on Message { ${MESSAGE} } } }`
 export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!, $after: String) {
   search(query: $query, spaceId: $spaceId, first: $first, after: $after) {
     edges { node { snippet message { id seq createdAt sender { id kind name } space { id name } } } }
@@ -108,6 +109,11 @@ export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!,
   }
 }`
 export const LIST_PENDING = `query ListPending { viewer { pendingToolCalls { ${CALL} } } }`
+
+export const CALLS = `query Calls($ids: [ID!]!) {
+  nodes(ids: $ids) { ... on ToolCall { ${CALL} } }
+  viewer { pendingToolCalls { id } }
+}`
 
 /** The state of what a message started. */
 export const MESSAGE_TASK = `query MessageTask($id: ID!) {
@@ -121,7 +127,10 @@ export const RUN_TASK = `query RunTask($id: ID!) {
   run(id: $id) { ${RUN} triggerMessage { id } triggerSpace { id } }
 }`
 export const LIST_RUNS = `query ListRuns($first: Int!, $after: String, $filter: RunFilter) {
-  runs(first: $first, after: $after, filter: $filter) { edges { node { id } } ${PAGE_INFO} }
+  runs(first: $first, after: $after, filter: $filter) {
+    edges { cursor node { id triggerMessage { id } } }
+    ${PAGE_INFO}
+  }
 }`
 
 export const SEND_MESSAGE = `mutation SendMessage($input: SendMessageInput!) {
@@ -149,5 +158,15 @@ export const FOLLOW_ACTIVITY =
 export const FOLLOW_RUN = 'subscription FollowRun($runId: ID!) { runEvents(runId: $runId) { __typename } }'
 export const FOLLOW_SPACE = `subscription FollowSpace($spaceId: ID!, $after: StreamCursor) {
   spaceMessages(spaceId: $spaceId, after: $after) { __typename cursor }
+}`
+/** Names the messages that change, and their runs. */
+export const FOLLOW_REPLIES = `subscription FollowReplies($spaceId: ID!) {
+  spaceMessages(spaceId: $spaceId) {
+    __typename
+    ... on MessagePosted { message { id run { id } } }
+    ... on MessageUpdated { message { id run { id } } }
+    ... on MessageTextDelta { messageId }
+    ... on MessageTextReplaced { messageId }
+  }
 }`
 export const FOLLOW_SPACES = 'subscription FollowSpaces { viewerEvents { __typename } }'

@@ -33,16 +33,28 @@ const OF_RESULT = 'result'
 const keyOf = ({ id, waitsFor, approval }: PendingCall): string =>
   `${id}:${waitsFor === 'DECISION' ? (approval?.inputDigest ?? '') : OF_RESULT}`
 
-/** Returns a request for each call that the viewer may answer. */
+/** Whether a form shows the whole input of the call, so that an answer to the form is an answer to the call. */
+const fitsForm = ({ input }: PendingCall): boolean => safeJson(input).length <= LONGEST_SHOWN
+const takesForm = (call: PendingCall): boolean => isAnswerable(call) && fitsForm(call)
+
+/** Returns a request for each call that the viewer may answer by a form. */
 export function inputRequestsOf(calls: readonly PendingCall[]): InputRequests {
-  return Object.fromEntries(calls.filter(isAnswerable).map((call) => [keyOf(call), requestOf(call)]))
+  return Object.fromEntries(calls.filter(takesForm).map((call) => [keyOf(call), requestOf(call)]))
+}
+
+/** Says which calls have no form, because nobody can read their whole input there; null if all have one. */
+export function consoleOnly(calls: readonly PendingCall[]): string | null {
+  const long = calls.filter((call) => isAnswerable(call) && !fitsForm(call))
+  if (long.length === 0) return null
+  const names = long.map(({ agent, toolName, id }) => `${safeJson(agent.name)}: ${toolName} (${id})`).join(', ')
+  return `The inputs of these calls are too long for a form. Answer them in the console: ${names}.`
 }
 
 function requestOf(call: PendingCall): InputRequest {
   const isDecision = call.waitsFor === 'DECISION'
   const { agent, toolName, id, input, resultSchema } = call
   const what = isDecision ? 'needs approval for the call' : 'waits for the result of the call'
-  const message = `The agent ${JSON.stringify(agent.name)} ${what} ${toolName} (${id}). Its input:\n${shown(input)}`
+  const message = `The agent ${safeJson(agent.name)} ${what} ${toolName} (${id}). Its input:\n${safeJson(input)}`
   if (isDecision) return { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema: DECISION } }
   const form = formOf(resultSchema)
   const requestedSchema = form ?? textForm(resultSchema)
@@ -66,8 +78,17 @@ const textForm = (schema: unknown): FormSchema => ({
   required: [OF_RESULT],
 })
 
+/** JSON in which no character hides or reorders others: control, format and bidi characters are escaped. */
+export function safeJson(value: unknown): string {
+  return JSON.stringify(value ?? null).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+    Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
+      .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
+      .join(''),
+  )
+}
+
 function shown(value: unknown): string {
-  const text = JSON.stringify(value ?? null)
+  const text = safeJson(value)
   return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text
 }
 
@@ -100,7 +121,7 @@ export async function answerCalls(
 ): Promise<ReadonlySet<string>> {
   const dismissed = new Set<string>()
   let refusal: OperationError | null = null
-  for (const call of calls.filter(isAnswerable)) {
+  for (const call of calls.filter(takesForm)) {
     const answer = answerOf(call, responses[keyOf(call)])
     if (answer === 'dismissed') dismissed.add(keyOf(call))
     if (answer === null || answer === 'dismissed') continue

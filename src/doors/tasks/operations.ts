@@ -23,6 +23,8 @@ export interface Operations {
    * ended it before. @throws OperationError if it cannot begin
    */
   follow<T>(caller: Caller, document: string, variables: Variables, to: Follower<T>): Promise<() => void>
+  /** Returns the id of the space of the viewer, the agent and the thread; creates it if there is none. @throws OperationError */
+  converse(caller: Caller, input: { agentId: string; thread: string; name: string }): Promise<string>
 }
 
 export type Variables = Readonly<Record<string, unknown>>
@@ -45,6 +47,14 @@ export class OperationError extends Error {
     this.retryAfterMs = retryAfterMs
   }
 }
+
+/** Whether the viewer may not read on: its token has ended, or it has lost access. */
+export const hasLostAccess = (error: OperationError | null): error is OperationError =>
+  error !== null && (error.code === 'UNAUTHENTICATED' || error.code === 'FORBIDDEN')
+
+/** Returns the time after which an operation that exceeded a rate may be tried again; null for any other error. */
+export const retryAfterOf = (error: unknown): number | null =>
+  error instanceof OperationError ? error.retryAfterMs : null
 
 /** The result of a mutation: its payload, or one of the errors that it lists. */
 export type MutationResult<T> = T | { code: string; message: string; retryAfterMs?: number }

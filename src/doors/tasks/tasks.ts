@@ -1,6 +1,7 @@
 import {
-  LIST_PENDING,
+  CALLS,
   MESSAGE_TASK,
+  MESSAGES,
   type Message,
   type Named,
   type Page,
@@ -47,8 +48,19 @@ export interface Task {
 export interface TaskOutput {
   outcomes: TaskOutcome[]
   replies: Message[]
-  /** The position in the space up to which the replies are contained. */
+  /** The position in the space up to which the replies are contained. Null if some are missing. */
   cursor: string | null
+  /** Whether replies are missing: there are too many messages, or too many bytes. */
+  isCut: boolean
+}
+
+interface CallsData {
+  nodes: (PendingCall | null)[]
+  viewer: { pendingToolCalls: { id: string }[] }
+}
+
+interface RepliesData {
+  space: { streamCursor: string; messages: Page<Message> } | null
 }
 
 interface ReadOutcome {
@@ -71,17 +83,30 @@ export interface Tasks {
   read(caller: Caller, id: string): Promise<Task | null>
   /** Returns what the agents posted so far. @throws OperationError */
   output(caller: Caller, task: Task): Promise<TaskOutput>
+  /** Returns those of the messages that the viewer may read. @throws OperationError */
+  messages(caller: Caller, ids: readonly string[]): Promise<Message[]>
 }
 
 /** A task is a run, or a message and the runs that it started. */
 const TASK_ID = /^(msg|run)_[0-9a-f]{32}$/
-const MOST_REPLIES = 50
+/** How many waiting calls of a task are read. */
+const MOST_CALLS = 50
+/** The size of a full `Viewer.pendingToolCalls`. */
+const MOST_LISTED = 100
+const REPLIES_A_PAGE = 50
+/** How many messages after the source are searched for replies. */
+const MOST_MESSAGES = 1000
+/** A reply is posted before its run ends; clocks of servers may differ by less than this. */
+const CLOCK_SLACK_MS = 60_000
 const ACTIVE: ReadonlySet<RunStatus> = new Set<RunStatus>(['QUEUED', 'RUNNING', 'WAITING_TOOL'])
 /** The outcomes of messages that an agent may still read. */
 const UNREAD = 'INBOX'
 
 /** Reads tasks. They have no rows of their own: their ids are those of runs and messages. */
-export function createTasks({ run: query }: Pick<Operations, 'run'>): Tasks {
+export function createTasks({ run: query }: Pick<Operations, 'run'>, maxResponseBytes: number): Tasks {
+  // Results contain replies twice: as text, and as data.
+  const mostReplyBytes = maxResponseBytes / 2
+
   async function readMessage(caller: Caller, id: string): Promise<Read | null> {
     const { message } = await query<{
       message: { id: string; createdAt: string; space: { id: string }; outcomes: ReadOutcome[] } | null
@@ -101,9 +126,33 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>): Tasks {
     return { createdAt: queuedAt, outcomes: [{ kind: 'RUN', error, readAt: null, agent, run }], source }
   }
 
-  async function pendingOf(caller: Caller, runIds: ReadonlySet<string>): Promise<PendingCall[]> {
-    const { viewer } = await query<{ viewer: { pendingToolCalls: PendingCall[] } }>(caller, LIST_PENDING, {})
-    return viewer.pendingToolCalls.filter((call) => call.run !== null && runIds.has(call.run.id) && isAnswerable(call))
+  /** Returns those of the calls that the viewer may answer. */
+  async function pendingOf(caller: Caller, ids: readonly string[]): Promise<PendingCall[]> {
+    const { nodes, viewer } = await query<CallsData>(caller, CALLS, { ids: ids.slice(0, MOST_CALLS) })
+    const listed = new Set(viewer.pendingToolCalls.map(({ id }) => id))
+    // The server lists the oldest only: a newer call may be answerable although the list lacks it.
+    const mayAnswer = (call: PendingCall) => isAnswerable(call) && (listed.size >= MOST_LISTED || listed.has(call.id))
+    return nodes.filter((call) => call?.id !== undefined && mayAnswer(call as PendingCall)) as PendingCall[]
+  }
+
+  /** Yields the messages after the source, until there are no more, or until `endsAt`; MOST_MESSAGES at most. */
+  async function* pagesAfter(
+    caller: Caller,
+    { spaceId, messageId }: NonNullable<Task['source']>,
+    endsAt: number,
+  ): AsyncGenerator<{ messages: Message[]; streamCursor: string | null; isLast: boolean }> {
+    let after = messageId
+    for (let count = 0; count < MOST_MESSAGES; count += REPLIES_A_PAGE) {
+      const { space }: RepliesData = await query(caller, REPLIES, { spaceId, after, first: REPLIES_A_PAGE })
+      if (space === null) return yield { messages: [], streamCursor: null, isLast: true }
+      const messages = space.messages.edges.map(({ node }) => node)
+      const { hasNextPage, endCursor } = space.messages.pageInfo
+      const isPast = messages.some(({ createdAt }) => Date.parse(createdAt) > endsAt)
+      const isLast = !hasNextPage || endCursor === null || isPast
+      yield { messages, streamCursor: space.streamCursor, isLast }
+      if (isLast) return
+      after = endCursor
+    }
   }
 
   return {
@@ -112,8 +161,9 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>): Tasks {
       const read = await (id.startsWith('msg_') ? readMessage(caller, id) : readRun(caller, id))
       if (read === null) return null
       const runs = read.outcomes.flatMap(({ run }) => run ?? [])
-      const waiting = runs.flatMap(({ toolCalls }) => toolCalls).filter(({ waitsFor }) => waitsFor !== null).length
-      const pending = waiting === 0 ? [] : await pendingOf(caller, new Set(runs.map((run) => run.id)))
+      const waiting = runs.flatMap(({ toolCalls }) => toolCalls).filter(({ waitsFor }) => waitsFor !== null)
+      const answerable = waiting.filter(({ waitsFor }) => waitsFor !== 'MESSAGE').map((call) => call.id)
+      const pending = answerable.length === 0 ? [] : await pendingOf(caller, answerable)
       return {
         id,
         status: statusOf(read.outcomes, pending),
@@ -121,29 +171,43 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>): Tasks {
         lastUpdatedAt: lastChangeOf(read, runs),
         outcomes: read.outcomes.map(outcomeOf),
         pending,
-        waiting,
+        waiting: waiting.length,
         activeRunIds: runs.filter(({ status }) => ACTIVE.has(status)).map((run) => run.id),
         source: read.source,
       }
     },
 
-    async output(caller, { outcomes, source }) {
+    async output(caller, task) {
+      const { outcomes, source } = task
       const runIds = new Set(outcomes.flatMap(({ runId }) => runId ?? []))
-      if (source === null || runIds.size === 0) return { outcomes, replies: [], cursor: null }
-      const { spaceId, messageId } = source
-      const { space } = await query<{ space: { streamCursor: string; messages: Page<Message> } | null }>(
-        caller,
-        REPLIES,
-        {
-          ...{ spaceId, after: messageId, first: MOST_REPLIES },
-        },
-      )
-      const messages = space?.messages.edges.map(({ node }) => node) ?? []
-      const replies = messages.filter(({ run }) => run !== null && runIds.has(run.id))
-      return { outcomes, replies, cursor: space?.streamCursor ?? null }
+      const output: TaskOutput = { outcomes, replies: [], cursor: null, isCut: false }
+      if (source === null || runIds.size === 0) return output
+      let cursor: string | null = null
+      let bytes = 0
+      for await (const { messages, streamCursor, isLast } of pagesAfter(caller, source, lastReplyOf(task))) {
+        // The position of the first page: changes since then are delivered after it.
+        cursor ??= streamCursor
+        for (const reply of messages) {
+          if (reply.run === null || !runIds.has(reply.run.id)) continue
+          bytes += Buffer.byteLength(JSON.stringify(reply))
+          if (bytes > mostReplyBytes) return { ...output, isCut: true }
+          output.replies.push(reply)
+        }
+        if (isLast) return { ...output, cursor }
+      }
+      return { ...output, isCut: true }
+    },
+
+    async messages(caller, ids) {
+      const { nodes } = await query<{ nodes: (Message | null)[] }>(caller, MESSAGES, { ids })
+      return nodes.filter((message) => message?.id !== undefined) as Message[]
     },
   }
 }
+
+/** Returns the time after which no more replies are posted. */
+const lastReplyOf = ({ activeRunIds, lastUpdatedAt }: Task): number =>
+  activeRunIds.length > 0 ? Number.POSITIVE_INFINITY : Date.parse(lastUpdatedAt) + CLOCK_SLACK_MS
 
 /** Whether the viewer can answer the call through the door: a reply in the space is a message. */
 export function isAnswerable({ waitsFor, approval }: PendingCall): boolean {

@@ -1,6 +1,6 @@
 import { createBell, sleep } from '../../lib/async.ts'
 import { FOLLOW_ACTIVITY, FOLLOW_RUN } from './documents.ts'
-import { type Caller, OperationError, type Operations } from './operations.ts'
+import { type Caller, hasLostAccess, type OperationError, type Operations, retryAfterOf } from './operations.ts'
 import type { Task, Tasks } from './tasks.ts'
 
 export interface WaitOptions {
@@ -19,7 +19,7 @@ const GATHER_MS = 100
 
 /**
  * Waits until a task has ended, or needs an answer that the viewer may give. Returns its last state; null if the task
- * exists no more. @throws OperationError
+ * exists no more. @throws OperationError, also when the viewer loses access
  */
 export async function waitForTask(
   operations: Operations,
@@ -32,7 +32,12 @@ export async function waitForTask(
   let task = await tasks.read(caller, id)
   if (timeoutMs <= 0 || task === null || task.status !== 'working') return task
   const bell = createBell()
-  const stop = await followTask(operations, caller, task, () => bell.ring())
+  const ended: { error: OperationError | null } = { error: null }
+  const onEnd = (error: OperationError | null) => {
+    ended.error = error
+    bell.ring()
+  }
+  const stop = await followTask(operations, caller, task, { onChange: () => bell.ring(), onEnd })
   try {
     // The task may have changed before the subscription began.
     bell.ring()
@@ -41,7 +46,8 @@ export async function waitForTask(
       if (leftMs <= 0 || signal.aborted) return task
       await bell.wait(Math.min(leftMs, RECHECK_MS), signal)
       if (signal.aborted) return task
-      const read = await readInTurn(tasks, caller, id, task)
+      if (hasLostAccess(ended.error)) throw ended.error
+      const read = await readInTurn(tasks, caller, task, { signal, leftMs: deadline - performance.now() })
       if (read === null || read.status !== 'working') return read
       task = read
       const state = JSON.stringify(task)
@@ -55,31 +61,44 @@ export async function waitForTask(
 }
 
 /** A wait does not end because the viewer has sent too many requests. */
-async function readInTurn(tasks: Tasks, caller: Caller, id: string, known: Task): Promise<Task | null> {
+async function readInTurn(
+  tasks: Tasks,
+  caller: Caller,
+  known: Task,
+  { signal, leftMs }: { signal: AbortSignal; leftMs: number },
+): Promise<Task | null> {
   try {
-    return await tasks.read(caller, id)
+    return await tasks.read(caller, known.id)
   } catch (error) {
-    if (error instanceof OperationError && error.retryAfterMs !== null) return known
-    throw error
+    const retryAfterMs = retryAfterOf(error)
+    if (retryAfterMs === null) throw error
+    await sleep(Math.max(0, Math.min(retryAfterMs, leftMs)), signal)
+    return known
   }
 }
 
-/** Calls back when the runs of a task may have changed. Returns a function that ends it. @throws OperationError */
+export interface TaskFollower {
+  /** The runs of the task may have changed. */
+  onChange(): void
+  /** No more changes are reported. */
+  onEnd(error: OperationError | null): void
+}
+
+/** Follows the runs of a task. Returns a function that ends it. @throws OperationError */
 export async function followTask(
   operations: Pick<Operations, 'follow'>,
   caller: Caller,
   { id, source, outcomes }: Task,
-  onChange: () => void,
+  { onChange, onEnd }: TaskFollower,
 ): Promise<() => void> {
-  if (id.startsWith('msg_') && source !== null)
-    return operations.follow(
-      caller,
-      FOLLOW_ACTIVITY,
-      { spaceId: source.spaceId },
-      { onEvent: onChange, onEnd: onChange },
-    )
+  if (id.startsWith('msg_') && source !== null) {
+    const agents = new Set(outcomes.map(({ agent }) => agent.id))
+    const onEvent = ({ agentActivity }: { agentActivity: { agent: { id: string } } }) =>
+      void (agents.has(agentActivity.agent.id) && onChange())
+    return operations.follow(caller, FOLLOW_ACTIVITY, { spaceId: source.spaceId }, { onEvent, onEnd })
+  }
   return operations.follow<{ runEvents: { __typename: string } }>(
     ...([caller, FOLLOW_RUN, { runId: outcomes[0]?.runId ?? id }] as const),
-    { onEvent: ({ runEvents }) => runEvents.__typename.endsWith('Delta') || onChange(), onEnd: onChange },
+    { onEvent: ({ runEvents }) => void (runEvents.__typename.endsWith('Delta') || onChange()), onEnd },
   )
 }

@@ -20,12 +20,14 @@ export function createA2aHandler({
   operations,
   http,
   publicUrl,
+  maxResponseBytes,
 }: {
   operations: Operations
   http: DoorHttp
   publicUrl: Pick<PublicUrl, 'to'>
+  maxResponseBytes: number
 }): Handler {
-  const door = createA2aDoor({ operations, onError: http.onError })
+  const door = createA2aDoor({ operations, maxResponseBytes, onError: http.onError })
 
   async function serve({ path, url, ...request }: DoorRequest, response: ServerResponse): Promise<void> {
     const target = targetOf(path)

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Viewer } from '../../access/viewer.ts'
-import type { Caller } from '../../doors/tasks/operations.ts'
+import { type Caller, OperationError } from '../../doors/tasks/operations.ts'
 import type { Stream } from '../../doors/tasks/stream.ts'
 import type { Domain } from '../../graphql/domain.ts'
 import { createDeferred, sleep } from '../../lib/async.ts'
@@ -25,6 +25,8 @@ export interface DoorHttpParts {
   origins: Origins
   publicUrl: Pick<PublicUrl, 'to'>
   logger: Pick<Logger, 'error'>
+  /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
+  watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   /** The maximum number of streams, and of calls that wait, of each viewer. */
   maxStreamsPerViewer: number
 }
@@ -32,7 +34,7 @@ export interface DoorHttpParts {
 /** A request of a signed-in client, with its body. */
 export interface DoorRequest {
   caller: Caller
-  /** Aborts when the client has gone, or when the server drains. */
+  /** Aborts when the client has gone, when its token has ended, or when the server drains. */
   waiting: AbortSignal
   path: string
   url: string
@@ -46,6 +48,8 @@ export interface DoorOptions {
   serve(request: DoorRequest, response: ServerResponse): Promise<void>
   /** Whether the request waits for agents, or opens a stream: such requests of a viewer are limited. */
   staysOpen(body: unknown): 'no' | 'wait' | 'stream'
+  /** How many calls of the request wait at the same time; 1 if absent. */
+  waitsOf?(body: unknown): number
   /** The paths that are read with GET. */
   reads?(path: string): boolean
 }
@@ -66,9 +70,11 @@ const INVALID_REQUEST = -32600
 const INTERNAL_ERROR = -32603
 const SERVER_ERROR = -32000
 const MOST_IN_BATCH = 100
+/** How long a stream stays open after its viewer's token has ended, so that the error is sent first. */
+const ENDED_LINGER_MS = 500
 
 export function createDoorHttp(parts: DoorHttpParts): DoorHttp {
-  const { authentication, rates, bodies, origins, publicUrl, logger, maxStreamsPerViewer } = parts
+  const { authentication, rates, bodies, origins, publicUrl, logger, watchViewer, maxStreamsPerViewer } = parts
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
   const draining = new AbortController()
   const places = createPlaces(maxStreamsPerViewer)
@@ -110,24 +116,32 @@ export function createDoorHttp(parts: DoorHttpParts): DoorHttp {
     response: ServerResponse,
     { viewer, body, options }: { viewer: Viewer; body: unknown; options: DoorOptions },
   ): Promise<void> {
-    const gone = new AbortController()
-    response.once('close', () => gone.abort())
+    const over = new AbortController()
+    response.once('close', () => over.abort())
     if (response.destroyed) return
     const path = pathOf(request)
     const askedOrigin = askedOriginOf(request.headers)
     const staying = options.staysOpen(body)
     if (staying !== 'no') {
-      const leave = draining.signal.aborted && staying === 'stream' ? null : places.take(viewer)
+      const leave =
+        draining.signal.aborted && staying === 'stream' ? null : places.take(viewer, options.waitsOf?.(body) ?? 1)
       if (leave === null) {
         const message = 'Too many streams and calls are open, or the server is shutting down. Try again later.'
         return refuse(response, 503, SERVER_ERROR, message, { 'retry-after': '5' })
       }
       response.once('close', leave)
+      const unwatch = await watchViewer(viewer, () => {
+        over.abort(new UnauthenticatedError())
+        if (response.headersSent) setTimeout(() => response.end(), ENDED_LINGER_MS).unref()
+        else refuseFor(new UnauthenticatedError(), request, response)
+      })
+      response.once('close', unwatch)
+      if (response.destroyed || over.signal.aborted) return unwatch()
     }
     await options.serve(
       {
-        caller: { viewer, askedOrigin, signal: gone.signal, response },
-        waiting: AbortSignal.any([gone.signal, draining.signal]),
+        caller: { viewer, askedOrigin, signal: over.signal, response },
+        waiting: AbortSignal.any([over.signal, draining.signal]),
         path,
         url: publicUrl.to(path, askedOrigin),
         headers: headersOf(request),
@@ -150,6 +164,7 @@ export function createDoorHttp(parts: DoorHttpParts): DoorHttp {
     try {
       await answer(request, response, options)
     } catch (error) {
+      if (response.writableEnded) return
       if (response.headersSent) response.destroy()
       // The client has gone before the end of its request: nobody reads a response.
       else if (!request.destroyed || request.complete) refuseFor(error, request, response)
@@ -158,15 +173,26 @@ export function createDoorHttp(parts: DoorHttpParts): DoorHttp {
 
   function refuseFor(error: unknown, request: IncomingMessage, response: ServerResponse): void {
     if (error instanceof UnauthenticatedError) refuse(response, 401, SERVER_ERROR, error.message, challenge(request))
-    else if (error instanceof RateLimitedError) {
-      const seconds = String(Math.max(1, Math.ceil(error.retryAfterMs / 1000)))
-      refuse(response, 429, SERVER_ERROR, error.message, { 'retry-after': seconds })
-    } else if (error instanceof BodyRefusedError) refuse(response, error.status, SERVER_ERROR, error.message)
+    else if (error instanceof RateLimitedError)
+      refuse(response, 429, SERVER_ERROR, error.message, retryAfter(error.retryAfterMs))
+    else if (error instanceof BodyRefusedError) refuse(response, error.status, SERVER_ERROR, error.message)
     else if (error instanceof BadInputError) refuse(response, 400, PARSE_ERROR, error.message)
+    else if (error instanceof OperationError && error.code !== 'INTERNAL_SERVER_ERROR')
+      refuseOperation(error, request, response)
     else {
       onError(error as Error)
       refuse(response, 500, INTERNAL_ERROR, 'Internal server error.')
     }
+  }
+
+  function refuseOperation(
+    { code, message, retryAfterMs }: OperationError,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): void {
+    if (retryAfterMs !== null) refuse(response, 429, SERVER_ERROR, message, retryAfter(retryAfterMs))
+    else if (code === 'UNAUTHENTICATED') refuse(response, 401, SERVER_ERROR, message, challenge(request))
+    else refuse(response, code === 'NOT_FOUND' ? 404 : 400, SERVER_ERROR, message)
   }
 
   return {
@@ -183,13 +209,13 @@ export function createDoorHttp(parts: DoorHttpParts): DoorHttp {
 function createPlaces(mostPerViewer: number) {
   const open = new Map<string, number>()
   return {
-    /** Returns a function that releases the place; null if there is none. */
-    take({ id }: Viewer): (() => void) | null {
+    /** Returns a function that releases the places; null if there are not as many. */
+    take({ id }: Viewer, wanted: number): (() => void) | null {
       const count = open.get(id) ?? 0
-      if (count >= mostPerViewer) return null
-      open.set(id, count + 1)
+      if (count + wanted > mostPerViewer) return null
+      open.set(id, count + wanted)
       return () => {
-        const left = (open.get(id) ?? 1) - 1
+        const left = (open.get(id) ?? wanted) - wanted
         if (left === 0) open.delete(id)
         else open.set(id, left)
       }
@@ -214,6 +240,8 @@ function headersOf({ headers }: IncomingMessage): Headers {
   return copied
 }
 
+const retryAfter = (ms: number) => ({ 'retry-after': String(Math.max(1, Math.ceil(ms / 1000))) })
+
 function refuse(
   response: ServerResponse,
   status: number,
@@ -236,7 +264,7 @@ export function preflight(response: ServerResponse): void {
 
 /** Sends a response of the protocol's package, at the pace of the client. */
 export async function send(response: ServerResponse, { status, headers, body }: Response): Promise<void> {
-  if (response.destroyed) return void body?.cancel()
+  if (response.destroyed || response.headersSent) return void body?.cancel()
   const type = headers.get('content-type')
   const isStream = type?.startsWith('text/event-stream') === true
   response.writeHead(status === 499 ? 400 : status, {
@@ -252,7 +280,7 @@ export async function send(response: ServerResponse, { status, headers, body }: 
   response.once('close', stop)
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
-      if (response.destroyed) return
+      if (response.destroyed || response.writableEnded) return
       if (!response.write(next.value)) await drained(response)
     }
     response.end()
@@ -276,7 +304,8 @@ export function streamOf(response: ServerResponse): Stream {
   const send = (message: object) => write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
   return {
     open(message) {
-      if (!response.destroyed) response.writeHead(200, { 'content-type': 'text/event-stream', ...STREAM_HEADERS })
+      if (!response.destroyed && !response.headersSent)
+        response.writeHead(200, { 'content-type': 'text/event-stream', ...STREAM_HEADERS })
       send(message)
     },
     send,

@@ -1,4 +1,4 @@
-import { createMcpDoor, isListen, mayWait } from '../../doors/mcp/door.ts'
+import { createMcpDoor, isListen, waitsOf } from '../../doors/mcp/door.ts'
 import type { Operations } from '../../doors/tasks/operations.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import { askedOriginOf } from './asked-origin.ts'
@@ -26,7 +26,8 @@ export function createMcpHandler({ operations, http, publicUrl, issuers, maxResp
   const door = createMcpDoor({ operations, maxResponseBytes, onError: http.onError })
   return {
     handle: http.handlerOf({
-      staysOpen: (body) => (isListen(body) ? 'stream' : mayWait(body) ? 'wait' : 'no'),
+      staysOpen: (body) => (isListen(body) ? 'stream' : waitsOf(body) > 0 ? 'wait' : 'no'),
+      waitsOf: (body) => (isListen(body) ? 1 : waitsOf(body)),
       async serve(request, response) {
         if (!isListen(request.body)) return send(response, await door.answer(request))
         const refusal = await door.listen(request, streamOf(response))
