@@ -162,8 +162,10 @@ async function run(exchange: Exchange, { caller, stream, input, start, activity 
     cursor: after,
     maxEventBytes: exchange.maxResponseBytes,
   })
-  await writer.write(started)
-  if (hydrates) await writer.showAll()
+  if (hydrates) {
+    await writer.writeWithoutCursor(started)
+    await writer.showAll()
+  } else await writer.write(started)
   const onIdle = () => void stream.write(PING).catch(() => {})
   for await (const next of followTurn(caller, { spaceId, rootId, after, waitsForPeople: follows, activity, onIdle })) {
     if (next.type === 'event') {
