@@ -98,7 +98,12 @@ describe.each(STACKS)('@ag-ui/client on the %s stack', (stack) => {
   beforeAll(async () => {
     parley = await startTestServer({
       stack,
-      settings: { PARLEY_DELTA_MS: '0', PARLEY_RATE_MESSAGES: '0', PARLEY_RATE_REQUESTS: '0' },
+      settings: {
+        PARLEY_DELTA_MS: '0',
+        PARLEY_DIRECTORY: 'everyone',
+        PARLEY_RATE_MESSAGES: '0',
+        PARLEY_RATE_REQUESTS: '0',
+      },
     })
   })
   afterAll(() => parley?.close())
@@ -150,14 +155,20 @@ describe.each(STACKS)('@ag-ui/client on the %s stack', (stack) => {
       headers: { authorization: `Bearer ${await parley.tokenOf(ana)}` },
       threadId: 'every event',
     }
-    const { promise: bensIsSent, resolve } = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<void>()
+    const bensIsSent = Promise.withResolvers<void>()
+    let isAsked = false
     parley.models.script(async ({ step }) => {
-      await bensIsSent
+      // Only the run of Ana's message has an answer.
+      if (step === 0 && isAsked) return [{ text: 'Done.' }]
+      isAsked = true
+      asked.resolve()
+      await bensIsSent.promise
       return ANSWERS[step] ?? [{ text: 'Done.' }]
     })
     const initialMessages = [userMessage('Question')]
     const uncut = new RejoiningAgent({ ...config, initialMessages })
-    uncut.subscribe({ onRunStartedEvent: () => void parley.send(ben, space.id, 'I am here too.').then(resolve) })
+    void asked.promise.then(() => parley.send(ben, space.id, 'I am here too.')).then(() => bensIsSent.resolve())
     await uncut.runToEnd()
     await until('no run is left', async () => {
       const left = await parley.app.platform.db.prisma.run.count({ where: { agentId: bot.id, finishedAt: null } })
