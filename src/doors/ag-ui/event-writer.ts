@@ -83,11 +83,15 @@ export class EventWriter {
 
   /** Writes an event at the present position. */
   async write(draft: Draft): Promise<void> {
-    await this.writeWithoutCursor({ ...draft, rawEvent: { cursor: this.#cursor } } as Draft)
+    await this.#send({ ...draft, rawEvent: { cursor: this.#cursor } } as AGUIEvent)
   }
 
   /** Writes an event after which a client cannot go on yet. */
-  async writeWithoutCursor(event: Draft): Promise<void> {
+  async writeWithoutCursor(draft: Draft): Promise<void> {
+    await this.#send(draft as AGUIEvent)
+  }
+
+  async #send(event: AGUIEvent): Promise<void> {
     await this.#options.stream.write(ENCODER.encodeSSE(event as never))
   }
 
