@@ -1,59 +1,89 @@
-import { EventType, HttpAgent, type Message } from '@ag-ui/client'
+import { type AgentSubscriber, type BaseEvent, EventType, HttpAgent, type Message } from '@ag-ui/client'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { STACKS } from '../../test/support/application.ts'
 import { runsOf } from '../../test/support/effort.ts'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
+import { until } from '../../test/support/until.ts'
 
 const CUTS = runsOf({ usual: 30, nightly: 1000 })
 /** Enough events for a stream to be cut in any of them. */
 const ANSWER = 'An answer that is streamed in many small pieces, so that cuts fall into the middle of it.'
 
-/** A client whose connection breaks after some bytes, as often as `nextCut` returns a number. */
-class CutAgent extends HttpAgent {
-  cursor: string | null = null
-  hasFinished = false
-  cuts = 0
-  constructor(config: ConstructorParameters<typeof HttpAgent>[0], nextCut: () => number | null) {
-    super(config)
-    this.fetch = async (url, init) => {
-      const response = await fetch(url, init)
-      const bytes = nextCut()
-      if (bytes === null || response.body === null) return response
-      const reader = response.body.getReader()
-      let left = bytes
-      const body = new ReadableStream<Uint8Array>({
-        pull: async (controller) => {
-          const { done, value } = await reader.read()
-          if (done) return controller.close()
-          controller.enqueue(value.subarray(0, left))
-          left -= value.length
-          if (left > 0) return
-          this.cuts += 1
-          controller.close()
-          await reader.cancel().catch(() => {})
-        },
-      })
-      return new Response(body, { status: response.status, headers: response.headers })
-    }
-    this.subscribe({
-      onEvent: ({ event }) => {
-        this.cursor = event.rawEvent?.cursor ?? this.cursor
-        if (event.type === EventType.RUN_FINISHED || event.type === EventType.RUN_ERROR) this.hasFinished = true
+const LOOK_UP = {
+  name: 'look_up',
+  description: 'Looks up.',
+  inputSchema: { type: 'object' },
+  execution: 'INTERNAL' as const,
+  visible: true,
+}
+const ANSWERS = [
+  [{ toolCall: 'send_message', input: { text: ANSWER }, chunks: 3, delayMs: 1 }],
+  [{ toolCall: 'look_up', input: { word: 'cut' } }],
+  [{ toolCall: 'send_message', input: { text: `Then: ${ANSWER}` }, chunks: 7, delayMs: 1 }],
+]
+
+/** Counts the connections that it breaks: each after as many bytes as `nextCut` returns, unless that is null. */
+function createCutter(nextCut: () => number | null) {
+  let cuts = 0
+  const fetchCut: typeof fetch = async (url, init) => {
+    const response = await fetch(url, init)
+    const bytes = nextCut()
+    if (bytes === null || response.body === null) return response
+    const reader = response.body.getReader()
+    let left = bytes
+    const body = new ReadableStream<Uint8Array>({
+      pull: async (controller) => {
+        const { done, value } = await reader.read()
+        if (done) return controller.close()
+        controller.enqueue(value.subarray(0, left))
+        left -= value.length
+        if (left > 0) return
+        cuts += 1
+        controller.close()
+        await reader.cancel().catch(() => {})
       },
     })
+    return new Response(body, { status: response.status, headers: response.headers })
   }
+  return { fetch: fetchCut, cuts: () => cuts }
+}
+
+/** A client that rejoins when its connection breaks. */
+class RejoiningAgent extends HttpAgent {
+  readonly events: BaseEvent[] = []
+  /** Of the last event that is applied to the messages. */
+  #cursor: string | null = null
+  #hasFinished = false
 
   /** Runs, and rejoins until the run has finished. */
-  async runToEnd(text: string): Promise<void> {
-    this.addMessage({ id: crypto.randomUUID(), role: 'user', content: text })
-    this.hasFinished = false
-    this.cursor = null
-    while (!this.hasFinished) {
-      const rejoins = this.cursor === null ? {} : { forwardedProps: { parley: { after: this.cursor } } }
-      await this.runAgent(rejoins).catch(() => {})
+  async runToEnd(): Promise<void> {
+    this.#hasFinished = false
+    this.#cursor = null
+    while (!this.#hasFinished) await this.#runOnce().catch(() => {})
+  }
+
+  async #runOnce(): Promise<void> {
+    let received: string | null = null
+    const onEvent: AgentSubscriber['onEvent'] = ({ event }) => {
+      this.events.push(event)
+      // The events before are applied now. When a stream breaks, the client may drop the event that it applies.
+      this.#cursor = received ?? this.#cursor
+      received = event.rawEvent?.cursor ?? received
+      if (event.type === EventType.RUN_FINISHED || event.type === EventType.RUN_ERROR) this.#hasFinished = true
     }
+    const rejoins = this.#cursor === null ? {} : { forwardedProps: { parley: { after: this.#cursor } } }
+    await this.runAgent(rejoins, { onEvent })
+    this.#cursor = received ?? this.#cursor
   }
 }
+
+const userMessage = (content: string): Message => ({ id: crypto.randomUUID(), role: 'user', content })
+
+/** A response of a connection that breaks after these events. */
+const responseOf = (events: readonly BaseEvent[]) =>
+  new Response(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(''), {
+    headers: { 'content-type': 'text/event-stream' },
+  })
 
 /** What a conversation says, without the ids. */
 const contentOf = (messages: readonly Message[]) =>
@@ -68,7 +98,12 @@ describe.each(STACKS)('@ag-ui/client on the %s stack', (stack) => {
   beforeAll(async () => {
     parley = await startTestServer({
       stack,
-      settings: { PARLEY_DELTA_MS: '0', PARLEY_RATE_MESSAGES: '0', PARLEY_RATE_REQUESTS: '0' },
+      settings: {
+        PARLEY_DELTA_MS: '0',
+        PARLEY_DIRECTORY: 'everyone',
+        PARLEY_RATE_MESSAGES: '0',
+        PARLEY_RATE_REQUESTS: '0',
+      },
     })
   })
   afterAll(() => parley?.close())
@@ -77,29 +112,14 @@ describe.each(STACKS)('@ag-ui/client on the %s stack', (stack) => {
     // The client prints that its streams were cut.
     vi.spyOn(console, 'error').mockImplementation(() => {})
     const ana = await parley.human('Ana')
-    const bot = await parley.agent('Bot', {
-      tools: [
-        {
-          name: 'look_up',
-          description: 'Looks up.',
-          inputSchema: { type: 'object' },
-          execution: 'INTERNAL',
-          visible: true,
-        },
-      ],
-    })
+    const bot = await parley.agent('Bot', { tools: [LOOK_UP] })
     const headers = { authorization: `Bearer ${await parley.tokenOf(ana)}` }
     const url = `${parley.origin}/ag-ui/agents/${bot.id}`
-    const answers = [
-      [{ toolCall: 'send_message', input: { text: ANSWER }, chunks: 3, delayMs: 1 }],
-      [{ toolCall: 'look_up', input: { word: 'cut' } }],
-      [{ toolCall: 'send_message', input: { text: `Then: ${ANSWER}` }, chunks: 7, delayMs: 1 }],
-    ]
-    parley.models.script(({ step }) => answers[step] ?? [{ text: 'Done.' }])
+    parley.models.script(({ step }) => ANSWERS[step] ?? [{ text: 'Done.' }])
 
-    const uncut = new CutAgent({ url, headers, threadId: 'uncut' }, () => null)
-    await uncut.runToEnd('Question')
-    expect(uncut.cuts).toBe(0)
+    const initialMessages = [userMessage('Question')]
+    const uncut = new RejoiningAgent({ url, headers, threadId: 'uncut', initialMessages })
+    await uncut.runToEnd()
     expect(contentOf(uncut.messages)).toMatchObject([
       { role: 'user' },
       { role: 'assistant', content: ANSWER },
@@ -108,20 +128,76 @@ describe.each(STACKS)('@ag-ui/client on the %s stack', (stack) => {
       { role: 'assistant', content: `Then: ${ANSWER}` },
     ])
 
-    let cuts = 0
-    for (let turn = 0; cuts < CUTS; turn += 1) {
-      const threadId = `cut ${turn}`
-      // Sometimes a client is cut again before it has received anything new.
-      const agent = new CutAgent({ url, headers, threadId }, () =>
-        Math.random() < 0.15 ? null : Math.ceil(Math.random() * 4000),
-      )
-      await agent.runToEnd('Question')
-      cuts += agent.cuts
+    // Sometimes a client is cut again before it has received anything new.
+    const cutter = createCutter(() => (Math.random() < 0.15 ? null : Math.ceil(Math.random() * 4000)))
+    for (let turn = 0; cutter.cuts() < CUTS; turn += 1) {
+      const config = { url, headers, threadId: `cut ${turn}` }
+      const agent = new RejoiningAgent({
+        ...config,
+        initialMessages: [userMessage('Question')],
+        fetch: cutter.fetch,
+      })
+      await agent.runToEnd()
       expect(contentOf(agent.messages)).toEqual(contentOf(uncut.messages))
-      const reloaded = new HttpAgent({ url, headers, threadId })
+      const reloaded = new HttpAgent(config)
       await reloaded.runAgent()
       expect(contentOf(reloaded.messages)).toEqual(contentOf(uncut.messages))
       expect(reloaded.messages.map(({ id }) => id)).toEqual(agent.messages.map(({ id }) => id))
     }
+  })
+
+  test('a client that is cut after any event has the same messages when it has rejoined', async () => {
+    const [ana, ben] = await Promise.all([parley.human('Ana'), parley.human('Ben')])
+    const bot = await parley.agent('Bot', { tools: [LOOK_UP] })
+    const space = await parley.space(ana, [ben.id, bot.id])
+    const config = {
+      url: `${parley.origin}/ag-ui/spaces/${space.id}`,
+      headers: { authorization: `Bearer ${await parley.tokenOf(ana)}` },
+      threadId: 'every event',
+    }
+    const asked = Promise.withResolvers<void>()
+    const bensIsSent = Promise.withResolvers<void>()
+    let isAsked = false
+    parley.models.script(async ({ step }) => {
+      // Only the run of Ana's message has an answer.
+      if (step === 0 && isAsked) return [{ text: 'Done.' }]
+      isAsked = true
+      asked.resolve()
+      await bensIsSent.promise
+      return ANSWERS[step] ?? [{ text: 'Done.' }]
+    })
+    const initialMessages = [userMessage('Question')]
+    const uncut = new RejoiningAgent({ ...config, initialMessages })
+    void asked.promise.then(() => parley.send(ben, space.id, 'I am here too.')).then(() => bensIsSent.resolve())
+    await uncut.runToEnd()
+    await until('no run is left', async () => {
+      const left = await parley.app.platform.db.prisma.run.count({ where: { agentId: bot.id, finishedAt: null } })
+      return left === 0
+    })
+    const reloaded = new RejoiningAgent(config)
+    await reloaded.runToEnd()
+    expect(contentOf(reloaded.messages)).toMatchObject([
+      { role: 'user', content: 'Question' },
+      { role: 'user', content: 'I am here too.' },
+      ...[{ content: ANSWER }, { calls: [{ name: 'look_up' }] }, { role: 'tool' }, { content: `Then: ${ANSWER}` }],
+    ])
+    for (const { events } of [uncut, reloaded])
+      for (const [index] of events.entries()) {
+        const received = events.slice(0, index + 1)
+        let isFirst = true
+        const agent = new RejoiningAgent({
+          ...config,
+          initialMessages,
+          fetch: async (...request) => {
+            if (!isFirst) return fetch(...request)
+            isFirst = false
+            return responseOf(received)
+          },
+        })
+        await agent.runToEnd()
+        const last = `after ${index} ${received.at(-1)!.type}`
+        expect(contentOf(agent.messages), last).toEqual(contentOf(reloaded.messages))
+        expect(agent.messages.map(({ id }) => id)).toEqual(reloaded.messages.map(({ id }) => id))
+      }
   })
 })

@@ -179,8 +179,10 @@ async function run(exchange: Exchange, { caller, writer, input, start, activity,
   const { spaceId, rootId, after, hydrates } = start
   const started = { type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION } as const
   const finished = { type: EventType.RUN_FINISHED, threadId, runId } as const
-  await writer.write(started)
-  if (hydrates) await writer.showAll()
+  if (hydrates) {
+    await writer.writeWithoutCursor(started)
+    await writer.showAll()
+  } else await writer.write(started)
   for await (const next of followTurn(caller, { spaceId, rootId, after, waitsForPeople: follows, activity, onIdle })) {
     if (next.type === 'event') {
       await writer.show(next.event)

@@ -99,7 +99,15 @@ export class EventWriter {
 
   /** Writes an event at the present position. */
   async write(draft: Draft): Promise<void> {
-    const event = { ...draft, rawEvent: { cursor: this.#cursor } } as AGUIEvent
+    await this.#send({ ...draft, rawEvent: { cursor: this.#cursor } } as AGUIEvent)
+  }
+
+  /** Writes an event after which a client cannot go on yet. */
+  async writeWithoutCursor(draft: Draft): Promise<void> {
+    await this.#send(draft as AGUIEvent)
+  }
+
+  async #send(event: AGUIEvent): Promise<void> {
     await this.#options.stream.write(ENCODER.encodeSSE(event as never))
   }
 
@@ -154,12 +162,14 @@ export class EventWriter {
     const clientId = clientIdOf(message)
     if (sender.kind === 'HUMAN') {
       const messageId = clientId ?? id
-      if (this.#texts.has(messageId)) return
+      const whole = textOf(parts)
+      const length = this.#texts.get(messageId)?.length ?? 0
+      if (this.#texts.has(messageId) && length >= whole.length) return
       // Whether the client has its own message already is not known.
       if (clientId !== null && this.#options.known === null) return this.#snapshot(at)
-      this.#texts.set(messageId, { length: 0, isOpen: false })
+      this.#texts.set(messageId, { length, isOpen: false })
       await this.#startText(messageId, id, sender)
-      await this.#sendText(messageId, textOf(parts), at)
+      await this.#sendText(messageId, whole.slice(length), at)
       return this.#endText(messageId)
     }
     // Its parts follow as events, even if the message is complete by now: only then each has its own position.
@@ -169,10 +179,15 @@ export class EventWriter {
   async #showDelta(event: Extract<SpaceEvent, { __typename: 'MessageTextDelta' }>, at: string): Promise<void> {
     const { messageId: id, partIndex, offset, delta } = event
     const messageId = partId(id, partIndex)
-    const text = this.#texts.get(messageId) ?? { length: offset, isOpen: false }
+    const isMissing = this.#options.known !== null && !this.#whole.has(id)
+    const text = this.#texts.get(messageId) ?? { length: isMissing ? 0 : offset, isOpen: false }
     const overlap = text.length - offset
     // A part of the text is not in the log: it was lost with it, or the client's history is not that of its cursor.
-    if (overlap < 0) return this.#snapshot(at)
+    if (overlap < 0) {
+      // Once, also for a message that is too old for the snapshot.
+      this.#whole.add(id)
+      return this.#snapshot(at)
+    }
     if (overlap >= delta.length) return
     this.#texts.set(messageId, text)
     if (!text.isOpen) {
@@ -187,7 +202,9 @@ export class EventWriter {
     const messageId = partId(id, part.index)
     if (part.__typename === 'ToolCallPart') return this.#showCall(id, part.index, part.toolCall, at)
     if (part.__typename === 'FilePart') {
-      if (!this.#texts.has(messageId)) await this.#showText(id, part.index, fileText(part.file), at)
+      const whole = fileText(part.file)
+      const length = this.#texts.get(messageId)?.length ?? 0
+      if (length < whole.length) await this.#showText(id, part.index, whole, at)
       return
     }
     const text = this.#texts.get(messageId)
@@ -207,8 +224,10 @@ export class EventWriter {
   /** Writes what is missing of a complete message. */
   async #showParts(message: ShownMessage, at: string): Promise<void> {
     for (const part of message.parts) {
-      if (part.__typename === 'TextPart') await this.#showText(message.id, part.index, part.text, at)
-      else await this.#showPart(message.id, part, at)
+      // A client that is cut between two parts gets the message again.
+      const position = part === message.parts.at(-1) ? at : this.#cursor
+      if (part.__typename === 'TextPart') await this.#showText(message.id, part.index, part.text, position)
+      else await this.#showPart(message.id, part, position)
     }
   }
 

@@ -17,12 +17,14 @@ export interface RunInput {
   after: string | null
   /** Whether the stream goes on while calls wait for people. */
   follows: boolean
-  /** The ids of the client's messages, with the lengths of their texts, and of its tool calls. Null: not known. */
+  /** What the client has already. Null: not known. */
   known: Known | null
 }
 
 export interface Known {
+  /** By id, the lengths of texts. */
   messages: ReadonlyMap<string, number>
+  /** The calls with their input. */
   toolCalls: ReadonlySet<string>
   results: ReadonlySet<string>
 }
@@ -137,15 +139,16 @@ function newResults(messages: readonly Message[]): RunInput['results'] {
 }
 
 function knownOf(messages: readonly Message[]): Known {
-  const lengthOf = (message: Message) =>
-    'content' in message && typeof message.content === 'string' ? message.content.length : 0
+  const lengthOf = (message: Message) => {
+    const content = ('content' in message ? message.content : null) ?? ''
+    // A client has sent other content itself, as a whole.
+    return typeof content === 'string' ? content.length : Number.POSITIVE_INFINITY
+  }
+  const callsOf = (message: Message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : [])
   return {
     messages: new Map(messages.map((message) => [message.id, lengthOf(message)])),
-    toolCalls: new Set(
-      messages.flatMap((message) =>
-        (message.role === 'assistant' ? (message.toolCalls ?? []) : []).map(({ id }) => id),
-      ),
-    ),
+    // A client that was cut after TOOL_CALL_START has a call without its input, which is at least `{}`.
+    toolCalls: new Set(messages.flatMap(callsOf).flatMap((call) => (call.function.arguments === '' ? [] : call.id))),
     results: new Set(messages.flatMap((message) => (message.role === 'tool' ? [message.toolCallId] : []))),
   }
 }
