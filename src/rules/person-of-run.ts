@@ -4,15 +4,15 @@ export interface RunRequesters {
   readonly askers: readonly string[]
   /** Somebody acted as the sender of a message that began the run: an admin or the operator wrote, edited or repeated it. */
   readonly isActed: boolean
-  /** Whatever began the run, and each event of a think cycle, is a message that a requester wrote to the agent. */
+  /** The cause of the run, and each event of a think cycle, is a message that a requester wrote to the agent. */
   readonly isOwn: boolean
 }
 
 export type RunPerson = { type: 'person'; humanId: string } | { type: 'none'; reason: string }
 
 /**
- * Returns the person whose own authorization a run uses: its only requester, if nothing but their own messages began it. Whatever
- * else begins a run may contain the words of others.
+ * Returns the person whose own authorization a run uses: its only requester, if nothing but their own messages began it. Every
+ * other cause of a run may contain the words of others.
  */
 export function personOfRun({ askers, isActed, isOwn }: RunRequesters): RunPerson {
   const [only, ...others] = askers

@@ -17,7 +17,7 @@ export interface RunInput {
   after: string | null
   /** Whether the stream goes on while calls wait for people. */
   follows: boolean
-  /** What the client has already. Null: not known. */
+  /** The messages and calls that the client already has; null if unknown. */
   known: Known | null
 }
 

@@ -47,7 +47,7 @@ export class Listening {
   readonly #ends = new Map<string, () => void>()
   #isOpen = false
   #isOver = false
-  /** What ended the stream before it was open. */
+  /** The error that ended the stream before it was open. */
   #failure: unknown = null
   #keepAlive: NodeJS.Timeout | undefined
   #recheck: NodeJS.Timeout | undefined
