@@ -438,11 +438,12 @@ describe.each(STACKS)('an MCP server that each person uses with their own author
       let looks = 0
       const authProvider = {
         ...provider,
-        tokens() {
+        async tokens() {
+          const tokens = await provider.tokens()
           // Each process reads its tokens for the request, and again before the refresh.
           if (++looks === 2) seen += 1
           if (seen === 2) waiting()
-          return provider.tokens()
+          return tokens
         },
       }
       const connection = createMcpConnection({ url: mcp.url, headers: {}, authProvider }, http)
