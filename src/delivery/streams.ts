@@ -22,6 +22,8 @@ export interface StreamsParts {
 /** The event sources of this process's subscriptions. */
 export interface OwnStreams extends Streams {
   /** Calls `onEnd` when the viewer's token is no longer valid. Returns a function that stops watching. */
+  watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
+  /** As `watchToken`; meanwhile the viewer is present. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   close(): Promise<void>
 }
@@ -33,6 +35,20 @@ export function createStreams({ platform, domain, announcer, journal }: StreamsP
   const guards = createGuards(platform, domain, recheck)
   const endedRuns = createEndedRuns(platform, domain)
   const activeRuns = createActiveRuns(platform, { domain, recheck })
+
+  async function watch(viewer: Viewer, onEnd: () => void, leaving: (() => void)[]): Promise<() => void> {
+    const leaveAll = () => {
+      for (const leave of leaving.splice(0)) leave()
+    }
+    try {
+      await guards.viewer(viewer, { fail: onEnd, onEnd: (leave) => leaving.push(leave) })
+      return leaveAll
+    } catch (error) {
+      leaveAll()
+      throw error
+    }
+  }
+
   return {
     spaceMessages: createSpaceMessages(platform, { guards, announcer, presence }),
     runEvents: createRunEvents(platform, { guards, domain, journal, endedRuns }),
@@ -40,19 +56,8 @@ export function createStreams({ platform, domain, announcer, journal }: StreamsP
     viewerEvents: createViewerEvents(platform, { guards, domain }),
     spaceCursors: (spaceIds) => log.heads(spaceIds.map(spaceTopic)),
     runCursors: (runIds) => log.heads(runIds.map(runTopic)),
-    async watchViewer(viewer, onEnd) {
-      const leaving: (() => void)[] = [presence.connect(viewer)]
-      const leaveAll = () => {
-        for (const leave of leaving.splice(0)) leave()
-      }
-      try {
-        await guards.viewer(viewer, { fail: onEnd, onEnd: (leave) => leaving.push(leave) })
-        return leaveAll
-      } catch (error) {
-        leaveAll()
-        throw error
-      }
-    },
+    watchToken: (viewer, onEnd) => watch(viewer, onEnd, []),
+    watchViewer: (viewer, onEnd) => watch(viewer, onEnd, [presence.connect(viewer)]),
     async close() {
       recheck.close()
       await endedRuns.close()

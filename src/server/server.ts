@@ -306,7 +306,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const graphiql = createGraphiql(publicUrl.basePath)
   const page = createConsole(publicUrl.basePath)
   const pipeline = { graphql, authentication, maskError, bodies }
-  const { watchViewer } = streams
+  const { watchToken, watchViewer } = streams
   const authBodies = createAuthBodies()
   const mailLinks = createMailLinkHandlers({
     ...domain,
@@ -322,7 +322,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
   const doorHttp = createDoorHttp({
-    ...{ authentication, bodies, origins, publicUrl, logger, watchViewer },
+    ...{ authentication, bodies, origins, publicUrl, logger, watchToken },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
   })

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
+import { newId } from '../../src/lib/ids.ts'
 import { steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -200,7 +201,15 @@ describe('the A2A server', () => {
     const path = `/a2a/agents/${agent.id}`
     const params = { ...message('Go', { contextId: space.id }), configuration: { returnImmediately: true } }
     const { id } = (await client.ask(path, 'SendMessage', params)).result.task
-    for (let count = 0; count < 60; count += 1) await parley.message(space.id, human.id)
+    const { prisma } = parley.app.platform.db
+    const { lastSeq } = await prisma.space.update({ where: { id: space.id }, data: { lastSeq: { increment: 60 } } })
+    const rows = Array.from({ length: 60 }, (_, at) => {
+      const other = newId('msg')
+      const parts = [{ type: 'text', text: `${at}` }]
+      const place = { spaceId: space.id, senderId: human.id, seq: lastSeq - 59 + at, rootId: other, depth: 0 }
+      return { id: other, status: 'COMPLETE' as const, parts, ...place }
+    })
+    await prisma.message.createMany({ data: rows })
     open()
     const task = await until('the task is completed', async () => {
       const { result } = await client.ask(path, 'GetTask', { id })

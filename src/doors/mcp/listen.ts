@@ -137,7 +137,7 @@ export class Listening {
       last = state
       if (read.status === 'completed' || read.status === 'cancelled') this.#leave(id)
     }
-    const tellInTurn = joined(() => this.#retrying(tell))
+    const tellInTurn = joined(() => this.#retrying(id, tell))
     await this.#follow(id, (onEnd) =>
       followTask(operations, caller, task, {
         onChange: tellInTurn,
@@ -152,12 +152,13 @@ export class Listening {
   }
 
   /** Tries again when the rate of the viewer allows it. Other errors end the stream. */
-  async #retrying(work: () => Promise<void>): Promise<void> {
+  async #retrying(key: string, work: () => Promise<void>): Promise<void> {
     while (!this.#isOver)
       try {
         return await work()
       } catch (error) {
         const retryAfterMs = retryAfterOf(error)
+        if (error instanceof OperationError && HIDDEN.has(error.code)) return this.#leave(key)
         if (retryAfterMs === null) return this.#fail(error)
         await sleep(retryAfterMs, this.#exchange.waiting)
         if (this.#exchange.waiting.aborted) return

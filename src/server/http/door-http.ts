@@ -26,7 +26,7 @@ export interface DoorHttpParts {
   publicUrl: Pick<PublicUrl, 'to'>
   logger: Pick<Logger, 'error'>
   /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
-  watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
+  watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
   /** The maximum number of streams, and of calls that wait, of each viewer. */
   maxStreamsPerViewer: number
 }
@@ -74,7 +74,7 @@ const MOST_IN_BATCH = 100
 const ENDED_LINGER_MS = 500
 
 export function createDoorHttp(parts: DoorHttpParts): DoorHttp {
-  const { authentication, rates, bodies, origins, publicUrl, logger, watchViewer, maxStreamsPerViewer } = parts
+  const { authentication, rates, bodies, origins, publicUrl, logger, watchToken, maxStreamsPerViewer } = parts
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
   const draining = new AbortController()
   const places = createPlaces(maxStreamsPerViewer)
@@ -130,7 +130,7 @@ export function createDoorHttp(parts: DoorHttpParts): DoorHttp {
         return refuse(response, 503, SERVER_ERROR, message, { 'retry-after': '5' })
       }
       response.once('close', leave)
-      const unwatch = await watchViewer(viewer, () => {
+      const unwatch = await watchToken(viewer, () => {
         over.abort(new UnauthenticatedError())
         if (response.headersSent) setTimeout(() => response.end(), ENDED_LINGER_MS).unref()
         else refuseFor(new UnauthenticatedError(), request, response)
