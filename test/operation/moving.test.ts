@@ -272,7 +272,7 @@ describe('the key that encrypts secrets', () => {
     const schema = await readFile('prisma/schema.prisma', 'utf8')
     const models = [...schema.matchAll(/^model (\w+) \{(.*?)^\}/gms)]
     const columns = models.flatMap(([, table, body = '']) =>
-      [...body.matchAll(/^ {2}(\w+Sealed)\b/gm)].map(([, column]) => `${table}.${column}`),
+      [...body.matchAll(/^ {2}(sealed|\w+Sealed)\b/gm)].map(([, column]) => `${table}.${column}`),
     )
     expect(SEALED.map(({ table, column }) => `${table}.${column}`).toSorted()).toEqual(columns.toSorted())
   })

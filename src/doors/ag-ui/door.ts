@@ -40,13 +40,15 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
     if (kind === undefined) throw notFound('There is no such path: use /ag-ui/agents/:id or /ag-ui/spaces/:id.')
     if (kind === 'spaces') return id
     const thread = `ag-ui:${threadId}`
-    if (message === null) return conversing.find(caller, { agentId: id, thread })
+    const existing = await conversing.find(caller, { agentId: id, thread })
+    if (existing !== null || message === null) return existing
+    // A text that will be refused must not leave an empty space.
+    checkMessageText(message.text, 'messages')
     const name = nameOf(message.text)
     return (await conversing.open(caller, { agentId: id, thread, name })).spaceId
   }
 
   async function serve(exchange: Exchange, caller: Caller, input: RunInput): Promise<void> {
-    if (input.message !== null) checkMessageText(input.message.text, 'messages')
     exchange.takePlace()
     const spaceId = await findSpace(caller, exchange, input)
     const start = spaceId === null ? null : await begin(caller, spaceId, input)
