@@ -24,9 +24,24 @@ const MOST_TO_MAIL = 100
 /** The maximum number of obsolete notices that an insertion deletes. */
 const MOST_DELETED = 500
 
+const NOTICE_LOCK = 7_275_543
+/** Humans share locks: a message may concern hundreds of them. */
+const LOCKS = 64
+
+/** Makes transactions that notify the same humans wait for each other, so that none counts past the other's notices. */
+async function lockNotices(tx: Tx, humanIds: readonly string[]): Promise<void> {
+  await tx.$queryRaw`
+    SELECT 1 FROM (SELECT pg_advisory_xact_lock(${NOTICE_LOCK}::int, key) FROM (
+      SELECT DISTINCT abs(hashtext(id) % ${LOCKS}::int) AS key FROM unnest(${[...humanIds]}::text[]) AS human(id) ORDER BY 1) keys) locked`
+}
+
 /** Writes notices, except those that the human has already received, or that exceed the limits. Returns the written ones. */
 export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Promise<Row[]> {
   if (notices.length === 0) return []
+  await lockNotices(
+    tx,
+    notices.map(({ humanId }) => humanId),
+  )
   await deleteUseless(tx)
   return tx.$queryRaw<Row[]>`
     INSERT INTO "Notice" (id, "humanId", kind, "subjectId", "spaceId", "messageId", "toolCallId", "runId", "createdAt", "mailAt")
