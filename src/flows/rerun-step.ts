@@ -6,7 +6,7 @@ import type { Run, ToolCall } from '../generated/prisma/client.ts'
 import { copiedId } from '../lib/copied-id.ts'
 import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
-import { cut, type Json } from '../lib/json.ts'
+import { cut, isObject, type Json } from '../lib/json.ts'
 import { checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -133,8 +133,6 @@ function partsBefore({ originalId, parts }: AdoptedMessage, calls: readonly Tool
   const end = parts.findIndex((part) => (part.type === 'tool' ? !shown.has(part.toolCallId) : ++others > sent))
   return end < 0 ? parts : parts.slice(0, end)
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
 interface Scratch {
   run: Run

@@ -1,6 +1,6 @@
+import { isObject } from '../../lib/json.ts'
 import { AGENT, LIST_RUNS, type Page, SEND_MESSAGE, SPACE, STOP_RUN, TRIGGER_AGENT } from '../tasks/documents.ts'
 import { answerCalls } from '../tasks/input-requests.ts'
-import { isObject } from '../tasks/is-object.ts'
 import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
 import { openOwnSpace } from '../tasks/own-space.ts'
 import type { Stream } from '../tasks/stream.ts'

@@ -1,7 +1,7 @@
 import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { isObject } from '../../lib/json.ts'
 import { answerCalls, consoleOnly, type InputResponses, inputRequestsOf } from '../tasks/input-requests.ts'
-import { isObject } from '../tasks/is-object.ts'
 import { OperationError, type Operations } from '../tasks/operations.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { waitForTask } from '../tasks/waiting.ts'

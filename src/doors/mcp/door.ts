@@ -9,7 +9,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { isObject } from '../tasks/is-object.ts'
+import { isObject } from '../../lib/json.ts'
 import { type Caller, OperationError, type Operations } from '../tasks/operations.ts'
 import type { Stream } from '../tasks/stream.ts'
 import { createTasks } from '../tasks/tasks.ts'

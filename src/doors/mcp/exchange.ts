@@ -1,5 +1,5 @@
 import { CLIENT_CAPABILITIES_META_KEY } from '@modelcontextprotocol/server'
-import { isObject } from '../tasks/is-object.ts'
+import { isObject } from '../../lib/json.ts'
 import type { Caller } from '../tasks/operations.ts'
 
 /** The extension for long-running calls: https://github.com/modelcontextprotocol/ext-tasks */

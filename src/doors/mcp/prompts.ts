@@ -1,6 +1,6 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import { isObject } from '../../lib/json.ts'
 import { AGENT, LIST_AGENTS, type Page } from '../tasks/documents.ts'
-import { isObject } from '../tasks/is-object.ts'
 import type { Operations } from '../tasks/operations.ts'
 import type { Exchange, Result } from './exchange.ts'
 import { asProtocolError } from './task-methods.ts'

@@ -1,6 +1,6 @@
 import { ResourceNotFoundError } from '@modelcontextprotocol/server'
+import { isObject } from '../../lib/json.ts'
 import { LIST_RESOURCES, type Message, type Page, READ_MESSAGES, type Space } from '../tasks/documents.ts'
-import { isObject } from '../tasks/is-object.ts'
 import { OperationError, type Operations } from '../tasks/operations.ts'
 import type { Exchange, Result } from './exchange.ts'
 import { asProtocolError } from './task-methods.ts'

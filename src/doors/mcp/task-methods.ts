@@ -1,7 +1,7 @@
 import { MissingRequiredClientCapabilityError, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import { isObject } from '../../lib/json.ts'
 import { STOP_RUN } from '../tasks/documents.ts'
 import { answerCalls, inputRequestsOf } from '../tasks/input-requests.ts'
-import { isObject } from '../tasks/is-object.ts'
 import { type MutationResult, OperationError, type Operations, payloadOf } from '../tasks/operations.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import type { Calls } from './calls.ts'

@@ -1,5 +1,5 @@
+import { isObject } from '../../lib/json.ts'
 import { DECIDE, type PendingCall, SUBMIT_RESULT } from './documents.ts'
-import { isObject } from './is-object.ts'
 import { type Caller, type MutationResult, OperationError, type Operations, payloadOf } from './operations.ts'
 import { isAnswerable } from './tasks.ts'
 
