@@ -152,7 +152,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
       const isLast = step.calls.length === 0 && failureIn(step) === null && !run.signal.aborted && writer.isQuiet()
       const completion = completionAfter(step)
       const closing = { stopReason: completion.stopReason, text: completion.summary }
-      const isSpoken = isLast && plainTextAfter({ run, agent, scene }, closing) !== null
+      const isSpoken = isLast && plainTextAfter({ run, agent, scene, writer }, closing) !== null
       return isLast && !isSpoken ? lifecycle.completeIfAloneSql(completion) : null
     },
   }
@@ -184,11 +184,15 @@ async function performAll(platform: Platform, loop: Loop, steps: readonly Journa
   return end
 }
 
-/** Returns the closing text that must be posted according to the agent's settings, with its space; null for none. */
+/**
+ * Returns the closing text that must be posted according to the agent's settings, with its space; null for none, as after
+ * a run that has posted something.
+ */
 function plainTextAfter(
-  { run, agent, scene }: Pick<Loop, 'run' | 'agent' | 'scene'>,
+  { run, agent, scene, writer }: Pick<Loop, 'run' | 'agent' | 'scene' | 'writer'>,
   { stopReason, text: closing }: { stopReason: string; text: string | null },
 ): { spaceId: string; text: string } | null {
+  if (writer.hasPosted()) return null
   const isCall = closing !== null && hasTextCall(closing)
   if (agent.plainText !== 'SPOKEN_IF_SILENT' || stopReason !== 'FINISHED' || isCall) return null
   const { activeSpace, run: row } = run.context

@@ -1,31 +1,33 @@
 // Corrects a stream of Chat Completions (https://platform.openai.com/docs/api-reference/chat-streaming) where compatible
 // servers are known to deviate from OpenAI's format, so that the SDK accepts it.
 
+import { type ChunkMapping, mappedStream } from '../lib/mapped-stream.ts'
+
 /** Returns the response with a corrected body if it is a stream of events. */
 export function withCorrectedEvents(response: Response): Response {
   const isStream = response.headers.get('content-type')?.includes('text/event-stream') === true
   if (!isStream || response.body === null) return response
-  return new Response(response.body.pipeThrough(createCorrection()), response)
+  return new Response(mappedStream(response.body, createCorrection()), response)
 }
 
 /** Works on whole lines, and leaves all bytes unchanged if no line needs a correction. */
-function createCorrection(): TransformStream<Uint8Array, Uint8Array> {
+function createCorrection(): ChunkMapping<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder()
   const encoder = new TextEncoder()
   const correct = createLineCorrection()
   let rest = ''
-  return new TransformStream({
-    transform(chunk, controller) {
+  return {
+    push(chunk) {
       const text = rest + decoder.decode(chunk, { stream: true })
       const end = text.lastIndexOf('\n') + 1
       rest = text.slice(end)
-      if (end > 0) controller.enqueue(encoder.encode(correct(text.slice(0, end))))
+      return end === 0 ? [] : [encoder.encode(correct(text.slice(0, end)))]
     },
-    flush(controller) {
+    end() {
       const text = rest + decoder.decode()
-      if (text !== '') controller.enqueue(encoder.encode(correct(text)))
+      return text === '' ? [] : [encoder.encode(correct(text))]
     },
-  })
+  }
 }
 
 /** Values that the SDK refuses: `arguments` that are not a string, and `error: null` in an ordinary chunk. */
@@ -40,19 +42,22 @@ function createLineCorrection(): (lines: string) => string {
   let hasFinished = false
 
   function corrected(line: string): string {
-    hasOutput ||= HAS_OUTPUT.test(line)
-    hasCalls ||= line.includes('"tool_calls"')
-    hasFinished ||= HAS_FINISHED.test(line)
     // A server that reports the end of the stream has finished, even if it gives no finish reason.
     if (IS_DONE.test(line) && hasOutput && !hasFinished) return `${finishChunk(hasCalls)}${line}`
     return MAY_NEED_CORRECTION.test(line) ? `${line.slice(0, line.indexOf('{'))}${withStringArguments(line)}` : line
   }
 
-  return (lines) =>
-    lines
+  return (lines) => {
+    hasOutput ||= HAS_OUTPUT.test(lines)
+    hasCalls ||= lines.includes('"tool_calls"')
+    hasFinished ||= HAS_FINISHED.test(lines)
+    // Almost all chunks: nothing to correct.
+    if (!lines.includes('[DONE]') && !MAY_NEED_CORRECTION.test(lines)) return lines
+    return lines
       .split(/(?<=\n)/)
       .map(corrected)
       .join('')
+  }
 }
 
 function finishChunk(hasCalls: boolean): string {

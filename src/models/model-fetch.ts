@@ -1,5 +1,6 @@
 import { APICallError } from 'ai'
 import { cut } from '../lib/json.ts'
+import { mappedStream } from '../lib/mapped-stream.ts'
 import { errorWordsIn, pageWordsIn } from './provider-error.ts'
 
 /** Far more than any response needs; bounds the memory for an endless body. */
@@ -19,24 +20,14 @@ export async function modelFetch(...[input, init]: Parameters<typeof fetch>): Pr
 }
 
 function boundedBody(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
-  const reader = body.getReader()
   let bytes = 0
-  // A pull source is cheaper than a TransformStream, which copies each chunk.
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await reader.read()
-        if (done) return controller.close()
-        bytes += value.byteLength
-        if (bytes <= LARGEST_ANSWER_BYTES) return controller.enqueue(value)
-        const error = new Error('The provider sent more than 64 MiB.')
-        await reader.cancel(error)
-        throw error
-      },
-      cancel: (reason) => reader.cancel(reason),
+  return mappedStream(body, {
+    push(chunk) {
+      bytes += chunk.byteLength
+      if (bytes > LARGEST_ANSWER_BYTES) throw new Error('The provider sent more than 64 MiB.')
+      return [chunk]
     },
-    { highWaterMark: 0 },
-  )
+  })
 }
 
 function isForStream(input: Parameters<typeof fetch>[0], init: RequestInit | undefined): boolean {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { LanguageModelMiddleware } from 'ai'
+import { type ChunkMapping, mappedStream } from '../lib/mapped-stream.ts'
 import { readTextCall, TEXT_CALL, type TextCall } from '../lib/text-call.ts'
 import type { StreamPart } from './language-model.ts'
 
@@ -14,37 +15,32 @@ export const textCalls: LanguageModelMiddleware = {
   async wrapStream({ doStream, params }) {
     const { stream, ...rest } = await doStream()
     const names = new Set(params.toolChoice?.type === 'none' ? [] : (params.tools ?? []).map(({ name }) => name))
-    return { stream: names.size === 0 ? stream : stream.pipeThrough(createCallReader(names)), ...rest }
+    return { stream: names.size === 0 ? stream : mappedStream(stream, createCallReader(names)), ...rest }
   },
 }
 
-function createCallReader(names: ReadonlySet<string>): TransformStream<StreamPart, StreamPart> {
+function createCallReader(names: ReadonlySet<string>): ChunkMapping<StreamPart, StreamPart> {
   const blocks = new Map<string, TextBlock>()
   let hasCalls = false
-  return new TransformStream({
-    transform(part, controller) {
+  return {
+    push(part) {
       if (part.type === 'text-delta') {
         const block = blocks.get(part.id) ?? createTextBlock(names)
         blocks.set(part.id, block)
         const text = block.push(part.delta)
-        if (text !== '') controller.enqueue({ ...part, delta: text })
-        return
+        return text === '' ? [] : [{ ...part, delta: text }]
       }
       if (part.type === 'text-end') {
         const { text, calls } = blocks.get(part.id)?.end() ?? { text: '', calls: [] }
         blocks.delete(part.id)
-        if (text !== '') controller.enqueue({ type: 'text-delta', id: part.id, delta: text })
-        controller.enqueue(part)
-        for (const call of calls.flatMap(partsOf)) controller.enqueue(call)
         hasCalls ||= calls.length > 0
-        return
+        const rest: StreamPart[] = text === '' ? [] : [{ type: 'text-delta', id: part.id, delta: text }]
+        return [...rest, part, ...calls.flatMap(partsOf)]
       }
       const isEndOfCalls = part.type === 'finish' && hasCalls && part.finishReason.unified === 'stop'
-      controller.enqueue(
-        isEndOfCalls ? { ...part, finishReason: { ...part.finishReason, unified: 'tool-calls' } } : part,
-      )
+      return [isEndOfCalls ? { ...part, finishReason: { ...part.finishReason, unified: 'tool-calls' } } : part]
     },
-  })
+  }
 }
 
 /** One block of text while it streams. */

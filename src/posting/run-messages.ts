@@ -74,6 +74,8 @@ export interface RunMessages {
   withdraw(message: Begun, parts: MessagePart[], result: ToolResult): Promise<void>
   /** All messages that the run has begun, oldest first. */
   begun(): Promise<Message[]>
+  /** Whether the run has begun a message other than its closing text, here or as `begun` has read. */
+  hasPosted(): boolean
   /** Whether the agent may post in a space, and mention another one there; with the last message of the space. */
   mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
   /** Where a message goes in a space: as its call names it, else as the run's messages go. @throws ToolFailure */
@@ -127,6 +129,7 @@ export function createRunMessages(
   const callPublisher = createCallPublisher(platform)
   const published = ({ id, spaceId }: Begun) => ({ id, spaceId, unlessSealed: runTopic(runId) })
   const messageMarks = createMessageMarks(() => run.context.run, guard)
+  let hasPosted = false
 
   async function publishWait(
     spaceId: string,
@@ -193,7 +196,9 @@ export function createRunMessages(
       ...showing(shown),
     }
     const row = await hold.write<MessageRow>(changes, { returning: 'message', ...applyShown(spaceId, shown) })
-    return row === null ? null : messageOfRow(row)
+    if (row === null) return null
+    hasPosted ||= !fromPlainText
+    return messageOfRow(row)
   }
 
   /**
@@ -293,8 +298,10 @@ export function createRunMessages(
       interrupt(message, parts, { result: calls.withdrawCallSql(result.toolCallId, result) }),
     async begun() {
       const rows = await db.prisma.message.findMany({ where: { runId }, orderBy: { seq: 'asc' } })
+      hasPosted ||= rows.some(({ fromPlainText }) => !fromPlainText)
       return rows.map(messageOfRow)
     },
+    hasPosted: () => hasPosted,
     mayWrite: (spaceId, mention) => mayWrite(db, agentId, { spaceId, mention }),
     placeOf,
     checkHeard: guard.clearIfMarked,

@@ -47,6 +47,8 @@ export interface SpaceWriter extends Speech {
    * INTERRUPTED if the model was cut off. Returns true if this journals the result, false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
+  /** Whether the run has posted a message other than its closing text. */
+  hasPosted(): boolean
   /** Posts the closing text of a run that has posted nothing, once. @throws ToolFailure */
   postPlainText(spaceId: string, text: string): Promise<void>
   /** Whether nothing is open: `finish` would have no effect. */
@@ -113,13 +115,12 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy }: 
       return { message, fileId: file.id }
     },
     async postPlainText(spaceId, text) {
-      const before = await posting.begun()
-      if (before.some(({ fromPlainText }) => !fromPlainText)) return
       const message = await posting.begin({ spaceId, postKey: PLAIN_TEXT, composite: false, fromPlainText: true })
       if (message === null) throw notAMember()
       if (message.status !== 'STREAMING') return
       await posting.grow(message, [{ type: 'text', text }], { adds: { type: 'text' }, ends: { mention: null } })
     },
+    hasPosted: posting.hasPosted,
     composite: policy.composite ? { say: spoken.say } : null,
     show: shown.show,
     spaceOfQuestion: shown.spaceOfQuestion,

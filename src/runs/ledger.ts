@@ -32,7 +32,7 @@ export function countInLedger(spent: Spending): Changes {
         "inputTokens", "cachedInputTokens", "outputTokens", "costNanos", "isUnpriced")
       SELECT ${TODAY}, h.id, h."agentId", coalesce(h."payingSpaceId", ''), ${model},
         coalesce((SELECT ("usageDay" IS NULL)::int FROM "Run" WHERE id = h."runId"), 0), ${amounts}
-      FROM (SELECT *, ${ROOT_HUMAN} AS id FROM held) h WHERE h.id IS NOT NULL AND EXISTS (SELECT 1 FROM daily)
+      FROM (SELECT *, ${ROOT_HUMAN} AS id FROM held OFFSET 0) h WHERE h.id IS NOT NULL AND EXISTS (SELECT 1 FROM daily)
       ON CONFLICT (day, "humanId", "agentId", "spaceId", model) DO UPDATE SET runs = p.runs + excluded.runs, ${summed('p')}
       RETURNING 1`,
     root: Prisma.sql`

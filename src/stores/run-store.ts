@@ -331,14 +331,17 @@ export async function endRunRow(tx: Tx, from: EndFrom, ending: RunEnding): Promi
   return run ?? null
 }
 
-/** The assignments of a hold that complete the run if it meets the condition; otherwise they change nothing. */
+/**
+ * The assignments of a hold that complete the run if it meets the condition; otherwise they change nothing. With `OFFSET 0`
+ * PostgreSQL evaluates the condition once, and not once for each column.
+ */
 export function completeIfSql({ status, stopReason, summary }: Completion, condition: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     (status, "finishedAt", "stopReason", summary, "claimableAt", "deadlineAt") = (
       SELECT CASE WHEN alone THEN ${status}::"RunStatus" ELSE status END, CASE WHEN alone THEN now() END,
         CASE WHEN alone THEN ${stopReason}::"RunStopReason" END, CASE WHEN alone THEN coalesce(${summary}, summary) ELSE summary END,
         CASE WHEN NOT alone THEN "claimableAt" END, CASE WHEN NOT alone THEN "deadlineAt" END
-      FROM (SELECT ${condition} AS alone) e)`
+      FROM (SELECT ${condition} AS alone OFFSET 0) e)`
 }
 
 export async function setSummary(tx: Tx, id: string, summary: string | null): Promise<void> {

@@ -1,6 +1,7 @@
 import { Agent, type Dispatcher, Headers, type RequestInit, type Response, request, fetch as undiciFetch } from 'undici'
 import { unlessAborted } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
+import { mappedStream } from '../../lib/mapped-stream.ts'
 import { type AddressGuardOptions, BlockedAddressError, createGuardedConnector } from './guarded-connector.ts'
 import { readHttpError } from './http-answer.ts'
 
@@ -225,14 +226,13 @@ async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promi
 function bounded(response: Response, maxBytes: number): Response | globalThis.Response {
   if (response.body === null) return response
   let size = 0
-  const limit = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
+  const body = mappedStream(response.body as unknown as ReadableStream<Uint8Array>, {
+    push(chunk) {
       size += chunk.length
-      if (size > maxBytes) controller.error(tooLarge(maxBytes))
-      else controller.enqueue(chunk)
+      if (size > maxBytes) throw tooLarge(maxBytes)
+      return [chunk]
     },
   })
-  const body = (response.body as unknown as ReadableStream<Uint8Array>).pipeThrough(limit)
   return new globalThis.Response(body, {
     status: response.status,
     statusText: response.statusText,

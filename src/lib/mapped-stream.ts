@@ -1,0 +1,43 @@
+/** What a stream's chunks become. */
+export interface ChunkMapping<In, Out> {
+  /** Returns what replaces a chunk. If it throws, the stream fails and its source is canceled. */
+  push(chunk: In): readonly Out[]
+  /** Returns what follows the last chunk. */
+  end?(): readonly Out[]
+}
+
+/**
+ * Returns a stream of what the chunks of `source` become. It reads a chunk only when its reader asks for one. Unlike with
+ * `pipeThrough` and a TransformStream, a chunk passes without a queue of its own and several promises.
+ */
+export function mappedStream<In, Out>(
+  source: ReadableStream<In>,
+  { push, end = () => [] }: ChunkMapping<In, Out>,
+): ReadableStream<Out> {
+  const reader = source.getReader()
+  return new ReadableStream<Out>(
+    {
+      async pull(controller) {
+        for (;;) {
+          const { done, value } = await reader.read()
+          const chunks = done ? end() : await mapped(value)
+          for (const chunk of chunks) controller.enqueue(chunk)
+          if (done) return controller.close()
+          if (chunks.length > 0) return
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
+
+  function mapped(chunk: In): readonly Out[] | Promise<never> {
+    try {
+      return push(chunk)
+    } catch (error) {
+      return reader.cancel(error).then(() => {
+        throw error
+      })
+    }
+  }
+}
