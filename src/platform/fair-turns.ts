@@ -16,6 +16,8 @@ export interface FairTurns {
 export interface FairTurnsOptions {
   /** Returns the number of concurrent turns, which is the number of connections. The number may change. */
   places: () => number
+  /** How many of them requesters may take together, without the server's own work; all by default. The number may change. */
+  requesterPlaces?: () => number
   /**
    * Waits for the next turn of the event loop once tasks have taken this long in one. The statements of PGlite run in
    * this process and never wait for I/O: a queue of them would block every other event until the queue is empty.
@@ -34,6 +36,7 @@ const SHARE_OF_OWN_WORK = 4
 const LOOK_AGAIN_MS = 100
 
 interface Line {
+  isOwnWork: boolean
   share: number
   /** The time that the requester has used, in ms per share, counted from the `served` of its first turn. */
   usedMs: number
@@ -47,6 +50,7 @@ interface Line {
  */
 export function createFairTurns({
   places,
+  requesterPlaces = places,
   yieldAfterMs = Number.POSITIVE_INFINITY,
   now = () => performance.now(),
 }: FairTurnsOptions): FairTurns {
@@ -56,15 +60,18 @@ export function createFairTurns({
   let servedMs = 0
   let waiting = 0
   let taken = 0
+  let takenByRequesters = 0
   /** When the first turn in this turn of the event loop began; null if none has. */
   let loopTurnAt: number | null = null
   let isYielding = false
   let isLookingAgain = false
 
   function next(): Line | undefined {
+    const isRequestersTurn = takenByRequesters < requesterPlaces()
     let least: Line | undefined
     for (const line of lines.values()) {
-      if (line.waiting.length > 0 && (least === undefined || line.usedMs < least.usedMs)) least = line
+      if (line.waiting.length === 0 || (!line.isOwnWork && !isRequestersTurn)) continue
+      if (least === undefined || line.usedMs < least.usedMs) least = line
     }
     return least
   }
@@ -91,9 +98,10 @@ export function createFairTurns({
   function serve(): void {
     while (waiting > 0 && taken < places() && !mustYield()) {
       const line = next()
-      if (line === undefined) return
+      if (line === undefined) break
       waiting -= 1
       taken += 1
+      if (!line.isOwnWork) takenByRequesters += 1
       servedMs = line.usedMs
       noteLoopTurn()
       line.waiting.shift()?.()
@@ -118,6 +126,7 @@ export function createFairTurns({
       if (isOver) return
       isOver = true
       taken -= 1
+      if (!line.isOwnWork) takenByRequesters -= 1
       line.usedMs += (now() - startedAt) / line.share
       if (waiting > 0) serve()
       else if (taken === 0) {
@@ -128,8 +137,9 @@ export function createFairTurns({
   }
 
   function take(requesterId: string | undefined): Promise<() => void> {
-    const share = requesterId === undefined ? SHARE_OF_OWN_WORK : 1
-    const line = lines.get(requesterId) ?? { share, usedMs: servedMs, waiting: [] }
+    const isOwnWork = requesterId === undefined
+    const share = isOwnWork ? SHARE_OF_OWN_WORK : 1
+    const line = lines.get(requesterId) ?? { isOwnWork, share, usedMs: servedMs, waiting: [] }
     lines.set(requesterId, line)
     line.usedMs = Math.max(line.usedMs, servedMs)
     return new Promise((resolve) => {

@@ -53,7 +53,7 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
  * queries would block everybody else's.
  */
 function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; longestWaitMs: number }): FairTurns {
-  const turns = createFairTurns({ places: createLoopPlaces({ most: places }) })
+  const turns = createFairTurns({ places: () => places, requesterPlaces: createLoopPlaces({ most: places }) })
   const connect: () => Promise<pg.PoolClient> = pool.connect.bind(pool)
 
   async function connectInTurn(): Promise<pg.PoolClient> {

@@ -48,6 +48,25 @@ describe('fair turns', () => {
     expect(done).toEqual(['hostile 1', 'hostile 2', 'honest 1', 'honest 2', 'honest 3', 'hostile 3', 'hostile 4'])
   })
 
+  test("leave places to the server's own work when requesters may take fewer", async () => {
+    let requesterPlaces = 1
+    const turns = createFairTurns({ places: () => 3, requesterPlaces: () => requesterPlaces, now })
+    const gate = createDeferred()
+    const begun: string[] = []
+    const add = (id: string | undefined) =>
+      turns.run(id, async () => {
+        begun.push(id ?? 'own')
+        await gate.promise
+      })
+    const all = [add('a'), add('b'), add('b'), add(undefined), add(undefined), add(undefined)]
+    await new Promise(setImmediate)
+    expect(begun).toEqual(['a', 'own', 'own'])
+    requesterPlaces = 2
+    gate.resolve()
+    await Promise.all(all)
+    expect(begun.toSorted()).toEqual(['a', 'b', 'b', 'own', 'own', 'own'])
+  })
+
   test('starve nobody: an absent requester does not catch up on its absence', async () => {
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     const done: string[] = []
