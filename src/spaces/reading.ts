@@ -196,7 +196,7 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
         CROSS JOIN LATERAL (SELECT m."spaceId", m."createdAt" FROM "Message" m
           WHERE m."threadRootId" = root.id ORDER BY m.seq DESC LIMIT 1) last
         CROSS JOIN LATERAL (SELECT count(*)::int AS count FROM (SELECT 1 FROM "Message" m
-          WHERE m."threadRootId" = root.id LIMIT ${MOST_COUNTED}) some) counted`)
+          WHERE m."threadRootId" = root.id LIMIT ${MOST_COUNTED}) reply) counted`)
       return new Map(rows.map((row) => [row.threadRootId, row]))
     },
     async repliesMany(threadRootIds, request) {
