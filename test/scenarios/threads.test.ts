@@ -393,12 +393,7 @@ for (const stack of STACKS) {
       const room = await stage.space('Chain', [ann, ada, bea], { routing: 'MENTION_CHAIN' })
       const root = await say(ann, room, 'root', { mentionedAgentId: bea.id })
       await stage.endedRuns(bea, 1)
-      const seen: Read[] = []
-      const isCalledBack = (request: ModelRequest) => {
-        const isIt = promptOf(request).includes('You are called back')
-        if (isIt && request.step === 0) seen.push(promptOf(request))
-        return isIt
-      }
+      const isCalledBack = (request: ModelRequest) => promptOf(request).includes('You are called back')
       const mention = {
         toolCall: 'mentionAgent',
         input: { targetAgentEntityId: bea.id, reason: 'help', expectReply: true },
@@ -406,11 +401,14 @@ for (const stack of STACKS) {
       const isMentioned = (request: ModelRequest) => promptOf(request).includes('You were mentioned')
       const begins = (text: string) => (request: ModelRequest) =>
         promptOf(request).includes(text) && !isCalledBack(request)
-      const conclude = when(
-        isCalledBack,
-        (request) => [[send(`Ada concludes ${seen.length}`)]][request.step] ?? [{ text: 'ok' }],
-      )
-      parley.models.script(forAgent('Ada', conclude))
+      const concludes = (answer: string) => (request: ModelRequest) =>
+        isCalledBack(request) &&
+        promptOf(request).split(answer).length > 2 &&
+        promptOf(request).includes('has responded')
+      for (const answer of ['Bea answers from outside', 'Bea answers']) {
+        const conclude = steps([send(`Ada concludes: ${answer}`)], [{ text: 'ok' }])
+        parley.models.script(forAgent('Ada', when(concludes(`"${answer}"`), conclude)))
+      }
       parley.models.script(
         forAgent('Ada', when(begins('Begin outside'), steps([send('Ada asks outside', { replyTo: 'none' }), mention]))),
       )
@@ -419,26 +417,27 @@ for (const stack of STACKS) {
           'Bea',
           when(isMentioned, (request) => {
             const isInThread = promptOf(request).includes('THIS THREAD')
-            const answer = isInThread ? send('Bea answers outside', { replyTo: 'none' }) : send('Bea answers')
+            const answer = isInThread ? send('Bea answers from outside', { replyTo: 'none' }) : send('Bea answers')
             return [[answer]][request.step] ?? [{ text: 'ok' }]
           }),
         ),
       )
       await say(ann, room, 'Begin outside', { replyToId: root, mentionedAgentId: ada.id })
-      await until('Ada concludes', async () => threadOf(root, await messagesOf(ann, room)).includes('Ada concludes 1'))
+      await until('Ada concludes', async () =>
+        threadOf(root, await messagesOf(ann, room)).includes('Ada concludes: Bea answers'),
+      )
       const outside = (messages: Read[]) =>
         messages.filter(({ threadRoot }) => threadRoot === null).map(({ text }) => text)
       expect(outside(await messagesOf(ann, room))).toEqual(['root', 'Ada asks outside', 'Bea answers'])
-      expect(threadOf(root, await messagesOf(ann, room))).toEqual(['Begin outside', 'Ada concludes 1'])
-      expect(seen[0]).toContain('Bea answers')
+      expect(threadOf(root, await messagesOf(ann, room))).toEqual(['Begin outside', 'Ada concludes: Bea answers'])
 
       await Promise.all([stage.endedRuns(ada, 2), stage.endedRuns(bea, 2)])
       parley.models.script(forAgent('Ada', when(begins('Begin inside'), steps([send('Ada asks inside'), mention]))))
       await say(ann, room, 'Begin inside', { replyToId: root, mentionedAgentId: ada.id })
-      await until('Ada concludes', async () => threadOf(root, await messagesOf(ann, room)).includes('Ada concludes 2'))
-      expect(outside(await messagesOf(ann, room)).slice(3)).toEqual(['Bea answers outside'])
-      expect(seen[1]).toContain('Bea answers outside')
-      expect(seen[1]).not.toContain('nothing was posted')
+      await until('Ada concludes', async () =>
+        threadOf(root, await messagesOf(ann, room)).includes('Ada concludes: Bea answers from outside'),
+      )
+      expect(outside(await messagesOf(ann, room)).slice(3)).toEqual(['Bea answers from outside'])
       await Promise.all([stage.endedRuns(ada, 4), stage.endedRuns(bea, 3)])
     })
 
@@ -487,11 +486,10 @@ for (const stack of STACKS) {
       const other = await say(ann, room, 'other')
       await stage.endedRuns(bot, 2)
       for (const place of ['outside', 'inside']) {
-        parley.models.reset()
         const isAsked = (request: ModelRequest) =>
-          (promptOf(request).split(/RECENT|THIS THREAD/)[0] ?? '').includes('Ask now')
+          (promptOf(request).split(/RECENT|THIS THREAD/)[0] ?? '').includes(`Ask ${place}`)
         parley.models.script(forAgent('Kit', when(isAsked, steps([{ toolCall: 'ask', input: {} }]))))
-        await say(ann, room, 'Ask now', place === 'inside' ? { replyToId: root } : {})
+        await say(ann, room, `Ask ${place}`, place === 'inside' ? { replyToId: root } : {})
         const question = await until('the question shows', async () =>
           (await messagesOf(ann, room)).find(({ status }: Read) => status === 'REQUIRES_ACTION'),
         )
