@@ -37,7 +37,7 @@ export interface SpaceState {
   isLoadingEarlier: boolean
   /** The viewer's first unread message when the space was first loaded. */
   firstUnread: { id: string; seq: number } | null
-  /** Of the loaded messages with replies, by their ids. Empty unless `rootsOnly` is set. */
+  /** The threads on the loaded messages, by the ids of the messages. Empty unless `rootsOnly` is set. */
   threads: ReadonlyMap<string, ThreadSummary>
   /** One entry for each agent that is a member. */
   activity: readonly AgentActivity[]

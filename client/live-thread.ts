@@ -28,7 +28,7 @@ export interface LiveThread extends Observable<ThreadState>, EarlierPages {
   reload(): void
 }
 
-/** What receives the events of a space, besides the space. */
+/** A receiver of the events of a space, besides the space itself. */
 export interface Follower {
   apply(event: SpaceEvent): void
   put(message: Message): void

@@ -64,7 +64,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await until('the reply is read', async () => (await unread()) === 0)
     await line.getByText('1 new').waitFor({ ...PATIENCE, state: 'detached' })
 
-    // What is done with messages of the space is done with replies.
+    // Replies are edited, get reactions and carry files like messages of the space.
     await page.keyboard.press('ArrowUp')
     await page.waitForFunction(`${focused} === 'Text of the message'`)
     await page.keyboard.type(' All of them.')

@@ -79,7 +79,7 @@ describe.each(RULE_STACKS)('threads on the %s stack', (stack) => {
     ])
     const { threadRootId } = await platform.db.prisma.message.findFirstOrThrow({ where: { replyToId: one } })
     expect(threadRootId).toBe(root)
-    // Those who take part are still told of replies.
+    // Replies still count as unread for people who take part.
     expect(await rowsOf(space)).toEqual([2, 0])
     expect((await spaceOf(stage, bob, space)).unreadCount).toBe(1)
     // Nothing is left of a thread of which no message is.
