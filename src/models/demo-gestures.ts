@@ -1,7 +1,7 @@
 import { type DemoCall, type DemoEvent, type DemoReading, isFailure } from './demo-reading.ts'
 
-// What people ask the demo model to show: a file, a search, an answer in a thread, and an edit of its answer. Each uses a
-// built-in tool, if the agent has it.
+// On request, the demo model shows a file, a search, an answer in a thread, and an edit of its answer. Each uses a built-in
+// tool, if the agent has it.
 
 type Call = Pick<DemoCall, 'toolName' | 'input'>
 type MessageEvent = Extract<DemoEvent, { type: 'message' }>
@@ -46,7 +46,7 @@ export function editOfAnswer(event: DemoEvent, reading: DemoReading): Call | nul
   return { toolName: edit, input: { messageId, text: `${String(sent.input.text)} (I have edited this message.)` } }
 }
 
-/** Says what came of the search and the file. */
+/** Returns a sentence for each search and each file. */
 export function resultsOfGestures({ calls }: Pick<DemoReading, 'calls'>): string {
   return calls.flatMap(sentenceOf).join(' ')
 }
