@@ -19,6 +19,7 @@ export {
   type Outgoing,
   type SpaceState,
 } from './live-space.ts'
+export type { LiveThread, ThreadState } from './live-thread.ts'
 export {
   type LiveViewer,
   liveViewer,
@@ -31,4 +32,5 @@ export type { Observable } from './observable.ts'
 export type { ConnectionState } from './renewed-socket.ts'
 export type { Run, RunStep, ToolCall } from './run-record.ts'
 export type { Message, MessagePart } from './space-events.ts'
+export type { ThreadSummary } from './thread-counts.ts'
 export type { Space } from './transcript.ts'

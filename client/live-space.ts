@@ -1,6 +1,8 @@
 import type { Connection } from './connection.ts'
+import { createEarlierPages, type EarlierPages } from './earlier-pages.ts'
 import { type ParleyError, payloadOf } from './errors.ts'
-import type { LiveAgentActivitySubscription, LiveMessagesFragment } from './generated/graphql.ts'
+import type { LiveAgentActivitySubscription } from './generated/graphql.ts'
+import { createLiveThread, type Follower, type LiveThread } from './live-thread.ts'
 import { createObservable, type Observable } from './observable.ts'
 import {
   AGENT_ACTIVITY,
@@ -10,11 +12,9 @@ import {
   SPACE_MESSAGES,
   SPACE_PRESENCE,
 } from './operations.ts'
-import { requestPage } from './paging.ts'
-import type { Message, SpaceEvent } from './space-events.ts'
+import { isReply, type Message, type SpaceEvent, threadOf } from './space-events.ts'
+import { createThreadCounts, type ThreadSummary } from './thread-counts.ts'
 import { createTranscript, type Space } from './transcript.ts'
-
-const PAGE_SIZE = 50
 
 /** The activity of one agent of the space, in all spaces. */
 export type AgentActivity = LiveAgentActivitySubscription['agentActivity']
@@ -37,6 +37,8 @@ export interface SpaceState {
   isLoadingEarlier: boolean
   /** The viewer's first unread message when the space was first loaded. */
   firstUnread: { id: string; seq: number } | null
+  /** The threads on the loaded messages, by the ids of the messages. Empty unless `rootsOnly` is set. */
+  threads: ReadonlyMap<string, ThreadSummary>
   /** One entry for each agent that is a member. */
   activity: readonly AgentActivity[]
   /** Of people, by their ids. Empty unless `withPresence` is set. */
@@ -59,17 +61,11 @@ export interface Outgoing {
 }
 
 /** A space that follows its events while it has listeners. After a lost connection it resumes at its cursor. */
-export interface LiveSpace extends Observable<SpaceState> {
-  /** Loads the page before the first message. @throws ParleyError */
-  loadEarlier(): Promise<void>
-  /** Loads pages until the message with this `seq` is loaded. @throws ParleyError */
-  loadUntil(seq: number): Promise<void>
-  /**
-   * Drops all messages except the newest `count`. `hasEarlier` is then true, and `loadEarlier` loads them again.
-   * For clients that stay open for hours: without this call nothing is dropped. Does nothing while earlier
-   * messages are loading.
-   */
-  keepNewest(count: number): void
+export interface LiveSpace extends Observable<SpaceState>, EarlierPages {
+  /** The thread on a message. It follows the events of the space, which must have listeners too. */
+  thread(rootId: string): LiveThread
+  /** Call after `markRead` with a reply: nothing up to it counts as unread in `threads`. */
+  readThread(rootId: string, seq: number): void
   /** Posts as the viewer. Returns the message and the ids of the runs that it started. @throws ParleyError */
   send(message: Outgoing): Promise<{ message: Message; runIds: string[] }>
 }
@@ -80,19 +76,26 @@ export interface LiveSpaceOptions {
   withActivity?: boolean
   /** True: follows presence and typing of people. Default false. */
   withPresence?: boolean
+  /** True: `messages` has no replies of threads; `threads` counts them, and `thread` reads them. Default false. */
+  rootsOnly?: boolean
+  /** The human whose own replies do not count as unread in `threads`. */
+  viewerId?: string | null
 }
 
 export function liveSpace(
   connection: Connection,
-  { spaceId, withActivity = true, withPresence = false }: LiveSpaceOptions,
+  { spaceId, withActivity = true, withPresence = false, rootsOnly = false, viewerId = null }: LiveSpaceOptions,
 ): LiveSpace {
-  const transcript = createTranscript()
+  const transcript = createTranscript(rootsOnly ? { isPart: (message) => !isReply(message) } : {})
+  const counts = createThreadCounts(viewerId)
+  const followers = new Set<Follower>()
   const activity = new Map<string, AgentActivity>()
   // Updated with each event, so that a reconnect resumes after the last one.
-  const variables: { spaceId: string; after: string | null; withPresence: boolean } = {
+  const variables: { spaceId: string; after: string | null; withPresence: boolean; rootsOnly: boolean } = {
     spaceId,
     after: null,
     withPresence,
+    rootsOnly,
   }
   let state: Pick<SpaceState, 'status' | 'error' | 'isLoadingEarlier'> = {
     status: 'loading',
@@ -110,6 +113,7 @@ export function liveSpace(
       messages: transcript.messages(),
       hasEarlier: transcript.hasEarlier,
       firstUnread: transcript.firstUnread,
+      threads: counts.summaries(),
       activity: active,
       presence,
     }),
@@ -134,14 +138,32 @@ export function liveSpace(
         // This happens before the event is applied; otherwise an event that throws would be delivered again after each reconnect.
         variables.after = event.cursor
         transcript.apply(event)
+        if (rootsOnly) countReplies(event)
         if (event.__typename === 'MemberLeft') forgetActivity(event.entity.id)
         if (event.__typename === 'MemberJoined' && withPresence) readPresence()
         if (event.__typename === 'MemberPresenceChanged') changePresence(event.changes ?? [])
         set({ status: 'live', error: null })
+        for (const follower of followers) follower.apply(event)
         heal()
       },
       onEnd: (error) => set({ status: 'ended', error }),
     })
+  }
+
+  function countReplies(event: SpaceEvent): void {
+    switch (event.__typename) {
+      case 'SpaceSnapshot':
+        counts.clear()
+        counts.takePage(event.space.messages)
+        break
+      case 'MessagePosted':
+      case 'MessageUpdated':
+      case 'MessageFinished':
+        if (isReply(event.message)) counts.count(event.message, transcript.has(threadOf(event.message) ?? ''))
+        break
+      default:
+        break
+    }
   }
 
   function watchActivity(): () => void {
@@ -207,66 +229,50 @@ export function liveSpace(
 
   /** Loads messages that have gaps. */
   function heal(): void {
-    for (const id of transcript.gaps().filter((gap) => !healing.has(gap))) {
+    const all = [transcript, ...followers]
+    const gaps = new Set(all.flatMap((one) => one.gaps()))
+    for (const id of [...gaps].filter((gap) => !healing.has(gap))) {
       healing.add(id)
       connection
         .ask(ONE_MESSAGE, { id })
-        .then(({ message }) => (message === null ? transcript.letGo(id) : transcript.put(message)))
-        .then(observable.changed)
+        .then(({ message }) => {
+          for (const one of [transcript, ...followers]) message === null ? one.letGo(id) : one.put(message)
+          observable.changed()
+        })
         // Ignored: the next delta triggers another attempt.
         .catch(() => {})
         .finally(() => healing.delete(id))
     }
   }
 
-  let loading: Promise<void> | null = null
-  async function load(): Promise<void> {
-    const [first] = transcript.messages()
-    if (first === undefined || !transcript.hasEarlier) return
-    const take = transcript.beginPage()
-    set({ isLoadingEarlier: true })
-    let page: LiveMessagesFragment | null = null
-    try {
-      const { space } = await requestPage(PAGE_SIZE, (last) =>
-        connection.ask(EARLIER_MESSAGES, { spaceId, before: first.id, last }),
-      )
-      page = space?.messages ?? null
-    } finally {
-      take(page)
-      set({ isLoadingEarlier: false })
-    }
-  }
-  function loadEarlier(): Promise<void> {
-    loading ??= load().finally(() => {
-      loading = null
-    })
-    return loading
-  }
-
-  /** Number of calls of `loadUntil` in progress. Between two of their pages `loading` is null. */
-  let goingBack = 0
-  async function loadUntil(seq: number): Promise<void> {
-    goingBack += 1
-    try {
-      for (let first = transcript.messages()[0]; first !== undefined && first.seq > seq && transcript.hasEarlier; ) {
-        await loadEarlier()
-        const [next] = transcript.messages()
-        if (next === undefined || next.seq >= first.seq) return
-        first = next
-      }
-    } finally {
-      goingBack -= 1
-    }
-  }
+  const { loadEarlier, loadUntil, keepNewest } = createEarlierPages({
+    transcript: () => transcript,
+    async request(before, last) {
+      const { space } = await connection.ask(EARLIER_MESSAGES, { spaceId, before, last, rootsOnly })
+      return space?.messages ?? null
+    },
+    onLoading: (isLoadingEarlier) => set({ isLoadingEarlier }),
+    ...(rootsOnly ? { onPage: counts.takePage } : {}),
+    onDropped: observable.changed,
+  })
 
   return {
     getState: observable.getState,
     subscribe: observable.subscribe,
     loadEarlier,
     loadUntil,
-    keepNewest(count) {
-      if (loading !== null || goingBack > 0 || transcript.messages().length <= count) return
-      transcript.keepNewest(count)
+    keepNewest,
+    thread: (rootId) =>
+      createLiveThread(connection, {
+        rootId,
+        isFollowing: () => state.status === 'live',
+        follow(follower) {
+          followers.add(follower)
+          return () => void followers.delete(follower)
+        },
+      }),
+    readThread(rootId, seq) {
+      counts.read(rootId, seq)
       observable.changed()
     },
     async send({ text, fileIds, mentionedAgentId, mentionedIds, replyToId, idempotencyKey = newIdempotencyKey() }) {

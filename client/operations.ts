@@ -72,14 +72,21 @@ graphql(`
     rootUsage { totalTokens costUsd estimated }
     editedAt
     deletedAt
+    replyTo { id }
+    threadRoot { id }
     reactions { emoji count mine }
     parts { ...LivePart }
   }
 `)
 
 graphql(`
+  fragment LiveThreadSummary on Thread { replyCount lastReplyAt unreadCount }
+`)
+
+// `$rootsOnly` leaves out the replies of threads, and counts them.
+graphql(`
   fragment LiveMessages on MessageConnection {
-    edges { node { ...LiveMessage } }
+    edges { node { ...LiveMessage thread @include(if: $rootsOnly) { ...LiveThreadSummary } } }
     pageInfo { hasPreviousPage }
   }
 `)
@@ -101,11 +108,18 @@ export const SPACE_MESSAGES = graphql<
   types.LiveSpaceMessagesSubscription,
   types.LiveSpaceMessagesSubscriptionVariables
 >(`
-  subscription LiveSpaceMessages($spaceId: ID!, $after: StreamCursor, $withPresence: Boolean = false) {
+  subscription LiveSpaceMessages(
+    $spaceId: ID!
+    $after: StreamCursor
+    $withPresence: Boolean = false
+    $rootsOnly: Boolean = false
+  ) {
     spaceMessages(spaceId: $spaceId, after: $after) {
       __typename
       cursor
-      ... on SpaceSnapshot { space { ...LiveSpace firstUnreadMessage { id seq } messages(last: 50) { ...LiveMessages } } }
+      ... on SpaceSnapshot {
+        space { ...LiveSpace firstUnreadMessage { id seq } messages(last: 50, rootsOnly: $rootsOnly) { ...LiveMessages } }
+      }
       ... on MessagePosted { message { ...LiveMessage } }
       ... on MessageUpdated { message { ...LiveMessage } }
       ... on MessageFinished { message { ...LiveMessage } }
@@ -127,9 +141,18 @@ export const SPACE_PRESENCE = graphql<types.LiveSpacePresenceQuery, types.LiveSp
 `)
 
 export const EARLIER_MESSAGES = graphql<types.LiveEarlierMessagesQuery, types.LiveEarlierMessagesQueryVariables>(`
-  query LiveEarlierMessages($spaceId: ID!, $before: String!, $last: Int!) {
+  query LiveEarlierMessages($spaceId: ID!, $before: String!, $last: Int!, $rootsOnly: Boolean = false) {
     space(id: $spaceId) {
-      messages(last: $last, before: $before) { ...LiveMessages }
+      messages(last: $last, before: $before, rootsOnly: $rootsOnly) { ...LiveMessages }
+    }
+  }
+`)
+
+export const THREAD = graphql<types.LiveThreadQuery, types.LiveThreadQueryVariables>(`
+  query LiveThread($rootId: ID!, $before: String, $last: Int!, $rootsOnly: Boolean = false) {
+    message(id: $rootId) {
+      ...LiveMessage
+      thread { messages(last: $last, before: $before) { ...LiveMessages } }
     }
   }
 `)

@@ -14,16 +14,21 @@ export function useLive<State>(live: Observable<State>): State {
 export function useSpace(
   connection: Connection,
   spaceId: string,
-  { withActivity = true, withPresence = false }: Omit<LiveSpaceOptions, 'spaceId'> = {},
-): SpaceState & Pick<LiveSpace, 'loadEarlier' | 'loadUntil' | 'keepNewest' | 'send'> {
+  {
+    withActivity = true,
+    withPresence = false,
+    rootsOnly = false,
+    viewerId = null,
+  }: Omit<LiveSpaceOptions, 'spaceId'> = {},
+): SpaceState & Omit<LiveSpace, 'getState' | 'subscribe'> {
   const live = useMemo(
-    () => liveSpace(connection, { spaceId, withActivity, withPresence }),
-    [connection, spaceId, withActivity, withPresence],
+    () => liveSpace(connection, { spaceId, withActivity, withPresence, rootsOnly, viewerId }),
+    [connection, spaceId, withActivity, withPresence, rootsOnly, viewerId],
   )
   const state = useLive(live)
   return useMemo(() => {
-    const { loadEarlier, loadUntil, keepNewest, send } = live
-    return { ...state, loadEarlier, loadUntil, keepNewest, send }
+    const { getState: _, subscribe: __, ...actions } = live
+    return { ...state, ...actions }
   }, [state, live])
 }
 

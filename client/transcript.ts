@@ -43,13 +43,19 @@ export interface Transcript {
   keepNewest(count: number): void
   /** Adds one message that was requested. */
   put(message: Message): void
+  has(messageId: string): boolean
   /** Ids of messages with events that cannot be applied yet. Request each of them and `put` it. */
   gaps(): string[]
   /** Drops the waiting events of a message that does not exist or was dropped. */
   letGo(messageId: string): void
 }
 
-export function createTranscript(): Transcript {
+interface TranscriptOptions {
+  /** Whether a message belongs here, by its place in threads. Events about others are ignored. Default: all do. */
+  isPart?(message: Message): boolean
+}
+
+export function createTranscript({ isPart = () => true }: TranscriptOptions = {}): Transcript {
   let space: Space | null = null
   let firstUnread: { id: string; seq: number } | null | undefined
   let hasEarlier = false
@@ -65,6 +71,8 @@ export function createTranscript(): Transcript {
    * gaps.
    */
   const unfinishedBefore = new Set<string>()
+  /** Messages that do not belong here and were unfinished in their last event. */
+  const unfinishedElsewhere = new Set<string>()
 
   function store(message: Message): void {
     const known = byId.get(message.id)
@@ -77,6 +85,11 @@ export function createTranscript(): Transcript {
 
   /** Adds a message from an event. Messages before the first loaded one are left to the page that contains them. */
   function take(message: Message): void {
+    if (!isPart(message)) {
+      leaveElsewhere(message)
+      return
+    }
+    unfinishedElsewhere.delete(message.id)
     const [first] = ordered
     if (!byId.has(message.id) && hasEarlier && first !== undefined && message.seq < first.seq) {
       aside?.set(message.id, newerOf(aside.get(message.id), message))
@@ -85,6 +98,18 @@ export function createTranscript(): Transcript {
     }
     store(newerOf(byId.get(message.id), message))
     catchUp(message.id)
+  }
+
+  /** A streaming message may move into a thread, or out of it. */
+  function leaveElsewhere(message: Message): void {
+    early.delete(message.id)
+    if (isWhole(message)) unfinishedElsewhere.delete(message.id)
+    else unfinishedElsewhere.add(message.id)
+    const known = byId.get(message.id)
+    if (known === undefined) return
+    byId.delete(message.id)
+    ordered.splice(ordered.indexOf(known), 1)
+    shown = null
   }
 
   function leaveBefore(message: Message): void {
@@ -102,6 +127,7 @@ export function createTranscript(): Transcript {
 
   function grow(growth: Growth): void {
     const message = byId.get(growth.messageId)
+    if (unfinishedElsewhere.has(growth.messageId)) return
     // The page being requested may be older than this event.
     if (!message && aside === null && unfinishedBefore.has(growth.messageId)) return
     const parts = message && partsAfter(message, growth)
@@ -118,7 +144,9 @@ export function createTranscript(): Transcript {
   }
 
   function addPage({ edges, pageInfo }: LiveMessagesFragment): void {
-    for (const { node } of edges) {
+    for (const {
+      node: { thread: _, ...node },
+    } of edges) {
       const meanwhile = aside?.get(node.id)
       unfinishedBefore.delete(node.id)
       store(meanwhile === undefined ? node : newerOf(node, meanwhile))
@@ -136,6 +164,7 @@ export function createTranscript(): Transcript {
     byId.clear()
     early.clear()
     unfinishedBefore.clear()
+    unfinishedElsewhere.clear()
     aside = null
     addPage(messages)
   }
@@ -201,6 +230,7 @@ export function createTranscript(): Transcript {
       shown = null
     },
     put: take,
+    has: (messageId) => byId.has(messageId),
     gaps: () => [...early.keys()],
     letGo: (messageId) => void early.delete(messageId),
   }

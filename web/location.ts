@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from 'react'
+import { useLocationProperty } from 'wouter/use-browser-location'
 
 /** The path prefix under which browsers reach this server; '' if there is none. The server writes it into the page. */
 export const basePath = typeof document === 'undefined' ? '' : (document.documentElement.dataset['base'] ?? '')
@@ -6,17 +6,8 @@ export const basePath = typeof document === 'undefined' ? '' : (document.documen
 /** Returns the complete URL of a path of this server. */
 export const addressOf = (path: string): string => location.origin + basePath + path
 
-const listen = (onChange: () => void) => {
-  window.addEventListener('hashchange', onChange)
-  window.addEventListener('popstate', onChange)
-  return () => {
-    window.removeEventListener('hashchange', onChange)
-    window.removeEventListener('popstate', onChange)
-  }
-}
-
 /** Returns the message id after `#` in the address; null if there is none. */
 export function useHashTarget(): string | null {
-  const hash = useSyncExternalStore(listen, () => location.hash)
+  const hash = useLocationProperty(() => location.hash)
   return /^#(msg_[\w-]+)$/.exec(hash)?.[1] ?? null
 }

@@ -271,14 +271,17 @@ function triggerOf(run: Claim['run'], { origin, triggerMessage }: Scene): string
   }
   const who = `${nameIn(origin.triggerSenderName ?? 'somebody')} (${triggerMessage?.type ?? (run.wokenBy === null ? 'human' : 'agent')})`
   const where = `${quoted(oneLine(origin.triggerSpaceName ?? ''))} (id: ${run.triggerSpaceId})`
-  return `${run.triggerMessageId === null ? 'no' : 'a'} message from ${who} in ${where}${threadOf(run)}`
+  return `${run.triggerMessageId === null ? 'no' : 'a'} message from ${who} in ${where}${threadOf(run, triggerMessage)}`
 }
 
 /** Says that a trigger is in a thread, and where the answer goes. */
-function threadOf({ threadRootId }: Claim['run']): string {
-  return threadRootId === null
-    ? ''
-    : `, in the thread on the message ${threadRootId}. Your messages in this space go into the same thread, unless you name another place with replyTo`
+/** Where the trigger was posted, and where the run's messages go. An agent may be called back by an answer from elsewhere. */
+function threadOf({ threadRootId }: Claim['run'], trigger: HistoryLine | null): string {
+  if (threadRootId === null) return ''
+  const isElsewhere = trigger !== null && trigger.thread !== threadRootId && trigger.id !== threadRootId
+  const where = `in the thread on the message ${threadRootId}`
+  const place = isElsewhere ? `. You work ${where}: your` : `, ${where}. Your`
+  return `${place} messages in this space go into ${isElsewhere ? 'that' : 'the same'} thread, unless you name another place with replyTo`
 }
 
 /** Shortens a long trigger in the history, because the prompt contains it in full above. */

@@ -163,7 +163,18 @@ async function readThread(
   const left = Math.max(1, characters - JSON.stringify(root).length)
   const scope = { type: 'replies' as const, threadRootId }
   const replies = await history.read({ ...range, scope, limit: Math.max(1, limit - root.length), characters: left })
-  return [...root, ...replies]
+  const lines = [...root, ...replies]
+  const { triggerMessageId } = run
+  if (triggerMessageId === null || lines.some(({ id }) => id === triggerMessageId)) return lines
+  // The trigger is always shown: it is older, or outside of the thread.
+  const trigger = await history.read({
+    ...range,
+    scope: { type: 'root', threadRootId: triggerMessageId },
+    limit: 2,
+    characters,
+  })
+  const later = [...trigger, ...replies].sort((one, other) => one.timestamp.localeCompare(other.timestamp))
+  return [...root, ...later]
 }
 
 async function loadMeanwhile(
@@ -174,12 +185,13 @@ async function loadMeanwhile(
 ): Promise<Meanwhile | null> {
   const [space, call] = await Promise.all([
     history.enter(spaceId, run.agentId),
-    db.toolCall.findUnique({ where: { id: callId }, select: { createdAt: true } }),
+    readAskingCall(db, { spaceId, callId }),
   ])
   if (space === null || call === null) return null
-  const { threadRootId } = run
-  const isThread = run.triggerSpaceId === spaceId && threadRootId !== null
-  const scope: HistoryScope = isThread ? { type: 'replies', threadRootId } : { type: 'outside' }
+  const own = run.triggerSpaceId === spaceId ? run.threadRootId : null
+  // People answer in the thread of the question, or in the one on the question, wherever the run was triggered.
+  const threadRootIds = [own, call.threadRootId ?? call.messageId].filter((id) => id !== null)
+  const scope: HistoryScope = { type: 'among', threadRootIds, withOutside: own === null }
   const lines = await history.read({
     ...{
       spaceId,
@@ -191,6 +203,17 @@ async function loadMeanwhile(
     ...{ limit, characters: HISTORY_CHARACTERS, readOn: readOnFrom },
   })
   return { spaceName: space.name, seq: space.lastSeq, lines }
+}
+
+/** Returns when a call was made, and the message of the space that shows it, if one does, with its thread. */
+async function readAskingCall(
+  db: Prisma.TransactionClient,
+  { spaceId, callId }: { spaceId: string; callId: string },
+): Promise<{ createdAt: Date; messageId: string | null; threadRootId: string | null } | null> {
+  const [call] = await db.$queryRaw<{ createdAt: Date; messageId: string | null; threadRootId: string | null }[]>`
+    SELECT c."createdAt", m.id AS "messageId", m."threadRootId" FROM "ToolCall" c
+    LEFT JOIN "Message" m ON m.id = c."messageId" AND m."spaceId" = ${spaceId} WHERE c.id = ${callId}`
+  return call ?? null
 }
 
 /** Returns the origin for a message that the run posts in a space: null if the trigger is from that space. */

@@ -176,15 +176,20 @@ async function give(tx: Tx, platform: ChainPlatform, giving: Giving, turn: NextT
   )
 }
 
-/** Adds to a mention its thread: that of the run's last message in the space, else of the run. */
+/**
+ * Adds to a mention its thread: that of the run's last message in the space, else of the run. The agent is called back in
+ * the thread of its run, also if it asked elsewhere, because what it was asked there is not done.
+ */
 async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<EndedTurn['handingOn']> {
   if (handingOn?.type !== 'mention') return handingOn
   const { spaceId } = handingOn
   const word = await lastWordOf(tx, run.id, spaceId)
-  const threadRootId = word?.threadRootId ?? null
+  const ofMention = word?.threadRootId ?? null
+  const isOfRun = run.triggerSpaceId === spaceId
   return {
     ...handingOn,
-    threadRootId: word === null && run.triggerSpaceId === spaceId ? run.threadRootId : threadRootId,
+    threadRootId: word === null && isOfRun ? run.threadRootId : ofMention,
+    callBackThreadId: isOfRun ? run.threadRootId : ofMention,
   }
 }
 
@@ -242,10 +247,15 @@ async function noteRefusal(
 
 async function turnBefore(tx: Tx, { run, silent, reason }: EndedTurn, next: NextTurn): Promise<Before> {
   const spoke = next.type === 'callback' && silent === 'skipped'
-  const word = spoke ? await lastWordOf(tx, run.id, next.waiter.spaceId, next.waiter.threadRootId ?? null) : null
-  const messageId = word?.id ?? null
+  const messageId = spoke ? await answerOf(tx, run.id, next.waiter) : null
   if (messageId !== null) return { agentId: run.agentId, messageId, ended: 'responded', reason: null }
   return { agentId: run.agentId, messageId, ended: silent, reason }
+}
+
+/** Returns the run's last message where an agent waits: in its thread, else anywhere in its space. */
+async function answerOf(tx: Tx, runId: string, { spaceId, threadRootId = null }: Waiter): Promise<string | null> {
+  const word = (await lastWordOf(tx, runId, spaceId, threadRootId)) ?? (await lastWordOf(tx, runId, spaceId))
+  return word?.id ?? null
 }
 
 async function mentionCall(

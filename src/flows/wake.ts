@@ -32,6 +32,8 @@ export interface MessageTrigger {
   messageId: string | null
   /** The thread in which it happened, named by the message on which the thread hangs. */
   threadRootId: string | null
+  /** The message is not in that thread. */
+  isElsewhere?: boolean
   /** The text of the message; if it only shows tools, what those show. */
   text: string
   /** The full text of the message as agents read it, including the tool calls that it shows. */
@@ -258,7 +260,8 @@ export function payloadOf(trigger: Trigger, agent: { id: string }): JsonObject {
   if (trigger.type === 'SERVICE') {
     return { serviceId: trigger.serviceId, name: trigger.name, payload: trigger.payload }
   }
-  const { space, sender, content, edited, threadRootId, messageId } = trigger
+  const { space, sender, content, edited, threadRootId, isElsewhere = false } = trigger
+  const messageId = isElsewhere ? null : trigger.messageId
   const mention = mentionOf(trigger, agent)
   return {
     ...(edited === undefined ? {} : { change: 'EDITED', ...edited }),
@@ -367,7 +370,7 @@ export async function isOverBudget(
 interface TriggerSource {
   spaceId: string
   messageId: string | null
-  /** The thread, if there is no message. */
+  /** The thread in which the agent works. Absent: the one of the message. */
   threadRootId?: string | null
   senderId: string
   /** The last message that the agent sees when it wakes; null: the last one of the space. */
@@ -377,7 +380,7 @@ interface TriggerSource {
 /** Loads the trigger for an agent that is woken by a message, or by an agent that ended its turn without one. */
 export async function loadMessageTrigger(
   tx: Tx,
-  { spaceId, messageId, threadRootId = null, senderId, seq }: TriggerSource,
+  { spaceId, messageId, threadRootId: givenThreadId, senderId, seq }: TriggerSource,
 ): Promise<MessageTrigger> {
   const [row] = await tx.$queryRaw<
     { spaceName: string; lastSeq: number; name: string | null; kind: EntityKind | null }[]
@@ -385,6 +388,7 @@ export async function loadMessageTrigger(
     SELECT s.name AS "spaceName", s."lastSeq", e.name, e.kind FROM "Space" s LEFT JOIN "Entity" e ON e.id = ${senderId}
     WHERE s.id = ${spaceId}`
   const message = messageId === null ? null : await tx.message.findUnique({ where: { id: messageId } })
+  const threadRootId = givenThreadId === undefined ? (message?.threadRootId ?? null) : givenThreadId
   const parts = message === null ? [] : messageOfRow(message).parts
   const content = await loadReadableText(tx, parts)
   const kind = row?.kind ?? 'AGENT'
@@ -399,7 +403,8 @@ export async function loadMessageTrigger(
     space: { id: spaceId, name: row?.spaceName ?? '' },
     seq: seq ?? row?.lastSeq ?? 0,
     messageId: message?.id ?? null,
-    threadRootId: message === null ? threadRootId : message.threadRootId,
+    threadRootId,
+    isElsewhere: message !== null && message.threadRootId !== threadRootId,
     text: textOf(parts) || content,
     content,
     sender: { id: senderId, name: row?.name ?? '', kind },

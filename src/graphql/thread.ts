@@ -8,12 +8,12 @@ import type * as shapes from './shapes.ts'
 const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
   description: 'The replies that hang on a message, and the replies to those. They are messages of the space.',
   fields: (t) => ({
-    replyCount: t.exposeInt('replyCount'),
+    replyCount: t.exposeInt('replyCount', { description: 'Counted up to 10,000.' }),
     lastReplyAt: t.expose('lastReplyAt', { type: 'DateTime', nullable: true }),
     unreadCount: t.int({
       complexity: 10,
       description:
-        "Number of replies after the viewer's mark of the thread that others sent. `markRead` with a reply moves the mark. 0 if the viewer is not human.",
+        "Number of replies after the viewer's mark of the thread that others sent, among the newest 1,000 replies. `markRead` with a reply moves the mark. 0 if the viewer is not human.",
       resolve: ({ threadRootId }, _, { loaders, viewer }) =>
         viewer.scope === 'HUMAN' ? loaders.ofHumans.unreadInThreads.load({ humanId: viewer.id, threadRootId }) : 0,
     }),

@@ -1,6 +1,7 @@
+import { editOfAnswer, gestureCalls, threadOfAnswer } from './demo-gestures.ts'
 import { plausibleInput } from './demo-input.ts'
-import type { DemoEvent, DemoReading, DemoSpace } from './demo-reading.ts'
-import { answerTo, BUILT_IN, factToRemember, isFailure, nameOfSpace, reportOf, SET_MEMORIES } from './demo-replies.ts'
+import { type DemoEvent, type DemoReading, type DemoSpace, isFailure } from './demo-reading.ts'
+import { answerTo, BUILT_IN, factToRemember, nameOfSpace, reportOf, SET_MEMORIES } from './demo-replies.ts'
 import { isCue, sceneCalls, sceneText, silenceOf } from './demo-scene.ts'
 
 /** The result of a step of the demo model: tool calls, or a closing text that only admins see. */
@@ -23,6 +24,9 @@ export function decideDemoStep(reading: DemoReading): DemoStep {
   }
   const sendTool = ['send_message', 'sendSpaceMessage'].find((name) => tools.has(name))
   const sent = calls.filter(({ toolName }) => toolName === 'send_message' || toolName === 'sendSpaceMessage').length
+  const answered = wanted[sent - 1]
+  const edit = answered === undefined ? null : editOfAnswer(answered, reading)
+  if (edit !== null) return { type: 'calls', calls: [edit] }
   const event = wanted[sent]
   if (event !== undefined && sendTool !== undefined) {
     const next = stepFor(event, reading, sendTool)
@@ -53,7 +57,8 @@ function stepFor(
   if (asked.length > 0) return asked
   const text =
     event.type === 'message' ? (sceneText(reading, event) ?? answerTo(event, reading)) : reportOf(event, reading)
-  return [{ toolName: sendTool, input: sendTool === 'send_message' ? { text } : { spaceId, text } }]
+  const place = event.type === 'message' ? threadOfAnswer(event) : {}
+  return [{ toolName: sendTool, input: { ...(sendTool === 'send_message' ? {} : { spaceId }), text, ...place } }]
 }
 
 function wantsAnswer(event: DemoEvent, { name, spaces, tools, role }: DemoReading): boolean {
@@ -105,9 +110,11 @@ function askedCalls(event: DemoEvent, spaceId: string, reading: DemoReading): { 
   if (scripted !== null) return scripted
   const fact = event.type === 'message' ? factToRemember(text) : null
   const memoryTool = SET_MEMORIES.find((name) => tools.has(name))
-  const asked = [...tools].flatMap(([toolName, schema]) =>
+  const gestures = event.type === 'message' ? gestureCalls(event, spaceId, reading) : []
+  const named = [...tools].flatMap(([toolName, schema]) =>
     isAskedFor(toolName, text) ? [{ toolName, input: plausibleInput(schema, { text, spaceId }) }] : [],
   )
+  const asked = [...gestures, ...named]
   if (fact === null || memoryTool === undefined) return asked
   const key =
     fact

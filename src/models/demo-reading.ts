@@ -52,6 +52,11 @@ export interface DemoCall {
   output: unknown
 }
 
+/** Whether the result of a call is an error. */
+export function isFailure({ output }: DemoCall): boolean {
+  return typeof output === 'object' && output !== null && 'error' in output && Boolean(output.error)
+}
+
 /** Reads the prompt of one step. */
 export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions): DemoReading {
   const instructions = prompt.flatMap((message) => (message.role === 'system' ? [message.content] : [])).join('\n')

@@ -1,4 +1,12 @@
-import type { DemoCall, DemoEvent, DemoMessage, DemoReading, DemoSpace } from './demo-reading.ts'
+import { resultsOfGestures } from './demo-gestures.ts'
+import {
+  type DemoCall,
+  type DemoEvent,
+  type DemoMessage,
+  type DemoReading,
+  type DemoSpace,
+  isFailure,
+} from './demo-reading.ts'
 
 /** The texts of the demo model. They are scripted, so that the same prompt always gives the same text. */
 
@@ -16,11 +24,15 @@ export function answerTo(event: MessageEvent, reading: DemoReading): string {
   // An agent of the scene leaves the setup instructions to the page that plays the scene.
   const isFirstContact = reading.role === null && !reading.recent.some(({ from }) => from === reading.name)
   const results = ofResults(reading.calls)
+  const shown = resultsOfGestures(reading)
   const sentences = [
     `Hello ${message.from}!`,
     results.trim(),
+    shown,
     ...asked,
-    asked.length === 0 && results === '' ? `I read your message${quotation(': ', event, message.text, reading)}.` : '',
+    asked.length === 0 && results === '' && shown === ''
+      ? `I read your message${quotation(': ', event, message.text, reading)}.`
+      : '',
     isFirstContact && !asked.includes(selfDescription(reading)) ? selfDescription(reading) : '',
     asked.length === 0 ? 'Ask me who is here, what was said last, how many messages there are, or what I am.' : '',
   ]
@@ -137,17 +149,23 @@ export const BUILT_IN: ReadonlySet<string> = new Set([
     'get_my_runs',
     'stop_run',
     'readSpaceMessages',
+    'send_file',
+    'sendFile',
+    'read_file',
+    'readFile',
+    'search_messages',
+    'searchMessages',
+    'edit_message',
+    'editMessage',
+    'delete_message',
+    'deleteMessage',
+    'react',
     'sendSpaceMessage',
   ],
   ...['getMyRuns', 'stopRun', 'delegateToAgent', 'mentionAgent', 'delegate', 'skip'],
   ...['memories', 'goals', 'plans'].flatMap((noun) => [`set_${noun}`, `get_${noun}`, `delete_${noun}`]),
   ...['Memories', 'Goals', 'Plans'].flatMap((noun) => [`set${noun}`, `get${noun}`, `delete${noun}`]),
 ])
-
-/** Whether the result of a call is an error. */
-export function isFailure({ output }: DemoCall): boolean {
-  return typeof output === 'object' && output !== null && 'error' in output && Boolean(output.error)
-}
 
 /** Returns the visible messages: those in the prompt, or those that were returned on entering the space. */
 function historyOf(reading: DemoReading): DemoMessage[] {

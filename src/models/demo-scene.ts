@@ -1,5 +1,4 @@
-import type { DemoCall, DemoEvent, DemoReading, DemoRole } from './demo-reading.ts'
-import { isFailure } from './demo-replies.ts'
+import { type DemoCall, type DemoEvent, type DemoReading, type DemoRole, isFailure } from './demo-reading.ts'
 
 /**
  * The scene that the console's *Try it* plays with the demo model: a forecast with a table, the question that it leaves

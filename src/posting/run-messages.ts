@@ -23,7 +23,7 @@ import { changeMessageSql, insertMessageSql, type MessageRow } from '../stores/m
 import { notifyOfDecisionsSql } from '../stores/notice-store.ts'
 import { insertRunSpaceSql } from '../stores/run-store.ts'
 import { countMessageSql, isVersionSql, RAISE_VERSION_SQL } from '../stores/space-store.ts'
-import { findReplyPlace } from '../stores/thread-store.ts'
+import { findReplyPlace, isThreadRoot } from '../stores/thread-store.ts'
 import type { RunExecution } from '../tools/run-context.ts'
 import { ToolFailure } from '../tools/tool.ts'
 import type { Guard } from './guard.ts'
@@ -80,6 +80,8 @@ export interface RunMessages {
   mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
   /** Where a message goes in a space: as its call names it, else as the run's messages go. @throws ToolFailure */
   placeOf(spaceId: string, replyTo: string | undefined): Promise<ReplyPlace>
+  /** Whether a thread hangs on a message. */
+  hasReplies(message: Begun): Promise<boolean>
   /** Checks that the members of the space may read what the run knows. @throws ToolFailure with CONFIDENTIAL */
   checkHeard(spaceId: string): Promise<void>
 }
@@ -304,6 +306,7 @@ export function createRunMessages(
     hasPosted: () => hasPosted,
     mayWrite: (spaceId, mention) => mayWrite(db, agentId, { spaceId, mention }),
     placeOf,
+    hasReplies: (message) => isThreadRoot(db, message.id),
     checkHeard: guard.clearIfMarked,
   }
 }

@@ -133,6 +133,8 @@ export function createStreamingTexts(
     if (replyTo === undefined && !isMoved) return { message, moves: {} }
     const place = await posting.placeOf(spaceId, replyTo)
     if (place.replyToId === message.replyToId) return { message, moves: {} }
+    // People have replied to the text while it streamed: the message stays, because their thread hangs on it.
+    if (message.threadRootId === null && (await posting.hasReplies(message))) return { message, moves: {} }
     return { message: { ...message, ...place }, moves: { moves: place } }
   }
 

@@ -78,6 +78,8 @@ export interface Mention {
   spaceId: string
   /** The thread of the mention. */
   threadRootId?: string | null
+  /** The thread in which an agent that expects a reply is called back. */
+  callBackThreadId?: string | null
 }
 
 /** A silent handoff: the target replaces the delegator, including on the reply stack. */
@@ -185,9 +187,14 @@ export function afterTurn(
     return refuseDelegation(state, limits) === null ? { state, next: handingOn } : callBack(state, limits)
   }
   if (refuseMention(state, agentId, handingOn, limits) !== null) return callBack(state, limits)
-  const { targetId, reason, spaceId, threadRootId = null, expectReply } = handingOn
+  const { targetId, reason, spaceId, callBackThreadId = null, expectReply } = handingOn
   const mentionedPairs = [...new Set([...state.mentionedPairs, pairOf(agentId, targetId)])]
-  const waiter = { entityId: agentId, reason, spaceId, ...(threadRootId === null ? {} : { threadRootId }) }
+  const waiter = {
+    entityId: agentId,
+    reason,
+    spaceId,
+    ...(callBackThreadId === null ? {} : { threadRootId: callBackThreadId }),
+  }
   const replyStack = expectReply ? [...state.replyStack, waiter] : state.replyStack
   return { state: { ...state, mentionedPairs, replyStack }, next: handingOn }
 }

@@ -26,6 +26,8 @@ interface PlacedRun {
   triggerSpaceId: string | null
   triggerMessageId: string | null
   threadRootId: string | null
+  /** WokenBy of rules/chain.ts; null: the trigger alone woke it. */
+  wokenBy: unknown
   /** The events of a think cycle; empty for other runs. */
   sources: readonly { type: string; spaceId: string | null; payload: unknown }[]
 }
@@ -36,9 +38,11 @@ interface PlacedRun {
  */
 export function defaultPlace(run: PlacedRun, spaceId: string): ReplyPlace {
   if (run.triggerType !== 'INBOX') {
-    const { threadRootId, triggerMessageId } = run
+    const { threadRootId, triggerMessageId, wokenBy } = run
     if (run.triggerSpaceId !== spaceId || threadRootId === null) return NO_REPLY
-    return { replyToId: triggerMessageId ?? threadRootId, threadRootId }
+    // The message that answers an agent which is called back may be outside of the thread where the agent works.
+    const isCalledBack = (wokenBy as { type?: unknown } | null)?.type === 'callback'
+    return { replyToId: isCalledBack ? threadRootId : (triggerMessageId ?? threadRootId), threadRootId }
   }
   const events = run.sources.filter((source) => source.type === 'SPACE_MESSAGE' && source.spaceId === spaceId)
   const [place = NO_REPLY, ...others] = events.map(({ payload }) => placeOfEvent(payload))

@@ -57,8 +57,14 @@ interface HistoryRange {
   characters: number
 }
 
-/** `outside`: what is no reply; `replies`: those that hang on a message; `root`: that message. */
-export type HistoryScope = { type: 'outside' } | { type: 'replies' | 'root'; threadRootId: string }
+/**
+ * `outside`: what is no reply; `replies`: those that hang on a message; `root`: that message; `among`: the replies of several
+ * threads, also with what is outside of threads.
+ */
+export type HistoryScope =
+  | { type: 'outside' }
+  | { type: 'replies' | 'root'; threadRootId: string }
+  | { type: 'among'; threadRootIds: readonly string[]; withOutside: boolean }
 
 /** Formats rows as lines. */
 interface Telling {
@@ -119,7 +125,7 @@ export interface HistoryRow {
   id: string
   seq: number
   threadRootId: string | null
-  /** With a scope, for a truncated text: the number of newer messages in the whole space. */
+  /** With a scope, for a truncated text: the number of newer messages in the whole space, up to 10,001. */
   back: number | null
   senderId: string
   name: string
@@ -169,18 +175,28 @@ const sizesOf = (
 function isInScope(scope: HistoryScope | undefined): Prisma.Sql {
   if (scope === undefined) return Prisma.sql`true`
   if (scope.type === 'outside') return Prisma.sql`m."threadRootId" IS NULL`
+  if (scope.type === 'among') {
+    const isReply = Prisma.sql`m."threadRootId" = ANY(${[...scope.threadRootIds]}::text[])`
+    return scope.withOutside ? Prisma.sql`(m."threadRootId" IS NULL OR ${isReply})` : isReply
+  }
   return scope.type === 'replies'
     ? Prisma.sql`m."threadRootId" = ${scope.threadRootId}`
     : Prisma.sql`m.id = ${scope.threadRootId}`
 }
 
-/** How far a truncated message `m` is from the newest one in the whole space, which `offset` of `read` counts. */
+/** How far back a truncated text can be read on. Finding out, and reading it, takes a scan of the newer messages. */
+const FARTHEST_BACK = 10_000
+
+/**
+ * How far a truncated message `m` is from the newest one in the whole space, which `offset` of `read` counts, up to one more
+ * than FARTHEST_BACK.
+ */
 const backOf = ({ upToSeq, scope }: Pick<HistoryRange, 'upToSeq' | 'scope'>) =>
   scope === undefined
     ? Prisma.sql`NULL::int`
     : Prisma.sql`CASE WHEN cut.length IS NOT NULL THEN (
-        SELECT count(*)::int FROM (SELECT * FROM "Message" n WHERE n."spaceId" = shown."spaceId" AND n.seq > shown.seq
-          AND n.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int)) m WHERE ${HAS_BEEN_SAID}) END`
+        SELECT count(*)::int FROM (SELECT 1 FROM "Message" m WHERE m."spaceId" = shown."spaceId" AND m.seq > shown.seq
+          AND m.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int) AND ${HAS_BEEN_SAID} LIMIT ${FARTHEST_BACK + 1}) newer) END`
 
 export function createHistory({ db }: Platform): History {
   const select = ({ characters, offset = 0, limit, ...range }: HistoryRange) => Prisma.sql`
@@ -230,7 +246,7 @@ export function createHistory({ db }: Platform): History {
           isWhole:
             limit === 1 ? Prisma.sql`true` : Prisma.sql`m.id = ANY(${whole.filter((id) => id !== null)}::text[])`,
           ...(scope === undefined ? {} : { scope }),
-          ...(since === undefined ? {} : { condition: saidSince(since) }),
+          ...(since === undefined ? {} : { condition: saidSince(since, upToSeq) }),
           ...{ limit, offset, characters },
         }),
       )
@@ -251,8 +267,9 @@ export function createHistory({ db }: Platform): History {
 /** The greatest possible `seq`. */
 const LAST_SEQ = 2 ** 31 - 1
 
-const saidSince = ({ at, butOfRun }: { at: Date; butOfRun: string }) =>
-  Prisma.sql`greatest(m."createdAt", m."routedAt") > ${at} AND m."runId" IS DISTINCT FROM ${butOfRun}`
+/** Only the newest messages are considered: `seq` has an index, and the times have none. */
+const saidSince = ({ at, butOfRun }: { at: Date; butOfRun: string }, upToSeq: number | null) =>
+  Prisma.sql`m.seq > ${(upToSeq ?? LAST_SEQ) - FARTHEST_BACK}::int AND greatest(m."createdAt", m."routedAt") > ${at} AND m."runId" IS DISTINCT FROM ${butOfRun}`
 
 function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = [], readOn }: Telling): HistoryLine[] {
   const lines = rows.map((row, index) => {
@@ -260,10 +277,9 @@ function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = []
     const length = row.uncutLength ?? line.text.length
     const isCut = !whole.includes(line.id) && limit > 1 && length > LONGEST_TEXT
     if (!isCut) return line
-    return {
-      ...line,
-      text: `${cutSaying(line.text, LONGEST_TEXT, length)}${readOn?.(row.back ?? offset + index) ?? ''}`,
-    }
+    const isTooFar = (row.back ?? 0) > FARTHEST_BACK
+    const hint = isTooFar ? '' : (readOn?.(row.back ?? offset + index) ?? '')
+    return { ...line, text: `${cutSaying(line.text, LONGEST_TEXT, length)}${hint}` }
   })
   return withinCharacters(lines, characters, whole).reverse()
 }

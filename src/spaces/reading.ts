@@ -43,11 +43,11 @@ export interface ReadOutcome {
   closing: string | null
 }
 
-/** Counts of messages after a human's read marker that others sent, out of the first 10,000. */
 /** A thread, by the message on which it hangs. */
 export interface Thread {
   threadRootId: string
   spaceId: string
+  /** Counted up to 10,000. */
   replyCount: number
   lastReplyAt: Date
 }
@@ -60,7 +60,10 @@ export interface HumanInThread {
 /** A page of messages; with `rootsOnly`, only those that are no replies. */
 export type MessagesRequest = PageRequest & { rootsOnly?: boolean }
 
-/** Counts for a human who takes part in a thread or is mentioned in it include the unread replies of that thread. */
+/**
+ * Counts of messages after a human's read marker that others sent, out of the first 10,000. They include the unread replies of
+ * the threads in which the human takes part or is mentioned: of the 1,000 that began last, the newest 1,000 of each.
+ */
 export interface Unread {
   messages: number
   /** How many of the unread messages mention the human. */
@@ -80,7 +83,7 @@ export interface Reading {
   threadsMany(messageIds: readonly string[]): Promise<Map<string, Thread>>
   /** A page of the replies of each thread by `seq`, in the order of the ids. As `pageMany`. */
   repliesMany(threadRootIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
-  /** By human and thread, the replies of others after the human's mark of the thread, at most 10,000. */
+  /** By human and thread, the replies of others after the human's mark of the thread, among the newest 1,000 replies. */
   unreadInThreads(asked: readonly HumanInThread[]): Promise<Map<string, Map<string, number>>>
   /** The last message of each space; a space without messages is left out. */
   lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
@@ -118,13 +121,25 @@ const MENTIONS_READER = Prisma.sql`m."mentionedIds" @> ARRAY[marker."entityId"] 
 const UNREAD_OUTSIDE = Prisma.sql`
   SELECT ${MENTIONS_READER} FROM "Message" m
   WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId" AND m."threadRootId" IS NULL`
-/** The unread replies that count for the membership `marker`. */
+/** The threads of a human in one space in which replies are counted: those that began last. */
+const MOST_THREADS = 1000
+/** How many of the newest replies of a thread are counted as unread. */
+const MOST_OF_THREAD = 1000
+/**
+ * The unread replies that count for the membership `marker`. The limits are those of the rows read, not of those that
+ * count: a human may have taken part in any number of threads, and a thread may go on for years without them.
+ */
 const UNREAD_REPLIES = Prisma.sql`
-  SELECT ${MENTIONS_READER} FROM "ThreadReader" t
-  JOIN "Message" m ON m."threadRootId" = t."threadRootId" AND m.seq > t."lastReadSeq"
-  WHERE t."humanId" = marker."entityId" AND t."spaceId" = marker."spaceId" AND m."spaceId" = marker."spaceId"
-    AND m."senderId" <> marker."entityId" AND m."createdAt" >= marker."joinedAt"
-    AND (t."takesPart" OR m."mentionedIds" @> ARRAY[marker."entityId"])`
+  SELECT ${MENTIONS_READER} FROM (
+    SELECT m.*, t."takesPart" FROM (
+      SELECT * FROM "ThreadReader" WHERE "humanId" = marker."entityId" AND "spaceId" = marker."spaceId"
+      ORDER BY "threadRootId" DESC LIMIT ${MOST_THREADS}) t
+    CROSS JOIN LATERAL (
+      SELECT r."spaceId", r."senderId", r."createdAt", r."mentionedIds" FROM "Message" r
+      WHERE r."threadRootId" = t."threadRootId" AND r.seq > t."lastReadSeq" ORDER BY r.seq DESC LIMIT ${MOST_OF_THREAD}) m
+    LIMIT ${MOST_COUNTED}) m
+  WHERE m."spaceId" = marker."spaceId" AND m."senderId" <> marker."entityId" AND m."createdAt" >= marker."joinedAt"
+    AND (m."takesPart" OR m."mentionedIds" @> ARRAY[marker."entityId"])`
 const UNREAD_OF_MARKER = Prisma.sql`(${UNREAD_OUTSIDE}) UNION ALL (${UNREAD_REPLIES})`
 
 export function createReading(platform: Platform, publisher: SpacePublisher): Reading {
@@ -176,8 +191,12 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
     },
     async threadsMany(messageIds) {
       const rows = await db.query<Thread>(Prisma.sql`
-        SELECT "threadRootId", "spaceId", count(*)::int AS "replyCount", max("createdAt") AS "lastReplyAt" FROM "Message"
-        WHERE "threadRootId" = ANY(${wellFormedIds(messageIds)}::text[]) GROUP BY 1, 2`)
+        SELECT root.id AS "threadRootId", last."spaceId", last."createdAt" AS "lastReplyAt", counted.count AS "replyCount"
+        FROM unnest(${wellFormedIds(messageIds)}::text[]) AS root(id)
+        CROSS JOIN LATERAL (SELECT m."spaceId", m."createdAt" FROM "Message" m
+          WHERE m."threadRootId" = root.id ORDER BY m.seq DESC LIMIT 1) last
+        CROSS JOIN LATERAL (SELECT count(*)::int AS count FROM (SELECT 1 FROM "Message" m
+          WHERE m."threadRootId" = root.id LIMIT ${MOST_COUNTED}) reply) counted`)
       return new Map(rows.map((row) => [row.threadRootId, row]))
     },
     async repliesMany(threadRootIds, request) {
@@ -192,11 +211,11 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
           AS asked("humanId", "threadRootId")
         LEFT JOIN "ThreadReader" t USING ("humanId", "threadRootId"), LATERAL (
           SELECT count(*)::int AS count FROM (
-            SELECT 1 FROM "Message" m
-            JOIN "Membership" marker ON marker."spaceId" = m."spaceId" AND marker."entityId" = asked."humanId"
+            SELECT m."spaceId", m."senderId", m."createdAt" FROM "Message" m
             WHERE m."threadRootId" = asked."threadRootId" AND m.seq > coalesce(t."lastReadSeq", 0)
-              AND m."senderId" <> asked."humanId" AND m."createdAt" >= marker."joinedAt"
-            LIMIT ${MOST_COUNTED}) counted) unread`)
+            ORDER BY m.seq DESC LIMIT ${MOST_OF_THREAD}) m
+          JOIN "Membership" marker ON marker."spaceId" = m."spaceId" AND marker."entityId" = asked."humanId"
+          WHERE m."senderId" <> asked."humanId" AND m."createdAt" >= marker."joinedAt") unread`)
       const readers = Map.groupBy(rows, ({ humanId }) => humanId)
       return new Map(
         [...readers].map(([id, own]) => [id, new Map(own.map(({ threadRootId, count }) => [threadRootId, count]))]),

@@ -111,6 +111,14 @@ export async function deleteThreadReader(tx: Tx, humanId: string): Promise<void>
   await tx.threadReader.deleteMany({ where: { humanId } })
 }
 
+/** Whether a thread hangs on a message. */
+export async function isThreadRoot(db: Pick<Database, 'query'>, messageId: string): Promise<boolean> {
+  const [row] = await db.query<{ isRoot: boolean }>(
+    Prisma.sql`SELECT EXISTS (SELECT 1 FROM "Message" WHERE "threadRootId" = ${messageId}) AS "isRoot"`,
+  )
+  return row?.isRoot === true
+}
+
 /** The place of a reply, or why there is none. */
 export type FoundPlace = { type: 'place'; place: ReplyPlace } | { type: 'unknown' } | { type: 'deleted' }
 

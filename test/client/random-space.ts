@@ -59,6 +59,8 @@ export function createRandomSpace(choices: number[]): RandomSpace {
       rootUsage: null,
       editedAt: null,
       deletedAt: null,
+      replyTo: null,
+      threadRoot: null,
       reactions: [],
       parts: isHuman ? [text] : [],
     }

@@ -21,6 +21,8 @@ const message = (status: Message['status'], text = ''): Message => ({
   rootUsage: null,
   editedAt: null,
   deletedAt: null,
+  replyTo: null,
+  threadRoot: null,
   reactions: [],
   parts: text === '' ? [] : [textPart(text)],
 })

@@ -23,6 +23,8 @@ const QUESTION: Message = {
   rootUsage: null,
   editedAt: null,
   deletedAt: null,
+  replyTo: null,
+  threadRoot: null,
   reactions: [],
   parts: [],
 }

@@ -46,6 +46,9 @@ function createTools(called: Called[], names: string[], results: Record<string, 
       },
     },
     get_weather: { city: { type: 'string' }, unit: { enum: ['celsius', 'fahrenheit'] }, days: { type: 'integer' } },
+    send_file: { name: { type: 'string' }, mediaType: { type: 'string' }, text: { type: 'string' } },
+    search_messages: { query: { type: 'string' }, limit: { type: 'integer' } },
+    edit_message: { messageId: { type: 'string' }, text: { type: 'string' } },
     skip: { reason: { type: 'string' } },
     order_fleece: { item: { type: 'string' }, quantity: { type: 'integer' }, price: { type: 'number' } },
   }
@@ -154,6 +157,33 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     )
     expect(called[0]).toEqual({ toolName: 'get_weather', input: { city: 'New York', unit: 'fahrenheit', days: 3 } })
     expect(sent[0]).toContain('Hello Grace! get_weather answered: {"degrees":21}.')
+  })
+
+  test('sends a file, searches, answers in a thread and edits its answer on request', async () => {
+    const names = ['enter_space', 'send_message', 'send_file', 'search_messages', 'edit_message']
+    const results = {
+      send_message: { success: true, messageId: 'msg_9' },
+      search_messages: { found: [{ id: 'msg_1' }] },
+    }
+    const asked = async (text: string) => (await run(prompted([grace(text)]), names, results)).called
+    const inputsOf = (called: Called[]) => Object.fromEntries(called.map(({ toolName, input }) => [toolName, input]))
+    const file = inputsOf(await asked('Ada, please send me a file'))
+    expect(file['send_file']).toMatchObject({ name: 'note.txt', mediaType: 'text/plain' })
+    expect(file['send_message']).toMatchObject({ text: expect.stringContaining('I sent the file note.txt.') })
+    const search = inputsOf(await asked('Search for green tomatoes.'))
+    expect(search['search_messages']).toEqual({ query: 'green tomatoes', limit: 5 })
+    expect(search['send_message']).toMatchObject({ text: expect.stringContaining('I found 1 message with') })
+    expect(inputsOf(await asked('Answer in a thread'))['send_message']).toMatchObject({ replyTo: 'msg_0' })
+    const edited = await asked('Who is here? Then edit your answer.')
+    expect(edited.map(({ toolName }) => toolName)).toEqual(['send_message', 'edit_message'])
+    expect(inputsOf(edited)['edit_message']).toMatchObject({
+      messageId: 'msg_9',
+      text: expect.stringMatching(/^Hello Grace!.*\(I have edited this message\.\)$/),
+    })
+    // Without these tools, and for agents, it answers as ever.
+    expect(
+      (await run(prompted([grace('Send a file and search for peas, then edit your answer')]))).called,
+    ).toHaveLength(1)
   })
 
   test('remembers on request', async () => {

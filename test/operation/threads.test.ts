@@ -79,6 +79,18 @@ describe.each(RULE_STACKS)('threads on the %s stack', (stack) => {
     ])
     const { threadRootId } = await platform.db.prisma.message.findFirstOrThrow({ where: { replyToId: one } })
     expect(threadRootId).toBe(root)
+    // Replies still count as unread for people who take part.
+    expect(await rowsOf(space)).toEqual([2, 0])
+    expect((await spaceOf(stage, bob, space)).unreadCount).toBe(1)
+    // Nothing is left of a thread of which no message is.
+    const { prisma } = platform.db
+    const old = (at: number) => `msg_${(createdAt.getTime() + at).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
+    const replies = await prisma.message.findMany({ where: { threadRootId: root }, orderBy: { seq: 'asc' } })
+    for (const [at, reply] of replies.entries())
+      await prisma.message.update({ where: { id: reply.id }, data: { id: old(at + 1), createdAt } })
+    await createRetention({ ...platform, config: { ...platform.config, retention } }).sweep()
+    expect(await prisma.message.count({ where: { spaceId: space.id } })).toBe(0)
+    expect(await rowsOf(space)).toEqual([0, 0])
   })
 
   test('leave nothing of an erased reader or a deleted space, and concern only members', async () => {

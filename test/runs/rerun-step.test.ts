@@ -100,6 +100,32 @@ describe.each(STACKS)('a step that is run again, on the %s stack', (stack) => {
     expect(parley.models.requests.at(-1)?.model).toBe('other')
   })
 
+  test('of a run in a thread continues in the copy of the thread', async () => {
+    const ann = await stage.person('Ann')
+    const bot = await stage.bot('Tess', { toolset: 'ACTIVE_SPACE' })
+    const space = await stage.space('Desk', [ann, bot], { routing: 'ADMIN', adminAgentId: bot.id })
+    const { sentMessage: root } = await stage.say(ann, space, 'root')
+    await stage.endedRuns(bot, 1)
+    const answer = steps([{ toolCall: 'send_message', input: { text: 'In the thread' } }])
+    parley.models.script(forAgent('Tess', answer))
+    await stage.say(ann, space, 'Go', { replyToId: root.id })
+    await stage.endedRuns(bot, 2)
+    const original = await prisma().run.findFirstOrThrow({ where: { agentId: bot.id, threadRootId: root.id } })
+    const { run } = await rerun({ runId: original.id, step: 0, instructions: 'Be brief.' })
+    await ended(run.id)
+    const row = await prisma().run.findUniqueOrThrow({ where: { id: run.id } })
+    const copies = await prisma().message.findMany({
+      where: { spaceId: row.triggerSpaceId ?? '' },
+      orderBy: { seq: 'asc' },
+    })
+    const [copiedRoot, ...replies] = copies
+    expect(row.triggerSpaceId).not.toBe(space.id)
+    expect(row.threadRootId).toBe(copiedRoot?.id)
+    expect(replies.length).toBe(2)
+    expect(replies.map(({ threadRootId }) => threadRootId)).toEqual([copiedRoot?.id, copiedRoot?.id])
+    expect(replies.at(-1)?.runId).toBe(run.id)
+  })
+
   test('is for admins, and for ended runs with such a step', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const [bot, thinker] = [await stage.bot('Iris'), await stage.bot('Thea', { mind: 'PERSISTENT' })]

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 const THREADS = `query ($id: ID!) {
   space(id: $id) { unreadCount unreadMentions firstUnreadMessage { id }
     messages(last: 100) { edges { node {
-      id seq text status sender { name } replyTo { id } threadRoot { id }
+      id seq text status sender { name } replyTo { id } threadRoot { id } parts { ... on ToolCallPart { toolCall { toolCallId: id } } }
       thread { replyCount lastReplyAt unreadCount messages { edges { node { id text } } pageInfo { hasNextPage hasPreviousPage } } } } } } } }`
 const ROOTS = `query ($id: ID!, $first: Int, $last: Int, $after: String, $before: String) {
   space(id: $id) { messages(rootsOnly: true, first: $first, last: $last, after: $after, before: $before) {
@@ -25,6 +25,7 @@ const DELETE = `mutation ($input: DeleteMessageInput!) {
   deleteMessage(input: $input) { __typename ... on Error { message } } }`
 const EDIT = `mutation ($input: EditMessageInput!) {
   editMessage(input: $input) { __typename ... on EditMessagePayload { editedMessage { staleRuns { id } } runs { id } } ... on Error { message } } }`
+const SUBMIT = 'mutation ($input: SubmitToolResultInput!) { submitToolResult(input: $input) { __typename } }'
 const WAKES = 'query ($spaceId: ID!, $replyToId: ID) { wakes(spaceId: $spaceId, replyToId: $replyToId) { name } }'
 
 const send = (text: string, more: object = {}) => ({ toolCall: 'send_message', input: { text, ...more } })
@@ -381,6 +382,135 @@ for (const stack of STACKS) {
       await until('Ada concludes', async () => threadOf(root, await messagesOf(ann, room)).includes('Ada concludes'))
       expect(threadOf(root, await messagesOf(ann, room))).toEqual(['Begin', 'Ada asks', 'Ada concludes'])
       await Promise.all([stage.endedRuns(ada, 2), stage.endedRuns(bea, 2)])
+    })
+
+    test('a chain crosses the edge of a thread: an agent is called back where its run is, with the answer from elsewhere', async () => {
+      const ann = await stage.person('Ann')
+      const [ada, bea] = [
+        await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' }),
+        await stage.bot('Bea', { toolset: 'ACTIVE_SPACE' }),
+      ]
+      const room = await stage.space('Chain', [ann, ada, bea], { routing: 'MENTION_CHAIN' })
+      const root = await say(ann, room, 'root', { mentionedAgentId: bea.id })
+      await stage.endedRuns(bea, 1)
+      const isCalledBack = (request: ModelRequest) => promptOf(request).includes('You are called back')
+      const mention = {
+        toolCall: 'mentionAgent',
+        input: { targetAgentEntityId: bea.id, reason: 'help', expectReply: true },
+      }
+      const isMentioned = (request: ModelRequest) => promptOf(request).includes('You were mentioned')
+      const begins = (text: string) => (request: ModelRequest) =>
+        promptOf(request).includes(text) && !isCalledBack(request)
+      const concludes = (answer: string) => (request: ModelRequest) =>
+        isCalledBack(request) &&
+        promptOf(request).split(answer).length > 2 &&
+        promptOf(request).includes('has responded')
+      for (const answer of ['Bea answers from outside', 'Bea answers']) {
+        const conclude = steps([send(`Ada concludes: ${answer}`)], [{ text: 'ok' }])
+        parley.models.script(forAgent('Ada', when(concludes(`"${answer}"`), conclude)))
+      }
+      parley.models.script(
+        forAgent('Ada', when(begins('Begin outside'), steps([send('Ada asks outside', { replyTo: 'none' }), mention]))),
+      )
+      parley.models.script(
+        forAgent(
+          'Bea',
+          when(isMentioned, (request) => {
+            const isInThread = promptOf(request).includes('THIS THREAD')
+            const answer = isInThread ? send('Bea answers from outside', { replyTo: 'none' }) : send('Bea answers')
+            return [[answer]][request.step] ?? [{ text: 'ok' }]
+          }),
+        ),
+      )
+      await say(ann, room, 'Begin outside', { replyToId: root, mentionedAgentId: ada.id })
+      await until('Ada concludes', async () =>
+        threadOf(root, await messagesOf(ann, room)).includes('Ada concludes: Bea answers'),
+      )
+      const outside = (messages: Read[]) =>
+        messages.filter(({ threadRoot }) => threadRoot === null).map(({ text }) => text)
+      expect(outside(await messagesOf(ann, room))).toEqual(['root', 'Ada asks outside', 'Bea answers'])
+      expect(threadOf(root, await messagesOf(ann, room))).toEqual(['Begin outside', 'Ada concludes: Bea answers'])
+
+      await Promise.all([stage.endedRuns(ada, 2), stage.endedRuns(bea, 2)])
+      parley.models.script(forAgent('Ada', when(begins('Begin inside'), steps([send('Ada asks inside'), mention]))))
+      await say(ann, room, 'Begin inside', { replyToId: root, mentionedAgentId: ada.id })
+      await until('Ada concludes', async () =>
+        threadOf(root, await messagesOf(ann, room)).includes('Ada concludes: Bea answers from outside'),
+      )
+      expect(outside(await messagesOf(ann, room)).slice(3)).toEqual(['Bea answers from outside'])
+      await Promise.all([stage.endedRuns(ada, 4), stage.endedRuns(bea, 3)])
+    })
+
+    test('a streaming text to which somebody has replied stays where it began, also if the model then names a thread', async () => {
+      const ann = await stage.person('Ann')
+      const bot = await stage.bot('Iris', { toolset: 'ACTIVE_SPACE' })
+      const room = await stage.space('Room', [ann, bot], { routing: 'ADMIN', adminAgentId: bot.id })
+      const root = await say(ann, room, 'root')
+      await stage.endedRuns(bot, 1)
+      const gate = Promise.withResolvers<void>()
+      const chunks = ['{"text":"', 'The first half', gate.promise, ` and the second.","replyTo":"${root}"}`]
+      const isGo = (request: ModelRequest) => (promptOf(request).split('RECENT')[0] ?? '').includes('Go')
+      parley.models.script(forAgent('Iris', when(isGo, steps([{ toolCall: 'send_message', chunks }]))))
+      await say(ann, room, 'Go')
+      const begun = await until('the text begins', async () =>
+        (await messagesOf(ann, room)).find(({ status }: Read) => status === 'STREAMING'),
+      )
+      await say(ann, room, 'Stop there', { replyToId: begun.id })
+      gate.resolve()
+      await until('the text is whole', async () =>
+        (await messagesOf(ann, room)).some(({ id, status }: Read) => id === begun.id && status === 'COMPLETE'),
+      )
+      const messages = await messagesOf(ann, room)
+      expect(messages.find(({ id }: Read) => id === begun.id)).toMatchObject({
+        text: 'The first half and the second.',
+        threadRoot: null,
+        thread: { replyCount: expect.any(Number) },
+      })
+      expect(threadOf(begun.id, messages)).toContain('Stop there')
+      expect(threadOf(root, messages)).toEqual([])
+      await stage.endedRuns(bot, 3)
+    })
+
+    test('what was said while a run waited is that of its place and of the thread on its question', async () => {
+      const ann = await stage.person('Ann')
+      const tool = {
+        name: 'ask',
+        description: 'Asks.',
+        inputSchema: { type: 'object' },
+        execution: 'SPACE',
+        visible: true,
+      }
+      const bot = await stage.bot('Kit', { toolset: 'ACTIVE_SPACE', tools: [tool] })
+      const room = await stage.space('Room', [ann, bot], { routing: 'ADMIN', adminAgentId: bot.id })
+      const root = await say(ann, room, 'root')
+      const other = await say(ann, room, 'other')
+      await stage.endedRuns(bot, 2)
+      for (const place of ['outside', 'inside']) {
+        const isAsked = (request: ModelRequest) =>
+          (promptOf(request).split(/RECENT|THIS THREAD/)[0] ?? '').includes(`Ask ${place}`)
+        parley.models.script(forAgent('Kit', when(isAsked, steps([{ toolCall: 'ask', input: {} }]))))
+        await say(ann, room, `Ask ${place}`, place === 'inside' ? { replyToId: root } : {})
+        const question = await until('the question shows', async () =>
+          (await messagesOf(ann, room)).find(({ status }: Read) => status === 'REQUIRES_ACTION'),
+        )
+        await say(ann, room, `${place}: elsewhere`, { replyToId: other })
+        await say(ann, room, `${place}: in the thread`, { replyToId: root })
+        await say(ann, room, `${place}: not in a thread`)
+        await say(ann, room, `${place}: on the question`, { replyToId: question.id })
+        const { toolCallId } = question.parts.find(({ toolCall }: Read) => toolCall !== undefined).toolCall
+        await stage.ask(ann.client, SUBMIT, { input: { toolCallId, result: { ok: true } } })
+        const resumed = await parley.models.request((request) => isAsked(request) && request.step === 1)
+        const meanwhile = resumed.messages.find(({ text }) => text.startsWith('WHILE YOU WAITED:'))?.text ?? ''
+        const shown = ['elsewhere', 'in the thread', 'not in a thread', 'on the question'].filter((words) =>
+          meanwhile.includes(`${place}: ${words}`),
+        )
+        expect(shown).toEqual(
+          place === 'inside' ? ['in the thread', 'on the question'] : ['not in a thread', 'on the question'],
+        )
+        await until('all runs have ended', async () =>
+          (await stage.runsOf(bot)).every(({ status }: Read) => status === 'COMPLETED'),
+        )
+      }
     })
 
     test('a wait is answered in its thread, or in the thread on the question', async () => {

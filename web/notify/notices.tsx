@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import type { Connection, ViewerNotice } from '../../client/index.ts'
 import { useSession } from '../session.tsx'
-import { MARK_READ } from '../talk/operations.ts'
+import { MARK_READ, MESSAGE_PLACE } from '../talk/operations.ts'
 import { IconButton } from '../ui/button.tsx'
 import { NOTIFICATION_SETTINGS } from './operations.ts'
 import { registerWorker, renewSubscription } from './push.ts'
@@ -29,6 +29,15 @@ async function markSeen(connection: Connection, { kind, spaceId, messageId }: Vi
   await connection.ask(MARK_READ, { spaceId, messageId }).catch(() => {})
 }
 
+/** Whether the page in front shows what the notice is about. A reply is shown in its thread. */
+async function isInFront(connection: Connection, { spaceId, messageId }: ViewerNotice, at: string): Promise<boolean> {
+  if (document.hidden || at !== `/spaces/${spaceId}`) return false
+  if (messageId === null) return true
+  const { message } = await connection.ask(MESSAGE_PLACE, { id: messageId }).catch(() => ({ message: null }))
+  const threadId = message?.threadRoot?.id ?? null
+  return threadId === null || threadId === new URLSearchParams(location.search).get('thread')
+}
+
 /** Shows new notices for a few seconds, each with a link, except notices about the current page. */
 export function Notices() {
   const { connection, viewer } = useSession()
@@ -39,10 +48,11 @@ export function Notices() {
   useEffect(() => {
     const added = notices.filter(({ number }) => number > last.current)
     last.current = notices.at(-1)?.number ?? last.current
-    const isInFront = ({ spaceId }: ViewerNotice) => !document.hidden && at === `/spaces/${spaceId}`
-    for (const notice of added) if (isInFront(notice)) void markSeen(connection, notice)
-    const others = added.filter((notice) => !isInFront(notice))
-    if (others.length > 0) setShown((before) => [...before, ...others].slice(-MOST_SHOWN))
+    const show = async (notice: ViewerNotice) => {
+      if (await isInFront(connection, notice, at)) await markSeen(connection, notice)
+      else setShown((before) => [...before, notice].slice(-MOST_SHOWN))
+    }
+    for (const notice of added) void show(notice)
   }, [connection, notices, at])
   useEffect(() => {
     if (shown.length === 0) return

@@ -11,11 +11,17 @@ function wordsOf(part: MessagePart): string {
   return part.__typename === 'ToolCallPart' ? `tool call ${part.toolCall.toolName}` : ''
 }
 
+interface AnnouncerProps {
+  label?: string
+  messages: readonly Message[]
+  ownId: string | null
+}
+
 /**
  * Announces complete messages to screen readers, but not text while it streams, and not earlier
  * messages.
  */
-export function Announcer({ messages, ownId }: { messages: readonly Message[]; ownId: string | null }) {
+export function Announcer({ label = 'New messages', messages, ownId }: AnnouncerProps) {
   const [said, setSaid] = useState('')
   const looked = useRef<{ newest: number; unfinished: Set<string> } | null>(null)
   useEffect(() => {
@@ -33,7 +39,7 @@ export function Announcer({ messages, ownId }: { messages: readonly Message[]; o
     setSaid(`${last.sender.name}: ${text.slice(0, MOST_LETTERS)}`)
   }, [messages, ownId])
   return (
-    <div className="sr-only" role="log" aria-live="polite" aria-label="New messages">
+    <div className="sr-only" role="log" aria-live="polite" aria-label={label}>
       {said}
     </div>
   )

@@ -23,6 +23,8 @@ export interface ComposerHandle {
 interface ComposerProps {
   space: Space
   send: LiveSpace['send']
+  /** The message on which the thread hangs in which the new message is posted. Absent outside of threads. */
+  replyToId?: string
   ref?: Ref<ComposerHandle>
   /** Called for `↑` in the empty field. */
   onEditLast?: (() => void) | undefined
@@ -34,11 +36,11 @@ const MOST_LETTERS = 32_000
 const WAKES_EVERY_MS = 5000
 const MOST_NAMED = 4
 
-/** The field for a new message. Drafts are kept per space, in this browser; `@` mentions a member. */
-export const Composer = memo(function Composer({ space, send, ref, onEditLast }: ComposerProps) {
+/** The field for a new message. Drafts are kept per space and thread, in this browser; `@` mentions a member. */
+export const Composer = memo(function Composer({ space, send, replyToId, ref, onEditLast }: ComposerProps) {
   const { id: spaceId } = space
   const { connection, humanId } = useSession()
-  const key = draftKey(humanId ?? '', spaceId)
+  const key = draftKey(humanId ?? '', spaceId, replyToId)
   const field = useRef<HTMLTextAreaElement>(null)
   const [text, setText] = useState(() => keptAt(key) ?? '')
   const signalTyping = useTypingSignal(spaceId)
@@ -48,7 +50,7 @@ export const Composer = memo(function Composer({ space, send, ref, onEditLast }:
   // Turns, pauses and waiting agents may change while somebody writes.
   const { data: woken } = useAsk(
     WAKES,
-    { spaceId, mentionedIds },
+    { spaceId, mentionedIds, replyToId },
     { enabled: text !== '' && agents.length > 0, everyMs: WAKES_EVERY_MS },
   )
   // Kept for repeated attempts with the same text, so that a message whose response was lost is not posted
@@ -69,6 +71,7 @@ export const Composer = memo(function Composer({ space, send, ref, onEditLast }:
         fileIds,
         mentionedIds: mentionedIn(sent, space).map(({ id }) => id),
         idempotencyKey,
+        ...(replyToId === undefined ? {} : { replyToId }),
       }
       // Messages that were written earlier are sent first.
       const isWaiting = connection.getState() === 'lost' || unsent.some(({ refusal }) => refusal === null)
@@ -127,7 +130,7 @@ export const Composer = memo(function Composer({ space, send, ref, onEditLast }:
   return (
     <form
       className="composer"
-      aria-label="Write"
+      aria-label={replyToId === undefined ? 'Write' : 'Write a reply'}
       onSubmit={(event) => {
         event.preventDefault()
         submit()
@@ -140,16 +143,16 @@ export const Composer = memo(function Composer({ space, send, ref, onEditLast }:
     >
       <Refused error={sending.error} onRetry={submit} />
       {mention.list}
-      <UnsentList spaceId={spaceId} />
+      <UnsentList spaceId={spaceId} replyToId={replyToId} />
       <UploadList uploads={uploads} />
       <div className="composer-box">
         <textarea
           ref={field}
-          aria-label="Message"
+          aria-label={replyToId === undefined ? 'Message' : 'Reply'}
           rows={1}
           dir="auto"
           maxLength={MOST_LETTERS}
-          placeholder={`Message ${space.name}`}
+          placeholder={replyToId === undefined ? `Message ${space.name}` : 'Reply in this thread'}
           value={text}
           onChange={(event) => {
             setText(event.target.value)

@@ -16,6 +16,8 @@ const LEAST_LET_GO = 25
 interface Followed {
   messages: readonly Message[]
   scroller: RefObject<HTMLDivElement | null>
+  /** Whether something may cover the conversation. */
+  isBehind: boolean
   /** Called with the newest message while the end is in view. */
   onSeen(last: Message): void
 }
@@ -34,7 +36,7 @@ export interface Following {
 }
 
 /** Keeps the end in view for a viewer who is at the end; does not move a viewer who reads elsewhere. */
-export function useFollowing({ messages, scroller, onSeen }: Followed): Following {
+export function useFollowing({ messages, scroller, isBehind, onSeen }: Followed): Following {
   const isAtEnd = useRef(true)
   const [isFollowing, setFollowing] = useState(true)
   const last = useRef({ top: 0, height: 0 })
@@ -60,7 +62,7 @@ export function useFollowing({ messages, scroller, onSeen }: Followed): Followin
   }
 
   useStayingAtEnd(scroller, messages, isAtEnd, toEnd)
-  useSeeing(messages, isAtEnd, onSeen)
+  useSeeing({ messages, scroller, isBehind, onSeen }, isAtEnd)
   return { isAtEnd, isFollowing, toEnd, look, gestures }
 }
 
@@ -100,18 +102,20 @@ function useStayingAtEnd(
 }
 
 /** Reports the newest message while the end is in view. */
-function useSeeing(messages: readonly Message[], isAtEnd: RefObject<boolean>, onSeen: (last: Message) => void): void {
+function useSeeing({ messages, scroller, isBehind, onSeen }: Followed, isAtEnd: RefObject<boolean>): void {
   const seen = useRef(onSeen)
   seen.current = onSeen
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what is uncovered is seen
   useLayoutEffect(() => {
     const look = () => {
       const last = messages.at(-1)
-      if (!document.hidden && last !== undefined && isAtEnd.current) seen.current(last)
+      const isShown = !document.hidden && scroller.current?.checkVisibility({ visibilityProperty: true }) === true
+      if (isShown && last !== undefined && isAtEnd.current) seen.current(last)
     }
     look()
     document.addEventListener('visibilitychange', look)
     return () => document.removeEventListener('visibilitychange', look)
-  }, [messages, isAtEnd])
+  }, [messages, scroller, isBehind, isAtEnd])
 }
 
 interface KeepingNewest {

@@ -1,7 +1,9 @@
 // Drafts and unsent messages, in the storage of this browser, by person: closing the tab loses nothing.
 const PREFIX = 'parley.kept.'
 
-export const draftKey = (humanId: string, spaceId: string) => `${PREFIX}draft.${humanId}.${spaceId}`
+/** @param threadId the message on which a thread hangs */
+export const draftKey = (humanId: string, spaceId: string, threadId?: string) =>
+  [`${PREFIX}draft.${humanId}.${spaceId}`, threadId].filter(Boolean).join('.')
 export const unsentKey = (humanId: string) => `${PREFIX}unsent.${humanId}`
 
 /** The storage may be full, or turned off. */

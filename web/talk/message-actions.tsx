@@ -3,7 +3,7 @@ import type { Message } from '../../client/index.ts'
 import { useSession } from '../session.tsx'
 import { Icon } from '../ui/icons.tsx'
 import type { Surface } from './message-menu.tsx'
-import { mayReact, useMessageVerbs } from './message-verbs.tsx'
+import { mayReact, mayReply, useMessageVerbs } from './message-verbs.tsx'
 
 // The first load goes without it.
 const load = () => import('./message-menu.tsx')
@@ -38,6 +38,17 @@ export const MessageActions = memo(function MessageActions({ message }: { messag
           }}
         >
           <Icon name="smile" />
+        </button>
+      )}
+      {verbs.openThread !== null && mayReply(message, session) && (
+        <button
+          type="button"
+          className="icon-button only-wide"
+          title="Reply in thread"
+          aria-label="Reply in thread"
+          onClick={() => verbs.openThread?.(message.id)}
+        >
+          <Icon name="reply" />
         </button>
       )}
       <button

@@ -11,7 +11,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
-import { mayDelete, mayEdit, mayReact, textOf, type useMessageVerbs } from './message-verbs.tsx'
+import { mayDelete, mayEdit, mayReact, mayReply, textOf, type useMessageVerbs } from './message-verbs.tsx'
 import { DELETE_MESSAGE, REACTIONS } from './operations.ts'
 import { useReact } from './reactions.tsx'
 
@@ -66,7 +66,7 @@ interface Verb {
 /** Add what else can be done with a message here. */
 function useVerbs({ message, verbs }: SurfaceProps): Verb[] {
   const session = useSession()
-  const { edit, quote, tell, spaceId } = verbs
+  const { edit, quote, tell, openThread, spaceId } = verbs
   const text = textOf(message)
   const copy = (copied: string, words: string) =>
     void copyText(copied).then(
@@ -76,6 +76,13 @@ function useVerbs({ message, verbs }: SurfaceProps): Verb[] {
   const link = addressOf(`/spaces/${spaceId}#${message.id}`)
   const found: (Verb | false)[] = [
     mayReact(message, session) && { words: 'React…', icon: 'smile', opens: 'react' },
+    openThread !== null &&
+      mayReply(message, session) && {
+        words: 'Reply in thread',
+        icon: 'reply',
+        movesFocus: true,
+        act: () => openThread(message.id),
+      },
     session.isHuman && text !== '' && { words: 'Quote', icon: 'quote', movesFocus: true, act: () => quote(message) },
     mayEdit(message, session) && { words: 'Edit', icon: 'pen', movesFocus: true, act: () => edit(message.id) },
     text !== '' && { words: 'Copy text', icon: 'copy', act: () => copy(text, 'Text copied.') },

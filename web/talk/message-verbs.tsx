@@ -5,6 +5,10 @@ import type { Session } from '../session.tsx'
 /** Actions on the messages of the open space. */
 interface MessageVerbs {
   spaceId: string
+  /** The message on which the shown thread hangs; null in the conversation of the space. */
+  threadId: string | null
+  /** Opens the thread on a message. Null in a thread. */
+  openThread: ((rootId: string) => void) | null
   /** The message whose text is being edited. */
   editingId: string | null
   edit(messageId: string | null): void
@@ -19,13 +23,14 @@ const VerbsContext = createContext<MessageVerbs | null>(null)
 /** Null where messages can only be read. */
 export const useMessageVerbs = (): MessageVerbs | null => use(VerbsContext)
 
-interface MessageVerbsProviderProps extends Pick<MessageVerbs, 'spaceId' | 'editingId' | 'edit' | 'quote'> {
+interface MessageVerbsProviderProps extends Omit<MessageVerbs, 'tell'> {
   children: ReactNode
 }
 
 const TOLD_MS = 2500
 
-export function MessageVerbsProvider({ spaceId, editingId, edit, quote, children }: MessageVerbsProviderProps) {
+export function MessageVerbsProvider({ children, ...given }: MessageVerbsProviderProps) {
+  const { spaceId, threadId, openThread, editingId, edit, quote } = given
   const [told, setTold] = useState({ words: '' })
   useEffect(() => {
     if (told.words === '') return
@@ -33,8 +38,8 @@ export function MessageVerbsProvider({ spaceId, editingId, edit, quote, children
     return () => clearTimeout(timer)
   }, [told])
   const verbs = useMemo<MessageVerbs>(
-    () => ({ spaceId, editingId, edit, quote, tell: (words) => setTold({ words }) }),
-    [spaceId, editingId, edit, quote],
+    () => ({ spaceId, threadId, openThread, editingId, edit, quote, tell: (words) => setTold({ words }) }),
+    [spaceId, threadId, openThread, editingId, edit, quote],
   )
   return (
     <VerbsContext value={verbs}>
@@ -62,5 +67,8 @@ export const mayEdit = ({ sender, status, deletedAt, parts }: Message, { isHuman
 
 export const mayDelete = ({ sender, status, deletedAt }: Message, { isAdmin, humanId }: Who): boolean =>
   deletedAt === null && status !== 'STREAMING' && (isAdmin || sender.id === humanId)
+
+/** A deleted message can be replied to only where a thread hangs on it. */
+export const mayReply = ({ deletedAt }: Message, { isHuman }: Who): boolean => isHuman && deletedAt === null
 
 export const mayReact = ({ deletedAt }: Message, { isHuman }: Who): boolean => isHuman && deletedAt === null

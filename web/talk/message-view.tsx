@@ -1,12 +1,12 @@
 import { memo } from 'react'
 import { Link } from 'wouter'
-import type { Message, MessagePart } from '../../client/index.ts'
+import type { Message, MessagePart, ThreadSummary } from '../../client/index.ts'
 import { Avatar } from '../ui/avatar.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Icon } from '../ui/icons.tsx'
 import { Markdown } from '../ui/markdown.tsx'
-import { Time, wordsOfDay } from '../ui/time.tsx'
+import { Moment, Time, wordsOfDay } from '../ui/time.tsx'
 import { CallCard, plainCall } from './call-card.tsx'
 import { EditForm } from './edit-form.tsx'
 import { Edited } from './edited.tsx'
@@ -26,6 +26,8 @@ interface MessageViewProps {
   isContinued: boolean
   /** The message after `#` in the address. */
   isTarget: boolean
+  /** The thread that hangs on the message. */
+  thread: ThreadSummary | undefined
 }
 
 /** The plain text of a message, used if it cannot be rendered. */
@@ -48,9 +50,11 @@ const STATUS_WORDS: Record<string, string> = {
 
 /** A message with its origin, outcomes and cost. Rendered again only when it changes. */
 export const MessageView = memo(function MessageView(props: MessageViewProps) {
-  const { message, isFirstOfDay, isFirstUnread, isContinued, isTarget } = props
+  const { message, isFirstOfDay, isFirstUnread, isContinued, isTarget, thread } = props
   const { id, sender, status, parts } = message
   const isAgent = sender.kind === 'AGENT'
+  // The first message of an open thread is also in the conversation, which has the id.
+  const isShownTwice = useMessageVerbs()?.threadId === id
   return (
     <>
       {isFirstOfDay && (
@@ -64,7 +68,7 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
         </div>
       )}
       <article
-        id={id}
+        id={isShownTwice ? undefined : id}
         className={`message ${isAgent ? 'agent' : 'human'} ${isContinued ? 'continued' : ''} ${isTarget ? 'target' : ''}`}
         data-status={status}
         aria-busy={status === 'STREAMING'}
@@ -85,12 +89,36 @@ export const MessageView = memo(function MessageView(props: MessageViewProps) {
           <Edited message={message} />
           <Outcomes message={message} />
           <Cost message={message} />
+          {thread !== undefined && <ThreadLine message={message} thread={thread} />}
         </div>
         <MessageActions message={message} />
       </article>
     </>
   )
 })
+
+/** The number of replies, with a mark if there are new ones. Opens the thread. */
+function ThreadLine({ message: { id, sender }, thread }: { message: Message; thread: ThreadSummary }) {
+  const openThread = useMessageVerbs()?.openThread
+  if (openThread == null) return null
+  const { replyCount, unreadCount, lastReplyAt } = thread
+  const words = `${replyCount.toLocaleString()} ${replyCount === 1 ? 'reply' : 'replies'}`
+  return (
+    <p className="thread-place">
+      <button type="button" className="thread-line" onClick={() => openThread(id)}>
+        <Icon name="reply" size={14} />
+        {words}
+        <span className="sr-only"> to {sender.name}</span>
+        {unreadCount > 0 && <span className="unread">{unreadCount} new</span>}
+        {lastReplyAt !== null && (
+          <span className="thread-time">
+            <Moment at={lastReplyAt} />
+          </span>
+        )}
+      </button>
+    </p>
+  )
+}
 
 /** The parts of a message; while its text is edited, a form in place of the texts. */
 function Content({ message }: { message: Message }) {

@@ -84,13 +84,13 @@ export const STOP_RUN = graphql(`
 
 export const MESSAGE_PLACE = graphql(`
   query ConsoleMessagePlace($id: ID!) {
-    message(id: $id) { id seq space { id } }
+    message(id: $id) { id seq space { id } threadRoot { id } }
   }
 `)
 
 export const WAKES = graphql(`
-  query ConsoleWakes($spaceId: ID!, $mentionedIds: [ID!]) {
-    wakes(spaceId: $spaceId, mentionedIds: $mentionedIds) { id name }
+  query ConsoleWakes($spaceId: ID!, $mentionedIds: [ID!], $replyToId: ID) {
+    wakes(spaceId: $spaceId, mentionedIds: $mentionedIds, replyToId: $replyToId) { id name }
   }
 `)
 

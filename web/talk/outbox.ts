@@ -10,6 +10,8 @@ export interface Unsent {
   text: string
   fileIds: string[]
   mentionedIds: string[]
+  /** The message on which its thread hangs. Absent outside of threads. */
+  replyToId?: string
   /** The same for all attempts: a message whose response was lost is not posted twice. */
   idempotencyKey: string
   /** Why the server refused it. Null while it is sent again by itself. */

@@ -1,9 +1,7 @@
-import { useCallback, useEffect, useRef, useState } from 'react'
+import { useCallback, useRef, useState } from 'react'
 import { Link } from 'wouter'
-import { type Message, payloadOf } from '../../client/index.ts'
+import type { Message } from '../../client/index.ts'
 import { useSpace } from '../../client/react.ts'
-import { useAsk } from '../ask.ts'
-import { useHashTarget } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
@@ -16,10 +14,13 @@ import { Announcer } from './announcer.tsx'
 import { Composer, type ComposerHandle } from './composer.tsx'
 import { ConfidenceLine } from './confidence.tsx'
 import { MessageVerbsProvider, mayEdit, textOf } from './message-verbs.tsx'
-import { MARK_READ, MESSAGE_PLACE } from './operations.ts'
+import { useOpenThread } from './open-thread.ts'
 import { TypingLine, useTyping } from './presence.tsx'
+import { useReading } from './reading.ts'
 import { SpaceDetails } from './space-details.tsx'
+import { useStable } from './stable.ts'
 import { Suggestions } from './suggestions.tsx'
+import { ThreadPanel } from './thread-panel.tsx'
 import { Timeline } from './timeline.tsx'
 
 /** A space: its live conversation, and the field for a new message. */
@@ -33,9 +34,9 @@ const FOR_GOOD = ['FORBIDDEN', 'NOT_FOUND', 'UNAUTHENTICATED']
 function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   const session = useSession()
   const { connection, isHuman, humanId } = session
-  const state = useSpace(connection, spaceId, { withPresence: true })
+  const state = useSpace(connection, spaceId, { withPresence: true, rootsOnly: true, viewerId: humanId })
   const [isOpen, setOpen] = useState(false)
-  const target = useTargetMessage(spaceId)
+  const { rootId, target, targetReply, open: openThread, close: closeThread } = useOpenThread(spaceId)
   const onSeen = useReading(spaceId)
   const { space, status, error, messages, activity, presence } = state
   const typing = useTyping(state)
@@ -79,7 +80,14 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
     )
   }
   return (
-    <MessageVerbsProvider spaceId={spaceId} editingId={editingId} edit={edit} quote={quote}>
+    <MessageVerbsProvider
+      spaceId={spaceId}
+      threadId={null}
+      openThread={openThread}
+      editingId={editingId}
+      edit={edit}
+      quote={quote}
+    >
       <PageHead title={space.name} note={space.description}>
         <Link
           href={`/search?space=${spaceId}`}
@@ -102,97 +110,65 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
         </button>
         <IconButton label="About this space" icon="info" onClick={() => setOpen(true)} />
       </PageHead>
-      {space.confidential && <ConfidenceLine />}
-      {messages.length === 0 ? (
-        <Empty icon="space" title={`No messages in ${space.name} yet`}>
-          <p>
-            {space.members.some(({ kind }) => kind === 'AGENT')
-              ? 'Say hello to its agents.'
-              : 'Open the details above to add an agent.'}
-          </p>
-        </Empty>
-      ) : (
-        <Boundary what="conversation">
-          <Timeline
-            state={state}
-            loadEarlier={state.loadEarlier}
-            loadUntil={state.loadUntil}
-            keepNewest={state.keepNewest}
-            target={target}
-            onSeen={onSeen}
-          />
-        </Boundary>
-      )}
-      <Boundary what="part of the page" version={messages} fallback={null}>
-        <Announcer messages={messages} ownId={humanId} />
-      </Boundary>
-      <Boundary what="list of agents at work" version={activity}>
-        <ActivityBar activity={activity} />
-      </Boundary>
-      <TypingLine names={typing} />
-      {isHuman ? (
-        <Boundary what="text field">
-          <Composer key={spaceId} ref={composer} space={space} send={state.send} onEditLast={editLast} />
-          <Suggestions spaceId={spaceId} send={state.send} />
-        </Boundary>
-      ) : (
-        <p className="spectator">
-          As the operator you can read everything, but not post. <Link href="/people">Act as a person</Link> to write
-          here.
-        </p>
-      )}
+      <div className="talk">
+        <div className="talk-main">
+          {space.confidential && <ConfidenceLine />}
+          {messages.length === 0 ? (
+            <Empty icon="space" title={`No messages in ${space.name} yet`}>
+              <p>
+                {space.members.some(({ kind }) => kind === 'AGENT')
+                  ? 'Say hello to its agents.'
+                  : 'Open the details above to add an agent.'}
+              </p>
+            </Empty>
+          ) : (
+            <Boundary what="conversation">
+              <Timeline
+                state={state}
+                loadEarlier={state.loadEarlier}
+                loadUntil={state.loadUntil}
+                keepNewest={state.keepNewest}
+                target={target}
+                onSeen={onSeen}
+                isBehind={rootId !== null}
+              />
+            </Boundary>
+          )}
+          <Boundary what="part of the page" version={messages} fallback={null}>
+            <Announcer messages={messages} ownId={humanId} />
+          </Boundary>
+          <Boundary what="list of agents at work" version={activity}>
+            <ActivityBar activity={activity} />
+          </Boundary>
+          <TypingLine names={typing} />
+          {isHuman ? (
+            <Boundary what="text field">
+              <Composer key={spaceId} ref={composer} space={space} send={state.send} onEditLast={editLast} />
+              <Suggestions spaceId={spaceId} send={state.send} />
+            </Boundary>
+          ) : (
+            <p className="spectator">
+              As the operator you can read everything, but not post. <Link href="/people">Act as a person</Link> to
+              write here.
+            </p>
+          )}
+        </div>
+        {rootId !== null && (
+          <Boundary what="thread" version={rootId}>
+            <ThreadPanel
+              key={rootId}
+              space={space}
+              rootId={rootId}
+              target={targetReply}
+              thread={state.thread}
+              readThread={state.readThread}
+              send={state.send}
+              onClose={closeThread}
+            />
+          </Boundary>
+        )}
+      </div>
       <SpaceDetails space={space} presence={presence} activity={activity} open={isOpen} onOpenChange={setOpen} />
     </MessageVerbsProvider>
-  )
-}
-
-/** Returns a function that stays the same and does what the newest one would do. */
-function useStable(act: () => void): () => void {
-  const newest = useRef(act)
-  useEffect(() => {
-    newest.current = act
-  })
-  return useCallback(() => newest.current(), [])
-}
-
-/** Returns the message after `#` in the address, if it belongs to this space. */
-function useTargetMessage(spaceId: string): { id: string; seq: number } | null {
-  const id = useHashTarget()
-  const { data } = useAsk(MESSAGE_PLACE, { id: id ?? '' }, { enabled: id !== null })
-  const message = data?.message
-  return message && message.space.id === spaceId ? message : null
-}
-
-const READ_PAUSE_MS = 400
-
-/** Marks messages as read after a short delay, together with all messages seen in the meantime. */
-function useReading(spaceId: string): (message: Message) => void {
-  const { connection, isHuman } = useSession()
-  const marked = useRef(0)
-  const seen = useRef<Message | null>(null)
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  useEffect(() => () => clearTimeout(timer.current), [])
-  return useCallback(
-    (message) => {
-      if (!isHuman || message.seq <= marked.current) return
-      const isWaiting = seen.current !== null
-      seen.current = message
-      if (!isWaiting) timer.current = setTimeout(() => void mark(), READ_PAUSE_MS)
-
-      async function mark(): Promise<void> {
-        const { id: messageId, seq } = seen.current ?? message
-        const before = marked.current
-        seen.current = null
-        marked.current = seq
-        try {
-          const { markRead } = await connection.ask(MARK_READ, { spaceId, messageId })
-          payloadOf(markRead, 'MarkReadPayload')
-        } catch {
-          // The next message that is seen triggers another attempt.
-          marked.current = before
-        }
-      }
-    },
-    [connection, isHuman, spaceId],
   )
 }

@@ -11,7 +11,11 @@ import { useMessageVerbs } from './message-verbs.tsx'
 import { MessageView, plainMessage } from './message-view.tsx'
 
 interface TimelineProps {
-  state: SpaceState
+  /** The accessible name. */
+  label?: string
+  /** Shown above the first message. */
+  beginning?: string | null
+  state: Shown
   loadEarlier(): Promise<void>
   loadUntil(seq: number): Promise<void>
   keepNewest(count: number): void
@@ -19,15 +23,21 @@ interface TimelineProps {
   target: { id: string; seq: number } | null
   /** Called with the newest complete message while the end is in view. */
   onSeen(message: Message): void
+  /** Whether something may cover it, so that nothing of it is seen. */
+  isBehind?: boolean
 }
+
+type Shown = Pick<SpaceState, 'status' | 'messages' | 'hasEarlier' | 'isLoadingEarlier' | 'firstUnread'> &
+  Partial<Pick<SpaceState, 'threads'>>
 
 const SOON_PX = 600
 /** Messages of one sender within this time share a header. */
 const TOGETHER_MS = 5 * 60_000
 
 /** The messages of a space. Only those in view are rendered. */
-export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, onSeen }: TimelineProps) {
-  const { messages, hasEarlier, firstUnread } = state
+export function Timeline({ label = 'Conversation', state, target, onSeen, isBehind = false, ...pages }: TimelineProps) {
+  const { beginning = 'The conversation begins here.', loadEarlier, loadUntil, keepNewest } = pages
+  const { messages, hasEarlier, firstUnread, threads } = state
   const scroller = useRef<HTMLDivElement>(null)
   const list = useRef<VirtualizerHandle>(null)
   const [seenUpTo, setSeenUpTo] = useState(0)
@@ -45,6 +55,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
   const following = useFollowing({
     messages,
     scroller,
+    isBehind,
     onSeen: (last) => {
       setSeenUpTo(last.seq)
       // A streaming message counts as read when it is complete; the messages before it are read now.
@@ -79,10 +90,10 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
         {...gestures}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
         tabIndex={0}
-        aria-label="Conversation"
+        aria-label={label}
       >
         <div className="timeline-fill" />
-        {!hasEarlier && messages.length > 0 && <p className="beginning">The conversation begins here.</p>}
+        {!hasEarlier && beginning !== null && messages.length > 0 && <p className="beginning">{beginning}</p>}
         {hasEarlier && (
           <p className="beginning" role="status">
             {state.isLoadingEarlier ? 'Loading earlier messages…' : ''}
@@ -107,6 +118,7 @@ export function Timeline({ state, loadEarlier, loadUntil, keepNewest, target, on
                   isFirstUnread={firstUnread?.id === message.id}
                   isContinued={continues(messages[at - 1], message) && firstUnread?.id !== message.id}
                   isTarget={target?.id === message.id}
+                  thread={threads?.get(message.id)}
                 />
               </Boundary>
             </div>
@@ -174,7 +186,7 @@ interface Targeting {
   target: { id: string; seq: number } | null
   /** The position in the window where the message should appear. */
   align: 'start' | 'center'
-  state: SpaceState
+  state: Shown
   loadUntil(seq: number): Promise<void>
   list: React.RefObject<VirtualizerHandle | null>
   isAtEnd: React.RefObject<boolean>

@@ -27,9 +27,10 @@ export function useUnsent(spaceId: string): readonly Unsent[] {
   return useMemo(() => all.filter((one) => one.spaceId === spaceId), [all, spaceId])
 }
 
-export function UnsentList({ spaceId }: { spaceId: string }) {
+/** @param replyToId shows only messages to this thread; absent: only those outside of threads */
+export function UnsentList({ spaceId, replyToId }: { spaceId: string; replyToId?: string | undefined }) {
   const outbox = useOutbox()
-  const unsent = useUnsent(spaceId)
+  const unsent = useUnsent(spaceId).filter((one) => one.replyToId === replyToId)
   return (
     <div role="status" aria-label="Not sent yet" className="unsent">
       {unsent.map(({ idempotencyKey, text, fileIds, refusal }) => (

@@ -1,0 +1,176 @@
+import type { Connection } from './connection.ts'
+import { createEarlierPages, type EarlierPages, PAGE_SIZE } from './earlier-pages.ts'
+import { errorOf, type ParleyError } from './errors.ts'
+import type { LiveThreadQuery } from './generated/graphql.ts'
+import { createObservable, type Observable } from './observable.ts'
+import { THREAD } from './operations.ts'
+import { requestPage } from './paging.ts'
+import { type Message, type SpaceEvent, threadOf } from './space-events.ts'
+import { createTranscript, type Transcript } from './transcript.ts'
+
+/** The current state of a thread. */
+export interface ThreadState {
+  /** `loading` until the first page; `ended` if there is no such message; `error` has the reason why it could not be loaded. */
+  status: 'loading' | 'live' | 'ended'
+  /** The message on which the thread hangs. */
+  root: Message | null
+  /** The newest replies in the order of the space, without gaps. */
+  replies: readonly Message[]
+  /** Whether there are replies before the first of `replies`. */
+  hasEarlier: boolean
+  isLoadingEarlier: boolean
+  error: ParleyError | null
+}
+
+/** A thread that follows the events of its space while it has listeners. */
+export interface LiveThread extends Observable<ThreadState>, EarlierPages {
+  /** Loads the thread again, after a failure. */
+  reload(): void
+}
+
+/** A receiver of the events of a space, besides the space itself. */
+export interface Follower {
+  apply(event: SpaceEvent): void
+  put(message: Message): void
+  gaps(): string[]
+  letGo(messageId: string): void
+}
+
+interface Parts {
+  rootId: string
+  /** Whether the events of the space are received: after its first snapshot. */
+  isFollowing(): boolean
+  /** Passes on events until the returned function is called. */
+  follow(follower: Follower): () => void
+}
+
+export function createLiveThread(connection: Connection, { rootId, isFollowing, follow }: Parts): LiveThread {
+  let state: Pick<ThreadState, 'status' | 'error' | 'isLoadingEarlier'> = {
+    status: 'loading',
+    error: null,
+    isLoadingEarlier: false,
+  }
+  let root: Transcript
+  let replies: Transcript
+  /** Events that arrive while the first page is requested. Null if none is. */
+  let meanwhile: SpaceEvent[] | null = null
+  let loads = 0
+
+  function clear(): void {
+    root = createTranscript({ isPart: ({ id }) => id === rootId })
+    replies = createTranscript({ isPart: (message) => threadOf(message) === rootId })
+  }
+  clear()
+
+  const observable = createObservable<ThreadState>({
+    read: () => ({
+      ...state,
+      root: root.messages()[0] ?? null,
+      replies: replies.messages(),
+      hasEarlier: replies.hasEarlier,
+    }),
+    start() {
+      const stop = follow({ apply, put, gaps: () => [...root.gaps(), ...replies.gaps()], letGo })
+      // Otherwise the first snapshot of the space starts it, so that no reply is missed in between.
+      if (isFollowing()) void load()
+      return () => {
+        loads += 1
+        stop()
+      }
+    },
+  })
+
+  function set(change: Partial<typeof state>): void {
+    state = { ...state, ...change }
+    observable.changed()
+  }
+
+  async function load(): Promise<void> {
+    loads += 1
+    const ownLoad = loads
+    meanwhile = []
+    try {
+      const { message } = await requestPage(PAGE_SIZE, (last) => connection.ask(THREAD, { rootId, last }))
+      if (ownLoad === loads) begin(message)
+    } catch (failure) {
+      if (ownLoad !== loads) return
+      set({ error: errorOf(failure) })
+    }
+  }
+
+  function begin(message: LiveThreadQuery['message']): void {
+    const events = meanwhile ?? []
+    meanwhile = null
+    if (message === null) {
+      set({ status: 'ended', error: null })
+      return
+    }
+    const { thread, ...first } = message
+    clear()
+    root.put(first)
+    if (thread !== null) replies.beginPage()(thread.messages)
+    for (const event of events) change(event)
+    set({ status: 'live', error: null })
+  }
+
+  function apply(event: SpaceEvent): void {
+    // The events between the last ones and this snapshot are lost.
+    if (event.__typename === 'SpaceSnapshot') void load()
+    else if (meanwhile !== null) meanwhile.push(event)
+    else change(event)
+  }
+
+  function change(event: SpaceEvent): void {
+    switch (event.__typename) {
+      case 'MessagePosted':
+      case 'MessageUpdated':
+      case 'MessageFinished':
+        root.apply(event)
+        replies.apply(event)
+        observable.changed()
+        break
+      case 'MessageTextDelta':
+      case 'MessageTextReplaced':
+      case 'MessagePartChanged':
+        // The space loads messages that are not known here.
+        if (root.has(event.messageId)) root.apply(event)
+        else if (replies.has(event.messageId)) replies.apply(event)
+        else break
+        observable.changed()
+        break
+      default:
+        break
+    }
+  }
+
+  function put(message: Message): void {
+    if (meanwhile !== null) return
+    root.put(message)
+    replies.put(message)
+    observable.changed()
+  }
+
+  function letGo(messageId: string): void {
+    root.letGo(messageId)
+    replies.letGo(messageId)
+  }
+
+  const pages = createEarlierPages({
+    transcript: () => replies,
+    async request(before, last) {
+      const { message } = await connection.ask(THREAD, { rootId, before, last })
+      return message?.thread?.messages ?? null
+    },
+    onLoading: (isLoadingEarlier) => set({ isLoadingEarlier }),
+    onDropped: observable.changed,
+  })
+  return {
+    getState: observable.getState,
+    subscribe: observable.subscribe,
+    ...pages,
+    reload() {
+      set({ status: 'loading', error: null })
+      void load()
+    },
+  }
+}

@@ -1,0 +1,74 @@
+import { useCallback, useEffect, useRef } from 'react'
+import { useLocation, useSearchParams } from 'wouter'
+import { useAsk } from '../ask.ts'
+import { useHashTarget } from '../location.ts'
+import { MESSAGE_PLACE } from './operations.ts'
+
+/** A message to which the timeline scrolls. */
+export interface Target {
+  id: string
+  seq: number
+}
+
+/** The open thread of a space, and the message that an address leads to. */
+export interface OpenThread {
+  /** The message on which the open thread hangs. */
+  rootId: string | null
+  /** The message after `#` in the address, if it is no reply. */
+  target: Target | null
+  /** The message after `#` in the address, if it is a reply of the open thread. */
+  targetReply: Target | null
+  open(rootId: string): void
+  close(): void
+}
+
+/** The address names the open thread: `?thread=msg_…`. An address with only a reply after `#` opens its thread. */
+export function useOpenThread(spaceId: string): OpenThread {
+  const [params] = useSearchParams()
+  const [, go] = useLocation()
+  const named = params.get('thread')
+  const rootId = named !== null && /^msg_[\w-]+$/.test(named) ? named : null
+  const found = useTargetMessage(spaceId)
+  const foundId = found?.id ?? null
+  const threadOfFound = found?.threadRoot?.id ?? null
+  useEffect(() => {
+    if (threadOfFound !== null && threadOfFound !== rootId)
+      go(`/spaces/${spaceId}?thread=${threadOfFound}#${foundId}`, { replace: true })
+  }, [go, spaceId, rootId, foundId, threadOfFound])
+
+  const opener = useRef<Element | null>(null)
+  const open = useCallback(
+    (id: string) => {
+      // The menu of a message is gone when the thread closes, the buttons of the message are not.
+      opener.current = document.getElementById(id)?.querySelector('.thread-line, [aria-haspopup="menu"]') ?? null
+      go(`/spaces/${spaceId}?thread=${id}`)
+    },
+    [go, spaceId],
+  )
+  const close = useCallback(() => {
+    go(`/spaces/${spaceId}`)
+    const back = opener.current
+    requestAnimationFrame(() => {
+      const isThere = back instanceof HTMLElement && back.isConnected
+      const field = document.querySelector<HTMLElement>('.talk-main .composer textarea')
+      if (isThere) back.focus()
+      else field?.focus()
+    })
+  }, [go, spaceId])
+  const isReply = threadOfFound !== null
+  return {
+    rootId,
+    target: isReply ? null : found,
+    targetReply: isReply && threadOfFound === rootId ? found : null,
+    open,
+    close,
+  }
+}
+
+/** Returns the message after `#` in the address, if it belongs to this space. */
+function useTargetMessage(spaceId: string) {
+  const id = useHashTarget()
+  const { data } = useAsk(MESSAGE_PLACE, { id: id ?? '' }, { enabled: id !== null })
+  const message = data?.message
+  return message && message.space.id === spaceId ? message : null
+}

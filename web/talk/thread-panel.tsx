@@ -1,0 +1,128 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import type { LiveSpace, Message, Space } from '../../client/index.ts'
+import { useLive } from '../../client/react.ts'
+import { useSession } from '../session.tsx'
+import { Boundary } from '../ui/boundary.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
+import { Empty, Loading } from '../ui/notice.tsx'
+import { Announcer } from './announcer.tsx'
+import { Composer, type ComposerHandle } from './composer.tsx'
+import { MessageVerbsProvider, mayEdit, textOf } from './message-verbs.tsx'
+import type { Target } from './open-thread.ts'
+import { useReading } from './reading.ts'
+import { useStable } from './stable.ts'
+import { Timeline } from './timeline.tsx'
+
+interface ThreadPanelProps extends Pick<LiveSpace, 'thread' | 'readThread' | 'send'> {
+  space: Space
+  /** The message on which the thread hangs. */
+  rootId: string
+  /** The reply after `#` in the address. */
+  target: Target | null
+  onClose(): void
+}
+
+/** A thread next to the conversation of its space; on a narrow screen, in its place. */
+export function ThreadPanel({ space, rootId, target, thread, readThread, send, onClose }: ThreadPanelProps) {
+  const session = useSession()
+  const { isHuman, humanId } = session
+  const live = useMemo(() => thread(rootId), [thread, rootId])
+  const state = useLive(live)
+  const { root, replies, hasEarlier, status, error } = state
+  const messages = useMemo(
+    () => (root === null || hasEarlier ? replies : [root, ...replies]),
+    [root, replies, hasEarlier],
+  )
+  const [editingId, setEditing] = useState<string | null>(null)
+  const composer = useRef<ComposerHandle>(null)
+  const panel = useRef<HTMLElement>(null)
+  const edit = useCallback((id: string | null) => {
+    setEditing(id)
+    if (id === null) composer.current?.focus()
+  }, [])
+  const quote = useCallback((message: Message) => composer.current?.quote(textOf(message)), [])
+  const editLast = useStable(() => {
+    const last = messages.findLast((message) => mayEdit(message, session))
+    if (last !== undefined) setEditing(last.id)
+  })
+  const onMarked = useCallback((seq: number) => readThread(rootId, seq), [readThread, rootId])
+  const read = useReading(space.id, onMarked)
+  const onSeen = useCallback(
+    (message: Message) => {
+      // The mark of the space is not moved: the messages before this one may not have been read.
+      if (message.threadRoot !== null) read(message)
+    },
+    [read],
+  )
+  useEscape(onClose)
+  useEffect(() => {
+    // The menu from which the panel was opened returns the focus first.
+    const frame = requestAnimationFrame(() => (composer.current === null ? panel.current : composer.current)?.focus())
+    return () => cancelAnimationFrame(frame)
+  }, [])
+
+  return (
+    <MessageVerbsProvider
+      spaceId={space.id}
+      threadId={rootId}
+      openThread={null}
+      editingId={editingId}
+      edit={edit}
+      quote={quote}
+    >
+      <section className="thread-panel" aria-label="Thread" ref={panel} tabIndex={-1}>
+        <header className="thread-head">
+          <h2>Thread</h2>
+          <IconButton label="Close the thread" icon="cross" onClick={onClose} />
+        </header>
+        {status === 'ended' && (
+          <Empty icon="reply" title="There is no such thread in this space">
+            <p>Its first message may have been deleted.</p>
+          </Empty>
+        )}
+        {status === 'loading' && error !== null && (
+          <Empty icon="reply" title="This thread could not be loaded">
+            <p>{error.message}</p>
+            <Button icon="retry" onClick={live.reload}>
+              Try again
+            </Button>
+          </Empty>
+        )}
+        {status === 'loading' && error === null && <Loading what="the thread" />}
+        {status === 'live' && (
+          <Boundary what="thread">
+            <Timeline
+              label="Messages of the thread"
+              beginning={null}
+              state={{ ...state, messages, firstUnread: null }}
+              loadEarlier={live.loadEarlier}
+              loadUntil={live.loadUntil}
+              keepNewest={live.keepNewest}
+              target={target}
+              onSeen={onSeen}
+            />
+          </Boundary>
+        )}
+        <Announcer label="New replies" messages={replies} ownId={humanId} />
+        {isHuman && status !== 'ended' && (
+          <Boundary what="text field">
+            <Composer ref={composer} space={space} replyToId={rootId} send={send} onEditLast={editLast} />
+          </Boundary>
+        )}
+      </section>
+    </MessageVerbsProvider>
+  )
+}
+
+/** Calls a function for Escape, unless something that is open above the page takes it. */
+function useEscape(onEscape: () => void): void {
+  useEffect(() => {
+    const onKey = ({ key, target, defaultPrevented }: KeyboardEvent) => {
+      if (key !== 'Escape' || defaultPrevented) return
+      const isAbove = target instanceof Element && target.closest('[role="dialog"], [role="menu"]') !== null
+      if (!isAbove) onEscape()
+    }
+    window.addEventListener('keydown', onKey)
+    return () => window.removeEventListener('keydown', onKey)
+  }, [onEscape])
+}
