@@ -12,6 +12,7 @@ import { createEntities } from '../agents/entities.ts'
 import { createGoals } from '../agents/goals.ts'
 import { createHumans } from '../agents/humans.ts'
 import { createInboxReading } from '../agents/inbox-reading.ts'
+import { createCardConfirmation } from '../agents/remote-cards.ts'
 import { createMcpConfirmation } from '../agents/mcp-confirmation.ts'
 import { createMcpServers } from '../agents/mcp-servers.ts'
 import { createMemories } from '../agents/memories.ts'
@@ -104,6 +105,7 @@ export function createDomain(
     agentVersions: createAgentVersions(platform),
     modelProviders: createModelProviders(platform, { models }),
     customTools: createCustomTools(platform),
+    remoteCards: createCardConfirmation(platform),
     mcpServers: { ...createMcpServers(platform), ...createMcpConfirmation(platform) },
     toolSetup,
     memories: createMemories(platform),

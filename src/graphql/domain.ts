@@ -12,6 +12,7 @@ import type { Entities } from '../agents/entities.ts'
 import type { Goals } from '../agents/goals.ts'
 import type { Humans } from '../agents/humans.ts'
 import type { InboxReading } from '../agents/inbox-reading.ts'
+import type { CardConfirmation } from '../agents/remote-cards.ts'
 import type { McpConfirmation } from '../agents/mcp-confirmation.ts'
 import type { McpServers } from '../agents/mcp-servers.ts'
 import type { Memories } from '../agents/memories.ts'
@@ -93,6 +94,7 @@ export interface Domain {
   modelProviders: ModelProviders<ModelProvider>
   customTools: CustomTools
   mcpServers: McpServers & McpConfirmation
+  remoteCards: CardConfirmation
   toolSetup: ServerTrial & OpenApiReader & ToolTrial & PersonAuthorization & { finishAuthorization: McpOAuth['finish'] }
   memories: Memories
   goals: Goals
