@@ -70,7 +70,10 @@ export function mergedInput(before: UpdateAgentInput, after: UpdateAgentInput): 
 }
 
 /** Headers were given for one address, which a later change of the draft may replace. */
-function keepRemote({ model, remote }: UpdateAgentInput, after: UpdateAgentInput): NonNullable<UpdateAgentInput['remote']> {
+function keepRemote(
+  { model, remote }: UpdateAgentInput,
+  after: UpdateAgentInput,
+): NonNullable<UpdateAgentInput['remote']> {
   const { headers, ...rest } = { ...remote, ...after.remote }
   const isSame = after.model === undefined || after.model === model || after.remote?.headers !== undefined
   return isSame && headers !== undefined ? { ...rest, headers } : rest

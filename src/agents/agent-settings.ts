@@ -87,7 +87,8 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, checks: A
   const fallbackModels = checkFallbacks(input.fallbackModels ?? [], model, checks)
   const phases = checkPhases(input.phases ?? [], names, checks)
   const { mcpServerNames } = names
-  checkForeignUse({ model, fallbackModels, phases, isPersistent, mcpServerNames, hasRemote: input.remote != null })
+  const remote = checkRemote(input.remote, config.limits)
+  checkForeignUse({ model, fallbackModels, phases, isPersistent, mcpServerNames, hasRemote: remote != null })
   return {
     name: checkName(input.name, 'input.name'),
     description: checkDescription(input.description ?? null),
@@ -108,7 +109,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, checks: A
     notifyUrl: checkNotifyUrl(input.notifyUrl ?? null),
     addableBy: input.addableBy ?? 'EVERYONE',
     plainText: input.plainText ?? (checks.isLocalModel(model) ? 'SPOKEN_IF_SILENT' : 'INTERNAL'),
-    remote: input.remote == null ? null : checkRemote(input.remote, config.limits),
+    remote,
   }
 }
 
@@ -163,7 +164,7 @@ export function checkChangedAgent(
     plainText: given(input.plainText, 'plainText', (value) => value),
     paused: given(input.paused, 'paused', (value) => value),
     notifyUrl: checkNotifyUrl(input.notifyUrl),
-    remote: input.remote == null ? input.remote : checkRemote(input.remote, limits),
+    remote: checkRemote(input.remote, limits),
   }
   checkForeignUse({
     model: model ?? before.model,

@@ -119,7 +119,8 @@ async function copyRemotes(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
   for (const agent of agents) {
     const { id: original, model, remoteHeadersSealed, remoteApproval } = agent
     const id = copiedId(original, intoId)
-    const headers = remoteHeadersSealed === null ? {} : sealedFor(id, model, openRemoteHeaders(agent, model, secretBox), secretBox)
+    const headers =
+      remoteHeadersSealed === null ? {} : sealedFor(id, model, openRemoteHeaders(agent, model, secretBox), secretBox)
     const approval = remoteApproval === null ? { remoteApproval: OF_ANY_MEMBER } : {}
     await tx.agent.update({ where: { id }, data: { ...headers, ...approval } })
   }

@@ -1,5 +1,5 @@
-import { type Agent, Prisma } from '../generated/prisma/client.ts'
 import type { Limits } from '../config.ts'
+import { type Agent, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { type ForeignModel, isForeignModel, parseForeignModel } from '../lib/foreign-model.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
@@ -78,12 +78,16 @@ export function remoteAgentOf(agent: RemoteColumns): RemoteAgent | null {
   }
 }
 
-/** @throws BadInputError with the field at fault */
-export function checkRemote(input: RemoteAgentInput, limits: Limits): RemoteSettings {
+/** Validates settings; undefined and null stay. @throws BadInputError with the field at fault */
+export function checkRemote(
+  input: RemoteAgentInput | null | undefined,
+  limits: Limits,
+): RemoteSettings | null | undefined {
+  if (input == null) return input
   const { headers, approval, mayReceiveConfidential } = input
   return {
     headers: headers === undefined ? undefined : checkHeaders(headers, 'input.remote.headers'),
-    approval: checkApproval(approval ?? null, 'input.remote.approval', limits),
+    approval: checkApproval(approval, 'input.remote.approval', limits),
     mayReceiveConfidential: mayReceiveConfidential === true,
   }
 }
@@ -104,7 +108,10 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
   const { model, fallbackModels, phases, isPersistent, mcpServerNames, hasRemote } = facts
   const other = [...fallbackModels, ...phases.flatMap((phase) => phase.model ?? [])].find(isForeignModel)
   if (other !== undefined)
-    throw new BadInputError(`Only the model of an agent can be an agent on another server, not a fallback or a phase.`, fallbackModels.includes(other) ? 'input.fallbackModels' : 'input.phases')
+    throw new BadInputError(
+      `Only the model of an agent can be an agent on another server, not a fallback or a phase.`,
+      fallbackModels.includes(other) ? 'input.fallbackModels' : 'input.phases',
+    )
   const foreign = parseForeignModel(model)
   if (hasRemote && foreign?.type !== 'a2a')
     throw new BadInputError('Only an agent with a model "a2a:<card url>" has `remote`.', 'input.remote')
@@ -133,7 +140,7 @@ const originOf = (foreign: ForeignModel | null) => (foreign?.type === 'a2a' ? ne
 
 /**
  * Returns the columns after a change of the model or of `remote`; undefined leaves either as it is. A new model keeps headers
- * and approval of the same origin, but its card must be trusted anew.
+ * and approval of the same origin, but its card is trusted when it is first read, as that of a new agent.
  * @throws BadInputError if headers would be sent to another origin
  */
 export function remoteColumns(

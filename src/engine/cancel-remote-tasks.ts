@@ -22,8 +22,7 @@ export function cancelRemoteTasks(
       if ((await remotes.cancel(asking, remote, signal)) || attempt >= MOST_LOOKUPS) return
     } catch (error) {
       signal.throwIfAborted()
-      logger.warn(
-        { toolCallId, reason: messageOf(error) }, 'could not cancel the task of an agent on another server')
+      logger.warn({ toolCallId, reason: messageOf(error) }, 'could not cancel the task of an agent on another server')
       // The agent was deleted, or its server does not let us in: another attempt changes nothing.
       if (isBreak(error)) throw error
       return

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { mcpToolName } from '../agents/tool-names.ts'
 import { triggerMessageOf } from '../context/prompt.ts'
 import { belongsTo, type Scene } from '../context/scene.ts'
 import { ASK_REMOTE_AGENT, type ForeignModel, parseForeignModel } from '../lib/foreign-model.ts'
@@ -6,10 +7,16 @@ import { cut, isObject, type JsonObject } from '../lib/json.ts'
 import { type ModelFault, RemoteAgentError } from '../lib/model-fault.ts'
 import { estimateTokens } from '../lib/token-estimate.ts'
 import { LONGEST_MESSAGE } from '../lib/validate.ts'
-import { mcpToolName } from '../agents/tool-names.ts'
-import type { CallOptions, Generated, LanguageModelV4, PromptMessage, StreamPart, ToolResultOutput } from '../models/language-model.ts'
-import { answerIn, type RemoteTask } from '../tools/a2a/remote-task.ts'
+import type {
+  CallOptions,
+  Generated,
+  LanguageModelV4,
+  PromptMessage,
+  StreamPart,
+  ToolResultOutput,
+} from '../models/language-model.ts'
 import type { RemoteAgents } from '../tools/a2a/remote-agents.ts'
+import { answerIn, type RemoteTask } from '../tools/a2a/remote-task.ts'
 import type { RunExecution } from '../tools/run-context.ts'
 import { type Tool, ToolFailure } from '../tools/tool.ts'
 
@@ -168,38 +175,48 @@ function placeOf({ run, scene, tools }: RelayParts): { tool: string; opening: st
 
 /** Yields the text of an answer as it grows; null as a sign of life. @throws RemoteAgentError */
 async function* remoteAnswer(
-  { run, remotes }: RelayParts,
+  parts: RelayParts,
   model: string,
-  result: JsonObject,
+  { taskId, answer }: JsonObject,
   signal: AbortSignal,
 ): AsyncGenerator<string | null> {
-  const { taskId, answer } = result
   if (typeof answer === 'string' && answer.trim() !== '') yield answer
   if (typeof taskId !== 'string') return
-  const { agentId } = run.context.run
   let said = ''
   let task: RemoteTask | null = null
-  try {
-    for await (const change of remotes.follow({ agentId, model }, taskId, signal)) {
-      task = change ?? task
-      const text = task === null ? '' : postableIn(task)
-      const isMore = text.length > said.length && text.startsWith(said) && (said !== '' || text.trim() !== '')
-      yield isMore ? text.slice(said.length).toWellFormed() : null
-      if (isMore) said = text
-      if (task === null || !isTooLong(task) || text !== said) continue
-      // What follows could not be posted.
+  for await (const change of followed(parts, model, taskId, signal)) {
+    task = change ?? task
+    const more = task === null ? null : moreOf(task, said)
+    yield more?.toWellFormed() ?? null
+    said += more ?? ''
+    if (task !== null && isTooLong(task) && postableIn(task) === said) {
+      // The rest could not be posted.
       yield '…'
       return
     }
+  }
+  if (task !== null) checkEnd(task, said)
+}
+
+/** Yields the task of an answer after each change. @throws RemoteAgentError */
+async function* followed(
+  { run, remotes }: RelayParts,
+  model: string,
+  taskId: string,
+  signal: AbortSignal,
+): AsyncGenerator<RemoteTask | null> {
+  try {
+    yield* remotes.follow({ agentId: run.context.run.agentId, model }, taskId, signal)
   } catch (error) {
     throw error instanceof ToolFailure ? remoteError(error.code, error.message, { isRetryable: true }) : error
   }
-  if (task === null) return
-  checkEnd(task)
+}
+
+/** Returns what an answer contains in addition to the text that was posted; null for nothing, and if it no longer begins with that text. */
+function moreOf(task: RemoteTask, said: string): string | null {
   const text = postableIn(task)
-  // A draft that is continued is corrected from the first character that differs.
-  if (text.trim() !== '' && text !== said)
-    throw new RemoteAgentError('The agent has replaced what it had written.', { fault: 'BROKEN_OFF', isRetryable: true })
+  const isMore = text.length > said.length && text.startsWith(said) && (said !== '' || text.trim() !== '')
+  return isMore ? text.slice(said.length) : null
 }
 
 /** One character less than a message can have: a longer answer ends with an ellipsis. */
@@ -213,13 +230,22 @@ function postableIn(task: RemoteTask): string {
   return text.replace(/[\ud800-\udbff]$/, '')
 }
 
-/** @throws RemoteAgentError if the task ended without an answer */
-function checkEnd({ state, status }: RemoteTask): void {
-  const words = status.trim() === '' ? 'It gave no reason.' : cut(status, LONGEST_REASON)
+/** @throws RemoteAgentError if the task ended without an answer, or with another one than was posted */
+function checkEnd(task: RemoteTask, said: string): void {
+  const { state, status } = task
+  const words = status.trim() === '' ? 'The agent gave no reason.' : cut(status, LONGEST_REASON)
   if (state === 'FAILED') throw new RemoteAgentError(`The agent failed: ${words}`, { fault: 'BROKEN_OFF' })
-  if (state === 'CANCELED') throw new RemoteAgentError(`The task was canceled on its server. ${words}`, { fault: 'BROKEN_OFF' })
+  if (state === 'CANCELED')
+    throw new RemoteAgentError(`The task was canceled on its server. ${words}`, { fault: 'BROKEN_OFF' })
   if (state === 'REJECTED') throw new RemoteAgentError(`The agent refused the message: ${words}`, { fault: 'REFUSED' })
   if (state === 'AUTH_REQUIRED') throw new RemoteAgentError(`The agent wants credentials: ${words}`, { fault: 'KEY' })
+  const text = postableIn(task)
+  // A draft that is continued is corrected from the first character that differs.
+  if (text.trim() !== '' && text !== said)
+    throw new RemoteAgentError('The agent has replaced what it had written.', {
+      fault: 'BROKEN_OFF',
+      isRetryable: true,
+    })
 }
 
 const LONGEST_REASON = 500
@@ -232,7 +258,8 @@ async function* toolAnswer(output: ToolResultOutput): AsyncGenerator<string> {
 }
 
 function valueIn(output: ToolResultOutput): unknown {
-  if (output.type === 'content') return output.value.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
+  if (output.type === 'content')
+    return output.value.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
   return 'value' in output ? output.value : null
 }
 
@@ -268,7 +295,10 @@ const FAULTS: Readonly<Record<string, ModelFault>> = {
 const RETRIED: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMED_OUT', 'RATE_LIMITED'])
 
 function remoteError(code: string, message: string, { isRetryable = false } = {}): RemoteAgentError {
-  return new RemoteAgentError(message, { fault: FAULTS[code] ?? 'REFUSED', isRetryable: isRetryable && RETRIED.has(code) })
+  return new RemoteAgentError(message, {
+    fault: FAULTS[code] ?? 'REFUSED',
+    isRetryable: isRetryable && RETRIED.has(code),
+  })
 }
 
 /** The parts of one tool call. */

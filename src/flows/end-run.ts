@@ -60,7 +60,11 @@ export function createRunEnds(platform: Platform, { recovery, toolsWithoutEffect
         if (run === null) return null
         const tasks = ending.status === 'COMPLETED' ? [] : await remoteCallsOf(tx, run.id)
         if (ending.status !== 'COMPLETED') await cancelCallsOfRun(tx, run)
-        await platform.jobs.enqueue(tx, CANCEL_REMOTE_TASK, tasks.map(({ id }) => ({ input: { toolCallId: id } })))
+        await platform.jobs.enqueue(
+          tx,
+          CANCEL_REMOTE_TASK,
+          tasks.map(({ id }) => ({ input: { toolCallId: id } })),
+        )
         const applied = await applyEffects(tx, platform, run, ending, toolsWithoutEffect)
         await alongside?.(tx)
         return { run, tasks, ...applied }

@@ -124,7 +124,7 @@ const RemoteAgentInput = builder.inputType('RemoteAgentInput', {
     }),
     approval: t.field({
       type: ApprovalPolicyInput,
-      description: 'Who must approve each message before it is sent.',
+      description: 'The approval that each message needs before it is sent.',
     }),
     mayReceiveConfidential: t.boolean({
       required: true,

@@ -2,9 +2,7 @@
  * The model of an agent that is executed elsewhere: `a2a:<card url>`, an agent on another server, or `mcp:<server>/<tool>`, a
  * tool of one of the agent's MCP servers that answers messages.
  */
-export type ForeignModel =
-  | { type: 'a2a'; cardUrl: string }
-  | { type: 'mcp'; serverName: string; toolName: string }
+export type ForeignModel = { type: 'a2a'; cardUrl: string } | { type: 'mcp'; serverName: string; toolName: string }
 
 /** The tool by which a run sends its message to an agent on another server. */
 export const ASK_REMOTE_AGENT = 'ask_remote_agent'
@@ -13,7 +11,8 @@ export const ASK_REMOTE_AGENT = 'ask_remote_agent'
 export const FOREIGN_PREFIXES: ReadonlySet<string> = new Set(['a2a', 'mcp'])
 
 /** Whether a model name begins like that of a foreign agent, even if the rest of the name is wrong. */
-export const isForeignModel = (name: string): boolean => FOREIGN_PREFIXES.has(name.slice(0, Math.max(0, name.indexOf(':'))))
+export const isForeignModel = (name: string): boolean =>
+  FOREIGN_PREFIXES.has(name.slice(0, Math.max(0, name.indexOf(':'))))
 
 /** Parses the model name of a foreign agent; null for any other name, and for one with a fault. */
 export function parseForeignModel(name: string): ForeignModel | null {
@@ -28,13 +27,15 @@ export function parseForeignModel(name: string): ForeignModel | null {
 /** Returns what is wrong with the model name of a foreign agent, as a sentence; null if it can be parsed. */
 export function faultOfForeignModel(name: string): string | null {
   if (parseForeignModel(name) !== null) return null
-  if (name.startsWith('mcp:')) return 'Use "mcp:<server>/<tool>", with the name of an MCP server of the agent and of its tool.'
+  if (name.startsWith('mcp:'))
+    return 'Use "mcp:<server>/<tool>", with the name of an MCP server of the agent and of its tool.'
   return `Use "a2a:<URL of the agent card>". ${faultOfCardUrl(name.slice('a2a:'.length)) ?? ''}`
 }
 
 function faultOfCardUrl(text: string): string | null {
   const url = /^[\x21-\x7e]+$/.test(text) && URL.canParse(text) ? new URL(text) : null
   if (url === null || !['http:', 'https:'].includes(url.protocol)) return 'The URL must begin with http:// or https://.'
-  if (url.username !== '' || url.password !== '') return 'Put credentials in the headers of `remote`, which are stored encrypted, not in the URL.'
+  if (url.username !== '' || url.password !== '')
+    return 'Put credentials in the headers of `remote`, which are stored encrypted, not in the URL.'
   return url.hash === '' ? null : 'The URL must not have a fragment.'
 }

@@ -1,7 +1,7 @@
 import { extractReasoningMiddleware, type LanguageModel, wrapLanguageModel } from 'ai'
 import type { ModelProviderSettings } from '../config.ts'
-import { ModelNotSetUpError } from '../lib/model-fault.ts'
 import { faultOfForeignModel, isForeignModel } from '../lib/foreign-model.ts'
+import { ModelNotSetUpError } from '../lib/model-fault.ts'
 import { parseModelName } from '../lib/model-name.ts'
 import { makerOf, settingOfPreset } from '../lib/model-provider.ts'
 import { openAnthropic } from './anthropic.ts'
@@ -120,7 +120,8 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
       if (known !== undefined) return known
       const problem = check(name)
       if (problem !== null) throw new ModelNotSetUpError(problem)
-      if (isForeignModel(name)) throw new ModelNotSetUpError(`${JSON.stringify(name)} can only be the model of an agent.`)
+      if (isForeignModel(name))
+        throw new ModelNotSetUpError(`${JSON.stringify(name)} can only be the model of an agent.`)
       const { provider, modelId } = parseModelName(name) as NonNullable<ReturnType<typeof parseModelName>>
       const settings = byName.get(provider) as ModelProviderSettings
       const create = await open(settings)

@@ -36,7 +36,9 @@ export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHea
   if (url === null) throw badCard('it names no interface for A2A 1.0 by JSON-RPC, the only one that this server speaks')
   if (url.length > LONGEST_URL || !URL.canParse(url)) throw badCard('the address of its interface is not a URL')
   if (hasHeaders && new URL(url).origin !== new URL(cardUrl).origin)
-    throw badCard('its interface is at another origin, and the headers are for the origin of the card: use the card of that server')
+    throw badCard(
+      'its interface is at another origin, and the headers are for the origin of the card: use the card of that server',
+    )
   const { name, description, version, capabilities, skills } = card
   return {
     fingerprint: digestOf(card),

@@ -1,8 +1,8 @@
-import { unlessAborted } from '../../lib/async.ts'
 import { cut, isObject, isTooDeep } from '../../lib/json.ts'
 import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
 import { withoutValues } from '../custom/header-removal.ts'
 import { ToolFailure } from '../tool.ts'
+import { eventsIn, orNullIfSilent } from './event-stream.ts'
 import { idIn, type RemoteTask, readTask, taskAfter, textOfParts } from './remote-task.ts'
 
 /** Where an agent on another server answers. */
@@ -30,7 +30,11 @@ export interface A2aClient {
   send(address: RemoteAddress, message: RemoteMessage, signal: AbortSignal): Promise<Sent>
   get(address: RemoteAddress, taskId: string, signal: AbortSignal): Promise<RemoteTask>
   /** Returns the newest task that was begun or continued by a message; null if the server does not know it, or cannot tell. */
-  find(address: RemoteAddress, message: Omit<RemoteMessage, 'text' | 'taskId'>, signal: AbortSignal): Promise<RemoteTask | null>
+  find(
+    address: RemoteAddress,
+    message: Omit<RemoteMessage, 'text' | 'taskId'>,
+    signal: AbortSignal,
+  ): Promise<RemoteTask | null>
   /**
    * Yields a task after each of its events; null when the server has sent something else, as a sign of life. Returns when the stream
    * ends, or is silent for half a minute.
@@ -47,8 +51,6 @@ const VERSION = '1.0'
 /** A server that ignores `returnImmediately` answers when its task is done. */
 const SEND_TIMEOUT_MS = 300_000
 const REQUEST_TIMEOUT_MS = 20_000
-const SILENCE_MS = 30_000
-const LONGEST_LINE = 1_048_576
 const LONGEST_WORDS = 500
 const TASKS_SEARCHED = 20
 const UNAUTHENTICATED_STATUSES = [401, 403]
@@ -77,6 +79,31 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     throw refusalIn(utf8.decode(response.body), clean) ?? statusFailure(response.status, clean(message))
   }
 
+  /** Returns the stream of the events of a task; null if the server is silent. @throws ToolFailure, errors of the connection */
+  async function subscribe(
+    { url, headers }: RemoteAddress,
+    taskId: string,
+    signal: AbortSignal,
+  ): Promise<ReadableStream<Uint8Array> | null> {
+    const sent = http.fetch(url, {
+      method: 'POST',
+      headers: { ...headers, ...HEADERS, accept: 'text/event-stream' },
+      body: requestOf('SubscribeToTask', { id: taskId }),
+      redirect: 'error',
+      signal,
+    })
+    const response = await orNullIfSilent(sent, signal)
+    if (response === null) return null
+    const isStream = response.ok && (response.headers.get('content-type') ?? '').startsWith('text/event-stream')
+    if (isStream) return response.body
+    const text = await orNullIfSilent(response.text(), signal)
+    if (text === null) return null
+    throw (
+      refusalIn(text, withoutValues(headers)) ??
+      statusFailure(response.status, `The agent's server sent no stream of events, but status ${response.status}.`)
+    )
+  }
+
   return {
     async send(address, { messageId, text, contextId, taskId }, signal) {
       const message = {
@@ -103,7 +130,11 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     },
 
     async find(address, { messageId, contextId }, signal) {
-      const params = { ...(contextId === null ? {} : { contextId }), pageSize: TASKS_SEARCHED, historyLength: TASKS_SEARCHED }
+      const params = {
+        ...(contextId === null ? {} : { contextId }),
+        pageSize: TASKS_SEARCHED,
+        historyLength: TASKS_SEARCHED,
+      }
       const listed = await call(address, 'ListTasks', { ...params, includeArtifacts: false }, { signal }).catch(
         (error: unknown) => {
           if (error instanceof RemoteRefusal) return null
@@ -116,32 +147,14 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     },
 
     async *changes(address, begun, signal) {
-      const { url, headers } = address
-      const clean = withoutValues(headers)
+      const clean = withoutValues(address.headers)
       const left = new AbortController()
       const ended = AbortSignal.any([signal, left.signal])
       try {
-        const response = await unlessSilent(
-          http.fetch(url, {
-            method: 'POST',
-            headers: { ...headers, ...HEADERS, accept: 'text/event-stream' },
-            body: requestOf('SubscribeToTask', { id: begun.id }),
-            redirect: 'error',
-            signal: ended,
-          }),
-          ended,
-        )
-        if (response === SILENT) return
-        const isStream = response.ok && (response.headers.get('content-type') ?? '').startsWith('text/event-stream')
-        if (!isStream) {
-          const text = await unlessSilent(response.text(), ended)
-          if (text === SILENT) return
-          throw refusalIn(text, clean) ?? statusFailure(response.status, 'The server sent no stream of events.')
-        }
-        if (response.body === null) return
+        const body = await subscribe(address, begun.id, ended)
         let task = begun
-        for await (const event of eventsIn(response.body, ended, clean)) {
-          task = event === null ? task : taskAfter(task, event)
+        for await (const event of body === null ? [] : eventsIn(body, ended)) {
+          task = event === null ? task : taskAfter(task, resultIn(event, clean))
           yield event === null ? null : task
         }
       } catch (error) {
@@ -191,7 +204,10 @@ function refusalIn(text: string, clean: (text: string) => string): ToolFailure |
   if (!isObject(error)) return null
   const words = typeof error['message'] === 'string' ? error['message'] : 'no reason'
   const code = Number.isInteger(error['code']) ? ` (${error['code']})` : ''
-  return new RemoteRefusal('REMOTE_ERROR', clean(cut(`The agent's server refused the request${code}: ${words}`, LONGEST_WORDS)))
+  return new RemoteRefusal(
+    'REMOTE_ERROR',
+    clean(cut(`The agent's server refused the request${code}: ${words}`, LONGEST_WORDS)),
+  )
 }
 
 function resultIn(text: string, clean: (text: string) => string): unknown {
@@ -209,55 +225,4 @@ function hasMessage(task: Record<string, unknown>, messageId: string): boolean {
     isObject(status) ? status['message'] : null,
   ]
   return messages.some((message) => isObject(message) && message['messageId'] === messageId)
-}
-
-const SILENT = Symbol('silent')
-
-async function unlessSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T | typeof SILENT> {
-  let timer: NodeJS.Timeout | undefined
-  const silence = new Promise<typeof SILENT>((resolve) => {
-    timer = setTimeout(() => resolve(SILENT), SILENCE_MS)
-  })
-  try {
-    return await unlessAborted(signal, Promise.race([work, silence]))
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** Reads a stream of server-sent events, each a JSON-RPC response. Yields null for comments. */
-async function* eventsIn(
-  body: ReadableStream<Uint8Array>,
-  signal: AbortSignal,
-  clean: (text: string) => string,
-): AsyncGenerator<unknown> {
-  const reader = body.getReader()
-  const decoder = new TextDecoder()
-  let rest = ''
-  let data: string[] = []
-  let length = 0
-  try {
-    for (;;) {
-      const read = await unlessSilent(reader.read(), signal)
-      if (read === SILENT || read.done) return
-      const lines = (rest + decoder.decode(read.value, { stream: true })).split(/\r\n|\n|\r(?!$)/)
-      rest = lines.pop() ?? ''
-      if (rest.length > LONGEST_LINE) throw new ToolFailure('TOO_LARGE', "An event of the agent's server is too large.")
-      if (lines.every((line) => line.startsWith(':'))) yield null
-      for (const line of lines) {
-        if (line.startsWith('data:')) {
-          data.push(line.slice(line.startsWith('data: ') ? 6 : 5))
-          length += line.length
-          if (length > LONGEST_LINE) throw new ToolFailure('TOO_LARGE', "An event of the agent's server is too large.")
-        } else if (line === '' && data.length > 0) {
-          const event = data.join('\n')
-          data = []
-          length = 0
-          yield resultIn(event, clean)
-        }
-      }
-    }
-  } finally {
-    await reader.cancel().catch(() => {})
-  }
 }

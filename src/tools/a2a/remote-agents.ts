@@ -1,11 +1,11 @@
-import { type RemoteColumns, openRemoteHeaders, remoteAgentOf } from '../../agents/remote-agent.ts'
+import { openRemoteHeaders, type RemoteColumns, remoteAgentOf } from '../../agents/remote-agent.ts'
 import { keepCard } from '../../agents/remote-cards.ts'
+import { sleep } from '../../lib/async.ts'
 import { ASK_REMOTE_AGENT } from '../../lib/foreign-model.ts'
 import { cut, type JsonObject } from '../../lib/json.ts'
-import { sleep } from '../../lib/async.ts'
 import { LONGEST_MESSAGE } from '../../lib/validate.ts'
-import { SealBrokenError } from '../../platform/secret-box.ts'
 import type { Platform } from '../../platform/platform.ts'
+import { SealBrokenError } from '../../platform/secret-box.ts'
 import { digestOf } from '../../rules/approvals.ts'
 import { type RemoteCall, readRemoteCall, rememberRemoteCall } from '../../stores/call-store.ts'
 import { askedApproval } from '../asked-approval.ts'
@@ -14,7 +14,7 @@ import { withoutValues } from '../custom/header-removal.ts'
 import { type ApprovedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type ReadCard, readCard } from './card.ts'
 import { createA2aClient, type RemoteAddress, RemoteRefusal, type Sent } from './client.ts'
-import { asksForInput, isAtRest, type RemoteTask } from './remote-task.ts'
+import { asksForInput, isIdle, type RemoteTask } from './remote-task.ts'
 
 /** An agent of this server that stands for one on another server. */
 export interface Asking {
@@ -28,7 +28,7 @@ export interface RemoteAgents {
   /** Returns the tool that sends the agent a message; null for an agent that is none of another server. */
   toolFor(agent: RemoteColumns): Tool | null
   /**
-   * Yields a task when it is read, and after each change, until it is at rest; null as a sign of life in between.
+   * Yields a task when it is read, and after each change, until it is idle; null as a sign of life in between.
    * @throws ToolFailure
    */
   follow(asking: Asking, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
@@ -66,7 +66,10 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
       return { row, headers: openRemoteHeaders(row, model, secretBox) }
     } catch (error) {
       if (!(error instanceof SealBrokenError)) throw error
-      throw new ToolFailure('NOT_SET_UP', 'PARLEY_SECRET_KEY does not decrypt the headers of the agent: set them again.')
+      throw new ToolFailure(
+        'NOT_SET_UP',
+        'PARLEY_SECRET_KEY does not decrypt the headers of the agent: set them again.',
+      )
     }
   }
 
@@ -137,7 +140,10 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     }
     const waiting = found === null && last !== null ? await waitingTask(address, last, signal) : null
     if (known === null) await remember(remote)
-    const sent = found === null ? await send(address, { ...remote, text }, waiting, signal) : { type: 'task' as const, task: found }
+    const sent =
+      found === null
+        ? await send(address, { ...remote, text }, waiting, signal)
+        : { type: 'task' as const, task: found }
     if (sent.type === 'message') {
       await remember({ ...remote, contextId: sent.contextId })
       return { contextId: sent.contextId, answer: answerWithin(sent.text) }
@@ -148,7 +154,11 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /** Returns the last task of the conversation if it waits for input. */
-  async function waitingTask(address: RemoteAddress, { taskId }: RemoteCall, signal: AbortSignal): Promise<string | null> {
+  async function waitingTask(
+    address: RemoteAddress,
+    { taskId }: RemoteCall,
+    signal: AbortSignal,
+  ): Promise<string | null> {
     if (taskId === null) return null
     const task = await orRefused(client.get(address, taskId, signal))
     return task !== null && asksForInput(task) ? taskId : null
@@ -178,27 +188,27 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     }
   }
 
+  /** Yields a task as it is now and, if its agent streams, after each change until the stream ends. */
+  async function* look(address: RemoteAddress, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null> {
+    const task = await client.get(address, taskId, signal)
+    yield task
+    if (!isIdle(task) && address.streams) yield* client.changes(address, task, signal)
+  }
+
   async function* follow(asking: Asking, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null> {
-    const address = await addressOf(asking, signal)
-    let streams = address.streams
+    let address = await addressOf(asking, signal)
     let breaks = 0
     for (;;) {
       try {
-        let task = await client.get(address, taskId, signal)
-        yield task
-        if (isAtRest(task)) return
-        if (streams)
-          for await (const change of client.changes(address, task, signal)) {
-            breaks = 0
-            yield change
-            task = change ?? task
-            if (isAtRest(task)) return
-          }
+        for await (const change of look(address, taskId, signal)) {
+          breaks = 0
+          yield change
+          if (change !== null && isIdle(change)) return
+        }
       } catch (error) {
         signal.throwIfAborted()
-        // The task has just ended, or the server cannot stream it after all.
-        if (error instanceof RemoteRefusal && streams) streams = false
-        else if (!isBreak(error) || ++breaks >= MOST_BREAKS) throw error
+        breaks += 1
+        address = addressAfter(address, error, breaks)
       }
       await sleep(POLL_MS, signal)
       signal.throwIfAborted()
@@ -238,6 +248,14 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
       return true
     },
   }
+}
+
+/** Returns where a task is read again after a failure. @throws the failure, if that is in vain */
+function addressAfter(address: RemoteAddress, error: unknown, breaks: number): RemoteAddress {
+  // The task has just ended, or the server cannot stream it after all.
+  if (error instanceof RemoteRefusal && address.streams) return { ...address, streams: false }
+  if (!isBreak(error) || breaks >= MOST_BREAKS) throw error
+  return address
 }
 
 interface Use extends ApprovedCall {

@@ -31,7 +31,7 @@ const MOST_ARTIFACTS = 100
 const LONGEST_TEXT = LONGEST_MESSAGE + 1
 
 /** Whether nothing more comes of a task before somebody sends a message. */
-export const isAtRest = ({ state }: Pick<RemoteTask, 'state'>): boolean => state !== 'SUBMITTED' && state !== 'WORKING'
+export const isIdle = ({ state }: Pick<RemoteTask, 'state'>): boolean => state !== 'SUBMITTED' && state !== 'WORKING'
 
 /** Whether the agent waits for the next message of the task. */
 export const asksForInput = ({ state }: Pick<RemoteTask, 'state'>): boolean => state === 'INPUT_REQUIRED'
