@@ -87,9 +87,8 @@ export const MOVED_TABLES = {
       copyOfId: nullable(id('agt')),
       remoteApproval: nullable(policy),
       remoteMayReceiveConfidential: defaulted(boolean()),
-      remoteCard: nullable(object),
     },
-    fixed: { cycleCount: 0, firstCycle: 0, restsUntil: null, version: 0, remoteHeaderNames: [] },
+    fixed: { cycleCount: 0, firstCycle: 0, restsUntil: null, version: 0, remoteHeaderNames: [], remoteCard: null },
     secret: ['notifyUrl', 'notifySecretSealed', 'remoteHeadersSealed'],
   },
   AgentTool: {

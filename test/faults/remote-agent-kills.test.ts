@@ -45,7 +45,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
   test('that has received a message is not sent it again after its worker died before it was answered', async () => {
     // The first answer never arrives.
     let isFirst = true
-    remote.aside = (method, response) => {
+    remote.aside = (method) => {
       if (method !== 'SendMessage' || !isFirst) return false
       isFirst = false
       const { params } = sends()[0] as { params: { message: { messageId: string; parts: { text: string }[] } } }
