@@ -55,7 +55,8 @@ export function createApprovedCallExecutor(
     const { agentId, toolName, runId, approverIds } = call
     if (toolName === ASK_REMOTE_AGENT) {
       const agent = await db.prisma.agent.findUnique({ where: { id: agentId } })
-      return (agent === null ? null : parts.remotes.toolFor(agent)) ?? undefined
+      const remote = agent === null ? null : parts.remotes.toolFor(agent)
+      if (remote !== null) return remote
     }
     const own = await db.prisma.agentTool.findUnique({ where: { agentId_name: { agentId, name: toolName } } })
     if (own !== null) return ownToolOf(own, parts)

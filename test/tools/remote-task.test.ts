@@ -56,7 +56,7 @@ describe('a task of an agent on another server', () => {
     expect(answerIn(task(more))).toBe(text)
   })
 
-  test('has bounded text, whatever it is sent', () => {
+  test('has bounded text', () => {
     const endless = Array.from({ length: 200 }, (_, n) => artifact(`a${n}`, 'x'.repeat(1000), true))
     const after = endless.reduce<RemoteTask>((now, event) => taskAfter(now, event), task())
     expect(answerIn(after).length).toBeLessThanOrEqual(32_001)
@@ -115,7 +115,7 @@ describe('an agent card', () => {
     })
   const read = (text: string, hasHeaders = false) => readCard(text, 'https://a.example/card.json', { hasHeaders })
 
-  test('has a fingerprint of all of it, whatever the order of its fields', () => {
+  test('has a fingerprint of all of it, in any order of its fields', () => {
     const { fingerprint } = read(card({ skills: [], version: '1' }))
     expect(read(card({ version: '1', skills: [] })).fingerprint).toBe(fingerprint)
     expect(read(card({ version: '1', skills: [], unknown: true })).fingerprint).not.toBe(fingerprint)

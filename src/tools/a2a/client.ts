@@ -37,7 +37,7 @@ export interface A2aClient {
   ): Promise<RemoteTask | null>
   /**
    * Yields a task after each of its events; null when the server has sent something else, as a sign of life. Returns when the stream
-   * ends, or is silent for half a minute.
+   * ends, is longer than the guard allows, or is silent for half a minute.
    */
   changes(address: RemoteAddress, task: RemoteTask, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
   /** Cancels a task. A task that has ended, or that the server does not know, is no failure. */
@@ -161,7 +161,8 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
         signal.throwIfAborted()
         if (error instanceof ToolFailure) throw error
         const { code, message } = failureOf(error)
-        throw new ToolFailure(code, clean(message))
+        // A long stream: the caller reads the task again, and follows it in another one.
+        if (code !== 'TOO_LARGE') throw new ToolFailure(code, clean(message))
       } finally {
         left.abort()
       }
