@@ -15,7 +15,7 @@ export interface ReadCard {
   streams: boolean
 }
 
-const LONGEST_NAME = 200
+const LONGEST_CARD_NAME = 200
 const LONGEST_DESCRIPTION = 2000
 const LONGEST_URL = 2048
 const MOST_SKILLS = 50
@@ -42,13 +42,13 @@ export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHea
   const { name, description, version, capabilities, skills } = card
   return {
     fingerprint: digestOf(card),
-    name: textOf(name, LONGEST_NAME),
+    name: textOf(name, LONGEST_CARD_NAME),
     description: textOf(description, LONGEST_DESCRIPTION),
-    version: textOf(version, LONGEST_NAME),
+    version: textOf(version, LONGEST_CARD_NAME),
     url,
     skills: (Array.isArray(skills) ? skills : [])
       .slice(0, MOST_SKILLS)
-      .map((skill) => (isObject(skill) ? textOf(skill['name'], LONGEST_NAME) : '')),
+      .map((skill) => (isObject(skill) ? textOf(skill['name'], LONGEST_CARD_NAME) : '')),
     streams: isObject(capabilities) && capabilities['streaming'] === true,
   }
 }
