@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type A2aServer, type PlayedTask, startA2aServer } from '../support/a2a-server.ts'
 import { STACKS } from '../support/application.ts'
+import { steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { type Named, openStage, type Person, type Read, type Stage } from '../support/stage.ts'
 import { until } from '../support/until.ts'
@@ -263,6 +264,35 @@ describe.each(STACKS)('agents on other servers, on the %s stack', (stack) => {
     const { remoteCard } = await parley.app.platform.db.prisma.agent.findUniqueOrThrow({ where: { id } })
     return remoteCard as object
   }
+
+  test('an agent of this server is asked over its own A2A address, and shown as it writes', async () => {
+    const other = await stage.person('Grace')
+    const desk = await stage.bot('Desk', { toolset: 'ACTIVE_SPACE' })
+    const token = await parley.tokenOf({ scope: 'HUMAN', id: other.id, tokenId: null, expiresAt: null })
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+    parley.models.script(
+      steps([
+        {
+          toolCall: 'send_message',
+          input: { text: 'It is noon, sharp.' },
+          chunks: ['{"text":"It is noon', gate, ', sharp."}'],
+        },
+      ]),
+    )
+    const agent = await foreign({
+      model: `a2a:${parley.origin}/a2a/agents/${desk.id}/.well-known/agent-card.json`,
+      remote: { headers: { authorization: `Bearer ${token}` } },
+    })
+    const space = await roomOf(agent)
+    await stage.say(ada, space, 'What time is it?')
+    await until('the beginning is shown', async () => (await textsIn(space))[1]?.[1] === 'It is noon')
+    open()
+    expect(await stage.endedRuns(agent, 1)).toMatchObject([{ status: 'COMPLETED', error: null }])
+    expect(await textsIn(space)).toEqual([
+      ['COMPLETE', 'What time is it?'],
+      ['COMPLETE', 'It is noon, sharp.'],
+    ])
+  })
 
   test('stopping a run cancels the task of the agent', async () => {
     const { agent, space } = await inRoom()
