@@ -28,6 +28,8 @@ export interface A2aServer {
   aside: ((method: string, response: ServerResponse) => boolean) | null
   /** Publishes a change of a task to those that follow it. */
   say(task: PlayedTask, text: string): void
+  /** Replaces what the task has said so far. */
+  replace(task: PlayedTask, text: string): void
   end(task: PlayedTask, state: string, status?: string): void
   /** Breaks the streams of all tasks. */
   breakStreams(): void
@@ -165,6 +167,12 @@ export async function startA2aServer(): Promise<A2aServer> {
           append: artifact !== undefined,
         },
       })
+    },
+    replace(task, text) {
+      const id = `artifact-${task.id}`
+      task.artifacts = [{ id, text }]
+      const artifact = { artifactId: id, parts: [{ text }] }
+      publish(task, { artifactUpdate: { taskId: task.id, contextId: task.contextId, artifact, append: false } })
     },
     end(task, state, status = '') {
       Object.assign(task, { state, status })
