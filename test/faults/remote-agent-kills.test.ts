@@ -48,8 +48,8 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     remote.aside = (method) => {
       if (method !== 'SendMessage' || !isFirst) return false
       isFirst = false
-      const { params } = sends()[0] as { params: { message: { messageId: string; parts: { text: string }[] } } }
-      const { messageId, parts } = params.message
+      const message = sends()[0]?.params['message'] as { messageId: string; parts: { text: string }[] }
+      const { messageId, parts } = message
       const [text = ''] = parts.map((part) => part.text)
       remote.tasks.push({
         ...{ id: 'task-first', contextId: 'context-first', state: 'COMPLETED', status: '' },
