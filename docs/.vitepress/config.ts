@@ -132,6 +132,7 @@ export default defineConfig({
           { text: 'Search', link: '/search' },
           { text: 'MCP clients', link: '/guide/mcp' },
           { text: 'A2A clients', link: '/guide/a2a' },
+          { text: 'Agents on other servers', link: '/foreign-agents' },
           { text: 'AG-UI', link: '/ag-ui' },
           { text: 'Open Responses (OpenAI)', link: '/open-responses' },
         ],

@@ -2,6 +2,7 @@ import { createTwoFilesPatch } from 'diff'
 import { stringify } from 'yaml'
 import type { Agent, AgentTool, McpServer } from '../generated/prisma/client.ts'
 import type { BudgetLimits } from '../lib/budget.ts'
+import { parseForeignModel } from '../lib/foreign-model.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { HttpMethod } from '../rules/http-request.ts'
@@ -9,6 +10,7 @@ import type { UpdateAgentInput } from './agent-input.ts'
 import { maxToolCallsOf } from './agent-settings.ts'
 import type { ApprovalPolicy } from './approval-policy.ts'
 import type { McpAuthorization } from './mcp-servers.ts'
+import { remoteAgentOf } from './remote-agent.ts'
 
 /**
  * The settings and tools of an agent, without secrets, and without `paused` and `notifyUrl`, which take effect at once.
@@ -37,6 +39,16 @@ export interface AgentDefinition
   maxToolCalls: number
   tools: DefinedTool[]
   mcpServers: DefinedServer[]
+  /** Only of an agent on another server. */
+  remote?: DefinedRemote
+}
+
+interface DefinedRemote {
+  headerNames: string[]
+  approval: ApprovalPolicy | null
+  mayReceiveConfidential: boolean
+  /** The fingerprint of the trusted card; null before the first one was read. */
+  trustedCard: string | null
 }
 
 interface DefinedTool
@@ -123,12 +135,21 @@ export async function readDefinition(tx: Tx, agentId: string): Promise<AgentDefi
       oauth: server.oauth,
       fingerprints: server.fingerprints,
     })),
+    ...definedRemote(agent),
   }
+}
+
+/** Agents on this server have no such field, so that their versions are not changed by its introduction. */
+function definedRemote(agent: Agent): Pick<AgentDefinition, 'remote'> {
+  const remote = remoteAgentOf(agent)
+  if (remote === null) return {}
+  const { headerNames, approval, mayReceiveConfidential, card } = remote
+  return { remote: { headerNames, approval, mayReceiveConfidential, trustedCard: card?.trusted ?? null } }
 }
 
 /** Returns the input that restores an agent to a definition; tools and servers keep their present headers. */
 export function inputOf(agentId: string, definition: AgentDefinition): UpdateAgentInput {
-  const { mind: _mind, toolset: _toolset, tools, mcpServers, phases, cycle, budget, ...plain } = definition
+  const { mind: _mind, toolset: _toolset, tools, mcpServers, phases, cycle, budget, remote, ...plain } = definition
   return {
     ...plain,
     id: agentId,
@@ -147,13 +168,16 @@ export function inputOf(agentId: string, definition: AgentDefinition): UpdateAge
       confidentialTools: server.confidentialTools as string[] | null,
       oauth: server.oauth as McpAuthorization,
     })),
+    ...(remote === undefined
+      ? {}
+      : { remote: { approval: remote.approval, mayReceiveConfidential: remote.mayReceiveConfidential } }),
   }
 }
 
 const NO_LIMITS = { tokensPerDay: null, tokensPerRoot: null, usdPerDay: null, usdPerRoot: null }
 
 /**
- * Returns a tool or server of a definition that needs headers which the agent no longer has: versions contain no
+ * Returns a tool, server or remote agent of a definition that needs headers which the agent no longer has: versions contain no
  * headers, so the definition cannot be restored. Null if there is none.
  */
 export function missingHeadersOf(definition: AgentDefinition, now: AgentDefinition): string | null {
@@ -165,7 +189,14 @@ export function missingHeadersOf(definition: AgentDefinition, now: AgentDefiniti
       if (!isKept || !headerNames.every((header) => same.headerNames.includes(header))) return name
     }
   }
-  return null
+  const names = definition.remote?.headerNames ?? []
+  const kept = originOf(cardUrlOf(definition)) === originOf(cardUrlOf(now)) ? (now.remote?.headerNames ?? []) : []
+  return names.every((header) => kept.includes(header)) ? null : definition.model
+}
+
+function cardUrlOf({ model }: Pick<AgentDefinition, 'model'>): string | null {
+  const foreign = parseForeignModel(model)
+  return foreign?.type === 'a2a' ? foreign.cardUrl : null
 }
 
 const originOf = (url: string | null) => (url === null ? null : new URL(url).origin)

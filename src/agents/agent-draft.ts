@@ -3,8 +3,8 @@ import type { SecretBox } from '../platform/secret-box.ts'
 import type { UpdateAgentInput } from './agent-input.ts'
 import type { HeadersInput } from './outgoing-request.ts'
 
-/** The headers in a draft, by the list and the name of their tool or server. */
-type DraftHeaders = Record<'tools' | 'mcpServers', Record<string, HeadersInput>>
+/** The headers in a draft, by the list and the name of their tool or server; `remote`: those of the remote agent, if given. */
+type DraftHeaders = Record<'tools' | 'mcpServers', Record<string, HeadersInput>> & { remote?: HeadersInput }
 
 const contextOf = (agentId: string) => `draft:${agentId}`
 
@@ -20,8 +20,16 @@ export function draftOf(
       return one
     })
   const [tools, mcpServers] = [without('tools'), without('mcpServers')]
-  const changes = { ...input, ...(tools && { tools }), ...(mcpServers && { mcpServers }) }
-  const isSecret = [...Object.keys(headers.tools), ...Object.keys(headers.mcpServers)].length > 0
+  const { headers: ofRemote, ...remote } = input.remote ?? {}
+  if (ofRemote !== undefined) headers.remote = ofRemote
+  const changes = {
+    ...input,
+    ...(tools && { tools }),
+    ...(mcpServers && { mcpServers }),
+    ...(input.remote && { remote }),
+  }
+  const isSecret =
+    [...Object.keys(headers.tools), ...Object.keys(headers.mcpServers)].length > 0 || ofRemote !== undefined
   return {
     changes: JSON.parse(JSON.stringify(changes)) as Prisma.InputJsonValue,
     headersSealed: isSecret ? secretBox.seal(JSON.stringify(headers), contextOf(input.id)) : null,
@@ -42,12 +50,13 @@ export function inputOfDraft(
     ...input,
     ...(input.tools && { tools: withHeaders('tools', input.tools) }),
     ...(input.mcpServers && { mcpServers: withHeaders('mcpServers', input.mcpServers) }),
+    ...(input.remote && 'remote' in headers && { remote: { ...input.remote, headers: headers.remote } }),
   } as UpdateAgentInput
 }
 
 /**
  * Returns the changes of a draft combined with further ones: a later field replaces an earlier one, `cycle` and `budget` are merged as in
- * an update, and a tool or server keeps the headers that an earlier change of the draft gave it.
+ * an update, and a tool, server or remote agent keeps the headers that an earlier change of the draft gave it.
  */
 export function mergedInput(before: UpdateAgentInput, after: UpdateAgentInput): UpdateAgentInput {
   const given = Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined))
@@ -56,7 +65,18 @@ export function mergedInput(before: UpdateAgentInput, after: UpdateAgentInput): 
   if (before.budget != null && after.budget != null) merged.budget = { ...before.budget, ...after.budget }
   if (after.tools != null) merged.tools = keepHeaders(before.tools, after.tools)
   if (after.mcpServers != null) merged.mcpServers = keepHeaders(before.mcpServers, after.mcpServers)
+  if (before.remote != null && after.remote !== null) merged.remote = keepRemote(before, after)
   return merged
+}
+
+/** Headers were given for one address, which a later change of the draft may replace. */
+function keepRemote(
+  { model, remote }: UpdateAgentInput,
+  after: UpdateAgentInput,
+): NonNullable<UpdateAgentInput['remote']> {
+  const { headers, ...rest } = { ...remote, ...after.remote }
+  const isSame = after.model === undefined || after.model === model || after.remote?.headers !== undefined
+  return isSame && headers !== undefined ? { ...rest, headers } : rest
 }
 
 function keepHeaders<One extends { name: string; url?: string | null; headers?: HeadersInput }>(

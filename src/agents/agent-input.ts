@@ -3,6 +3,7 @@ import type { BudgetInput } from '../lib/budget.ts'
 import type { ToolInput } from './custom-tools.ts'
 import type { CycleSettingsInput } from './cycle-settings.ts'
 import type { McpServerInput } from './mcp-servers.ts'
+import type { RemoteAgentInput } from './remote-agent.ts'
 import type { ToolPhaseInput } from './tool-phases.ts'
 
 /** Absent and null mean the default, except `tokenBudget: null`, which means no budget. */
@@ -28,6 +29,7 @@ export interface CreateAgentInput {
   notifyUrl?: string | null
   addableBy?: AddableBy | null
   plainText?: PlainText | null
+  remote?: RemoteAgentInput | null
 }
 
 /**

@@ -9,6 +9,7 @@ import { type CycleSettings, changedCycle, newCycle } from './cycle-settings.ts'
 import { type CheckedMcpServer, checkMcpServers } from './mcp-servers.ts'
 import { checkModelSettings, type ModelSettings } from './model-settings.ts'
 import { checkUrl } from './outgoing-request.ts'
+import { checkForeignUse, checkRemote, type RemoteSettings } from './remote-agent.ts'
 import { checkPhases, type ToolPhase } from './tool-phases.ts'
 
 /** Checks by other parts: which models exist depends on the configured providers, and `tools/` defines the built-in tools. */
@@ -49,6 +50,8 @@ export interface AgentSettings {
   notifyUrl: string | null | undefined
   addableBy: AddableBy
   plainText: PlainText
+  /** Undefined keeps the settings; null clears them. */
+  remote: RemoteSettings | null | undefined
 }
 
 const DEFAULT_MAX_STEPS = 20
@@ -81,19 +84,24 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, checks: A
   const mcpServers = checkMcpServers(input.mcpServers ?? [], config.limits)
   const names = { toolNames: tools.map(({ name }) => name), mcpServerNames: mcpServers.map(({ name }) => name) }
   const absentBudget = isPersistent ? DEFAULT_CYCLE_TOKEN_BUDGET : null
+  const fallbackModels = checkFallbacks(input.fallbackModels ?? [], model, checks)
+  const phases = checkPhases(input.phases ?? [], names, checks)
+  const { mcpServerNames } = names
+  const remote = checkRemote(input.remote, config.limits)
+  checkForeignUse({ model, fallbackModels, phases, isPersistent, mcpServerNames, hasRemote: remote != null })
   return {
     name: checkName(input.name, 'input.name'),
     description: checkDescription(input.description ?? null),
     instructions: checkText(input.instructions, LONGEST_INSTRUCTIONS, 'input.instructions'),
     model,
-    fallbackModels: checkFallbacks(input.fallbackModels ?? [], model, checks),
+    fallbackModels,
     modelSettings: checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS),
     maxToolCalls: input.maxToolCalls == null ? null : checkMaxToolCalls(input.maxToolCalls),
     tokenBudget: checkTokenBudget(input.tokenBudget === undefined ? absentBudget : input.tokenBudget),
     budget: changedBudget(null, input.budget ?? null),
     maxConcurrentRuns: checkMaxConcurrentRuns(input.maxConcurrentRuns ?? DEFAULT_MAX_CONCURRENT_RUNS),
-    phases: checkPhases(input.phases ?? [], names, checks),
+    phases,
     cycle: isPersistent ? newCycle(input.cycle ?? {}) : null,
     tools,
     mcpServers,
@@ -101,6 +109,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, checks: A
     notifyUrl: checkNotifyUrl(input.notifyUrl ?? null),
     addableBy: input.addableBy ?? 'EVERYONE',
     plainText: input.plainText ?? (checks.isLocalModel(model) ? 'SPOKEN_IF_SILENT' : 'INTERNAL'),
+    remote,
   }
 }
 
@@ -108,6 +117,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, checks: A
 export interface AgentBefore {
   model: string
   fallbackModels: string[]
+  phases: ToolPhase[]
   budget: BudgetLimits | null
   cycle: CycleSettings | null
   toolNames: string[]
@@ -154,7 +164,16 @@ export function checkChangedAgent(
     plainText: given(input.plainText, 'plainText', (value) => value),
     paused: given(input.paused, 'paused', (value) => value),
     notifyUrl: checkNotifyUrl(input.notifyUrl),
+    remote: checkRemote(input.remote, limits),
   }
+  checkForeignUse({
+    model: model ?? before.model,
+    fallbackModels: changes.fallbackModels ?? before.fallbackModels,
+    phases: changes.phases ?? before.phases,
+    isPersistent: before.cycle !== null,
+    mcpServerNames: names.mcpServerNames,
+    hasRemote: input.remote != null,
+  })
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
 }
 

@@ -34,6 +34,7 @@ import { createGrantPublisher } from './grant-publisher.ts'
 import { replaceMcpServers } from './mcp-servers.ts'
 import type { ModelSettings } from './model-settings.ts'
 import { notifyColumns } from './notify-secret.ts'
+import { type RemoteAgent, remoteAgentOf, remoteColumns } from './remote-agent.ts'
 import type { ToolPhase } from './tool-phases.ts'
 import { endGrantsOfChangedTools } from './tool-versions.ts'
 import { addVersion, asVersion, authorOf } from './version-recording.ts'
@@ -52,6 +53,8 @@ export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSetting
   maxToolCalls: number
   /** Null for a stateless agent. */
   cycle: CycleSettings | null
+  /** Null for an agent of this server. */
+  remote: RemoteAgent | null
 }
 
 /**
@@ -161,8 +164,9 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     await checkUrgentFrom(tx, changes.cycle)
     await checkPeople(tx, policiesIn(changes))
     const notifying = notifyColumns(id, changes.notifyUrl, secretBox)
+    const remote = remoteColumns(before, changes, secretBox)
     if (changes.name !== undefined) await tx.entity.update({ where: { id }, data: { name: changes.name } })
-    await tx.agent.update({ where: { id }, data: { ...columnsOf(changes), ...notifying.columns } })
+    await tx.agent.update({ where: { id }, data: { ...columnsOf(changes), ...notifying.columns, ...remote } })
     const endedGrants = await changeTools(tx, id, changes)
     if (changes.budget !== undefined) await recheckPostponed(tx, { agentId: id })
     const isPausing = changes.paused !== undefined && changes.paused !== before.paused
@@ -236,9 +240,10 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
         await checkPeople(tx, policiesIn(settings))
         const entity = { id, kind: 'AGENT' as const, name: settings.name, createdAt: new Date(clock.now()) }
         await tx.entity.create({ data: entity })
-        await tx.agent.create({
-          data: { id, mind: input.mind, toolset: input.toolset, ...columnsOf(settings), ...notifying.columns },
-        })
+        const columns = { ...columnsOf(settings), ...notifying.columns }
+        const row = await tx.agent.create({ data: { id, mind: input.mind, toolset: input.toolset, ...columns } })
+        const remote = settings.remote == null ? {} : remoteColumns(row, { remote: settings.remote }, secretBox)
+        await tx.agent.update({ where: { id }, data: remote })
         await replaceTools(tx, id, settings.tools, secretBox)
         await replaceMcpServers(tx, id, settings.mcpServers, secretBox)
         const definition = await readDefinition(tx, id)
@@ -370,7 +375,8 @@ function agentOf(row: AgentAndEntity): Agent {
   const cycle = row.cycle as unknown as CycleSettings | null
   const modelSettings = row.modelSettings as ModelSettings | null
   const budget = row.budget as BudgetLimits | null
-  return { ...row, kind: 'AGENT', phases, cycle, modelSettings, budget, maxToolCalls: maxToolCallsOf(row) }
+  const maxToolCalls = maxToolCallsOf(row)
+  return { ...row, kind: 'AGENT', phases, cycle, modelSettings, budget, maxToolCalls, remote: remoteAgentOf(row) }
 }
 
 function directoryOf(viewer: Viewer, search: string): Prisma.Sql {
@@ -388,6 +394,7 @@ function columnsOf({
   tools: _tools,
   mcpServers: _servers,
   notifyUrl: _notifyUrl,
+  remote: _remote,
   phases,
   cycle,
   modelSettings,
@@ -404,12 +411,13 @@ function columnsOf({
 }
 
 /** Returns the approval policies of the given tools and MCP servers. */
-function policiesIn({ tools = [], mcpServers = [] }: Partial<AgentSettings>): PolicyField[] {
+function policiesIn({ tools = [], mcpServers = [], remote }: Partial<AgentSettings>): PolicyField[] {
   const at = (list: string) => (one: { approval: PolicyField['approval'] }, index: number) => ({
     field: `input.${list}.${index}`,
     approval: one.approval,
   })
-  return [...tools.map(at('tools')), ...mcpServers.map(at('mcpServers'))]
+  const ofRemote = { field: 'input.remote', approval: remote?.approval ?? null }
+  return [...tools.map(at('tools')), ...mcpServers.map(at('mcpServers')), ofRemote]
 }
 
 /** Reads the agent and locks its row until the transaction ends. */

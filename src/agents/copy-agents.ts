@@ -10,6 +10,7 @@ import { readDefinition } from './agent-definition.ts'
 import { MOST_AGENTS } from './agents.ts'
 import type { ApprovalPolicy } from './approval-policy.ts'
 import { type HeadersOwner, openHeaders, type SealedHeaders, sealHeaders } from './outgoing-request.ts'
+import { openRemoteHeaders, sealedFor } from './remote-agent.ts'
 import type { ToolPhase } from './tool-phases.ts'
 import { addVersion, authorOf } from './version-recording.ts'
 
@@ -39,6 +40,7 @@ export async function copyAgents(tx: Tx, fork: Fork, { viewer, at, secretBox, ch
   await copyAgentRows(tx, fork, isHeardBy(Prisma.sql`${viewer.id}`, Prisma.sql`t.places || t.label`), at)
   await copyTools(tx, fork, secretBox)
   await copyServers(tx, fork, secretBox)
+  await copyRemotes(tx, fork, secretBox)
   for (const original of agentIds) {
     const agentId = copiedId(original, intoId)
     if (change?.agentId === original) await changeCopy(tx, agentId, change)
@@ -109,6 +111,19 @@ async function copyServers(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
     }
   })
   await tx.mcpServer.createMany({ data })
+}
+
+/** The model of a copy is still that of the original. */
+async function copyRemotes(tx: Tx, { agentIds, intoId }: Fork, secretBox: SecretBox): Promise<void> {
+  const agents = await tx.agent.findMany({ where: { id: { in: [...agentIds] }, model: { startsWith: 'a2a:' } } })
+  for (const agent of agents) {
+    const { id: original, model, remoteHeadersSealed, remoteApproval } = agent
+    const id = copiedId(original, intoId)
+    const headers =
+      remoteHeadersSealed === null ? {} : sealedFor(id, model, openRemoteHeaders(agent, model, secretBox), secretBox)
+    const approval = remoteApproval === null ? { remoteApproval: OF_ANY_MEMBER } : {}
+    await tx.agent.update({ where: { id }, data: { ...headers, ...approval } })
+  }
 }
 
 /** Headers are encrypted for one agent. */

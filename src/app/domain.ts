@@ -16,6 +16,7 @@ import { createMcpConfirmation } from '../agents/mcp-confirmation.ts'
 import { createMcpServers } from '../agents/mcp-servers.ts'
 import { createMemories } from '../agents/memories.ts'
 import { createMindControl } from '../agents/mind-control.ts'
+import { createCardConfirmation } from '../agents/remote-cards.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
 import { createStepRecords } from '../context/step-records.ts'
 import { createFileReading } from '../files/file-reading.ts'
@@ -104,6 +105,7 @@ export function createDomain(
     agentVersions: createAgentVersions(platform),
     modelProviders: createModelProviders(platform, { models }),
     customTools: createCustomTools(platform),
+    remoteCards: createCardConfirmation(platform),
     mcpServers: { ...createMcpServers(platform), ...createMcpConfirmation(platform) },
     toolSetup,
     memories: createMemories(platform),

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import { createCycles } from '../context/cycle.ts'
 import { createSceneLoader } from '../context/scene.ts'
 import { executeApprovedCalls } from '../engine/approved-calls.ts'
+import { cancelRemoteTasks } from '../engine/cancel-remote-tasks.ts'
 import { createConnectedCalls } from '../engine/connected-calls.ts'
 import { createExecutor } from '../engine/execute-run.ts'
 import { createGenerationMetrics } from '../engine/generation-metrics.ts'
@@ -30,6 +31,7 @@ import { CLAIMABLE } from '../runs/claiming.ts'
 import { createDue } from '../runs/due.ts'
 import { createLeases } from '../runs/leases.ts'
 import { adoptApprovedCalls } from '../stores/call-store.ts'
+import { createRemoteAgents } from '../tools/a2a/remote-agents.ts'
 import type { AddressGuardOptions } from '../tools/custom/guarded-connector.ts'
 import { createGuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createMcpTools } from '../tools/mcp/mcp-tools.ts'
@@ -69,7 +71,8 @@ export async function startEngine(
   const { limits } = config
   const oauth = createMcpOAuth(platform, { http })
   const mcp = createMcpToolset(platform, mcpTools, oauth)
-  const parts = { http, mcp, secretBox: platform.secretBox, limits, discretion: core.discretion }
+  const remotes = createRemoteAgents(platform, { http })
+  const parts = { http, mcp, remotes, secretBox: platform.secretBox, limits, discretion: core.discretion }
   const toolbox = createToolbox({
     ...core,
     ...domain,
@@ -91,6 +94,7 @@ export async function startEngine(
     scenes: createSceneLoader(platform, { ...core, files: domain.files }),
     pictures: createPictures(domain.files),
     toolbox,
+    remotes,
     models,
   })
   const worker = await createWorker(platform, {
@@ -105,6 +109,7 @@ export async function startEngine(
     ...createMailing(platform, domain),
     createNotify(platform),
     createMailNotices(platform),
+    cancelRemoteTasks(platform, remotes),
     createSendingPush(platform, { http: pushHttp, pushKeys, endedAmong: domain.tokens.endedAmong }),
     executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
     ...bindJobs(platform, core, domain),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { FOREIGN_PREFIXES } from '../lib/foreign-model.ts'
 import { PROVIDER_NAME } from '../lib/model-name.ts'
 import {
   isBaseUrl,
@@ -113,7 +114,7 @@ function readProvider(
   given: unknown,
   environment: Environment,
 ): { provider: ModelProviderSettings | null; faults: string[] } {
-  const isNameable = PROVIDER_NAME.test(name) && name !== 'demo'
+  const isNameable = PROVIDER_NAME.test(name) && name !== 'demo' && !FOREIGN_PREFIXES.has(name)
   if (!isNameable)
     return { provider: null, faults: [`${JSON.stringify(name.slice(0, 64))} is not a valid provider name`] }
   const { keyVariables = [], smallModel: _, ...preset }: Partial<ProviderPreset> = PROVIDER_PRESETS.get(name) ?? {}

@@ -4,11 +4,11 @@ import type { Usage } from '../stores/run-store.ts'
 
 /** Returns the usage that the provider reported, or an estimate from the input and output, marked as such. */
 export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], received: () => unknown): Usage {
-  const { inputTokens, outputTokens, inputTokenDetails } = reported
+  const { inputTokens, outputTokens, inputTokenDetails, raw } = reported
   if (!isFigure(inputTokens) || !isFigure(outputTokens)) return estimatedUsage(sent(), received())
   const cached = inputTokenDetails.cacheReadTokens
   const cachedInputTokens = isFigure(cached) ? Math.min(cached, inputTokens) : 0
-  return { inputTokens, cachedInputTokens, outputTokens, estimated: false }
+  return { inputTokens, cachedInputTokens, outputTokens, estimated: raw?.['parleyEstimate'] === true }
 }
 
 /** Numbers larger than any model can process are treated as missing. */

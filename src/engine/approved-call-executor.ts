@@ -1,6 +1,7 @@
 import type { Discretion } from '../confidentiality/discretion.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
+import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { onBehalfOf } from '../lib/log-context.ts'
 import { checkInput } from '../lib/schema-checks.ts'
@@ -9,6 +10,7 @@ import type { Platform } from '../platform/platform.ts'
 import { isConfidential } from '../posting/guard.ts'
 import { termsOf } from '../rules/approvals.ts'
 import type { Settlement } from '../stores/call-store.ts'
+import type { RemoteAgents } from '../tools/a2a/remote-agents.ts'
 import { type OwnToolParts, ownToolOf } from '../tools/custom/own-tool.ts'
 import type { McpToolset } from '../tools/mcp/mcp-toolset.ts'
 import { orConfidential } from '../tools/space/failures.ts'
@@ -34,7 +36,11 @@ async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
 }
 
-export type ApprovedCallParts = OwnToolParts & { mcp: McpToolset; discretion: Pick<Discretion, 'toLeave'> }
+export type ApprovedCallParts = OwnToolParts & {
+  mcp: McpToolset
+  remotes: Pick<RemoteAgents, 'toolFor'>
+  discretion: Pick<Discretion, 'toLeave'>
+}
 
 /**
  * Returns a function that executes an approved call with the approved input, provided that the agent
@@ -47,6 +53,11 @@ export function createApprovedCallExecutor(
 ): (call: ToolCall, signal: AbortSignal) => Promise<Settlement> {
   async function toolOf(call: ToolCall): Promise<Tool | undefined> {
     const { agentId, toolName, runId, approverIds } = call
+    if (toolName === ASK_REMOTE_AGENT) {
+      const agent = await db.prisma.agent.findUnique({ where: { id: agentId } })
+      const remote = agent === null ? null : parts.remotes.toolFor(agent)
+      if (remote !== null) return remote
+    }
     const own = await db.prisma.agentTool.findUnique({ where: { agentId_name: { agentId, name: toolName } } })
     if (own !== null) return ownToolOf(own, parts)
     const servers = await db.prisma.mcpServer.findMany({ where: { agentId }, orderBy: { position: 'asc' } })

@@ -69,8 +69,8 @@ const FROM_THE_PROVIDER = [
 function blameFor(cause: unknown, { fault }: ProviderError): Blame {
   // The SDK refused the prompt before it sent anything.
   if (AISDKError.isInstance(cause) && !FROM_THE_PROVIDER.some((kind) => kind.isInstance(cause))) return 'prompt'
-  if (['NOT_SET_UP', 'KEY', 'QUOTA', 'MODEL', 'RATE'].includes(fault)) return 'provider'
-  if (['REFUSED', 'TOO_LONG', 'FILTERED'].includes(fault)) return 'prompt'
+  if (['NOT_SET_UP', 'KEY', 'QUOTA', 'MODEL', 'RATE', 'UNCONFIRMED'].includes(fault)) return 'provider'
+  if (['REFUSED', 'TOO_LONG', 'FILTERED', 'CONFIDENTIAL'].includes(fault)) return 'prompt'
   const request = responseTo(cause)
   return request !== null && request.statusCode === undefined ? 'provider' : 'unclear'
 }

@@ -19,6 +19,7 @@ import { defaultPlace } from '../rules/threads.ts'
 import { readDecisionTexts } from '../runs/decision-texts.ts'
 import type { Journal, JournaledStep, KeptStep } from '../runs/journal.ts'
 import { createRunEvents } from '../runs/run-events.ts'
+import type { RemoteAgents } from '../tools/a2a/remote-agents.ts'
 import type { RunExecution } from '../tools/run-context.ts'
 import { ToolFailure } from '../tools/tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
@@ -27,6 +28,7 @@ import { generate } from './generation.ts'
 import type { Observer } from './observation.ts'
 import { executePendingCalls, resumeEnding } from './pending-calls.ts'
 import type { Pictures } from './pictures.ts'
+import { withRelay } from './relay-model.ts'
 import { republishSteps, stepFinished } from './republish.ts'
 import { affordable, estimatedSpending, type RunBudget } from './spending.ts'
 import { completionAfter, endAfter, failureIn, type PerformEnd } from './step-end.ts'
@@ -42,6 +44,7 @@ export interface PerformParts {
   scenes: SceneLoader
   toolbox: Toolbox
   models: { forRun(): Models }
+  remotes: Pick<RemoteAgents, 'follow'>
   pictures: Pictures
   observer: Observer
   recalling: Recalling
@@ -136,7 +139,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
     agent,
     scene,
     tools,
-    models: models.forRun(),
+    models: withRelay(models.forRun(), { run, scene, tools, remotes: parts.remotes }),
     pictures: parts.pictures,
     silenceMs: limits.modelSilenceSeconds * 1000,
     prices,

@@ -1,7 +1,7 @@
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import { JOBS_CHANNEL } from '../broker/topics.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { DUE_JOBS_CHANNEL, NOTIFY } from '../jobs/queues.ts'
+import { CANCEL_REMOTE_TASK, DUE_JOBS_CHANNEL, NOTIFY } from '../jobs/queues.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Mention, mentionIn, turnEndOf } from '../rules/chain.ts'
@@ -10,7 +10,7 @@ import type { Claim, ClaimedRun } from '../runs/claiming.ts'
 import { cycleInputOf } from '../runs/cycle-transcript.ts'
 import { changeOf } from '../runs/run-changes.ts'
 import { createEndCounter } from '../runs/run-metrics.ts'
-import { cancelCallsOfRun } from '../stores/call-store.ts'
+import { cancelCallsOfRun, remoteCallsOf } from '../stores/call-store.ts'
 import { claimedEventsSql, hasWaiting, settleEvents } from '../stores/inbox-store.ts'
 import { completeIfSql, type EndFrom, endRunRow, setSummary } from '../stores/run-store.ts'
 import { HANDED_OUT_CALLS_SQL } from '../stores/status-sql.ts'
@@ -58,16 +58,23 @@ export function createRunEnds(platform: Platform, { recovery, toolsWithoutEffect
       const ended = await db.transaction(async (tx) => {
         const run = await endRunRow(tx, from, ending)
         if (run === null) return null
+        const tasks = ending.status === 'COMPLETED' ? [] : await remoteCallsOf(tx, run.id)
         if (ending.status !== 'COMPLETED') await cancelCallsOfRun(tx, run)
+        await platform.jobs.enqueue(
+          tx,
+          CANCEL_REMOTE_TASK,
+          tasks.map(({ id }) => ({ input: { toolCallId: id } })),
+        )
         const applied = await applyEffects(tx, platform, run, ending, toolsWithoutEffect)
         await alongside?.(tx)
-        return { run, ...applied }
+        return { run, tasks, ...applied }
       })
       if (ended === null) return null
-      const { run, isErased } = ended
+      const { run, tasks, isErased } = ended
       countEnd(run)
       await recovery.settle(run, isErased ? { type: 'RunCanceled' } : endEventOf(run))
       await ended.afterCommit()
+      if (tasks.length > 0) await signals.publish(DUE_JOBS_CHANNEL, {})
       await changed(run)
       return { ...run, isErased }
     },

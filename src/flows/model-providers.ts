@@ -1,6 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import { MODELS_CHANNEL } from '../broker/topics.ts'
 import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
+import { FOREIGN_PREFIXES } from '../lib/foreign-model.ts'
 import { storableText } from '../lib/json.ts'
 import { PROVIDER_NAME } from '../lib/model-name.ts'
 import {
@@ -77,6 +78,8 @@ export function createModelProviders<Provider extends KnownProvider>(
 
   /** @throws ConflictError if admins may not change a provider with this name */
   async function requireFree(name: string): Promise<void> {
+    if (FOREIGN_PREFIXES.has(name))
+      throw new ConflictError(`Models that begin with "${name}:" are agents on other servers: use another name.`)
     if (name === 'demo') throw new ConflictError('The provider "demo" is built in and cannot be changed.')
     if ((await known(name))?.fromEnvironment === true)
       throw new ConflictError(

@@ -5,6 +5,7 @@ import { marksOf } from '../confidentiality/marks.ts'
 import type { Run, ToolCall } from '../generated/prisma/client.ts'
 import { copiedId } from '../lib/copied-id.ts'
 import { BadInputError, ConflictError, NotFoundError } from '../lib/errors.ts'
+import { isForeignModel } from '../lib/foreign-model.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
 import { cut, isObject, type Json } from '../lib/json.ts'
 import { checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
@@ -76,7 +77,9 @@ export function createRerunning(
   async function checkModel(model: string | null): Promise<void> {
     if (model === null) return
     await models.lookFor([model])
-    const fault = models.check(model)
+    const fault = isForeignModel(model)
+      ? 'A step cannot be repeated by an agent on another server.'
+      : models.check(model)
     if (fault !== null) throw new BadInputError(fault, 'input.model')
   }
 

@@ -57,6 +57,34 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
   }),
 })
 
+type RemoteAgentShape = NonNullable<shapes.Agent['remote']>
+
+const RemoteAgentCard = builder.objectRef<NonNullable<RemoteAgentShape['card']>>('RemoteAgentCard').implement({
+  description: 'An A2A agent card, as it was read last. Its texts were written on the other server.',
+  fields: (t) => ({
+    name: t.exposeString('name'),
+    description: t.exposeString('description'),
+    version: t.exposeString('version'),
+    url: t.exposeString('url', { description: 'Where the agent is sent messages.' }),
+    skills: t.exposeStringList('skills'),
+  }),
+})
+
+const RemoteAgent = builder.objectRef<RemoteAgentShape>('RemoteAgent').implement({
+  description: 'An agent on another server, for which an agent with a model `a2a:<URL of its agent card>` stands.',
+  fields: (t) => ({
+    cardUrl: t.exposeString('cardUrl'),
+    headerNames: t.exposeStringList('headerNames'),
+    approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
+    mayReceiveConfidential: t.exposeBoolean('mayReceiveConfidential'),
+    card: t.expose('card', { type: RemoteAgentCard, nullable: true, description: 'Null until a run has read it.' }),
+    confirmed: t.exposeBoolean('confirmed', {
+      description:
+        'False if the card has changed since it was trusted: the agent is sent nothing until `confirmAgentCard`.',
+    }),
+  }),
+})
+
 AgentInternals.implement({
   description: "An agent's settings, tools and stored state.",
   fields: (t) => ({
@@ -91,6 +119,12 @@ AgentInternals.implement({
     plainText: t.field({
       type: PlainTextType,
       resolve: async (parent, _, context) => (await agentOf(parent, context)).plainText,
+    }),
+    remote: t.field({
+      type: RemoteAgent,
+      nullable: true,
+      description: 'Null for an agent of this server.',
+      resolve: async (parent, _, context) => (await agentOf(parent, context)).remote,
     }),
     phases: t.field({
       type: [ToolPhase],

@@ -33,6 +33,10 @@ const ConfirmMcpToolsInput = builder.inputType('ConfirmMcpToolsInput', {
   fields: (t) => ({ agentId: t.id({ required: true }), serverName: t.string({ required: true }) }),
 })
 
+const ConfirmAgentCardInput = builder.inputType('ConfirmAgentCardInput', {
+  fields: (t) => ({ agentId: t.id({ required: true }) }),
+})
+
 const SETTING = { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] }
 const DELETING = { types: [ForbiddenError, NotFoundError] }
 
@@ -94,6 +98,18 @@ builder.mutationFields((t) => ({
     async resolve(_, { input }, context) {
       const { domain, viewer } = renewed(context)
       await domain.mcpServers.confirm(viewer, input)
+      return input
+    },
+  }),
+  confirmAgentCard: t.field({
+    type: changedAgentPayload('ConfirmAgentCardPayload'),
+    description:
+      'For admins. Trusts the agent card of an agent on another server as it was read last. Until then, an agent whose card has changed since it was trusted is sent nothing.',
+    errors: DELETING,
+    args: { input: t.arg({ type: ConfirmAgentCardInput, required: true }) },
+    async resolve(_, { input }, context) {
+      const { domain, viewer } = renewed(context)
+      await domain.remoteCards.confirmCard(viewer, input)
       return input
     },
   }),

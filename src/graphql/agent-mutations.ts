@@ -114,6 +114,27 @@ export const McpServerInput = builder.inputType('McpServerInput', {
   }),
 })
 
+const RemoteAgentInput = builder.inputType('RemoteAgentInput', {
+  description: 'How an agent on another server is reached: one whose model is `a2a:<URL of its agent card>`.',
+  fields: (t) => ({
+    headers: t.field({
+      type: 'JSON',
+      description:
+        'HTTP request headers, name to value, for the card and for the agent. Stored encrypted, never returned. In an update: if absent, the agent keeps its headers; null removes them.',
+    }),
+    approval: t.field({
+      type: ApprovalPolicyInput,
+      description: 'The approval that each message needs before it is sent.',
+    }),
+    mayReceiveConfidential: t.boolean({
+      required: true,
+      defaultValue: false,
+      description:
+        'Whether the agent is sent messages from confidential spaces, although their content then leaves the server.',
+    }),
+  }),
+})
+
 type InputFields = Parameters<Parameters<typeof builder.inputType>[1]['fields']>[0]
 
 const fallbackModels = (t: InputFields) =>
@@ -158,6 +179,7 @@ const CreateAgentInput = builder.inputType('CreateAgentInput', {
       type: PlainTextType,
       description: 'Default: SPOKEN_IF_SILENT for models of local providers, else INTERNAL.',
     }),
+    remote: t.field({ type: RemoteAgentInput }),
   }),
 })
 
@@ -183,6 +205,7 @@ const UpdateAgentInput = builder.inputType('UpdateAgentInput', {
     mcpServers: t.field({ type: [McpServerInput] }),
     addableBy: t.field({ type: AddableByType }),
     plainText: t.field({ type: PlainTextType }),
+    remote: t.field({ type: RemoteAgentInput }),
     paused: t.boolean(),
     notifyUrl: t.string(),
     asDraft: t.boolean({

@@ -16,6 +16,7 @@ import type { McpConfirmation } from '../agents/mcp-confirmation.ts'
 import type { McpServers } from '../agents/mcp-servers.ts'
 import type { Memories } from '../agents/memories.ts'
 import type { MindControl } from '../agents/mind-control.ts'
+import type { CardConfirmation } from '../agents/remote-cards.ts'
 import type { Webhooks } from '../agents/webhooks.ts'
 import type { StepRecords } from '../context/step-records.ts'
 import type { FileReading } from '../files/file-reading.ts'
@@ -93,6 +94,7 @@ export interface Domain {
   modelProviders: ModelProviders<ModelProvider>
   customTools: CustomTools
   mcpServers: McpServers & McpConfirmation
+  remoteCards: CardConfirmation
   toolSetup: ServerTrial & OpenApiReader & ToolTrial & PersonAuthorization & { finishAuthorization: McpOAuth['finish'] }
   memories: Memories
   goals: Goals

@@ -83,6 +83,16 @@ export const EXECUTE_CALL = defineJob({
   concurrency: 20,
 })
 
+/** Cancels the task that a call of an ended run began on another server. The key is the call's id. */
+export const CANCEL_REMOTE_TASK = defineJob({
+  name: 'cancel-remote-task',
+  input: z.object({ toolCallId: z.string() }),
+  subject: ({ toolCallId }) => toolCallId,
+  // About an hour.
+  retry: { limit: 12, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 5,
+})
+
 /** Notifies people of a message, a call that waits for a decision, or a failed run. */
 export const NOTIFY = defineJob({
   name: 'notify',
@@ -161,6 +171,7 @@ export const JOB_KINDS = [
   SEND_MAIL,
   SEND_LINK,
   EXECUTE_CALL,
+  CANCEL_REMOTE_TASK,
   NOTIFY,
   SEND_PUSH,
   MAIL_NOTICES,

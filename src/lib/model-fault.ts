@@ -13,6 +13,8 @@ export const MODEL_FAULTS = [
   'UNAVAILABLE',
   'BROKEN_OFF',
   'LIMIT',
+  'CONFIDENTIAL',
+  'UNCONFIRMED',
 ] as const
 
 const ADVICE: Record<ModelFault, string> = {
@@ -28,11 +30,27 @@ const ADVICE: Record<ModelFault, string> = {
   UNAVAILABLE: "The model's provider is not available. Try again later.",
   BROKEN_OFF: "The model's answer broke off. Try again.",
   LIMIT: 'The model reached its output limit. Ask for a shorter answer, or ask an admin to raise the limit.',
+  CONFIDENTIAL:
+    'The agent runs on another server, which may not receive what is said in a confidential space. An admin can allow it.',
+  UNCONFIRMED: 'The agent on another server has changed. An admin has to look at it and confirm it.',
 }
 
 /** A model cannot be called, because its provider is missing, or has no key. The message is for admins. */
 export class ModelNotSetUpError extends Error {
   override readonly name = 'ModelNotSetUpError'
+}
+
+/** An agent on another server failed, or could not be reached. The message is for admins, and contains no secret. */
+export class RemoteAgentError extends Error {
+  override readonly name = 'RemoteAgentError'
+  readonly fault: ModelFault
+  /** Whether its answer may be read if it is read again. */
+  readonly isRetryable: boolean
+  constructor(message: string, { fault, isRetryable = false }: { fault: ModelFault; isRetryable?: boolean }) {
+    super(message)
+    this.fault = fault
+    this.isRetryable = isRetryable
+  }
 }
 
 /** Returns, for people without access to the provider's words, what failed and what they can do. */

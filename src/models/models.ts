@@ -1,5 +1,6 @@
 import { createShared, sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
+import { isForeignModel } from '../lib/foreign-model.ts'
 import { cut } from '../lib/json.ts'
 import { counter } from '../lib/metrics.ts'
 import { ModelNotSetUpError } from '../lib/model-fault.ts'
@@ -147,7 +148,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
   const stops: (() => void)[] = []
 
   async function failed(name: string): Promise<void> {
-    failures.inc({ provider: providerOf(name) })
+    failures.inc({ provider: parseModelName(name)?.provider ?? name })
     await health.failed(providerOf(name))
   }
 
@@ -261,7 +262,9 @@ function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => s
   }
 }
 
+/** Each agent on another server is a provider of its own. */
 function providerOf(name: string): string {
+  if (isForeignModel(name)) return name
   return parseModelName(name)?.provider ?? name
 }
 

@@ -2,7 +2,7 @@
 import { APICallError, InvalidResponseDataError, JSONParseError, RetryError, TypeValidationError } from 'ai'
 import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
-import { type ModelFault, ModelNotSetUpError } from '../lib/model-fault.ts'
+import { type ModelFault, ModelNotSetUpError, RemoteAgentError } from '../lib/model-fault.ts'
 
 /** An error of a provider. */
 export interface ProviderError {
@@ -19,6 +19,8 @@ export interface ProviderError {
 export function readProviderError(error: unknown): ProviderError {
   if (error instanceof ModelNotSetUpError)
     return { words: error.message, fault: 'NOT_SET_UP', status: null, isRetryable: false }
+  if (error instanceof RemoteAgentError)
+    return { words: error.message, fault: error.fault, status: null, isRetryable: error.isRetryable }
   const cause = RetryError.isInstance(error) ? (error.lastError ?? error) : error
   const { words, codes, status } = reportOf(cause)
   const fault = faultOf({ words, codes, status })

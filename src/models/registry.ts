@@ -1,5 +1,6 @@
 import { extractReasoningMiddleware, type LanguageModel, wrapLanguageModel } from 'ai'
 import type { ModelProviderSettings } from '../config.ts'
+import { faultOfForeignModel, isForeignModel } from '../lib/foreign-model.ts'
 import { ModelNotSetUpError } from '../lib/model-fault.ts'
 import { parseModelName } from '../lib/model-name.ts'
 import { makerOf, settingOfPreset } from '../lib/model-provider.ts'
@@ -82,6 +83,7 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
 
   function check(name: string): string | null {
     if (models.has(name)) return null
+    if (isForeignModel(name)) return faultOfForeignModel(name)
     const provider = providerOf(name)
     if (provider !== undefined) {
       return provider.lacks === null ? null : `The model ${JSON.stringify(name)} ${provider.lacks}.`
@@ -118,6 +120,8 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
       if (known !== undefined) return known
       const problem = check(name)
       if (problem !== null) throw new ModelNotSetUpError(problem)
+      if (isForeignModel(name))
+        throw new ModelNotSetUpError(`${JSON.stringify(name)} can only be the model of an agent.`)
       const { provider, modelId } = parseModelName(name) as NonNullable<ReturnType<typeof parseModelName>>
       const settings = byName.get(provider) as ModelProviderSettings
       const create = await open(settings)

@@ -9,10 +9,13 @@ export function importReport({ spaceId, agents, here, counts, leftOut }: Importe
   const quoted = (text: string) => JSON.stringify(oneLine(text))
   const [creates, names] = isDryRun ? ['would create', 'would use'] : ['created', 'used']
   const confidential = (mayReceive: boolean) => (mayReceive ? ', may receive confidential content' : '')
-  const agentLines = ({ name, id, tools, mcpServers }: NewAgent) => {
+  const agentLines = ({ name, id, tools, mcpServers, remote }: NewAgent) => {
     const local = tools.filter(({ url }) => url === null).length
     return [
       `  ${quoted(name)} (${id})${local === 0 ? '' : `, with ${local} tools without an address`}`,
+      ...(remote === null
+        ? []
+        : [`    stands for the agent at ${quoted(remote.cardUrl)}${confidential(remote.mayReceiveConfidential)}`]),
       ...tools
         .filter(({ url }) => url !== null)
         .map(

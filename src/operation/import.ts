@@ -1,5 +1,6 @@
 import { MOST_MEMBERS } from '../flows/join-space.ts'
 import { Prisma } from '../generated/prisma/client.ts'
+import { parseForeignModel } from '../lib/foreign-model.ts'
 import { jsonbText, oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -36,6 +37,8 @@ export interface NewAgent {
   name: string
   tools: { name: string; execution: string; url: string | null; mayReceiveConfidential: boolean }[]
   mcpServers: { name: string; url: string; mayReceiveConfidential: boolean }[]
+  /** The agent on another server for which it stands. */
+  remote: { cardUrl: string; mayReceiveConfidential: boolean } | null
 }
 
 const ROWS_AT_ONCE = 200
@@ -171,7 +174,7 @@ async function newAgents(tx: Tx): Promise<NewAgent[]> {
     rows.filter((one) => one.table === table && one.key === agentId).map(({ row }) => row)
   return rows
     .filter(({ table }) => table === 'Agent')
-    .map(({ key: id }) => ({
+    .map(({ key: id, row }) => ({
       id,
       name: names.get(id) ?? '',
       tools: of('AgentTool', id).map((row) => ({
@@ -185,7 +188,14 @@ async function newAgents(tx: Tx): Promise<NewAgent[]> {
         url: String(row['url']),
         mayReceiveConfidential: row['mayReceiveConfidential'] === true,
       })),
+      remote: remoteIn(row),
     }))
+}
+
+function remoteIn(row: Record<string, unknown>): NewAgent['remote'] {
+  const foreign = parseForeignModel(String(row['model']))
+  const mayReceiveConfidential = row['remoteMayReceiveConfidential'] === true
+  return foreign?.type === 'a2a' ? { cardUrl: foreign.cardUrl, mayReceiveConfidential } : null
 }
 
 const peopleHere = (tx: Tx) => tx.$queryRaw<{ id: string; name: string }[]>`

@@ -10,6 +10,12 @@ const OF_AGENT = Prisma.sql`"agentId" || ':' || name`
 /** The encrypted columns, each with SQL for the key of the row and for the context to which the value is bound. */
 export const SEALED = [
   { table: 'Agent', column: 'notifySecretSealed', id: ID, context: Prisma.sql`'notify:' || id` },
+  {
+    table: 'Agent',
+    column: 'remoteHeadersSealed',
+    id: ID,
+    context: Prisma.sql`'remote:' || id || ':' || model`,
+  },
   { table: 'Webhook', column: 'secretSealed', id: ID, context: ID },
   { table: 'Webhook', column: 'oldSecretSealed', id: ID, context: ID },
   { table: 'JoinLink', column: 'codeSealed', id: ID, context: ID },

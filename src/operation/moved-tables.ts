@@ -85,9 +85,11 @@ export const MOVED_TABLES = {
       addableBy: defaulted(oneOf(AddableBy)),
       plainText: defaulted(oneOf(PlainText)),
       copyOfId: nullable(id('agt')),
+      remoteApproval: nullable(policy),
+      remoteMayReceiveConfidential: defaulted(boolean()),
     },
-    fixed: { cycleCount: 0, firstCycle: 0, restsUntil: null, version: 0 },
-    secret: ['notifyUrl', 'notifySecretSealed'],
+    fixed: { cycleCount: 0, firstCycle: 0, restsUntil: null, version: 0, remoteHeaderNames: [], remoteCard: null },
+    secret: ['notifyUrl', 'notifySecretSealed', 'remoteHeadersSealed'],
   },
   AgentTool: {
     key: ['agentId', 'name'],

@@ -3,6 +3,7 @@ import { isHeardIn } from '../confidentiality/world.ts'
 import { Prisma, type Run, type ToolCall, type ToolCallStatus, type ToolExecution } from '../generated/prisma/client.ts'
 import { enqueueSql } from '../jobs/enqueue-sql.ts'
 import { EXECUTE_CALL } from '../jobs/queues.ts'
+import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
 import { type Json, type JsonObject, jsonbText } from '../lib/json.ts'
 import { keyOrdersText } from '../lib/key-orders.ts'
 import type { ToolFile } from '../lib/tool-file.ts'
@@ -131,6 +132,58 @@ export function saveCallStateSql(toolCallId: string, state: Json): Prisma.Sql {
   return Prisma.sql`
     UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb
     FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+}
+
+/**
+ * A message to an agent on another server, in the state of its call as `remote`. It is stored before the message is sent, so that
+ * a call that is repeated after a crash finds the task that it began.
+ */
+export interface RemoteCall {
+  /** The model that named the agent. */
+  model: string
+  /** Where the agent answers. */
+  url: string
+  /** The space and thread whose messages belong to one conversation with the agent; null for none. */
+  place: string | null
+  messageId: string
+  contextId: string | null
+  /** The task that was begun or continued; null until it is known. */
+  taskId: string | null
+}
+
+/** Stores `remote` of a call that is executed. Returns false if the call was ended, or belongs to a later attempt of its run. */
+export async function rememberRemoteCall(
+  tx: Pick<Tx, '$executeRaw'>,
+  { callId, attempt }: { callId: string; attempt: number | null },
+  remote: RemoteCall,
+): Promise<boolean> {
+  const written = await tx.$executeRaw`
+    UPDATE "ToolCall" c SET state = coalesce(CASE jsonb_typeof(c.state) WHEN 'object' THEN c.state END, '{}') || ${jsonbText({ remote })}::jsonb
+    WHERE c.id = ${callId} AND c.status = 'RUNNING' AND (${attempt}::int IS NULL
+      OR EXISTS (SELECT 1 FROM "Run" r WHERE r.id = c."runId" AND r.attempt = ${attempt} AND r.status = 'RUNNING'))`
+  return written > 0
+}
+
+/** Returns a call to an agent on another server, and the last one before it in the same conversation. */
+export async function readRemoteCall(
+  tx: Pick<Tx, '$queryRaw'>,
+  callId: string,
+): Promise<{ remote: RemoteCall | null; place: string | null; last: RemoteCall | null } | null> {
+  const [row] = await tx.$queryRaw<{ remote: RemoteCall | null; place: string | null; last: RemoteCall | null }[]>`
+    SELECT c.state->'remote' AS remote, p.place, (
+      SELECT b.state->'remote' FROM "ToolCall" b
+      WHERE b."agentId" = c."agentId" AND b."toolName" = ${ASK_REMOTE_AGENT} AND b.id < c.id AND b.state->'remote'->>'place' = p.place
+      ORDER BY b.id DESC LIMIT 1) AS last
+    FROM "ToolCall" c JOIN "Run" r ON r.id = c."runId"
+      CROSS JOIN LATERAL (SELECT r."triggerSpaceId" || coalesce('/' || r."threadRootId", '') AS place) p
+    WHERE c.id = ${callId}`
+  return row ?? null
+}
+
+/** The calls of a run by which an agent on another server may have begun a task. */
+export async function remoteCallsOf(tx: Pick<Tx, '$queryRaw'>, runId: string): Promise<{ id: string }[]> {
+  return tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM "ToolCall" WHERE "runId" = ${runId} AND "toolName" = ${ASK_REMOTE_AGENT} AND jsonb_exists(state, 'remote')`
 }
 
 /** A RUNNING call that waits for a reply to its message. */

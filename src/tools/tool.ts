@@ -1,3 +1,4 @@
+import type { RemoteColumns } from '../agents/remote-agent.ts'
 import type { Marks } from '../confidentiality/marks.ts'
 import type {
   AgentTool,
@@ -59,7 +60,7 @@ const HEARD_IN_PART =
 
 /** The facts that decide which tools a run gets. */
 export interface ToolScene {
-  agent: { id: string; name: string; toolset: Toolset; mind: Mind; tools: AgentTool[]; mcpServers: McpServer[] }
+  agent: RemoteColumns & { name: string; toolset: Toolset; mind: Mind; tools: AgentTool[]; mcpServers: McpServer[] }
   /** The agent's spaces. */
   spaces: {
     id: string

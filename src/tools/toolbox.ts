@@ -1,3 +1,4 @@
+import type { RemoteAgents } from './a2a/remote-agents.ts'
 import { builtInTools } from './built-in-tools.ts'
 import { displayTool } from './custom/display-tool.ts'
 import { type OwnToolParts, ownToolOf } from './custom/own-tool.ts'
@@ -12,6 +13,7 @@ export interface Toolbox {
 
 export interface ToolboxParts extends ToolParts, OwnToolParts {
   mcp: McpToolset
+  remotes: Pick<RemoteAgents, 'toolFor'>
 }
 
 export function createToolbox(parts: ToolboxParts): Toolbox {
@@ -25,7 +27,8 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
       // A tool that the agent had before a built-in one got its name takes its place.
       const names = new Set(ofToolset.map(({ name }) => name))
       const builtIn = builtInTools(parts, input).filter(({ name }) => !names.has(name))
-      const tools = [...mcp, ...ofToolset, ...builtIn]
+      const remote = parts.remotes.toolFor(agent)
+      const tools = [...mcp, ...ofToolset, ...builtIn, ...(remote === null ? [] : [remote])]
       return new Map(tools.map((tool) => [tool.name, tool]))
     },
   }

@@ -19,6 +19,7 @@ import { McpServers } from './mcp-servers.tsx'
 import { OpenApi } from './open-api.tsx'
 import { UPDATE_AGENT } from './operations.ts'
 import { policyInputOf } from './policy-input.ts'
+import { RemoteAgent } from './remote-agent.tsx'
 import { ToolTrial } from './tool-trial.tsx'
 
 type Tool = ConsoleToolFragment
@@ -40,7 +41,7 @@ const METHODS = [
   ['DELETE', 'DELETE'],
 ] as const
 
-/** The agent's custom tools and MCP servers. */
+/** The agent's custom tools and MCP servers, and the agent on another server for which it stands. */
 export function AgentTools({ agent }: { agent: Agent }) {
   const { connection } = useSession()
   const [edited, setEdited] = useState<Tool | 'new' | null>(null)
@@ -53,8 +54,18 @@ export function AgentTools({ agent }: { agent: Agent }) {
     setImporting(false)
   })
   const keep = (others: Tool[], more: object[] = []) => save.start({ tools: [...others.map(inputOf), ...more] })
+  const remote = agent.internals?.remote ?? null
   return (
     <>
+      {remote !== null && (
+        <RemoteAgent
+          agentId={agent.id}
+          remote={remote}
+          isBusy={save.isBusy}
+          error={save.error}
+          onSave={(changed) => save.start({ remote: changed })}
+        />
+      )}
       <section className="block">
         <div className="block-head">
           <h2>Tools</h2>

@@ -13,7 +13,11 @@ export function ModelField({ hint, ...props }: ComponentProps<typeof TextField>)
   )
   return (
     <>
-      <TextField {...props} hint={hint ?? 'provider:model, e.g. openai:gpt-5-mini, or demo'} list={listId} />
+      <TextField
+        {...props}
+        hint={hint ?? 'provider:model, e.g. openai:gpt-5-mini, demo, or a2a:URL of the card of an agent elsewhere'}
+        list={listId}
+      />
       <datalist id={listId}>
         {names.map((name) => (
           <option key={name} value={name} />

@@ -69,6 +69,14 @@ graphql(`
       modelSettings
       tools { ...ConsoleTool }
       mcpServers { ...ConsoleMcpServer }
+      remote {
+        cardUrl
+        headerNames
+        mayReceiveConfidential
+        confirmed
+        approval { quorum expiresInSeconds escalateAfterSeconds approvers { id } escalateTo { id } }
+        card { name description version url skills }
+      }
       phases { fromStep toolChoice activeTools model modelSettings }
       budget { ...ConsoleBudget }
     }

@@ -20,6 +20,16 @@ export const CONFIRM_MCP_TOOLS = graphql(`
   }
 `)
 
+export const CONFIRM_AGENT_CARD = graphql(`
+  mutation ConsoleConfirmAgentCard($input: ConfirmAgentCardInput!) {
+    confirmAgentCard(input: $input) {
+      __typename
+      ... on ConfirmAgentCardPayload { agent { id } }
+      ... on Error { message code }
+    }
+  }
+`)
+
 export const READ_OPEN_API = graphql(`
   mutation ConsoleReadOpenApi($input: ReadOpenApiInput!) {
     readOpenApi(input: $input) {

@@ -176,7 +176,12 @@ export const AgentScalarFieldEnum = {
   addableBy: 'addableBy',
   plainText: 'plainText',
   version: 'version',
-  copyOfId: 'copyOfId'
+  copyOfId: 'copyOfId',
+  remoteHeadersSealed: 'remoteHeadersSealed',
+  remoteHeaderNames: 'remoteHeaderNames',
+  remoteApproval: 'remoteApproval',
+  remoteMayReceiveConfidential: 'remoteMayReceiveConfidential',
+  remoteCard: 'remoteCard'
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]

@@ -67,6 +67,8 @@ export type AgentMinAggregateOutputType = {
   plainText: $Enums.PlainText | null
   version: number | null
   copyOfId: string | null
+  remoteHeadersSealed: string | null
+  remoteMayReceiveConfidential: boolean | null
 }
 
 export type AgentMaxAggregateOutputType = {
@@ -90,6 +92,8 @@ export type AgentMaxAggregateOutputType = {
   plainText: $Enums.PlainText | null
   version: number | null
   copyOfId: string | null
+  remoteHeadersSealed: string | null
+  remoteMayReceiveConfidential: boolean | null
 }
 
 export type AgentCountAggregateOutputType = {
@@ -118,6 +122,11 @@ export type AgentCountAggregateOutputType = {
   plainText: number
   version: number
   copyOfId: number
+  remoteHeadersSealed: number
+  remoteHeaderNames: number
+  remoteApproval: number
+  remoteMayReceiveConfidential: number
+  remoteCard: number
   _all: number
 }
 
@@ -163,6 +172,8 @@ export type AgentMinAggregateInputType = {
   plainText?: true
   version?: true
   copyOfId?: true
+  remoteHeadersSealed?: true
+  remoteMayReceiveConfidential?: true
 }
 
 export type AgentMaxAggregateInputType = {
@@ -186,6 +197,8 @@ export type AgentMaxAggregateInputType = {
   plainText?: true
   version?: true
   copyOfId?: true
+  remoteHeadersSealed?: true
+  remoteMayReceiveConfidential?: true
 }
 
 export type AgentCountAggregateInputType = {
@@ -214,6 +227,11 @@ export type AgentCountAggregateInputType = {
   plainText?: true
   version?: true
   copyOfId?: true
+  remoteHeadersSealed?: true
+  remoteHeaderNames?: true
+  remoteApproval?: true
+  remoteMayReceiveConfidential?: true
+  remoteCard?: true
   _all?: true
 }
 
@@ -329,6 +347,11 @@ export type AgentGroupByOutputType = {
   plainText: $Enums.PlainText
   version: number
   copyOfId: string | null
+  remoteHeadersSealed: string | null
+  remoteHeaderNames: string[]
+  remoteApproval: runtime.JsonValue | null
+  remoteMayReceiveConfidential: boolean
+  remoteCard: runtime.JsonValue | null
   _count: AgentCountAggregateOutputType | null
   _avg: AgentAvgAggregateOutputType | null
   _sum: AgentSumAggregateOutputType | null
@@ -380,6 +403,11 @@ export type AgentWhereInput = {
   plainText?: Prisma.EnumPlainTextFilter<"Agent"> | $Enums.PlainText
   version?: Prisma.IntFilter<"Agent"> | number
   copyOfId?: Prisma.StringNullableFilter<"Agent"> | string | null
+  remoteHeadersSealed?: Prisma.StringNullableFilter<"Agent"> | string | null
+  remoteHeaderNames?: Prisma.StringNullableListFilter<"Agent">
+  remoteApproval?: Prisma.JsonNullableFilter<"Agent">
+  remoteMayReceiveConfidential?: Prisma.BoolFilter<"Agent"> | boolean
+  remoteCard?: Prisma.JsonNullableFilter<"Agent">
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
@@ -417,6 +445,11 @@ export type AgentOrderByWithRelationInput = {
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
   copyOfId?: Prisma.SortOrderInput | Prisma.SortOrder
+  remoteHeadersSealed?: Prisma.SortOrderInput | Prisma.SortOrder
+  remoteHeaderNames?: Prisma.SortOrder
+  remoteApproval?: Prisma.SortOrderInput | Prisma.SortOrder
+  remoteMayReceiveConfidential?: Prisma.SortOrder
+  remoteCard?: Prisma.SortOrderInput | Prisma.SortOrder
   entity?: Prisma.EntityOrderByWithRelationInput
   tools?: Prisma.AgentToolOrderByRelationAggregateInput
   mcpServers?: Prisma.McpServerOrderByRelationAggregateInput
@@ -457,6 +490,11 @@ export type AgentWhereUniqueInput = Prisma.AtLeast<{
   plainText?: Prisma.EnumPlainTextFilter<"Agent"> | $Enums.PlainText
   version?: Prisma.IntFilter<"Agent"> | number
   copyOfId?: Prisma.StringNullableFilter<"Agent"> | string | null
+  remoteHeadersSealed?: Prisma.StringNullableFilter<"Agent"> | string | null
+  remoteHeaderNames?: Prisma.StringNullableListFilter<"Agent">
+  remoteApproval?: Prisma.JsonNullableFilter<"Agent">
+  remoteMayReceiveConfidential?: Prisma.BoolFilter<"Agent"> | boolean
+  remoteCard?: Prisma.JsonNullableFilter<"Agent">
   entity?: Prisma.XOR<Prisma.EntityScalarRelationFilter, Prisma.EntityWhereInput>
   tools?: Prisma.AgentToolListRelationFilter
   mcpServers?: Prisma.McpServerListRelationFilter
@@ -494,6 +532,11 @@ export type AgentOrderByWithAggregationInput = {
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
   copyOfId?: Prisma.SortOrderInput | Prisma.SortOrder
+  remoteHeadersSealed?: Prisma.SortOrderInput | Prisma.SortOrder
+  remoteHeaderNames?: Prisma.SortOrder
+  remoteApproval?: Prisma.SortOrderInput | Prisma.SortOrder
+  remoteMayReceiveConfidential?: Prisma.SortOrder
+  remoteCard?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.AgentCountOrderByAggregateInput
   _avg?: Prisma.AgentAvgOrderByAggregateInput
   _max?: Prisma.AgentMaxOrderByAggregateInput
@@ -530,6 +573,11 @@ export type AgentScalarWhereWithAggregatesInput = {
   plainText?: Prisma.EnumPlainTextWithAggregatesFilter<"Agent"> | $Enums.PlainText
   version?: Prisma.IntWithAggregatesFilter<"Agent"> | number
   copyOfId?: Prisma.StringNullableWithAggregatesFilter<"Agent"> | string | null
+  remoteHeadersSealed?: Prisma.StringNullableWithAggregatesFilter<"Agent"> | string | null
+  remoteHeaderNames?: Prisma.StringNullableListFilter<"Agent">
+  remoteApproval?: Prisma.JsonNullableWithAggregatesFilter<"Agent">
+  remoteMayReceiveConfidential?: Prisma.BoolWithAggregatesFilter<"Agent"> | boolean
+  remoteCard?: Prisma.JsonNullableWithAggregatesFilter<"Agent">
 }
 
 export type AgentCreateInput = {
@@ -557,6 +605,11 @@ export type AgentCreateInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -594,6 +647,11 @@ export type AgentUncheckedCreateInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
@@ -629,6 +687,11 @@ export type AgentUpdateInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -666,6 +729,11 @@ export type AgentUncheckedUpdateInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
@@ -702,6 +770,11 @@ export type AgentCreateManyInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
 }
 
 export type AgentUpdateManyMutationInput = {
@@ -729,6 +802,11 @@ export type AgentUpdateManyMutationInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
 }
 
 export type AgentUncheckedUpdateManyInput = {
@@ -757,6 +835,11 @@ export type AgentUncheckedUpdateManyInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
 }
 
 export type AgentNullableScalarRelationFilter = {
@@ -798,6 +881,11 @@ export type AgentCountOrderByAggregateInput = {
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
   copyOfId?: Prisma.SortOrder
+  remoteHeadersSealed?: Prisma.SortOrder
+  remoteHeaderNames?: Prisma.SortOrder
+  remoteApproval?: Prisma.SortOrder
+  remoteMayReceiveConfidential?: Prisma.SortOrder
+  remoteCard?: Prisma.SortOrder
 }
 
 export type AgentAvgOrderByAggregateInput = {
@@ -831,6 +919,8 @@ export type AgentMaxOrderByAggregateInput = {
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
   copyOfId?: Prisma.SortOrder
+  remoteHeadersSealed?: Prisma.SortOrder
+  remoteMayReceiveConfidential?: Prisma.SortOrder
 }
 
 export type AgentMinOrderByAggregateInput = {
@@ -854,6 +944,8 @@ export type AgentMinOrderByAggregateInput = {
   plainText?: Prisma.SortOrder
   version?: Prisma.SortOrder
   copyOfId?: Prisma.SortOrder
+  remoteHeadersSealed?: Prisma.SortOrder
+  remoteMayReceiveConfidential?: Prisma.SortOrder
 }
 
 export type AgentSumOrderByAggregateInput = {
@@ -907,6 +999,10 @@ export type AgentCreatefallbackModelsInput = {
   set: string[]
 }
 
+export type AgentCreateremoteHeaderNamesInput = {
+  set: string[]
+}
+
 export type AgentUpdatefallbackModelsInput = {
   set?: string[]
   push?: string | string[]
@@ -942,6 +1038,11 @@ export type EnumAddableByFieldUpdateOperationsInput = {
 
 export type EnumPlainTextFieldUpdateOperationsInput = {
   set?: $Enums.PlainText
+}
+
+export type AgentUpdateremoteHeaderNamesInput = {
+  set?: string[]
+  push?: string | string[]
 }
 
 export type AgentCreateNestedOneWithoutVersionsInput = {
@@ -1081,6 +1182,11 @@ export type AgentCreateWithoutEntityInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
@@ -1116,6 +1222,11 @@ export type AgentUncheckedCreateWithoutEntityInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
@@ -1167,6 +1278,11 @@ export type AgentUpdateWithoutEntityInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
@@ -1202,6 +1318,11 @@ export type AgentUncheckedUpdateWithoutEntityInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
@@ -1237,6 +1358,11 @@ export type AgentCreateWithoutVersionsInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1273,6 +1399,11 @@ export type AgentUncheckedCreateWithoutVersionsInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
@@ -1323,6 +1454,11 @@ export type AgentUpdateWithoutVersionsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1359,6 +1495,11 @@ export type AgentUncheckedUpdateWithoutVersionsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
@@ -1393,6 +1534,11 @@ export type AgentCreateWithoutDraftInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1429,6 +1575,11 @@ export type AgentUncheckedCreateWithoutDraftInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
@@ -1479,6 +1630,11 @@ export type AgentUpdateWithoutDraftInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1515,6 +1671,11 @@ export type AgentUncheckedUpdateWithoutDraftInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
@@ -1549,6 +1710,11 @@ export type AgentCreateWithoutToolsInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
@@ -1585,6 +1751,11 @@ export type AgentUncheckedCreateWithoutToolsInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -1635,6 +1806,11 @@ export type AgentUpdateWithoutToolsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
@@ -1671,6 +1847,11 @@ export type AgentUncheckedUpdateWithoutToolsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -1705,6 +1886,11 @@ export type AgentCreateWithoutMcpServersInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationCreateNestedManyWithoutAgentInput
@@ -1741,6 +1927,11 @@ export type AgentUncheckedCreateWithoutMcpServersInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -1791,6 +1982,11 @@ export type AgentUpdateWithoutMcpServersInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUpdateManyWithoutAgentNestedInput
@@ -1827,6 +2023,11 @@ export type AgentUncheckedUpdateWithoutMcpServersInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -1861,6 +2062,11 @@ export type AgentCreateWithoutPersonAuthorizationsInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -1897,6 +2103,11 @@ export type AgentUncheckedCreateWithoutPersonAuthorizationsInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   versions?: Prisma.AgentVersionUncheckedCreateNestedManyWithoutAgentInput
@@ -1947,6 +2158,11 @@ export type AgentUpdateWithoutPersonAuthorizationsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -1983,6 +2199,11 @@ export type AgentUncheckedUpdateWithoutPersonAuthorizationsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   versions?: Prisma.AgentVersionUncheckedUpdateManyWithoutAgentNestedInput
@@ -2017,6 +2238,11 @@ export type AgentCreateWithoutMemoriesInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -2053,6 +2279,11 @@ export type AgentUncheckedCreateWithoutMemoriesInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
@@ -2103,6 +2334,11 @@ export type AgentUpdateWithoutMemoriesInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -2139,6 +2375,11 @@ export type AgentUncheckedUpdateWithoutMemoriesInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
@@ -2173,6 +2414,11 @@ export type AgentCreateWithoutGoalsInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -2209,6 +2455,11 @@ export type AgentUncheckedCreateWithoutGoalsInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
@@ -2259,6 +2510,11 @@ export type AgentUpdateWithoutGoalsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -2295,6 +2551,11 @@ export type AgentUncheckedUpdateWithoutGoalsInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
@@ -2329,6 +2590,11 @@ export type AgentCreateWithoutPlansInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity: Prisma.EntityCreateNestedOneWithoutAgentInput
   tools?: Prisma.AgentToolCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerCreateNestedManyWithoutAgentInput
@@ -2365,6 +2631,11 @@ export type AgentUncheckedCreateWithoutPlansInput = {
   plainText?: $Enums.PlainText
   version?: number
   copyOfId?: string | null
+  remoteHeadersSealed?: string | null
+  remoteHeaderNames?: Prisma.AgentCreateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedCreateNestedManyWithoutAgentInput
   mcpServers?: Prisma.McpServerUncheckedCreateNestedManyWithoutAgentInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedCreateNestedManyWithoutAgentInput
@@ -2415,6 +2686,11 @@ export type AgentUpdateWithoutPlansInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   entity?: Prisma.EntityUpdateOneRequiredWithoutAgentNestedInput
   tools?: Prisma.AgentToolUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUpdateManyWithoutAgentNestedInput
@@ -2451,6 +2727,11 @@ export type AgentUncheckedUpdateWithoutPlansInput = {
   plainText?: Prisma.EnumPlainTextFieldUpdateOperationsInput | $Enums.PlainText
   version?: Prisma.IntFieldUpdateOperationsInput | number
   copyOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeadersSealed?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  remoteHeaderNames?: Prisma.AgentUpdateremoteHeaderNamesInput | string[]
+  remoteApproval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  remoteMayReceiveConfidential?: Prisma.BoolFieldUpdateOperationsInput | boolean
+  remoteCard?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   tools?: Prisma.AgentToolUncheckedUpdateManyWithoutAgentNestedInput
   mcpServers?: Prisma.McpServerUncheckedUpdateManyWithoutAgentNestedInput
   personAuthorizations?: Prisma.McpPersonAuthorizationUncheckedUpdateManyWithoutAgentNestedInput
@@ -2571,6 +2852,11 @@ export type AgentSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   plainText?: boolean
   version?: boolean
   copyOfId?: boolean
+  remoteHeadersSealed?: boolean
+  remoteHeaderNames?: boolean
+  remoteApproval?: boolean
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
   mcpServers?: boolean | Prisma.Agent$mcpServersArgs<ExtArgs>
@@ -2609,6 +2895,11 @@ export type AgentSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   plainText?: boolean
   version?: boolean
   copyOfId?: boolean
+  remoteHeadersSealed?: boolean
+  remoteHeaderNames?: boolean
+  remoteApproval?: boolean
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agent"]>
 
@@ -2638,6 +2929,11 @@ export type AgentSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensi
   plainText?: boolean
   version?: boolean
   copyOfId?: boolean
+  remoteHeadersSealed?: boolean
+  remoteHeaderNames?: boolean
+  remoteApproval?: boolean
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: boolean
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["agent"]>
 
@@ -2667,9 +2963,14 @@ export type AgentSelectScalar = {
   plainText?: boolean
   version?: boolean
   copyOfId?: boolean
+  remoteHeadersSealed?: boolean
+  remoteHeaderNames?: boolean
+  remoteApproval?: boolean
+  remoteMayReceiveConfidential?: boolean
+  remoteCard?: boolean
 }
 
-export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "description" | "instructions" | "model" | "fallbackModels" | "modelSettings" | "mind" | "toolset" | "maxSteps" | "maxToolCalls" | "tokenBudget" | "maxConcurrentRuns" | "phases" | "cycle" | "cycleCount" | "firstCycle" | "restsUntil" | "budget" | "paused" | "notifyUrl" | "notifySecretSealed" | "addableBy" | "plainText" | "version" | "copyOfId", ExtArgs["result"]["agent"]>
+export type AgentOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "description" | "instructions" | "model" | "fallbackModels" | "modelSettings" | "mind" | "toolset" | "maxSteps" | "maxToolCalls" | "tokenBudget" | "maxConcurrentRuns" | "phases" | "cycle" | "cycleCount" | "firstCycle" | "restsUntil" | "budget" | "paused" | "notifyUrl" | "notifySecretSealed" | "addableBy" | "plainText" | "version" | "copyOfId" | "remoteHeadersSealed" | "remoteHeaderNames" | "remoteApproval" | "remoteMayReceiveConfidential" | "remoteCard", ExtArgs["result"]["agent"]>
 export type AgentInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   entity?: boolean | Prisma.EntityDefaultArgs<ExtArgs>
   tools?: boolean | Prisma.Agent$toolsArgs<ExtArgs>
@@ -2770,6 +3071,23 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      * The agent of which it is a copy, made with a copy of a space.
      */
     copyOfId: string | null
+    /**
+     * For a model `a2a:<card url>` (src/agents/remote-agent.ts). Headers are encrypted for the origin of the card's URL.
+     */
+    remoteHeadersSealed: string | null
+    remoteHeaderNames: string[]
+    /**
+     * ApprovalPolicy: who must agree before a message is sent to it.
+     */
+    remoteApproval: runtime.JsonValue | null
+    /**
+     * As AgentTool's.
+     */
+    remoteMayReceiveConfidential: boolean
+    /**
+     * RemoteCard: the agent card as it was read last, and the one that is trusted; null until it is read.
+     */
+    remoteCard: runtime.JsonValue | null
   }, ExtArgs["result"]["agent"]>
   composites: {}
 }
@@ -3227,6 +3545,11 @@ export interface AgentFieldRefs {
   readonly plainText: Prisma.FieldRef<"Agent", 'PlainText'>
   readonly version: Prisma.FieldRef<"Agent", 'Int'>
   readonly copyOfId: Prisma.FieldRef<"Agent", 'String'>
+  readonly remoteHeadersSealed: Prisma.FieldRef<"Agent", 'String'>
+  readonly remoteHeaderNames: Prisma.FieldRef<"Agent", 'String[]'>
+  readonly remoteApproval: Prisma.FieldRef<"Agent", 'Json'>
+  readonly remoteMayReceiveConfidential: Prisma.FieldRef<"Agent", 'Boolean'>
+  readonly remoteCard: Prisma.FieldRef<"Agent", 'Json'>
 }
     
 

@@ -1,0 +1,195 @@
+import type { Limits } from '../config.ts'
+import { type Agent, Prisma } from '../generated/prisma/client.ts'
+import { BadInputError } from '../lib/errors.ts'
+import { type ForeignModel, isForeignModel, parseForeignModel } from '../lib/foreign-model.ts'
+import type { SecretBox } from '../platform/secret-box.ts'
+import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
+import { checkHeaders, type Headers, type HeadersInput } from './outgoing-request.ts'
+
+/** How an agent whose model is `a2a:<card url>` is reached, as admins give it. */
+export interface RemoteAgentInput {
+  /** Absent keeps the stored headers; null removes them. */
+  headers?: HeadersInput
+  approval?: ApprovalPolicyInput | null
+  mayReceiveConfidential?: boolean | null
+}
+
+/** Validated. */
+export interface RemoteSettings {
+  /** Undefined keeps the stored headers; null removes them. */
+  headers: Headers | null | undefined
+  approval: ApprovalPolicy | null
+  mayReceiveConfidential: boolean
+}
+
+/** An agent card as it was read last. */
+export interface RemoteCard {
+  /** Where it was read. */
+  cardUrl: string
+  /** The fingerprint of the card that is trusted: that of the first one, until an admin confirms another. */
+  trusted: string
+  /** The fingerprint of the card below. */
+  fingerprint: string
+  name: string
+  description: string
+  version: string
+  /** Where the agent is sent messages. */
+  url: string
+  skills: string[]
+}
+
+/** The columns of an agent's row from which its remote agent is reached. */
+export type RemoteColumns = Pick<
+  Agent,
+  | 'id'
+  | 'model'
+  | 'remoteHeadersSealed'
+  | 'remoteHeaderNames'
+  | 'remoteApproval'
+  | 'remoteMayReceiveConfidential'
+  | 'remoteCard'
+>
+
+/** The remote agent of an agent, as admins see it. */
+export interface RemoteAgent {
+  agentId: string
+  cardUrl: string
+  headerNames: string[]
+  approval: ApprovalPolicy | null
+  mayReceiveConfidential: boolean
+  /** Null until a run has read it. */
+  card: RemoteCard | null
+  /** Whether the agent may be sent messages: nothing is known against its card. */
+  confirmed: boolean
+}
+
+export function remoteAgentOf(agent: RemoteColumns): RemoteAgent | null {
+  const foreign = parseForeignModel(agent.model)
+  if (foreign?.type !== 'a2a') return null
+  const card = agent.remoteCard as unknown as RemoteCard | null
+  return {
+    agentId: agent.id,
+    cardUrl: foreign.cardUrl,
+    headerNames: agent.remoteHeaderNames,
+    approval: agent.remoteApproval as ApprovalPolicy | null,
+    mayReceiveConfidential: agent.remoteMayReceiveConfidential,
+    card,
+    confirmed: card === null || card.fingerprint === card.trusted,
+  }
+}
+
+/** Validates settings; undefined and null stay. @throws BadInputError with the field at fault */
+export function checkRemote(
+  input: RemoteAgentInput | null | undefined,
+  limits: Limits,
+): RemoteSettings | null | undefined {
+  if (input == null) return input
+  const { headers, approval, mayReceiveConfidential } = input
+  return {
+    headers: headers === undefined ? undefined : checkHeaders(headers, 'input.remote.headers'),
+    approval: checkApproval(approval, 'input.remote.approval', limits),
+    mayReceiveConfidential: mayReceiveConfidential === true,
+  }
+}
+
+/** The settings of an agent that restrict which foreign model it may have. */
+export interface ForeignAgentFacts {
+  model: string
+  fallbackModels: readonly string[]
+  phases: readonly { model: string | null }[]
+  isPersistent: boolean
+  mcpServerNames: readonly string[]
+  /** Whether `remote` is given. */
+  hasRemote: boolean
+}
+
+/** Checks that a foreign agent is only the model of a stateless agent. @throws BadInputError */
+export function checkForeignUse(facts: ForeignAgentFacts): void {
+  const { model, fallbackModels, phases, isPersistent, mcpServerNames, hasRemote } = facts
+  const other = [...fallbackModels, ...phases.flatMap((phase) => phase.model ?? [])].find(isForeignModel)
+  if (other !== undefined)
+    throw new BadInputError(
+      `Only the model of an agent can be an agent on another server, not a fallback or a phase.`,
+      fallbackModels.includes(other) ? 'input.fallbackModels' : 'input.phases',
+    )
+  const foreign = parseForeignModel(model)
+  if (hasRemote && foreign?.type !== 'a2a')
+    throw new BadInputError('Only an agent with a model "a2a:<card url>" has `remote`.', 'input.remote')
+  if (foreign === null) return
+  if (isPersistent)
+    throw new BadInputError('An agent on another server keeps its own context: set mind to STATELESS.', 'input.model')
+  if (phases.length > 0)
+    throw new BadInputError('An agent on another server decides itself how it works: it has no phases.', 'input.phases')
+  if (foreign.type === 'mcp' && !mcpServerNames.includes(foreign.serverName))
+    throw new BadInputError(`The agent has no MCP server named "${foreign.serverName}".`, 'input.model')
+}
+
+const contextOf = (agentId: string, model: string) => `remote:${agentId}:${model}`
+
+/** Decrypts the headers for the agent that a model names. @throws SealBrokenError if they were given for another */
+export function openRemoteHeaders(
+  { id, remoteHeadersSealed }: Pick<RemoteColumns, 'id' | 'remoteHeadersSealed'>,
+  model: string,
+  secretBox: SecretBox,
+): Headers {
+  if (remoteHeadersSealed === null) return {}
+  return JSON.parse(secretBox.open(remoteHeadersSealed, contextOf(id, model))) as Headers
+}
+
+const originOf = (foreign: ForeignModel | null) => (foreign?.type === 'a2a' ? new URL(foreign.cardUrl).origin : null)
+
+/**
+ * Returns the columns after a change of the model or of `remote`; undefined leaves either as it is. A new model keeps headers
+ * and approval of the same origin, but its card is trusted when it is first read, as that of a new agent.
+ * @throws BadInputError if headers would be sent to another origin
+ */
+export function remoteColumns(
+  before: RemoteColumns,
+  { model = before.model, remote }: { model?: string; remote?: RemoteSettings | null },
+  secretBox: SecretBox,
+): Partial<Prisma.AgentUncheckedUpdateInput> {
+  const isMoved = model !== before.model
+  if (!isMoved && remote === undefined) return {}
+  if (parseForeignModel(model)?.type !== 'a2a' || remote === null) return { ...NO_REMOTE, ...(isMoved ? NO_CARD : {}) }
+  return {
+    ...headersAfter(before, model, remote?.headers, secretBox),
+    ...(isMoved ? NO_CARD : {}),
+    ...(remote === undefined
+      ? {}
+      : {
+          remoteApproval: (remote.approval as unknown as Prisma.InputJsonValue | null) ?? Prisma.DbNull,
+          remoteMayReceiveConfidential: remote.mayReceiveConfidential,
+        }),
+  }
+}
+
+const NO_CARD = { remoteCard: Prisma.DbNull }
+const NO_HEADERS = { remoteHeadersSealed: null, remoteHeaderNames: [] }
+const NO_REMOTE = { ...NO_HEADERS, remoteApproval: Prisma.DbNull, remoteMayReceiveConfidential: false }
+
+function headersAfter(
+  before: RemoteColumns,
+  model: string,
+  given: Headers | null | undefined,
+  secretBox: SecretBox,
+): Partial<Prisma.AgentUncheckedUpdateInput> {
+  if (given === null) return NO_HEADERS
+  if (given === undefined) {
+    if (before.remoteHeadersSealed === null || model === before.model) return {}
+    if (originOf(parseForeignModel(model)) !== originOf(parseForeignModel(before.model)))
+      throw new BadInputError(
+        'The URL has a different origin: send the headers again, or null to remove them.',
+        'input.remote.headers',
+      )
+    return sealedFor(before.id, model, openRemoteHeaders(before, before.model, secretBox), secretBox)
+  }
+  return sealedFor(before.id, model, given, secretBox)
+}
+
+/** Returns the columns of headers for the agent that a model names. */
+export function sealedFor(agentId: string, model: string, headers: Headers, secretBox: SecretBox) {
+  return {
+    remoteHeadersSealed: secretBox.seal(JSON.stringify(headers), contextOf(agentId, model)),
+    remoteHeaderNames: Object.keys(headers),
+  }
+}

@@ -1,0 +1,57 @@
+import type { Viewer } from '../access/viewer.ts'
+import { NotFoundError } from '../lib/errors.ts'
+import { wellFormedIds } from '../lib/ids.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { Database } from '../platform/db.ts'
+import type { Platform } from '../platform/platform.ts'
+import { requireAdmin } from '../rules/permissions.ts'
+import { NO_SUCH_AGENT } from './existing-agent.ts'
+import type { RemoteCard } from './remote-agent.ts'
+import { asVersion, authorOf } from './version-recording.ts'
+
+/**
+ * Stores the card of an agent's remote agent as it was just read. The first card is trusted, because an admin named its address.
+ * Returns what is stored; null if the agent has another model now.
+ */
+export async function keepCard(
+  { prisma }: Pick<Database, 'prisma'>,
+  agent: { id: string; model: string },
+  card: Omit<RemoteCard, 'trusted'>,
+): Promise<RemoteCard | null> {
+  const [kept] = await prisma.$queryRaw<{ card: RemoteCard }[]>`
+    UPDATE "Agent" SET "remoteCard" = ${jsonbText(card)}::jsonb
+      || jsonb_build_object('trusted', coalesce("remoteCard"->>'trusted', ${card.fingerprint}::text))
+    WHERE id = ${agent.id} AND model = ${agent.model} RETURNING "remoteCard" AS card`
+  return kept?.card ?? null
+}
+
+/** Confirmation of changed agent cards. */
+export interface CardConfirmation {
+  /**
+   * Admins only: trusts the card of an agent on another server as it was read last, in a new version of the agent.
+   * @throws ForbiddenError, NotFoundError
+   */
+  confirmCard(viewer: Viewer, input: { agentId: string }): Promise<void>
+}
+
+export function createCardConfirmation({ db, clock }: Pick<Platform, 'db' | 'clock'>): CardConfirmation {
+  return {
+    async confirmCard(viewer, { agentId }) {
+      requireAdmin(viewer, 'confirm agent cards')
+      const [id = ''] = wellFormedIds([agentId])
+      await db.transaction(async (tx) => {
+        const [agent] = await tx.$queryRaw<{ id: string; version: number; createdAt: Date; hasCard: boolean }[]>`
+          SELECT a.id, a.version, e."createdAt", a."remoteCard" IS NOT NULL AS "hasCard"
+          FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ${id} FOR UPDATE OF a`
+        if (agent === undefined) throw new NotFoundError(NO_SUCH_AGENT)
+        if (!agent.hasCard) throw new NotFoundError('No agent card of this agent has been read yet.')
+        const change = { ...authorOf(viewer, 'Confirmed the agent card'), at: new Date(clock.now()) }
+        await asVersion(tx, agent, change, async () => {
+          await tx.$executeRaw`
+            UPDATE "Agent" SET "remoteCard" = "remoteCard" || jsonb_build_object('trusted', "remoteCard"->>'fingerprint')
+            WHERE id = ${agent.id}`
+        })
+      })
+    },
+  }
+}

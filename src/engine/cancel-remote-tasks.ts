@@ -1,0 +1,32 @@
+import { type BoundJob, bindJob } from '../jobs/job.ts'
+import { CANCEL_REMOTE_TASK } from '../jobs/queues.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
+import { readRemoteCall } from '../stores/call-store.ts'
+import { isBreak, type RemoteAgents } from '../tools/a2a/remote-agents.ts'
+
+/** How often the task of a message is looked for that was on its way when its run ended. */
+const MOST_LOOKUPS = 4
+
+/** Cancels, as jobs, the tasks of runs that were stopped or failed: nobody waits for their answers. */
+export function cancelRemoteTasks(
+  { db, logger }: Pick<Platform, 'db' | 'logger'>,
+  remotes: Pick<RemoteAgents, 'cancel'>,
+): BoundJob {
+  return bindJob(CANCEL_REMOTE_TASK, async ({ toolCallId }, { attempt, signal }) => {
+    const call = await db.prisma.toolCall.findUnique({ where: { id: toolCallId }, select: { agentId: true } })
+    const remote = (await readRemoteCall(db.prisma, toolCallId))?.remote ?? null
+    if (call === null || remote === null) return
+    const asking = { agentId: call.agentId, model: remote.model }
+    try {
+      if ((await remotes.cancel(asking, remote, signal)) || attempt >= MOST_LOOKUPS) return
+    } catch (error) {
+      signal.throwIfAborted()
+      logger.warn({ toolCallId, reason: messageOf(error) }, 'could not cancel the task of an agent on another server')
+      // The agent was deleted, or its server does not let us in: another attempt changes nothing.
+      if (isBreak(error)) throw error
+      return
+    }
+    throw new Error('The server of the agent does not know the task of the message yet.')
+  })
+}

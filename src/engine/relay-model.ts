@@ -1,0 +1,367 @@
+import { randomUUID } from 'node:crypto'
+import { mcpToolName } from '../agents/tool-names.ts'
+import { triggerMessageOf } from '../context/prompt.ts'
+import { belongsTo, type Scene } from '../context/scene.ts'
+import { ASK_REMOTE_AGENT, type ForeignModel, parseForeignModel } from '../lib/foreign-model.ts'
+import { cut, isObject, type JsonObject } from '../lib/json.ts'
+import { type ModelFault, RemoteAgentError } from '../lib/model-fault.ts'
+import { estimateTokens } from '../lib/token-estimate.ts'
+import { LONGEST_MESSAGE } from '../lib/validate.ts'
+import type {
+  CallOptions,
+  Generated,
+  LanguageModelV4,
+  PromptMessage,
+  StreamPart,
+  ToolResultOutput,
+} from '../models/language-model.ts'
+import type { RemoteAgents } from '../tools/a2a/remote-agents.ts'
+import { answerIn, type RemoteTask } from '../tools/a2a/remote-task.ts'
+import type { RunExecution } from '../tools/run-context.ts'
+import { type Tool, ToolFailure } from '../tools/tool.ts'
+
+export interface RelayParts {
+  run: Pick<RunExecution, 'context'>
+  scene: Scene
+  tools: ReadonlyMap<string, Tool>
+  remotes: Pick<RemoteAgents, 'follow'>
+}
+
+/**
+ * Returns the model of an agent that is executed elsewhere. It runs in this process, and makes three generations: a call of the tool
+ * that asks the agent, a call that posts the answer while it arrives, and the end. So the journal, approvals, confidentiality and budgets
+ * apply as to every model, and a run that is resumed finds the task that it began. docs/decisions/foreign-agents.md has the reasons.
+ */
+export function createRelayModel(name: string, foreign: ForeignModel, parts: RelayParts): LanguageModelV4 {
+  const asks = foreign.type === 'a2a' ? ASK_REMOTE_AGENT : mcpToolName(foreign.serverName, foreign.toolName)
+
+  /** Yields the parts of the next generation. @throws RemoteAgentError */
+  function next({ prompt, abortSignal }: CallOptions): AsyncGenerator<StreamPart> {
+    const { result, isSaid } = progressIn(prompt, asks)
+    if (result === null) return question(parts, foreign, asks)
+    if (isSaid) return nothing()
+    const answer =
+      foreign.type === 'a2a'
+        ? remoteAnswer(parts, name, resultIn(result), abortSignal ?? new AbortController().signal)
+        : toolAnswer(result)
+    return posted(parts, answer)
+  }
+
+  return {
+    specificationVersion: 'v4',
+    provider: foreign.type,
+    modelId: name,
+    supportedUrls: {},
+    doGenerate: async () => {
+      throw new Error('A relay only streams.')
+    },
+    doStream: async (options) => ({ stream: streamOf(next(options)) }),
+  }
+}
+
+/** How far a run has come, by the prompt of its next generation. */
+interface Progress {
+  /** The result of its last question; null if it has asked nothing yet. */
+  result: ToolResultOutput | null
+  /** Whether it has posted since. */
+  isSaid: boolean
+}
+
+function progressIn(prompt: readonly PromptMessage[], asks: string): Progress {
+  const results = prompt.flatMap((message) => (message.role === 'tool' ? message.content : []))
+  const made = results.flatMap((part) => (part.type === 'tool-result' ? [part] : []))
+  const at = made.findLastIndex(({ toolName }) => toolName === asks)
+  const isSaid = made.slice(at + 1).some(({ toolName }) => SENDS.has(toolName))
+  return { result: made[at]?.output ?? null, isSaid: at !== -1 && isSaid }
+}
+
+const SENDS: ReadonlySet<string> = new Set(['send_message', 'sendSpaceMessage'])
+
+/** Asks the agent. */
+async function* question(
+  { run, scene, tools }: RelayParts,
+  foreign: ForeignModel,
+  asks: string,
+): AsyncGenerator<StreamPart> {
+  const tool = tools.get(asks)
+  if (tool === undefined) throw new RemoteAgentError(notOffered(foreign), { fault: 'NOT_SET_UP' })
+  const text = questionOf(run, scene)
+  const field = foreign.type === 'a2a' ? 'text' : textFieldOf(tool)
+  if (field === null)
+    throw new RemoteAgentError(
+      `The tool ${asks} cannot answer messages: it needs one string as its only required input.`,
+      { fault: 'NOT_SET_UP' },
+    )
+  const call = callParts(asks)
+  yield call.begin
+  yield call.delta(JSON.stringify({ [field]: text }))
+  yield* call.end()
+  yield finish('tool-calls', { inputTokens: estimateTokens(text) })
+}
+
+function notOffered(foreign: ForeignModel): string {
+  if (foreign.type === 'a2a') return 'The agent has another model now.'
+  const { serverName, toolName } = foreign
+  return `The MCP server "${serverName}" does not offer the tool "${toolName}" now: it cannot be reached, does not have the tool, or the tool has changed and an admin must confirm it (confirmMcpTools).`
+}
+
+/** The only required input of a tool that is a string, or its only string. */
+function textFieldOf({ inputSchema }: Tool): string | null {
+  const properties = isObject(inputSchema['properties']) ? inputSchema['properties'] : {}
+  const required = Array.isArray(inputSchema['required']) ? inputSchema['required'].map(String) : []
+  const texts = Object.keys(properties).filter((key) => {
+    const property = properties[key]
+    return isObject(property) && property['type'] === 'string'
+  })
+  const fields = required.length === 0 ? texts : required
+  const [field = ''] = fields
+  return fields.length === 1 && texts.includes(field) ? field : null
+}
+
+/**
+ * Returns what the agent is sent: the text of a message alone if nobody else could be meant and nothing was said in between; else the
+ * trigger as other agents see it, with what was said since the agent last spoke.
+ */
+function questionOf({ context }: Pick<RunExecution, 'context'>, scene: Scene): string {
+  const { triggerMessage, history, agent, spaces } = scene
+  const last = history.findLastIndex(({ senderId }) => senderId === agent.id)
+  const since = history.slice(last + 1)
+  const space = spaces.find(({ id }) => id === context.run.triggerSpaceId)
+  const isAlone = space?.size === 2 && since.every((line) => line === triggerMessage)
+  const isPlain = context.run.wokenBy === null && scene.task === null && scene.triggerTexts.length === 0
+  if (isAlone && isPlain && triggerMessage !== null && belongsTo(scene, context.run.triggerSpaceId))
+    return triggerMessage.text
+  return triggerMessageOf(context, { ...scene, history: since })
+}
+
+/** Posts an answer while it arrives; without a space, it is the closing text of the run. */
+async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>): AsyncGenerator<StreamPart> {
+  const place = placeOf(parts)
+  const id = randomUUID()
+  const call = place === null ? null : callParts(place.tool)
+  let text = ''
+  for await (const more of answer) {
+    if (more === null) {
+      // Shows that the agent is alive.
+      yield { type: 'raw', rawValue: null }
+      continue
+    }
+    if (text === '') {
+      if (call === null) yield { type: 'text-start', id }
+      else {
+        yield call.begin
+        yield call.delta(place?.opening ?? '')
+      }
+    }
+    text += more
+    yield call === null ? { type: 'text-delta', id, delta: more } : call.delta(JSON.stringify(more).slice(1, -1))
+  }
+  if (text !== '' && call === null) yield { type: 'text-end', id }
+  if (text !== '' && call !== null) {
+    yield call.delta('"}')
+    yield* call.end()
+  }
+  yield finish(text !== '' && call !== null ? 'tool-calls' : 'stop', { outputTokens: estimateTokens(text) })
+}
+
+/** The tool that posts the answer, and its input up to the text. */
+function placeOf({ run, scene, tools }: RelayParts): { tool: string; opening: string } | null {
+  const { activeSpace, run: row } = run.context
+  if (tools.has('send_message')) return activeSpace === null ? null : { tool: 'send_message', opening: '{"text":"' }
+  const isHere = row.triggerSpaceId !== null && belongsTo(scene, row.triggerSpaceId)
+  if (!isHere || !tools.has('sendSpaceMessage')) return null
+  return { tool: 'sendSpaceMessage', opening: `{"spaceId":${JSON.stringify(row.triggerSpaceId)},"text":"` }
+}
+
+/** Yields the text of an answer as it grows; null as a sign of life. @throws RemoteAgentError */
+async function* remoteAnswer(
+  parts: RelayParts,
+  model: string,
+  { taskId, answer }: JsonObject,
+  signal: AbortSignal,
+): AsyncGenerator<string | null> {
+  if (typeof answer === 'string' && answer.trim() !== '') yield answer
+  if (typeof taskId !== 'string') return
+  let said = ''
+  let task: RemoteTask | null = null
+  for await (const change of followed(parts, model, taskId, signal)) {
+    task = change ?? task
+    const more = task === null ? null : moreOf(task, said)
+    yield more?.toWellFormed() ?? null
+    said += more ?? ''
+    if (task !== null && isTooLong(task) && postableIn(task) === said) {
+      // The rest could not be posted.
+      yield '…'
+      return
+    }
+  }
+  if (task !== null) checkEnd(task, said)
+}
+
+/** Yields the task of an answer after each change. @throws RemoteAgentError */
+async function* followed(
+  { run, remotes }: RelayParts,
+  model: string,
+  taskId: string,
+  signal: AbortSignal,
+): AsyncGenerator<RemoteTask | null> {
+  try {
+    yield* remotes.follow({ agentId: run.context.run.agentId, model }, taskId, signal)
+  } catch (error) {
+    throw error instanceof ToolFailure ? remoteError(error.code, error.message, { isRetryable: true }) : error
+  }
+}
+
+/** Returns what an answer contains in addition to the text that was posted; null for nothing, and if it no longer begins with that text. */
+function moreOf(task: RemoteTask, said: string): string | null {
+  const text = postableIn(task)
+  const isMore = text.length > said.length && text.startsWith(said) && (said !== '' || text.trim() !== '')
+  return isMore ? text.slice(said.length) : null
+}
+
+/** One character less than a message can have: a longer answer ends with an ellipsis. */
+const LONGEST_ANSWER = LONGEST_MESSAGE - 1
+
+const isTooLong = (task: RemoteTask) => answerIn(task).length > LONGEST_ANSWER
+
+/** Returns the answer so far, without the first half of a surrogate pair whose second half is still to come. */
+function postableIn(task: RemoteTask): string {
+  const text = cut(answerIn(task), LONGEST_ANSWER)
+  return text.replace(/[\ud800-\udbff]$/, '')
+}
+
+/** @throws RemoteAgentError if the task ended without an answer, or with another one than was posted */
+function checkEnd(task: RemoteTask, said: string): void {
+  const { state, status } = task
+  const words = status.trim() === '' ? 'The agent gave no reason.' : cut(status, LONGEST_REASON)
+  if (state === 'FAILED') throw new RemoteAgentError(`The agent failed: ${words}`, { fault: 'BROKEN_OFF' })
+  if (state === 'CANCELED')
+    throw new RemoteAgentError(`The task was canceled on its server. ${words}`, { fault: 'BROKEN_OFF' })
+  if (state === 'REJECTED') throw new RemoteAgentError(`The agent refused the message: ${words}`, { fault: 'REFUSED' })
+  if (state === 'AUTH_REQUIRED') throw new RemoteAgentError(`The agent wants credentials: ${words}`, { fault: 'KEY' })
+  const text = postableIn(task)
+  // A draft that is continued is corrected from the first character that differs.
+  if (text.trim() !== '' && text !== said)
+    throw new RemoteAgentError('The agent has replaced what it had written.', {
+      fault: 'BROKEN_OFF',
+      isRetryable: true,
+    })
+}
+
+const LONGEST_REASON = 500
+
+async function* toolAnswer(output: ToolResultOutput): AsyncGenerator<string> {
+  const value = valueIn(output)
+  checkResult(value)
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  if (text.trim() !== '') yield cut(text, LONGEST_MESSAGE)
+}
+
+function valueIn(output: ToolResultOutput): unknown {
+  if (output.type === 'content')
+    return output.value.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
+  return 'value' in output ? output.value : null
+}
+
+/** Returns the result of a question. @throws RemoteAgentError if it failed */
+function resultIn(output: ToolResultOutput): JsonObject {
+  const value = valueIn(output)
+  checkResult(value)
+  return isObject(value) ? value : {}
+}
+
+/** @throws RemoteAgentError for the result of a call that failed */
+function checkResult(value: unknown): void {
+  const error = isObject(value) ? value['error'] : undefined
+  if (!isObject(error) || typeof error['code'] !== 'string') return
+  throw remoteError(error['code'], String(error['message'] ?? ''))
+}
+
+const FAULTS: Readonly<Record<string, ModelFault>> = {
+  CONFIDENTIAL: 'CONFIDENTIAL',
+  UNCONFIRMED: 'UNCONFIRMED',
+  UNAUTHORIZED: 'KEY',
+  RATE_LIMITED: 'RATE',
+  UNREACHABLE: 'UNAVAILABLE',
+  TIMED_OUT: 'UNAVAILABLE',
+  INTERRUPTED: 'UNAVAILABLE',
+  TOO_LARGE: 'BROKEN_OFF',
+  BAD_ANSWER: 'BROKEN_OFF',
+  NOT_SET_UP: 'NOT_SET_UP',
+  BAD_CARD: 'NOT_SET_UP',
+  BAD_URL: 'NOT_SET_UP',
+  BLOCKED_ADDRESS: 'NOT_SET_UP',
+}
+const RETRIED: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMED_OUT', 'RATE_LIMITED'])
+
+function remoteError(code: string, message: string, { isRetryable = false } = {}): RemoteAgentError {
+  return new RemoteAgentError(message, {
+    fault: FAULTS[code] ?? 'REFUSED',
+    isRetryable: isRetryable && RETRIED.has(code),
+  })
+}
+
+/** The parts of one tool call. */
+function callParts(toolName: string) {
+  const id = `call_${randomUUID().replaceAll('-', '')}`
+  let input = ''
+  return {
+    begin: { type: 'tool-input-start', id, toolName } as const,
+    delta(delta: string): StreamPart {
+      input += delta
+      return { type: 'tool-input-delta', id, delta }
+    },
+    *end(): Generator<StreamPart> {
+      yield { type: 'tool-input-end', id }
+      yield { type: 'tool-call', toolCallId: id, toolName, input }
+    },
+  }
+}
+
+async function* nothing(): AsyncGenerator<StreamPart> {
+  yield finish('stop', {})
+}
+
+/** Ends a generation. The usage of the agent is not known; the text that was sent and received is estimated. */
+function finish(
+  unified: Generated['finishReason']['unified'],
+  { inputTokens = 0, outputTokens = 0 }: { inputTokens?: number; outputTokens?: number },
+): StreamPart {
+  return {
+    type: 'finish',
+    finishReason: { unified, raw: undefined },
+    usage: {
+      inputTokens: { total: inputTokens, noCache: inputTokens, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: outputTokens, text: outputTokens, reasoning: 0 },
+      raw: { parleyEstimate: true },
+    },
+  }
+}
+
+function streamOf(parts: AsyncGenerator<StreamPart>): ReadableStream<StreamPart> {
+  return new ReadableStream<StreamPart>(
+    {
+      start: (controller) => controller.enqueue({ type: 'stream-start', warnings: [] }),
+      async pull(controller) {
+        const { done, value } = await parts.next()
+        if (done === true) controller.close()
+        else controller.enqueue(value)
+      },
+      async cancel() {
+        await parts.return(undefined)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** Returns models that also resolve the foreign one of the run's agent. */
+export function withRelay<M extends { resolve(name: string): Promise<unknown> }>(models: M, parts: RelayParts): M {
+  return {
+    ...models,
+    async resolve(name: string) {
+      const foreign = name === parts.scene.agent.model ? parseForeignModel(name) : null
+      return foreign === null ? models.resolve(name) : createRelayModel(name, foreign, parts)
+    },
+  }
+}

@@ -1,0 +1,68 @@
+import { cut, isObject, isTooDeep, type JsonObject, toJson } from '../../lib/json.ts'
+import { digestOf } from '../../rules/approvals.ts'
+import { ToolFailure } from '../tool.ts'
+
+/** An agent card, with what this server needs of it. */
+export interface ReadCard {
+  /** A digest of the whole card. */
+  fingerprint: string
+  name: string
+  description: string
+  version: string
+  /** Where the agent answers by JSON-RPC. */
+  url: string
+  skills: string[]
+  streams: boolean
+}
+
+const LONGEST_CARD_NAME = 200
+const LONGEST_DESCRIPTION = 2000
+const LONGEST_URL = 2048
+const MOST_SKILLS = 50
+
+/**
+ * Reads an agent card of A2A 1.0.
+ * @param hasHeaders whether requests carry credentials, which are for the origin of the card only
+ * @throws ToolFailure if the agent cannot be reached by it
+ */
+export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHeaders: boolean }): ReadCard {
+  const card = parsed(text)
+  if (card === null) throw badCard('it is not a JSON object')
+  const interfaces = Array.isArray(card['supportedInterfaces']) ? card['supportedInterfaces'] : []
+  const ours = interfaces.find(
+    (one) => isObject(one) && one['protocolBinding'] === 'JSONRPC' && /^1(\.|$)/.test(String(one['protocolVersion'])),
+  )
+  const url = isObject(ours) && typeof ours['url'] === 'string' ? ours['url'] : null
+  if (url === null) throw badCard('it names no interface for A2A 1.0 by JSON-RPC, the only one that this server speaks')
+  if (url.length > LONGEST_URL || !URL.canParse(url)) throw badCard('the address of its interface is not a URL')
+  if (hasHeaders && new URL(url).origin !== new URL(cardUrl).origin)
+    throw badCard(
+      'its interface is at another origin, and the headers are for the origin of the card: use the card of that server',
+    )
+  const { name, description, version, capabilities, skills } = card
+  return {
+    fingerprint: digestOf(card),
+    name: textOf(name, LONGEST_CARD_NAME),
+    description: textOf(description, LONGEST_DESCRIPTION),
+    version: textOf(version, LONGEST_CARD_NAME),
+    url,
+    skills: (Array.isArray(skills) ? skills : [])
+      .slice(0, MOST_SKILLS)
+      .map((skill) => (isObject(skill) ? textOf(skill['name'], LONGEST_CARD_NAME) : '')),
+    streams: isObject(capabilities) && capabilities['streaming'] === true,
+  }
+}
+
+const badCard = (why: string) => new ToolFailure('BAD_CARD', `The agent card cannot be used: ${why}.`)
+
+const textOf = (value: unknown, most: number) => (typeof value === 'string' ? cut(value, most) : '')
+
+function parsed(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (!isObject(value) || isTooDeep(value)) return null
+    return toJson(value) as JsonObject
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,81 @@
+import { unlessAborted } from '../../lib/async.ts'
+import { ToolFailure } from '../tool.ts'
+
+/** How long a server may send nothing. */
+const SILENCE_MS = 30_000
+/** The maximum characters of one event. */
+const LARGEST_EVENT = 1_048_576
+
+const SILENT = Symbol('silent')
+
+/** Returns the result of the work; `SILENT` if it takes half a minute. @throws the error of the work, or the signal's reason */
+async function unlessSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T | typeof SILENT> {
+  let timer: NodeJS.Timeout | undefined
+  const silence = new Promise<typeof SILENT>((resolve) => {
+    timer = setTimeout(() => resolve(SILENT), SILENCE_MS)
+  })
+  try {
+    return await unlessAborted(signal, Promise.race([work, silence]))
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Returns the result of the work; null if it takes half a minute. */
+export async function orNullIfSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
+  const result = await unlessSilent(work, signal)
+  return result === SILENT ? null : result
+}
+
+/**
+ * Yields the data of a stream of server-sent events; null for other lines, as a sign of life. Returns when the stream ends, or when it
+ * is silent for half a minute. @throws ToolFailure for an event that is too large; errors of the connection
+ */
+export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<string | null> {
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  const lines = createLines()
+  try {
+    for (;;) {
+      const read = await orNullIfSilent(reader.read(), signal)
+      if (read === null || read.done) return
+      const events = lines.push(decoder.decode(read.value, { stream: true }))
+      if (events.length === 0) yield null
+      yield* events
+    }
+  } finally {
+    await reader.cancel().catch(() => {})
+  }
+}
+
+/** Splits a stream of events. */
+function createLines() {
+  let rest = ''
+  let data: string[] = []
+  let length = 0
+
+  function take(line: string): string[] {
+    if (line.startsWith('data:')) {
+      data.push(line.slice(line.startsWith('data: ') ? 6 : 5))
+      length += line.length
+      return []
+    }
+    if (line !== '' || data.length === 0) return []
+    const event = data.join('\n')
+    data = []
+    length = 0
+    return [event]
+  }
+
+  return {
+    /** Returns the events that are complete with this text. */
+    push(text: string): string[] {
+      const lines = (rest + text).split(/\r?\n/)
+      rest = lines.pop() ?? ''
+      const events = lines.flatMap(take)
+      if (rest.length + length > LARGEST_EVENT)
+        throw new ToolFailure('TOO_LARGE', "An event of the agent's server is larger than 1 MiB.")
+      return events
+    },
+  }
+}

@@ -1,0 +1,289 @@
+import { openRemoteHeaders, type RemoteColumns, remoteAgentOf } from '../../agents/remote-agent.ts'
+import { keepCard } from '../../agents/remote-cards.ts'
+import { sleep } from '../../lib/async.ts'
+import { ASK_REMOTE_AGENT } from '../../lib/foreign-model.ts'
+import { cut, type JsonObject } from '../../lib/json.ts'
+import { LONGEST_MESSAGE } from '../../lib/validate.ts'
+import type { Platform } from '../../platform/platform.ts'
+import { SealBrokenError } from '../../platform/secret-box.ts'
+import { digestOf } from '../../rules/approvals.ts'
+import { type RemoteCall, readRemoteCall, rememberRemoteCall } from '../../stores/call-store.ts'
+import { askedApproval } from '../asked-approval.ts'
+import type { GuardedHttp } from '../custom/guarded-http.ts'
+import { withoutValues } from '../custom/header-removal.ts'
+import { type ApprovedCall, type Tool, ToolFailure } from '../tool.ts'
+import { type ReadCard, readCard } from './card.ts'
+import { createA2aClient, type RemoteAddress, RemoteRefusal, type Sent } from './client.ts'
+import { asksForInput, isIdle, type RemoteTask } from './remote-task.ts'
+
+/** An agent of this server that stands for one on another server. */
+export interface Asking {
+  agentId: string
+  /** `a2a:<card url>` */
+  model: string
+}
+
+/** The agents on other servers that stand behind agents of this one. */
+export interface RemoteAgents {
+  /** Returns the tool that sends the agent a message; null for an agent that is none of another server. */
+  toolFor(agent: RemoteColumns): Tool | null
+  /**
+   * Yields a task when it is read, and after each change, until it is idle; null as a sign of life in between.
+   * @throws ToolFailure
+   */
+  follow(asking: Asking, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
+  /** Cancels the task of a message, if there is one. Returns false if the task is not known (yet). @throws ToolFailure */
+  cancel(asking: Asking, call: RemoteCall, signal: AbortSignal): Promise<boolean>
+}
+
+const CARD_TIMEOUT_MS = 10_000
+/** How long a card is not read again. */
+const CARD_FRESH_MS = 60_000
+const MOST_CARDS = 1000
+/** How often an agent that does not stream is asked. */
+const POLL_MS = 1000
+/** How often in a row the connection may break, without anything new, before the answer fails. */
+const MOST_BREAKS = 3
+
+const INPUT: JsonObject = {
+  type: 'object',
+  properties: { text: { type: 'string', description: 'The message.' } },
+  required: ['text'],
+}
+const DESCRIPTION = 'Sends a message to the agent on another server for which you stand in, and returns its task.'
+
+export function createRemoteAgents(platform: Platform, { http }: { http: GuardedHttp }): RemoteAgents {
+  const { db, secretBox, config, logger, clock } = platform
+  const client = createA2aClient(http)
+  const cards = new Map<string, { card: ReadCard; until: number }>()
+
+  /** @throws ToolFailure */
+  async function reach({ agentId, model }: Asking): Promise<{ row: RemoteColumns; headers: Record<string, string> }> {
+    const row = await db.prisma.agent.findUnique({ where: { id: agentId } })
+    if (row === null || row.model !== model)
+      throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or has another model now.')
+    try {
+      return { row, headers: openRemoteHeaders(row, model, secretBox) }
+    } catch (error) {
+      if (!(error instanceof SealBrokenError)) throw error
+      throw new ToolFailure(
+        'NOT_SET_UP',
+        'PARLEY_SECRET_KEY does not decrypt the headers of the agent: set them again.',
+      )
+    }
+  }
+
+  /** Reads the card of an agent, at most once a minute. @throws ToolFailure */
+  async function cardOf(cardUrl: string, { row, headers }: Awaited<ReturnType<typeof reach>>, signal: AbortSignal) {
+    const key = `${row.id} ${cardUrl} ${row.remoteHeadersSealed}`
+    const known = cards.get(key)
+    if (known !== undefined && known.until > clock.now()) return known.card
+    const outcome = await http.send({
+      method: 'GET',
+      url: cardUrl,
+      headers: { ...headers, accept: 'application/json' },
+      stays: true,
+      timeoutMs: CARD_TIMEOUT_MS,
+      signal,
+    })
+    if (outcome.type === 'failure') {
+      const { code, message, response } = outcome
+      const isRefused = response !== undefined && [401, 403].includes(response.status)
+      const said = withoutValues(headers)(message)
+      throw new ToolFailure(isRefused ? 'UNAUTHORIZED' : code, `The agent card could not be read. ${said}`)
+    }
+    const hasHeaders = Object.keys(headers).length > 0
+    const card = readCard(new TextDecoder().decode(outcome.body), cardUrl, { hasHeaders })
+    cards.delete(key)
+    cards.set(key, { card, until: clock.now() + CARD_FRESH_MS })
+    const [oldest] = cards.keys()
+    if (cards.size > MOST_CARDS && oldest !== undefined) cards.delete(oldest)
+    return card
+  }
+
+  /** Returns where a trusted agent answers. @throws ToolFailure */
+  async function addressOf(asking: Asking, signal: AbortSignal): Promise<RemoteAddress> {
+    const reached = await reach(asking)
+    const { cardUrl, card: before } = remoteAgentOf(reached.row) ?? { cardUrl: '', card: null }
+    const { streams, ...card } = await cardOf(cardUrl, reached, signal)
+    const isKept = before?.fingerprint === card.fingerprint
+    const kept = isKept ? before : await keepCard(db, reached.row, { cardUrl, ...card })
+    if (kept === null) throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or has another model now.')
+    if (kept.trusted === card.fingerprint) return { url: card.url, headers: reached.headers, streams }
+    logger.warn(
+      { agentId: asking.agentId, cardUrl },
+      'an agent on another server is sent nothing, because its card has changed; an admin must confirm it (confirmAgentCard)',
+    )
+    throw new ToolFailure(
+      'UNCONFIRMED',
+      `The agent card at ${cardUrl} has changed: look at it, and confirm it (confirmAgentCard).`,
+    )
+  }
+
+  /** Sends a message, or finds the task that an earlier attempt to send it began. @throws ToolFailure */
+  async function ask(asking: Asking, text: string, { callId, signal, attempt }: Use): Promise<JsonObject> {
+    const call = await readRemoteCall(db.prisma, callId)
+    const address = await addressOf(asking, signal)
+    if (call === null) throw new ToolFailure('CANCELED', 'The call exists no more.')
+    const remember = async (remote: RemoteCall) => {
+      if (await rememberRemoteCall(db.prisma, { callId, attempt }, remote)) return
+      signal.throwIfAborted()
+      throw new ToolFailure('CANCELED', 'The call was ended, or another worker executes it.')
+    }
+    const known = call.remote
+    if (known !== null && known.taskId !== null) return resultOf(known.taskId, known.contextId)
+    const found = known === null ? null : await client.find(address, known, signal)
+    const last = call.last?.model === asking.model ? call.last : null
+    const remote = known ?? {
+      ...{ model: asking.model, url: address.url, place: call.place, messageId: callId },
+      ...{ contextId: last?.contextId ?? null, taskId: null },
+    }
+    const waiting = found === null && last !== null ? await waitingTask(address, last, signal) : null
+    if (known === null) await remember(remote)
+    const sent =
+      found === null
+        ? await send(address, { ...remote, text }, waiting, signal)
+        : { type: 'task' as const, task: found }
+    if (sent.type === 'message') {
+      await remember({ ...remote, contextId: sent.contextId })
+      return { contextId: sent.contextId, answer: answerWithin(sent.text) }
+    }
+    const { id, contextId } = sent.task
+    await remember({ ...remote, contextId, taskId: id })
+    return resultOf(id, contextId)
+  }
+
+  /** Returns the last task of the conversation if it waits for input. */
+  async function waitingTask(
+    address: RemoteAddress,
+    { taskId }: RemoteCall,
+    signal: AbortSignal,
+  ): Promise<string | null> {
+    if (taskId === null) return null
+    const task = await orRefused(client.get(address, taskId, signal))
+    return task !== null && asksForInput(task) ? taskId : null
+  }
+
+  /**
+   * Sends a message. A server that refuses the task or the conversation that it continues did nothing, so the message begins another.
+   * After any other failure the server may have received the message: it is not sent again.
+   */
+  async function send(
+    address: RemoteAddress,
+    { messageId, text, contextId }: RemoteCall & { text: string },
+    taskId: string | null,
+    signal: AbortSignal,
+  ): Promise<Sent> {
+    try {
+      return await client.send(address, { messageId, text, contextId, taskId }, signal)
+    } catch (error) {
+      if (error instanceof RemoteRefusal && (taskId !== null || contextId !== null)) {
+        const message = { messageId, text, taskId: null, contextId: taskId === null ? null : contextId }
+        return await client.send(address, message, signal)
+      }
+      if (error instanceof RemoteRefusal || signal.aborted) throw error
+      const task = await client.find(address, { messageId, contextId }, signal).catch(() => null)
+      if (task === null) throw error
+      return { type: 'task', task }
+    }
+  }
+
+  /** Yields a task as it is now and, if its agent streams, after each change until the stream ends. */
+  async function* look(address: RemoteAddress, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null> {
+    const task = await client.get(address, taskId, signal)
+    yield task
+    if (!isIdle(task) && address.streams) yield* client.changes(address, task, signal)
+  }
+
+  async function* follow(asking: Asking, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null> {
+    let address = await addressOf(asking, signal)
+    let breaks = 0
+    for (;;) {
+      try {
+        for await (const change of look(address, taskId, signal)) {
+          breaks = 0
+          yield change
+          if (change !== null && isIdle(change)) return
+        }
+      } catch (error) {
+        signal.throwIfAborted()
+        breaks += 1
+        address = addressAfter(address, error, breaks)
+      }
+      await sleep(POLL_MS, signal)
+      signal.throwIfAborted()
+      yield null
+    }
+  }
+
+  return {
+    toolFor(agent) {
+      const remote = remoteAgentOf(agent)
+      if (remote === null) return null
+      const asking = { agentId: agent.id, model: agent.model }
+      const versionDigest = digestOf({ asks: agent.model })
+      const terms = { inputSchema: INPUT, versionDigest, grantDigest: null, visible: false, answerMs: null }
+      const approval = remote.approval === null ? null : askedApproval(remote.approval, terms, config.limits)
+      const execute = async ({ text }: JsonObject, use: Use) => ({ output: await ask(asking, String(text), use) })
+      return {
+        name: ASK_REMOTE_AGENT,
+        description: DESCRIPTION,
+        inputSchema: INPUT,
+        versionDigest,
+        presence: { type: 'hidden' },
+        execution: null,
+        outside: { mayReceiveConfidential: remote.mayReceiveConfidential },
+        ...(approval === null ? {} : { approval }),
+        executeApproved: (input, { callId, signal }) => execute(input, { callId, signal, attempt: null }),
+        execute: (input, { callId, signal, context }) => execute(input, { callId, signal, attempt: context.attempt }),
+      }
+    },
+    follow,
+    async cancel(asking, { url, messageId, contextId, ...call }, signal) {
+      const { headers } = await reach(asking)
+      const address = { url, headers, streams: false }
+      const taskId = call.taskId ?? (await client.find(address, { messageId, contextId }, signal))?.id
+      if (taskId === undefined) return false
+      await client.cancel(address, taskId, signal)
+      return true
+    },
+  }
+}
+
+/** Returns where a task is read again after a failure. @throws the failure, if that is in vain */
+function addressAfter(address: RemoteAddress, error: unknown, breaks: number): RemoteAddress {
+  // The task has just ended, or the server cannot stream it after all.
+  if (error instanceof RemoteRefusal && address.streams) return { ...address, streams: false }
+  if (!isBreak(error) || breaks >= MOST_BREAKS) throw error
+  return address
+}
+
+interface Use extends ApprovedCall {
+  /** The attempt of the run that executes the call; null outside of its run. */
+  attempt: number | null
+}
+
+const resultOf = (taskId: string, contextId: string | null): JsonObject => ({ taskId, contextId })
+
+/** The codes of failures after which the same task may be read again. */
+const BREAKS: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMED_OUT', 'RATE_LIMITED'])
+
+/** Whether the connection to a server broke, or the server was busy. */
+export const isBreak = (error: unknown): boolean => error instanceof ToolFailure && BREAKS.has(error.code)
+
+async function orRefused<T>(work: Promise<T>): Promise<T | null> {
+  return work.catch((error: unknown) => {
+    if (error instanceof RemoteRefusal) return null
+    throw error
+  })
+}
+
+/** Less than what of a result reaches a model. */
+const LONGEST_RESULT = 40_000
+
+/** Cuts an answer so that its JSON is no longer than what of a result reaches a model. */
+function answerWithin(text: string): string {
+  let answer = cut(text, LONGEST_MESSAGE)
+  while (JSON.stringify(answer).length > LONGEST_RESULT) answer = cut(answer, Math.floor(answer.length * 0.8))
+  return answer.length < text.length ? `${answer}…` : answer
+}

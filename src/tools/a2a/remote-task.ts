@@ -1,0 +1,123 @@
+import { cut, isObject } from '../../lib/json.ts'
+import { LONGEST_MESSAGE } from '../../lib/validate.ts'
+
+/** A task of an agent on another server (A2A 1.0), with the parts of it that an answer is made of. */
+export interface RemoteTask {
+  id: string
+  contextId: string | null
+  state: RemoteState
+  /** The text of the status. */
+  status: string
+  /** The output by artifact, in the order in which the artifacts began. */
+  artifacts: readonly { id: string; text: string }[]
+}
+
+const STATES = [
+  'SUBMITTED',
+  'WORKING',
+  'COMPLETED',
+  'FAILED',
+  'CANCELED',
+  'INPUT_REQUIRED',
+  'REJECTED',
+  'AUTH_REQUIRED',
+] as const
+export type RemoteState = (typeof STATES)[number]
+
+const PREFIX = 'TASK_STATE_'
+const LONGEST_ID = 500
+const MOST_ARTIFACTS = 100
+/** One character more than a message can have shows that the text is cut. */
+const LONGEST_TEXT = LONGEST_MESSAGE + 1
+
+/** Whether nothing more comes of a task before somebody sends a message. */
+export const isIdle = ({ state }: Pick<RemoteTask, 'state'>): boolean => state !== 'SUBMITTED' && state !== 'WORKING'
+
+/** Whether the agent waits for the next message of the task. */
+export const asksForInput = ({ state }: Pick<RemoteTask, 'state'>): boolean => state === 'INPUT_REQUIRED'
+
+/** Returns an id of another server; null for anything that cannot be one. */
+export const idIn = (value: unknown): string | null =>
+  typeof value === 'string' && value !== '' && value.length <= LONGEST_ID && !value.includes('\0') ? value : null
+
+/** Reads a task; null if it has no id or no known state. */
+export function readTask(value: unknown): RemoteTask | null {
+  if (!isObject(value)) return null
+  const [id, state] = [idIn(value['id']), stateIn(value['status'])]
+  if (id === null || state === null) return null
+  const given = Array.isArray(value['artifacts']) ? value['artifacts'].slice(0, MOST_ARTIFACTS) : []
+  const artifacts = given.flatMap((artifact) => artifactIn(artifact) ?? [])
+  return { id, contextId: idIn(value['contextId']), state, status: statusTextIn(value['status']), artifacts }
+}
+
+/** Returns the task after an event of its stream. Events of other tasks, and unknown ones, change nothing. */
+export function taskAfter(task: RemoteTask, event: unknown): RemoteTask {
+  if (!isObject(event)) return task
+  const { task: whole, statusUpdate, artifactUpdate } = event
+  const read = readTask(whole)
+  if (read !== null) return read.id === task.id ? read : task
+  if (isObject(statusUpdate) && isOf(task, statusUpdate)) {
+    const state = stateIn(statusUpdate['status'])
+    return state === null ? task : { ...task, state, status: statusTextIn(statusUpdate['status']) }
+  }
+  if (isObject(artifactUpdate) && isOf(task, artifactUpdate))
+    return withArtifact(task, artifactUpdate['artifact'], artifactUpdate['append'] === true)
+  return task
+}
+
+const isOf = ({ id }: RemoteTask, { taskId }: Record<string, unknown>) => taskId === undefined || taskId === id
+
+function withArtifact(task: RemoteTask, given: unknown, append: boolean): RemoteTask {
+  const artifact = artifactIn(given)
+  if (artifact === null) return task
+  const index = task.artifacts.findIndex(({ id }) => id === artifact.id)
+  const before = task.artifacts[index]
+  if (before === undefined)
+    return task.artifacts.length >= MOST_ARTIFACTS ? task : { ...task, artifacts: [...task.artifacts, artifact] }
+  const text = append ? cut(before.text + artifact.text, LONGEST_TEXT) : artifact.text
+  return { ...task, artifacts: task.artifacts.with(index, { id: artifact.id, text }) }
+}
+
+function artifactIn(value: unknown): RemoteTask['artifacts'][number] | null {
+  if (!isObject(value)) return null
+  const id = idIn(value['artifactId'])
+  return id === null ? null : { id, text: textOfParts(value['parts']) }
+}
+
+function stateIn(status: unknown): RemoteState | null {
+  const name = isObject(status) ? String(status['state']) : ''
+  return STATES.find((state) => name === `${PREFIX}${state}`) ?? null
+}
+
+function statusTextIn(status: unknown): string {
+  const message = isObject(status) ? status['message'] : null
+  return isObject(message) ? textOfParts(message['parts']) : ''
+}
+
+/** Joins the parts of a message or artifact: texts as they are, data as JSON, and files by name and address. */
+export function textOfParts(parts: unknown): string {
+  if (!Array.isArray(parts)) return ''
+  let text = ''
+  for (const part of parts) {
+    text += textOfPart(part)
+    if (text.length > LONGEST_TEXT) break
+  }
+  return cut(text.replaceAll('\0', ''), LONGEST_TEXT)
+}
+
+function textOfPart(part: unknown): string {
+  if (!isObject(part)) return ''
+  const { text, data, url, filename, mediaType } = part
+  if (typeof text === 'string') return text
+  if (data !== undefined) return `\n${JSON.stringify(data)}\n`
+  const named = [filename, mediaType, url].filter((one) => typeof one === 'string')
+  return named.length === 0 ? '' : `\n[${named.join(' ')}]\n`
+}
+
+/** Returns what the agent has answered so far. The status is part of the answer if it is a question, or all that was answered. */
+export function answerIn({ state, status, artifacts }: RemoteTask): string {
+  const texts = artifacts.map(({ text }) => text).filter((text) => text.trim() !== '')
+  const isAnswer = state === 'INPUT_REQUIRED' || (state === 'COMPLETED' && texts.length === 0)
+  if (isAnswer && status.trim() !== '' && !texts.includes(status)) texts.push(status)
+  return cut(texts.join('\n\n'), LONGEST_TEXT)
+}
