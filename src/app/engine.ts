@@ -14,6 +14,7 @@ import { createSendingPush } from '../engine/sending-push.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
 import { createAwaitAnswer } from '../flows/await-answer.ts'
+import { chooseSearchModel, createTextEmbedding } from '../flows/embed-texts.ts'
 import { createCopyIndexing } from '../flows/fork-space.ts'
 import { createMailNotices } from '../flows/mail-notices.ts'
 import { createNotify } from '../flows/notify.ts'
@@ -21,6 +22,7 @@ import { createUseGrant } from '../flows/use-grant.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { DELETE_OLD_ROWS, FINISH_DELETIONS, FIRE_PLAN, RESTORE_JOBS, SWEEP_FILES } from '../jobs/queues.ts'
 import { startJobWorker } from '../jobs/worker.ts'
+import type { Embedder } from '../lib/embedder.ts'
 import type { Models } from '../models/models.ts'
 import { createFileSweep } from '../operation/file-sweep.ts'
 import { createRetention } from '../operation/retention.ts'
@@ -47,6 +49,8 @@ export interface EngineParts {
   domain: OwnDomain
   models: Models
   pushKeys: PushKeyPair | null
+  /** Computes the vectors of texts; null if texts are not searched by meaning. */
+  embedder: Embedder | null
   /** How to reach push services. */
   push: AddressGuardOptions
 }
@@ -60,7 +64,7 @@ export interface Engine {
 /** Builds and starts the engine. */
 export async function startEngine(
   platform: Platform,
-  { config, core, domain, models, pushKeys, push }: EngineParts,
+  { config, core, domain, models, pushKeys, embedder, push }: EngineParts,
 ): Promise<Engine> {
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   // Users supply the endpoints, so requests to private addresses are refused.
@@ -100,6 +104,7 @@ export async function startEngine(
   })
   const upkeep = keepUp(platform, core, { worker, oauth })
   const { settleCall, lifecycle } = core
+  await chooseSearchModel(platform, embedder)
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
     ...createMailing(platform, domain),
@@ -108,6 +113,7 @@ export async function startEngine(
     createSendingPush(platform, { http: pushHttp, pushKeys, endedAmong: domain.tokens.endedAmong }),
     executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
     ...bindJobs(platform, core, domain),
+    ...(embedder === null ? [] : [createTextEmbedding(platform, embedder)]),
   ])
 
   return {

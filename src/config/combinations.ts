@@ -20,11 +20,15 @@ export function combinedFaults(
       'AUTH_AUDIENCE: required with AUTH_JWKS_URL; without it, tokens for other apps are accepted (AUTH_ALLOW_UNBOUNDED=true allows that)',
     )
   }
-  const provider = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')?.provider ?? 'demo'
-  const known = providers.find(({ name }) => name === provider)
-  if (known === undefined && provider !== 'demo' && badProviders.length === 0)
-    faults.push(`PARLEY_DEFAULT_MODEL: ${missingProvider(provider)}`)
-  if (known?.lacks) faults.push(`PARLEY_DEFAULT_MODEL: ${known.lacks}`)
+  for (const variable of ['PARLEY_DEFAULT_MODEL', 'PARLEY_EMBEDDINGS']) {
+    const provider = parseModelName(set[variable] ?? 'demo')?.provider ?? 'demo'
+    const known = providers.find(({ name }) => name === provider)
+    if (known === undefined && provider !== 'demo' && badProviders.length === 0)
+      faults.push(`${variable}: ${missingProvider(provider, variable)}`)
+    if (known?.lacks) faults.push(`${variable}: ${known.lacks}`)
+    if (variable === 'PARLEY_EMBEDDINGS' && known?.api === 'anthropic')
+      faults.push(`${variable}: "${provider}" has no embedding models: use a model of another provider`)
+  }
   if (set.PARLEY_DIRECT_DATABASE_URL && !set.DATABASE_URL)
     faults.push('PARLEY_DIRECT_DATABASE_URL: needs DATABASE_URL; set DATABASE_URL instead if there is no pooler')
   const split = set.PARLEY_ROLE === 'api' || set.PARLEY_ROLE === 'worker'
@@ -34,10 +38,12 @@ export function combinedFaults(
   return faults
 }
 
-function missingProvider(name: string): string {
+function missingProvider(name: string, variable: string): string {
   const remedy = settingOfPreset(name)
   if (remedy === null) return `there is no provider ${JSON.stringify(name)} in PARLEY_PROVIDERS`
-  return `the provider "${name}" is not set up: ${remedy}, or remove PARLEY_DEFAULT_MODEL and add the provider in the console under Models`
+  // The environment alone sets up the provider of the embeddings.
+  const others = variable === 'PARLEY_DEFAULT_MODEL' ? ' and add the provider in the console under Models' : ''
+  return `the provider "${name}" is not set up: ${remedy}, or remove ${variable}${others}`
 }
 
 /** Shorter secrets can be guessed. RFC 7518 requires this length for HS256 keys. */

@@ -415,6 +415,8 @@ export const ModelName = {
   Conversation: 'Conversation',
   Message: 'Message',
   SearchText: 'SearchText',
+  SearchVector: 'SearchVector',
+  SearchModel: 'SearchModel',
   MessageVersion: 'MessageVersion',
   ThreadReader: 'ThreadReader',
   ThreadTurn: 'ThreadTurn',
@@ -475,7 +477,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
+    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "searchVector" | "searchModel" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -1792,6 +1794,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.SearchTextCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.SearchTextCountAggregateOutputType> | number
+        }
+      }
+    }
+    SearchVector: {
+      payload: Prisma.$SearchVectorPayload<ExtArgs>
+      fields: Prisma.SearchVectorFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SearchVectorFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SearchVectorFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        findFirst: {
+          args: Prisma.SearchVectorFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SearchVectorFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        findMany: {
+          args: Prisma.SearchVectorFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>[]
+        }
+        create: {
+          args: Prisma.SearchVectorCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        createMany: {
+          args: Prisma.SearchVectorCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.SearchVectorCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>[]
+        }
+        delete: {
+          args: Prisma.SearchVectorDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        update: {
+          args: Prisma.SearchVectorUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        deleteMany: {
+          args: Prisma.SearchVectorDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SearchVectorUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SearchVectorUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>[]
+        }
+        upsert: {
+          args: Prisma.SearchVectorUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        aggregate: {
+          args: Prisma.SearchVectorAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSearchVector>
+        }
+        groupBy: {
+          args: Prisma.SearchVectorGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchVectorGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SearchVectorCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchVectorCountAggregateOutputType> | number
+        }
+      }
+    }
+    SearchModel: {
+      payload: Prisma.$SearchModelPayload<ExtArgs>
+      fields: Prisma.SearchModelFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SearchModelFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SearchModelFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        findFirst: {
+          args: Prisma.SearchModelFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SearchModelFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        findMany: {
+          args: Prisma.SearchModelFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>[]
+        }
+        create: {
+          args: Prisma.SearchModelCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        createMany: {
+          args: Prisma.SearchModelCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.SearchModelCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>[]
+        }
+        delete: {
+          args: Prisma.SearchModelDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        update: {
+          args: Prisma.SearchModelUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        deleteMany: {
+          args: Prisma.SearchModelDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SearchModelUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SearchModelUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>[]
+        }
+        upsert: {
+          args: Prisma.SearchModelUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        aggregate: {
+          args: Prisma.SearchModelAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSearchModel>
+        }
+        groupBy: {
+          args: Prisma.SearchModelGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchModelGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SearchModelCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchModelCountAggregateOutputType> | number
         }
       }
     }
@@ -5464,6 +5614,26 @@ export const SearchTextScalarFieldEnum = {
 export type SearchTextScalarFieldEnum = (typeof SearchTextScalarFieldEnum)[keyof typeof SearchTextScalarFieldEnum]
 
 
+export const SearchVectorScalarFieldEnum = {
+  messageId: 'messageId',
+  fileId: 'fileId',
+  vector: 'vector',
+  model: 'model',
+  revision: 'revision'
+} as const
+
+export type SearchVectorScalarFieldEnum = (typeof SearchVectorScalarFieldEnum)[keyof typeof SearchVectorScalarFieldEnum]
+
+
+export const SearchModelScalarFieldEnum = {
+  id: 'id',
+  name: 'name',
+  backfillBefore: 'backfillBefore'
+} as const
+
+export type SearchModelScalarFieldEnum = (typeof SearchModelScalarFieldEnum)[keyof typeof SearchModelScalarFieldEnum]
+
+
 export const MessageVersionScalarFieldEnum = {
   messageId: 'messageId',
   number: 'number',
@@ -6443,6 +6613,20 @@ export type ListEnumMessageStatusFieldRefInput<$PrismaModel> = FieldRefInputType
 
 
 /**
+ * Reference to a field of type 'Float[]'
+ */
+export type ListFloatFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Float[]'>
+    
+
+
+/**
+ * Reference to a field of type 'Float'
+ */
+export type FloatFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Float'>
+    
+
+
+/**
  * Reference to a field of type 'OutcomeKind'
  */
 export type EnumOutcomeKindFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'OutcomeKind'>
@@ -6481,20 +6665,6 @@ export type EnumTriggerTypeFieldRefInput<$PrismaModel> = FieldRefInputType<$Pris
  * Reference to a field of type 'TriggerType[]'
  */
 export type ListEnumTriggerTypeFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'TriggerType[]'>
-    
-
-
-/**
- * Reference to a field of type 'Float'
- */
-export type FloatFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Float'>
-    
-
-
-/**
- * Reference to a field of type 'Float[]'
- */
-export type ListFloatFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Float[]'>
     
 
 
@@ -6764,6 +6934,8 @@ export type GlobalOmitConfig = {
   conversation?: Prisma.ConversationOmit
   message?: Prisma.MessageOmit
   searchText?: Prisma.SearchTextOmit
+  searchVector?: Prisma.SearchVectorOmit
+  searchModel?: Prisma.SearchModelOmit
   messageVersion?: Prisma.MessageVersionOmit
   threadReader?: Prisma.ThreadReaderOmit
   threadTurn?: Prisma.ThreadTurnOmit

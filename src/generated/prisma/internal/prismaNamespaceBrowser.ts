@@ -69,6 +69,8 @@ export const ModelName = {
   Conversation: 'Conversation',
   Message: 'Message',
   SearchText: 'SearchText',
+  SearchVector: 'SearchVector',
+  SearchModel: 'SearchModel',
   MessageVersion: 'MessageVersion',
   ThreadReader: 'ThreadReader',
   ThreadTurn: 'ThreadTurn',
@@ -430,6 +432,26 @@ export const SearchTextScalarFieldEnum = {
 } as const
 
 export type SearchTextScalarFieldEnum = (typeof SearchTextScalarFieldEnum)[keyof typeof SearchTextScalarFieldEnum]
+
+
+export const SearchVectorScalarFieldEnum = {
+  messageId: 'messageId',
+  fileId: 'fileId',
+  vector: 'vector',
+  model: 'model',
+  revision: 'revision'
+} as const
+
+export type SearchVectorScalarFieldEnum = (typeof SearchVectorScalarFieldEnum)[keyof typeof SearchVectorScalarFieldEnum]
+
+
+export const SearchModelScalarFieldEnum = {
+  id: 'id',
+  name: 'name',
+  backfillBefore: 'backfillBefore'
+} as const
+
+export type SearchModelScalarFieldEnum = (typeof SearchModelScalarFieldEnum)[keyof typeof SearchModelScalarFieldEnum]
 
 
 export const MessageVersionScalarFieldEnum = {
