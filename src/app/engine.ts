@@ -16,6 +16,7 @@ import { createWorker, type Worker } from '../engine/worker.ts'
 import { createAwaitAnswer } from '../flows/await-answer.ts'
 import { chooseSearchModel, createTextEmbedding } from '../flows/embed-texts.ts'
 import { createCopyIndexing } from '../flows/fork-space.ts'
+import { createKeepFiles } from '../flows/keep-files.ts'
 import { createMailNotices } from '../flows/mail-notices.ts'
 import { createNotify } from '../flows/notify.ts'
 import { createUseGrant } from '../flows/use-grant.ts'
@@ -73,7 +74,14 @@ export async function startEngine(
   const { limits } = config
   const oauth = createMcpOAuth(platform, { http })
   const mcp = createMcpToolset(platform, mcpTools, oauth)
-  const parts = { http, mcp, secretBox: platform.secretBox, limits, discretion: core.discretion }
+  const parts = {
+    ...createKeepFiles(platform, core),
+    http,
+    mcp,
+    secretBox: platform.secretBox,
+    limits,
+    discretion: core.discretion,
+  }
   const toolbox = createToolbox({
     ...core,
     ...domain,
@@ -92,6 +100,7 @@ export async function startEngine(
     }),
     ...createAwaitAnswer(platform),
     ...createUseGrant(platform),
+    keepFiles: parts.keepFiles,
     scenes: createSceneLoader(platform, { ...core, files: domain.files }),
     pictures: createPictures(domain.files),
     toolbox,

@@ -1,4 +1,4 @@
-import { bindJob } from '../jobs/job.ts'
+import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { EMBED_TEXTS } from '../jobs/queues.ts'
 import { type Embedder, EmbeddingRefusedError } from '../lib/embedder.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -28,8 +28,47 @@ const PROBE = 'text'
  * Computes the vectors of new and changed texts, then of older ones. The rows without a vector say what there is to do, so an
  * attempt that dies repeats at most one request. An attempt fails while the provider is unavailable; the queue delays the next one.
  */
-export const createTextEmbedding = ({ db }: Pick<Platform, 'db'>, embedder: Embedder) =>
-  bindJob(EMBED_TEXTS, async (_, { signal }) => {
+export function createTextEmbedding({ db }: Pick<Platform, 'db'>, embedder: Embedder): BoundJob {
+  const request = (texts: readonly string[], signal: AbortSignal) =>
+    embedder.embed(texts, AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]))
+
+  /** Returns an empty vector if the provider refuses even the beginning of the text. */
+  async function vectorOfOne(text: string, signal: AbortSignal): Promise<readonly number[]> {
+    for (const characters of [text.length, SHORTENED_CHARACTERS]) {
+      try {
+        const [vector = []] = await request([text.slice(0, characters).toWellFormed()], signal)
+        return vector
+      } catch (error) {
+        if (!(error instanceof EmbeddingRefusedError)) throw error
+      }
+    }
+    return []
+  }
+
+  async function vectorsOf(texts: readonly PendingText[], signal: AbortSignal): Promise<TextVector[]> {
+    const all = texts.map(({ text }) => text)
+    try {
+      const vectors = await request(all, signal)
+      return texts.map((text, index) => vectorOf(text, vectors[index] ?? []))
+    } catch (error) {
+      if (!(error instanceof EmbeddingRefusedError)) throw error
+    }
+    // One of the texts is the reason, unless the provider refuses any text.
+    await request([PROBE], signal)
+    const vectors: TextVector[] = []
+    for (const text of texts) vectors.push(vectorOf(text, await vectorOfOne(text.text, signal)))
+    return vectors
+  }
+
+  async function embedTexts(texts: readonly PendingText[], signal: AbortSignal): Promise<void> {
+    const isEmpty = ({ text }: PendingText) => text.trim() === ''
+    const empty = texts.filter(isEmpty).map((text) => vectorOf(text, []))
+    const given = texts.filter((text) => !isEmpty(text))
+    const vectors = given.length === 0 ? [] : await vectorsOf(given, signal)
+    await db.query(storeVectorsSql(embedder.model, [...empty, ...vectors]))
+  }
+
+  return bindJob(EMBED_TEXTS, async (_, { signal }) => {
     const until = performance.now() + LONGEST_JOB_MS
     // A process that started later may have set another model.
     const isCurrent = async () => (await searchModelOf(db.prisma))?.name === embedder.model
@@ -39,47 +78,8 @@ export const createTextEmbedding = ({ db }: Pick<Platform, 'db'>, embedder: Embe
       if (texts.length > 0) await embedTexts(texts, signal)
       else if (!(await db.transaction((tx) => backfillVectors(tx, embedder.model, BACKFILLED_MESSAGES)))) return
     }
-
-    async function embedTexts(texts: readonly PendingText[], signal: AbortSignal): Promise<void> {
-      const empty = texts.filter(({ text }) => text.trim() === '').map((text) => vectorOf(text, []))
-      const given = texts.filter(({ text }) => text.trim() !== '')
-      const vectors = given.length === 0 ? [] : await vectorsOf(given, signal)
-      await db.query(storeVectorsSql(embedder.model, [...empty, ...vectors]))
-    }
-
-    async function vectorsOf(texts: readonly PendingText[], signal: AbortSignal): Promise<TextVector[]> {
-      try {
-        const vectors = await request(
-          texts.map(({ text }) => text),
-          signal,
-        )
-        return texts.map((text, index) => vectorOf(text, vectors[index] ?? []))
-      } catch (error) {
-        if (!(error instanceof EmbeddingRefusedError)) throw error
-      }
-      // One of the texts is the reason, unless the provider refuses any text.
-      await request([PROBE], signal)
-      const vectors: TextVector[] = []
-      for (const text of texts) vectors.push(vectorOf(text, await vectorOfOne(text.text, signal)))
-      return vectors
-    }
-
-    /** Returns an empty vector if the provider refuses even the beginning of the text. */
-    async function vectorOfOne(text: string, signal: AbortSignal): Promise<readonly number[]> {
-      for (const characters of [EMBEDDED_CHARACTERS, SHORTENED_CHARACTERS]) {
-        try {
-          const [vector = []] = await request([text.slice(0, characters).toWellFormed()], signal)
-          return vector
-        } catch (error) {
-          if (!(error instanceof EmbeddingRefusedError)) throw error
-        }
-      }
-      return []
-    }
-
-    const request = (texts: readonly string[], signal: AbortSignal) =>
-      embedder.embed(texts, AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]))
   })
+}
 
 const vectorOf = ({ messageId, fileId, revision }: PendingText, vector: readonly number[]): TextVector => ({
   messageId,

@@ -287,7 +287,7 @@ export const MOVED_TABLES = {
       spaceId: to(id('spc'), 'Space'),
       createdAt,
     },
-    fixed: {},
+    fixed: { callId: null },
     secret: [],
   },
   ThreadReader: {
@@ -365,6 +365,8 @@ export const TABLES_THAT_STAY = [
   'AgentVersion',
   'AgentDraft',
   'SearchText',
+  'SearchVector',
+  'SearchModel',
   'Memory',
   'Goal',
   'Plan',

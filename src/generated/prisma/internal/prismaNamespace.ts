@@ -6198,6 +6198,7 @@ export const FileScalarFieldEnum = {
   thumbnailHash: 'thumbnailHash',
   messageId: 'messageId',
   spaceId: 'spaceId',
+  callId: 'callId',
   createdAt: 'createdAt'
 } as const
 

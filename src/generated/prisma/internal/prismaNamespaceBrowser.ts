@@ -1018,6 +1018,7 @@ export const FileScalarFieldEnum = {
   thumbnailHash: 'thumbnailHash',
   messageId: 'messageId',
   spaceId: 'spaceId',
+  callId: 'callId',
   createdAt: 'createdAt'
 } as const
 
