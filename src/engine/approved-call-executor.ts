@@ -35,8 +35,7 @@ async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
 }
 
-export type ApprovedCallParts = OwnToolParts &
-  KeepFiles & { mcp: McpToolset; discretion: Pick<Discretion, 'toLeave'> }
+export type ApprovedCallParts = OwnToolParts & KeepFiles & { mcp: McpToolset; discretion: Pick<Discretion, 'toLeave'> }
 
 /**
  * Returns a function that executes an approved call with the approved input, provided that the agent

@@ -161,7 +161,10 @@ export function createToolRunner({
     // A tool that ignores the signal keeps running; its result is discarded.
     const { effects, ...returned } = await unlessAborted(run.signal, tool.execute(input, use))
     if (effects !== undefined) await applyToolEffects(effects, use)
-    return doneWith(returned, await keepFiles({ id: use.callId, agentId: run.context.run.agentId }, returned.returned ?? []))
+    return doneWith(
+      returned,
+      await keepFiles({ id: use.callId, agentId: run.context.run.agentId }, returned.returned ?? []),
+    )
   }
 
   /** Applies the effects of a call, and journals the effects that a resumed run needs. */
@@ -226,10 +229,7 @@ function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { 
 }
 
 /** Returns the settlement of a call that succeeded. `kept`: its stored files. */
-export function doneWith(
-  { output, files = [] }: ToolOutput,
-  kept: readonly (KeptFile | FileNote)[] = [],
-): Settlement {
+export function doneWith({ output, files = [] }: ToolOutput, kept: readonly (KeptFile | FileNote)[] = []): Settlement {
   return { status: 'DONE', output: toJson(output), error: null, files: [...files, ...kept] }
 }
 

@@ -14,8 +14,8 @@ import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { LARGEST_PORTRAIT_BYTES, pictureOfPortrait } from '../rules/picture.ts'
-import { pictureForModel, portraitOf } from './images.ts'
 import { SHOWS_OUTPUT_SQL } from '../stores/call-store.ts'
+import { pictureForModel, portraitOf } from './images.ts'
 import { keyOfHash } from './stored-bytes.ts'
 
 /** The bytes of a file or of its thumbnail. */

@@ -15,7 +15,7 @@ import {
 
 /** The beginning of a text that its vector represents. Most models read about as many tokens. */
 export const EMBEDDED_CHARACTERS = 8000
-/** What is left of a text that the provider refused, which may be too long for the model. */
+/** The beginning of a text that the provider has refused, perhaps because it is too long for the model. */
 const SHORTENED_CHARACTERS = 1000
 const TEXTS_AT_ONCE = 64
 const BACKFILLED_MESSAGES = 500

@@ -11,8 +11,8 @@ import type { Uploads } from './upload-file.ts'
 /** Files that tools return. */
 export interface KeepFiles {
   /**
-   * Stores the binary content of a result as files of the call, which is not settled yet. What cannot be stored, because it is too
-   * large, the day's bytes of the agent are used up or the storage is unavailable, becomes a note: the call has taken effect.
+   * Stores the binary content of a result as files of the call, which is not settled yet. The call has taken effect, so a file
+   * that is too large, exceeds the agent's bytes of the day, or finds the storage unavailable becomes a note.
    * @throws database errors
    */
   keepFiles(
@@ -39,9 +39,11 @@ export function createKeepFiles(
     async keepFiles(call, returned) {
       if (returned.length === 0) return []
       const stored: (NewFile | FileNote)[] = []
-      for (const [index, one] of returned.slice(0, MOST_KEPT_FILES).entries()) stored.push(await store(call, index, one))
+      for (const [index, one] of returned.slice(0, MOST_KEPT_FILES).entries())
+        stored.push(await store(call, index, one))
       const left = returned.length - stored.length
-      if (left > 0) stored.push({ note: `[${left} more files were not stored: a result has at most ${MOST_KEPT_FILES}.]` })
+      if (left > 0)
+        stored.push({ note: `[${left} more files were not stored: a result has at most ${MOST_KEPT_FILES}.]` })
       const files = stored.filter((one) => 'id' in one)
       const isKept = files.length === 0 || (await db.transaction((tx) => insertFilesOfCall(tx, call.id, files)))
       if (!isKept) return []

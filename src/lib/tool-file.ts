@@ -24,7 +24,7 @@ export interface FileNote {
   note: string
 }
 
-/** What the row of a call keeps of the files of its result. */
+/** An entry in the row of a call about a file of its result. */
 export type ResultFile = ToolFile | KeptFile | FileNote
 
 /** The number of files of one result that are stored. */

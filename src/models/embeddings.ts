@@ -9,7 +9,7 @@ import { NO_KEY, type ProviderSettings } from './provider.ts'
 import { readProviderError } from './provider-error.ts'
 
 /** A model of the AI SDK. The type's own package is only a transitive dependency. */
-type EmbeddingModel = ReturnType<ReturnType<(typeof import('@ai-sdk/openai'))['createOpenAI']>['embeddingModel']>
+type EmbeddingModel = ReturnType<ReturnType<typeof import('@ai-sdk/openai')['createOpenAI']>['embeddingModel']>
 
 const NAMESPACE = 'compatible'
 

@@ -145,7 +145,10 @@ export function createSearch(
     if (filter.order !== 'BEST' || (place !== null && place.upTo === null)) return null
     const vector = await vectorOf(filter.query, pieces)
     if (place !== null && vector === null)
-      throw new BadInputError('Search by meaning is not available now: begin the search again without a cursor.', 'after')
+      throw new BadInputError(
+        'Search by meaning is not available now: begin the search again without a cursor.',
+        'after',
+      )
     return vector && { vector, upTo: place?.upTo ?? null }
   }
 
@@ -199,7 +202,18 @@ export function createSearch(
       const shown = rows.slice(0, limit)
       return {
         hits: shown.map(
-          ({ senderName, senderKind, spaceName, rank: _, withParts: __, upTo: ___, heardFrom: ____, fileId, fileText, ...row }) => {
+          ({
+            senderName,
+            senderKind,
+            spaceName,
+            rank: _,
+            withParts: __,
+            upTo: ___,
+            heardFrom: ____,
+            fileId,
+            fileText,
+            ...row
+          }) => {
             const message = messageOfRow(row)
             const { snippet } = snippetOf(fileText ?? textOf(message.parts), pieces)
             return { message, senderName, senderKind, spaceName, snippet, fileId: fileId === '' ? null : fileId }

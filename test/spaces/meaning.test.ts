@@ -2,9 +2,15 @@ import { Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import { EMBEDDED_CHARACTERS } from '../../src/flows/embed-texts.ts'
-import { type EmbeddingServer, hasPgvector, startEmbeddingServer, VECTOR_STACKS } from '../support/embedding-server.ts'
+import { openStores, type Stores } from '../support/application.ts'
+import {
+  type EmbeddingServer,
+  embedded,
+  hasPgvector,
+  startEmbeddingServer,
+  VECTOR_STACKS,
+} from '../support/embedding-server.ts'
 import { hasPostgres } from '../support/postgres.ts'
-import { type Stores, openStores } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
@@ -28,17 +34,6 @@ async function find(parley: TestServer, viewer: Viewer, query: string, variables
   const { data, errors } = await ask(parley, viewer, { query, ...variables })
   expect(errors).toBeUndefined()
   return data!.search.edges.map(({ node }) => node.file?.name ?? node.message.text)
-}
-
-/** Waits until each text has its vector, and no older text is left to look at. */
-async function embedded(parley: TestServer): Promise<void> {
-  const { prisma } = parley.app.platform.db
-  await until('all texts have vectors', async () => {
-    const [{ pending } = { pending: 1 }] = await prisma.$queryRaw<{ pending: number }[]>`
-      SELECT (SELECT count(*) FROM "SearchVector" WHERE vector IS NULL)::int
-        + (SELECT count(*) FROM "SearchModel" WHERE "backfillBefore" IS DISTINCT FROM '')::int AS pending`
-    return pending === 0
-  })
 }
 
 async function sendFile(parley: TestServer, sender: HumanViewer, spaceId: string, name: string, text: string) {
@@ -177,9 +172,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     })
     model.state.isDown = false
     await embedded(parley)
-    await until('queries are embedded again', async () =>
-      (await find(parley, bob, 'otter unheard')).includes('otter'),
-    )
+    await until('queries are embedded again', async () => (await find(parley, bob, 'otter unheard')).includes('otter'))
   })
 
   test('the search tool of an agent finds by meaning what its run may know', async () => {
@@ -187,7 +180,12 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     for (const spaceId of [team, secret])
       await parley.app.domain.members.add(parley.admin, { spaceId, entityId: agent.id })
     const run = { agentId: agent.id, places: [team], label: [], askers: [bob.id] }
-    const { hits } = await parley.app.domain.search.findForRun(run, { query: 'car', spaceId: null, from: null, limit: 10 })
+    const { hits } = await parley.app.domain.search.findForRun(run, {
+      query: 'car',
+      spaceId: null,
+      from: null,
+      limit: 10,
+    })
     const texts = hits.map(({ snippet }) => snippet)
     expect(texts).toContain('The automobile is red')
     expect(texts).not.toContain('The vehicle of the boss')
@@ -229,7 +227,8 @@ describe.each(VECTOR_STACKS)('the model of the embeddings, on the %s stack', (st
     await embedded(parley)
     expect(await find(parley, ada, 'car')).toEqual(['The automobile is red'])
     const { prisma } = parley.app.platform.db
-    const models = async () => (await prisma.searchVector.groupBy({ by: ['model'], _count: true })).map((one) => one.model)
+    const models = async () =>
+      (await prisma.searchVector.groupBy({ by: ['model'], _count: true })).map((one) => one.model)
     expect(await models()).toEqual(['embeddings:narrow'])
     await parley.close()
 

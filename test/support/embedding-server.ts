@@ -2,8 +2,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import pg from 'pg'
-import { STACKS } from './application.ts'
+import { STACKS, type TestApplication } from './application.ts'
 import { findPostgres } from './postgres.ts'
+import { until } from './until.ts'
 
 /** An embedding model on a local port, in OpenAI's format: vectors are bags of words. */
 export interface EmbeddingServer {
@@ -66,6 +67,17 @@ function hashOf(word: string): number {
   let hash = 7
   for (const character of word) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 1_000_003
   return hash
+}
+
+/** Waits until each text has its vector, and no older text is left to look at. */
+export async function embedded(parley: TestApplication): Promise<void> {
+  const { prisma } = parley.app.platform.db
+  await until('all texts have vectors', async () => {
+    const [{ pending } = { pending: 1 }] = await prisma.$queryRaw<{ pending: number }[]>`
+      SELECT (SELECT count(*) FROM "SearchVector" WHERE vector IS NULL)::int
+        + (SELECT count(*) FROM "SearchModel" WHERE "backfillBefore" IS DISTINCT FROM '')::int AS pending`
+    return pending === 0
+  })
 }
 
 async function isPgvectorAvailable(): Promise<boolean> {

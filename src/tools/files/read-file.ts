@@ -55,7 +55,8 @@ type Parts = Pick<ToolParts, 'files' | 'discretion'>
 /** Returns a file that the run may read. @throws ToolFailure, the same one whether the file does not exist or must not be read */
 async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string): Promise<ReadableFile> {
   const file = prefixOf(id) === 'fil' ? await files.readableBy(run.agentId, id) : null
-  if (file === null || !(await mayRead(discretion, run, file))) throw new ToolFailure('NOT_FOUND', 'There is no such file, or you may not read it.')
+  if (file === null || !(await mayRead(discretion, run, file)))
+    throw new ToolFailure('NOT_FOUND', 'There is no such file, or you may not read it.')
   return file
 }
 

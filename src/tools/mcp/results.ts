@@ -1,6 +1,13 @@
 import type { CallToolResult } from '@ai-sdk/mcp'
 import { cut, DEEPEST_JSON, isTooDeep, type Json, jsonBytes, toJson } from '../../lib/json.ts'
-import { fileInWords, LARGEST_FILES_BYTES, nameOfReturned, type ReturnedFile, type ToolFile, toolFile } from '../../lib/tool-file.ts'
+import {
+  fileInWords,
+  LARGEST_FILES_BYTES,
+  nameOfReturned,
+  type ReturnedFile,
+  type ToolFile,
+  toolFile,
+} from '../../lib/tool-file.ts'
 import { LARGEST_JSON_BYTES } from '../../lib/validate.ts'
 import type { FailureDetails } from '../tool.ts'
 
