@@ -14,7 +14,7 @@ import { createSendingPush } from '../engine/sending-push.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
 import { createAwaitAnswer } from '../flows/await-answer.ts'
-import { chooseSearchModel, createTextEmbedding } from '../flows/embed-texts.ts'
+import { createTextEmbedding, endTextEmbedding } from '../flows/embed-texts.ts'
 import { createCopyIndexing } from '../flows/fork-space.ts'
 import { createKeepFiles } from '../flows/keep-files.ts'
 import { createMailNotices } from '../flows/mail-notices.ts'
@@ -113,7 +113,7 @@ export async function startEngine(
   })
   const upkeep = keepUp(platform, core, { worker, oauth })
   const { settleCall, lifecycle } = core
-  await chooseSearchModel(platform, embedder)
+  if (embedder === null) await endTextEmbedding(platform)
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
     ...createMailing(platform, domain),

@@ -68,9 +68,12 @@ export function createTextEmbedding({ db }: Pick<Platform, 'db'>, embedder: Embe
     await db.query(storeVectorsSql(embedder.model, [...empty, ...vectors]))
   }
 
+  let isSet = false
   return bindJob(EMBED_TEXTS, async (_, { signal }) => {
+    // Once for each process: one that started later may set another model.
+    if (!isSet) await db.transaction((tx) => setSearchModel(tx, embedder.model))
+    isSet = true
     const until = performance.now() + LONGEST_JOB_MS
-    // A process that started later may have set another model.
     const isCurrent = async () => (await searchModelOf(db.prisma))?.name === embedder.model
     while (performance.now() < until && (await isCurrent())) {
       signal.throwIfAborted()
@@ -88,7 +91,7 @@ const vectorOf = ({ messageId, fileId, revision }: PendingText, vector: readonly
   vector,
 })
 
-/** Sets the model that computes vectors, or ends the computing if there is none. Workers do so when they start. */
-export async function chooseSearchModel({ db }: Pick<Platform, 'db'>, embedder: Embedder | null): Promise<void> {
-  await db.transaction((tx) => (embedder === null ? clearSearchModel(tx) : setSearchModel(tx, embedder.model)))
+/** Ends the computing of vectors. Workers without PARLEY_EMBEDDINGS do so when they start. */
+export async function endTextEmbedding({ db }: Pick<Platform, 'db'>): Promise<void> {
+  await db.transaction((tx) => clearSearchModel(tx))
 }

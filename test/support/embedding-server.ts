@@ -71,12 +71,12 @@ function hashOf(word: string): number {
 
 /** Waits until each text has its vector, and no older text is left to look at. */
 export async function embedded(parley: TestApplication): Promise<void> {
-  const { prisma } = parley.app.platform.db
+  const { db, config } = parley.app.platform
   await until('all texts have vectors', async () => {
-    const [{ pending } = { pending: 1 }] = await prisma.$queryRaw<{ pending: number }[]>`
-      SELECT (SELECT count(*) FROM "SearchVector" WHERE vector IS NULL)::int
-        + (SELECT count(*) FROM "SearchModel" WHERE "backfillBefore" IS DISTINCT FROM '')::int AS pending`
-    return pending === 0
+    const [row] = await db.prisma.$queryRaw<{ isDone: boolean }[]>`
+      SELECT NOT EXISTS (SELECT FROM "SearchVector" WHERE vector IS NULL) AND EXISTS (
+        SELECT FROM "SearchModel" WHERE name = ${config.embeddingModel} AND "backfillBefore" = '') AS "isDone"`
+    return row?.isDone
   })
 }
 
