@@ -138,9 +138,13 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
       )
     },
     createBy: (agentId, { id, name, bytes }) =>
-      take({ id: agentId, name, ...(id === undefined ? {} : { fileId: id }) }, { body: Readable.from([bytes]), bytes: bytes.byteLength }, async (file) => {
-        await db.transaction((tx) => countToday(tx, file))
-        return file
-      }),
+      take(
+        { id: agentId, name, ...(id === undefined ? {} : { fileId: id }) },
+        { body: Readable.from([bytes]), bytes: bytes.byteLength },
+        async (file) => {
+          await db.transaction((tx) => countToday(tx, file))
+          return file
+        },
+      ),
   }
 }

@@ -18,7 +18,7 @@ function toolResult(
   toolName: string,
   { output, files }: { output: Json; files: readonly ResultFile[] },
 ): ToolModelMessage['content'][number] {
-  const lines = files.flatMap((file) => ('data' in file ? [] : 'note' in file ? [file.note] : [describeFile(file)]))
+  const lines = fileLines(files)
   const whole = typeof output === 'string' ? output : JSON.stringify(output)
   const text = [cutSaying(whole, LONGEST_RESULT), ...lines].join('\n')
   const shown = files.flatMap((file) => ('data' in file ? [filePart(file.mediaType, file.data)] : []))
@@ -29,6 +29,14 @@ function toolResult(
   const isText = typeof output === 'string' || whole.length > LONGEST_RESULT || lines.length > 0
   const value = isText ? { type: 'text' as const, value: text } : { type: 'json' as const, value: output }
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
+}
+
+/** References to the stored files of a result, for the model, and notes about those that were not stored. */
+export function fileLines(files: readonly ResultFile[]): string[] {
+  return files.flatMap((file) => {
+    if ('data' in file) return []
+    return 'note' in file ? [file.note] : [describeFile(file)]
+  })
 }
 
 const filePart = (mediaType: string, data: string) => ({
