@@ -21,7 +21,7 @@ export interface QueryVector {
 /** A search does not wait longer for a provider; its words find something too. */
 const TIMEOUT_MS = 3000
 /** After a failure, searches do without the provider for this time. */
-const REST_MS = 15_000
+const REST_MS = 5000
 /** The pages of a search use the same vector. */
 const MOST_CACHED = 200
 
