@@ -86,7 +86,9 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
         expect(call?.output).toContain(WORDS)
         const files = await parley.app.domain.files.ofCalls(parley.admin, [call!.id])
         // Its bytes are no whole picture.
-        expect(files[0]).toMatchObject([{ mediaType: 'application/octet-stream', size: PNG.byteLength, messageId: null }])
+        expect(files[0]).toMatchObject([
+          { mediaType: 'application/octet-stream', size: PNG.byteLength, messageId: null },
+        ])
         expect(body).toContain(files[0]![0]!.id)
         parley.models.reset()
         spare.reset()

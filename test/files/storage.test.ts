@@ -75,7 +75,7 @@ describe('the storage of files', () => {
     }
   })
 
-  test('while a bucket is away, an agent is told that its file was not sent, and a result of a tool stays without its file', async () => {
+  test('while a bucket is away, an agent gets an error for its file, and a result of a tool stays without its file', async () => {
     const parley = await startApplication({ isFresh: true, settings: bucketSettings() })
     const tool = createServer((_, response) => response.writeHead(200, { 'content-type': 'application/zip' }).end('PK'))
     await new Promise<void>((resolve) => tool.listen(0, '127.0.0.1', resolve))
