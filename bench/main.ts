@@ -27,6 +27,7 @@ import { soak } from './soak.ts'
 import { streams } from './streams.ts'
 import { type Benchmark, type Figure, middleOf, type Result } from './support/figures.ts'
 import { report } from './support/report.ts'
+import { uploads } from './uploads.ts'
 import { usage } from './usage.ts'
 import { waits } from './waits.ts'
 
@@ -49,6 +50,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   attacked,
   bounds,
   search,
+  uploads,
   idle,
   console: consolePage,
   soak,

@@ -9,10 +9,14 @@ import { createToolSetup } from './app/tool-setup.ts'
 import { MODELS_CHANNEL } from './broker/topics.ts'
 import type { Config } from './config.ts'
 import { watchJobs } from './jobs/job-metrics.ts'
-import { createModels } from './models/models.ts'
+import type { Embedder } from './lib/embedder.ts'
+import { createEmbedder } from './models/embeddings.ts'
+import { createModels, type Models } from './models/models.ts'
+import type { Platform } from './platform/platform.ts'
 import { keptSecret, type Secret } from './platform/secrets.ts'
 import { warnOfOthers } from './runs/presence.ts'
 import { watchLivingRuns } from './runs/run-metrics.ts'
+import { openMeaning } from './spaces/meaning.ts'
 import { createGuardedHttp } from './tools/custom/guarded-http.ts'
 
 /** The maximum size of a response from an identity provider. */
@@ -30,7 +34,6 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   watchLivingRuns(platform)
   watchJobs(platform)
   const others = warnOfOthers(platform)
-  const core = createCore(platform)
   const toolSetup = createToolSetup(platform)
   const models = createModels(platform, {
     providers: config.modelProviders,
@@ -46,6 +49,9 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   await models.reload().catch(closeAndThrow)
   models.watch(MODELS_CHANNEL)
   await models.warnOfMissing().catch(closeAndThrow)
+  const embedder = embedderOf(platform, models)
+  const meaning = embedder && (await openMeaning(platform, embedder).catch(closeAndThrow))
+  const core = createCore(platform, { meaning })
   const pushKeys = await openPushKeys(platform).catch(closeAndThrow)
   // The operator has chosen the identity providers, which may have private addresses.
   const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
@@ -76,7 +82,8 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     journal: core.journal,
     /** Starts executing runs in this process. */
     async startWorker() {
-      engine = await startEngine(platform, { config, core, domain, models, pushKeys, push: options.push ?? {} })
+      const parts = { config, core, domain, models, pushKeys, push: options.push ?? {} }
+      engine = await startEngine(platform, { ...parts, embedder: meaning && embedder })
     },
     /** Gives active runs `graceMs` to finish, then releases them. */
     stopWorker,
@@ -92,6 +99,12 @@ export async function createApp(config: Config, options: AppOptions = {}) {
       await close()
     },
   }
+}
+
+/** The embedder of PARLEY_EMBEDDINGS; null if it is not set. */
+function embedderOf(platform: Platform, { redact }: Pick<Models, 'redact'>): Embedder | null {
+  const { embeddingModel: model, modelProviders: providers } = platform.config
+  return model === null ? null : createEmbedder(platform, { model, providers, redact })
 }
 
 export type Application = Awaited<ReturnType<typeof createApp>>

@@ -45,6 +45,8 @@ export interface Config {
   defaultModel: string
   /** Whether PARLEY_DEFAULT_MODEL is set, or a provider configured by the environment has a key. */
   hasDefaultModel: boolean
+  /** PARLEY_EMBEDDINGS: the model with which texts are searched by meaning; null: by words only. */
+  embeddingModel: string | null
   /** Prices of models. The cost of a missing model is unknown. */
   prices: ModelPrices
   jwt: {
@@ -182,6 +184,10 @@ const VARIABLES = z.object({
     .string()
     .refine((name) => parseModelName(name) !== null, 'must be <provider>:<model> or demo')
     .optional(),
+  PARLEY_EMBEDDINGS: z
+    .string()
+    .refine((name) => name !== 'demo' && parseModelName(name) !== null, 'must be <provider>:<model>')
+    .optional(),
   AUTH_JWT_SECRET: text,
   AUTH_JWKS_URL: url('http:', 'https:'),
   AUTH_ISSUER: text,
@@ -289,6 +295,7 @@ function configOf(
     adminToken: set.PARLEY_ADMIN_TOKEN ?? null,
     role: set.PARLEY_ROLE,
     workerConcurrency: set.PARLEY_WORKER_CONCURRENCY,
+    embeddingModel: set.PARLEY_EMBEDDINGS ?? null,
     jwt: {
       secret: set.AUTH_JWT_SECRET ?? null,
       jwksUrl: set.AUTH_JWKS_URL ?? null,

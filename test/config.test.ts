@@ -28,6 +28,19 @@ describe('the settings', () => {
     expect(faultsOf({ PARLEY_DEFAULT_MODEL })).toEqual([expect.stringMatching(fault)])
   })
 
+  test.each([
+    ['demo', /^PARLEY_EMBEDDINGS: must be <provider>:<model>$/],
+    ['claude:opus', /^PARLEY_EMBEDDINGS: there is no provider "claude" in PARLEY_PROVIDERS/],
+    [
+      'google:gemini-embedding-001',
+      /: set GEMINI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY, or remove PARLEY_EMBEDDINGS$/,
+    ],
+    ['own:voyage-3', /^PARLEY_EMBEDDINGS: "own" has no embedding models: use a model of another provider$/],
+  ])('an impossible model for embeddings is an error: %s', (PARLEY_EMBEDDINGS, fault) => {
+    const PARLEY_PROVIDERS = JSON.stringify({ own: { api: 'anthropic', apiKey: 'a-key' } })
+    expect(faultsOf({ PARLEY_EMBEDDINGS, PARLEY_PROVIDERS })).toEqual([expect.stringMatching(fault)])
+  })
+
   test('a default model that agents can use is accepted', () => {
     const local = { PARLEY_DEFAULT_MODEL: 'openai.chat:llama3.1:8b', OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1' }
     expect(readConfig(local).defaultModel).toBe('openai.chat:llama3.1:8b')

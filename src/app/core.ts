@@ -31,6 +31,7 @@ import { createToolCalls } from '../runs/tool-call-reading.ts'
 import { createUsageReading } from '../runs/usage.ts'
 import { createAnnouncer } from '../spaces/announcer.ts'
 import { createHistory } from '../spaces/history.ts'
+import type { Meaning } from '../spaces/meaning.ts'
 import { createReplies } from '../spaces/replies.ts'
 import { createSearch } from '../spaces/search.ts'
 import { createSpacePublisher } from '../spaces/space-publisher.ts'
@@ -40,7 +41,7 @@ import { TOOLS_WITHOUT_EFFECT } from '../tools/built-in-tools.ts'
  * Connects the parts that depend on each other in a circle: messages, plans and services start runs, and runs post
  * messages.
  */
-export function createCore(platform: Platform) {
+export function createCore(platform: Platform, { meaning = null }: { meaning?: Meaning | null } = {}) {
   const runs = createRuns(platform)
   const runProgress = createRunProgress(platform)
   const inbox = createInbox(platform)
@@ -54,7 +55,7 @@ export function createCore(platform: Platform) {
   const leaving = createLeaving(platform, { ...calls, publisher, lifecycle })
   const planFiring = createPlanFiring(platform)
   const history = createHistory(platform)
-  const search = createSearch(platform)
+  const search = createSearch(platform, { meaning })
   const delegationChecks = createDelegationChecks(platform, said)
   const journal = createJournal(platform)
   const usage = createUsageReading(platform)

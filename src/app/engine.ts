@@ -15,13 +15,16 @@ import { createSendingPush } from '../engine/sending-push.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
 import { createAwaitAnswer } from '../flows/await-answer.ts'
+import { createTextEmbedding, endTextEmbedding } from '../flows/embed-texts.ts'
 import { createCopyIndexing } from '../flows/fork-space.ts'
+import { createKeepFiles } from '../flows/keep-files.ts'
 import { createMailNotices } from '../flows/mail-notices.ts'
 import { createNotify } from '../flows/notify.ts'
 import { createUseGrant } from '../flows/use-grant.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { DELETE_OLD_ROWS, FINISH_DELETIONS, FIRE_PLAN, RESTORE_JOBS, SWEEP_FILES } from '../jobs/queues.ts'
 import { startJobWorker } from '../jobs/worker.ts'
+import type { Embedder } from '../lib/embedder.ts'
 import type { Models } from '../models/models.ts'
 import { createFileSweep } from '../operation/file-sweep.ts'
 import { createRetention } from '../operation/retention.ts'
@@ -49,6 +52,8 @@ export interface EngineParts {
   domain: OwnDomain
   models: Models
   pushKeys: PushKeyPair | null
+  /** Computes the vectors of texts; null if texts are not searched by meaning. */
+  embedder: Embedder | null
   /** How to reach push services. */
   push: AddressGuardOptions
 }
@@ -62,7 +67,7 @@ export interface Engine {
 /** Builds and starts the engine. */
 export async function startEngine(
   platform: Platform,
-  { config, core, domain, models, pushKeys, push }: EngineParts,
+  { config, core, domain, models, pushKeys, embedder, push }: EngineParts,
 ): Promise<Engine> {
   const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   // Users supply the endpoints, so requests to private addresses are refused.
@@ -72,7 +77,15 @@ export async function startEngine(
   const oauth = createMcpOAuth(platform, { http })
   const mcp = createMcpToolset(platform, mcpTools, oauth)
   const remotes = createRemoteAgents(platform, { http })
-  const parts = { http, mcp, remotes, secretBox: platform.secretBox, limits, discretion: core.discretion }
+  const parts = {
+    ...createKeepFiles(platform, core),
+    http,
+    mcp,
+    remotes,
+    secretBox: platform.secretBox,
+    limits,
+    discretion: core.discretion,
+  }
   const toolbox = createToolbox({
     ...core,
     ...domain,
@@ -91,6 +104,7 @@ export async function startEngine(
     }),
     ...createAwaitAnswer(platform),
     ...createUseGrant(platform),
+    keepFiles: parts.keepFiles,
     scenes: createSceneLoader(platform, { ...core, files: domain.files }),
     pictures: createPictures(domain.files),
     toolbox,
@@ -104,6 +118,7 @@ export async function startEngine(
   })
   const upkeep = keepUp(platform, core, { worker, oauth })
   const { settleCall, lifecycle } = core
+  if (embedder === null) await endTextEmbedding(platform)
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
     ...createMailing(platform, domain),
@@ -113,6 +128,7 @@ export async function startEngine(
     createSendingPush(platform, { http: pushHttp, pushKeys, endedAmong: domain.tokens.endedAmong }),
     executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
     ...bindJobs(platform, core, domain),
+    ...(embedder === null ? [] : [createTextEmbedding(platform, embedder)]),
   ])
 
   return {

@@ -71,6 +71,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       directUrl,
       ...(inspected === null ? {} : { inspected }),
       dataDirectory,
+      hasVectors: config.embeddingModel !== null,
       poolSize,
       onError,
       metrics,

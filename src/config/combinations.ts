@@ -3,10 +3,7 @@ import { settingOfPreset } from '../lib/model-provider.ts'
 import type { ReadProviders } from './model-providers.ts'
 
 /** Faults of settings that require or exclude each other. */
-export function combinedFaults(
-  set: Record<string, string | undefined>,
-  { providers, faults: badProviders }: ReadProviders,
-): string[] {
+export function combinedFaults(set: Record<string, string | undefined>, read: ReadProviders): string[] {
   const faults: string[] = []
   if (set.AUTH_JWT_SECRET && set.AUTH_JWKS_URL)
     faults.push('AUTH_JWT_SECRET: set either AUTH_JWT_SECRET or AUTH_JWKS_URL, not both')
@@ -20,11 +17,7 @@ export function combinedFaults(
       'AUTH_AUDIENCE: required with AUTH_JWKS_URL; without it, tokens for other apps are accepted (AUTH_ALLOW_UNBOUNDED=true allows that)',
     )
   }
-  const provider = parseModelName(set.PARLEY_DEFAULT_MODEL ?? 'demo')?.provider ?? 'demo'
-  const known = providers.find(({ name }) => name === provider)
-  if (known === undefined && provider !== 'demo' && badProviders.length === 0)
-    faults.push(`PARLEY_DEFAULT_MODEL: ${missingProvider(provider)}`)
-  if (known?.lacks) faults.push(`PARLEY_DEFAULT_MODEL: ${known.lacks}`)
+  faults.push(...modelFaults('PARLEY_DEFAULT_MODEL', set, read), ...modelFaults('PARLEY_EMBEDDINGS', set, read))
   if (set.PARLEY_DIRECT_DATABASE_URL && !set.DATABASE_URL)
     faults.push('PARLEY_DIRECT_DATABASE_URL: needs DATABASE_URL; set DATABASE_URL instead if there is no pooler')
   const split = set.PARLEY_ROLE === 'api' || set.PARLEY_ROLE === 'worker'
@@ -34,10 +27,33 @@ export function combinedFaults(
   return faults
 }
 
-function missingProvider(name: string): string {
+type ModelVariable = 'PARLEY_DEFAULT_MODEL' | 'PARLEY_EMBEDDINGS'
+
+/** Faults of the provider of a model that a variable names. */
+function modelFaults(
+  variable: ModelVariable,
+  set: Record<string, string | undefined>,
+  { providers, faults }: ReadProviders,
+): string[] {
+  const provider = parseModelName(set[variable] ?? 'demo')?.provider ?? 'demo'
+  const known = providers.find(({ name }) => name === provider)
+  if (known === undefined)
+    return provider === 'demo' || faults.length > 0 ? [] : [`${variable}: ${missingProvider(provider, variable)}`]
+  const isWithoutEmbeddings = variable === 'PARLEY_EMBEDDINGS' && known.api === 'anthropic'
+  return [
+    ...(known.lacks ? [`${variable}: ${known.lacks}`] : []),
+    ...(isWithoutEmbeddings
+      ? [`${variable}: "${provider}" has no embedding models: use a model of another provider`]
+      : []),
+  ]
+}
+
+function missingProvider(name: string, variable: ModelVariable): string {
   const remedy = settingOfPreset(name)
   if (remedy === null) return `there is no provider ${JSON.stringify(name)} in PARLEY_PROVIDERS`
-  return `the provider "${name}" is not set up: ${remedy}, or remove PARLEY_DEFAULT_MODEL and add the provider in the console under Models`
+  // The environment alone sets up the provider of the embeddings.
+  const others = variable === 'PARLEY_DEFAULT_MODEL' ? ' and add the provider in the console under Models' : ''
+  return `the provider "${name}" is not set up: ${remedy}, or remove ${variable}${others}`
 }
 
 /** Shorter secrets can be guessed. RFC 7518 requires this length for HS256 keys. */

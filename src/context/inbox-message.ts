@@ -21,6 +21,8 @@ interface Payload {
   name?: string
   instruction?: string
   payload?: Json
+  /** TOOL_RESULT: references to stored files. */
+  files?: string[]
   /** TOOL_RESULT */
   toolName?: string
   toolCallId?: string
@@ -71,9 +73,12 @@ function sourceLineOf(event: InboxEvent): string {
     case 'SERVICE':
       return `- [SERVICE ${nameIn(payload.name ?? '')}] ${JSON.stringify(payload.payload ?? null)}`
     case 'TOOL_RESULT':
-      return `- [TOOL_RESULT ${payload.toolName} (id: ${payload.toolCallId})] ${JSON.stringify(payload.result ?? null)}${decisionsOf(payload)}`
+      return `- [TOOL_RESULT ${payload.toolName} (id: ${payload.toolCallId})] ${JSON.stringify(payload.result ?? null)}${filesOf(payload)}${decisionsOf(payload)}`
   }
 }
+
+/** References to files that the tool returned. */
+const filesOf = ({ files = [] }: Payload) => files.map((file) => ` ${oneLine(file)}`).join('')
 
 /** Names the thread of a message by the message on which it hangs. */
 const threadOf = ({ threadRootId }: Payload) => (threadRootId === undefined ? '' : `, thread on ${threadRootId}`)

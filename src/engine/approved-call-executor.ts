@@ -1,4 +1,5 @@
 import type { Discretion } from '../confidentiality/discretion.ts'
+import type { KeepFiles } from '../flows/keep-files.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
@@ -36,11 +37,12 @@ async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
 }
 
-export type ApprovedCallParts = OwnToolParts & {
-  mcp: McpToolset
-  remotes: Pick<RemoteAgents, 'toolFor'>
-  discretion: Pick<Discretion, 'toLeave'>
-}
+export type ApprovedCallParts = OwnToolParts &
+  KeepFiles & {
+    mcp: McpToolset
+    remotes: Pick<RemoteAgents, 'toolFor'>
+    discretion: Pick<Discretion, 'toLeave'>
+  }
 
 /**
  * Returns a function that executes an approved call with the approved input, provided that the agent
@@ -73,7 +75,8 @@ export function createApprovedCallExecutor(
         throw new ToolFailure('NO_SUCH_TOOL', `You no longer have the tool ${call.toolName}.`)
       await checkIsApproved(tool, call)
       if (tool.outside !== undefined) orConfidential(await parts.discretion.toLeave(call, tool.outside))
-      return doneWith(await tool.executeApproved(input, { callId: call.id, signal }))
+      const returned = await tool.executeApproved(input, { callId: call.id, signal })
+      return doneWith(returned, await parts.keepFiles(call, returned.returned ?? []))
     } catch (error) {
       if (isOutage(error)) throw error
       if (isConfidential(error)) await recordRefusal(db.prisma, { ...call, activeSpaceId: null })

@@ -8,6 +8,7 @@ import { createStatelessMind } from '../context/stateless.ts'
 import type { AwaitAnswer } from '../flows/await-answer.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
 import type { DerivedTexts } from '../flows/delete-message.ts'
+import type { KeepFiles } from '../flows/keep-files.ts'
 import type { Lifecycle } from '../flows/lifecycle.ts'
 import type { UseGrant } from '../flows/use-grant.ts'
 import { hasTextCall } from '../lib/text-call.ts'
@@ -39,6 +40,7 @@ export interface PerformParts {
   awaitAnswer: AwaitAnswer['awaitAnswer']
   decideCall: Pick<DecideCall, 'recheck' | 'connected'>
   useGrant: UseGrant['useGrant']
+  keepFiles: KeepFiles['keepFiles']
   discretion: Pick<Discretion, 'toLeave'>
   speech: RunMessagesParts
   scenes: SceneLoader
@@ -114,7 +116,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
   const place = (spaceId: string) => defaultPlace({ ...run.context.run, sources: scene.sources }, spaceId)
   const writer = await openWriter(platform, { speech, run, fresh, scene: { agent, originIn: origin, placeIn: place } })
   const tools = await parts.toolbox.toolsFor({ run: run.context.run, scene, speech: writer })
-  const flows = { awaitAnswer, decideCall, useGrant, discretion }
+  const flows = { awaitAnswer, decideCall, useGrant, keepFiles: parts.keepFiles, discretion }
   const runner = createToolRunner({ platform, run, journal, events, ...flows, writer })
   const mind = createMind(platform, parts, {
     run,

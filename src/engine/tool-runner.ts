@@ -1,11 +1,13 @@
 import type { Discretion } from '../confidentiality/discretion.ts'
 import type { AwaitAnswer } from '../flows/await-answer.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
+import type { KeepFiles } from '../flows/keep-files.ts'
 import type { UseGrant } from '../flows/use-grant.ts'
 import { unlessAborted } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, storableText, toJson } from '../lib/json.ts'
 import { checkInput } from '../lib/schema-checks.ts'
+import type { FileNote, KeptFile } from '../lib/tool-file.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isConfidential } from '../posting/guard.ts'
@@ -55,6 +57,7 @@ interface RunnerParts {
   awaitAnswer: AwaitAnswer['awaitAnswer']
   decideCall: Pick<DecideCall, 'recheck' | 'connected'>
   useGrant: UseGrant['useGrant']
+  keepFiles: KeepFiles['keepFiles']
   discretion: Pick<Discretion, 'toLeave'>
   writer: SpaceWriter
 }
@@ -67,6 +70,7 @@ export function createToolRunner({
   awaitAnswer,
   decideCall,
   useGrant,
+  keepFiles,
   discretion,
   writer,
 }: RunnerParts): ToolRunner {
@@ -157,7 +161,10 @@ export function createToolRunner({
     // A tool that ignores the signal keeps running; its result is discarded.
     const { effects, ...returned } = await unlessAborted(run.signal, tool.execute(input, use))
     if (effects !== undefined) await applyToolEffects(effects, use)
-    return doneWith(returned)
+    return doneWith(
+      returned,
+      await keepFiles({ id: use.callId, agentId: run.context.run.agentId }, returned.returned ?? []),
+    )
   }
 
   /** Applies the effects of a call, and journals the effects that a resumed run needs. */
@@ -221,9 +228,9 @@ function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { 
   return waitMs === undefined ? null : { waitMs }
 }
 
-/** Returns the settlement of a call that succeeded. */
-export function doneWith({ output, files = [] }: ToolOutput): Settlement {
-  return { status: 'DONE', output: toJson(output), error: null, files }
+/** Returns the settlement of a call that succeeded. `kept`: its stored files. */
+export function doneWith({ output, files = [] }: ToolOutput, kept: readonly (KeptFile | FileNote)[] = []): Settlement {
+  return { status: 'DONE', output: toJson(output), error: null, files: [...files, ...kept] }
 }
 
 /**

@@ -14,6 +14,7 @@ import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { LARGEST_PORTRAIT_BYTES, pictureOfPortrait } from '../rules/picture.ts'
+import { SHOWS_OUTPUT_SQL } from '../stores/call-store.ts'
 import { pictureForModel, portraitOf } from './images.ts'
 import { keyOfHash } from './stored-bytes.ts'
 
@@ -28,12 +29,15 @@ export interface FileContent {
   read(range?: ByteRange): Promise<Readable>
 }
 
-/** A file as an agent may read it, with the sources of its message. */
+/** A file as an agent may read it, with the sources of its message or call. */
 export interface ReadableFile extends Pick<File, 'id' | 'name' | 'mediaType' | 'size' | 'width' | 'height'> {
-  spaceId: string
+  /** The space of the message; null for a file that one of the agent's own calls returned. */
+  spaceId: string | null
   /** Whether the space is confidential. */
   confidential: boolean
-  /** The confidential spaces from which the message comes. */
+  /** The spaces from which a call comes; empty for a message, whose own space is its source. */
+  places: string[]
+  /** The confidential spaces from which the message or call comes. */
   label: string[]
 }
 
@@ -57,7 +61,9 @@ export interface FileReading {
   pageMany(spaceIds: readonly string[], request: PageRequest): Promise<Page<File>[]>
   /** @throws NotFoundError if there is no such file, or the viewer may not see it */
   open(viewer: Viewer, id: string, variant: FileVariant): Promise<FileContent>
-  /** Returns a file of a message in a space of the agent; null if there is none. */
+  /** Like `visibleMany`, the files that each of the calls has returned. */
+  ofCalls(viewer: Viewer, callIds: readonly string[]): Promise<File[][]>
+  /** Returns a file of a message in a space of the agent, or of one of its calls; null if there is none. */
   readableBy(agentId: string, id: string): Promise<ReadableFile | null>
   /** Returns the beginning of each file's text, in the order of the ids, at most `characters` in total. */
   textsOf(ids: readonly string[], characters: number): Promise<FileText[]>
@@ -115,6 +121,13 @@ export function createFileReading(
   return {
     getMany,
     visibleMany,
+    async ofCalls(viewer, callIds) {
+      if (viewer.scope === 'SERVICE') return callIds.map(() => [])
+      const rows = await db.query<File>(Prisma.sql`
+        SELECT f.* FROM "File" f WHERE f."callId" = ANY(${wellFormedIds(callIds)}::text[]) AND ${isVisibleTo(viewer)} ORDER BY f.id`)
+      const byCall = Map.groupBy(rows, ({ callId }) => callId)
+      return callIds.map((id) => byCall.get(id) ?? [])
+    },
     async pageMany(spaceIds, request) {
       const source = Prisma.sql`SELECT id FROM "File" WHERE "spaceId" = parent.id`
       const pages = await fetchIdPages(db.prisma, { parents: spaceIds, source, order: 'newest', request })
@@ -145,9 +158,13 @@ export function createFileReading(
       }
     },
     async readableBy(agentId, id) {
+      const facts = Prisma.sql`f.id, f.name, f."mediaType", f.size, f.width, f.height`
       const [file] = await db.query<ReadableFile>(Prisma.sql`
-        SELECT f.id, f.name, f."mediaType", f.size, f.width, f.height, m."spaceId", s.confidential,
-          ${confidentialAmong(Prisma.sql`m.places || m.label`)} AS label
+        SELECT ${facts}, NULL AS "spaceId", false AS confidential, c.places,
+          ${confidentialAmong(Prisma.sql`c.places || c.label`)} AS label
+        FROM "File" f JOIN "ToolCall" c ON c.id = f."callId" AND c."agentId" = ${agentId} WHERE f.id = ${id}
+        UNION ALL
+        SELECT ${facts}, m."spaceId", s.confidential, '{}'::text[], ${confidentialAmong(Prisma.sql`m.places || m.label`)}
         FROM "File" f JOIN "Message" m ON m.id = f."messageId" JOIN "Space" s ON s.id = m."spaceId"
           JOIN "Membership" own ON own."spaceId" = s.id AND own."entityId" = ${agentId}
         WHERE f.id = ${id}`)
@@ -210,13 +227,20 @@ const signedText = (id: string, query: URLSearchParams) =>
   JSON.stringify(['file', id, query.get('viewer'), query.get('expires'), query.get('variant')])
 
 /**
- * A condition on a file `f`: the viewer may read the message to which it is attached, or has uploaded it and not sent it yet. Members
+ * A condition on a file `f`: the viewer may read the message to which it is attached, or the output of the call that returned it, or has
+ * uploaded it and not sent it yet. Members
  * of a space may read all that was posted in it: its label was checked when it was posted.
  */
 function isVisibleTo(viewer: Viewer): Prisma.Sql {
   if (isAdmin(viewer)) return Prisma.sql`true`
   if (viewer.scope === 'SERVICE') return Prisma.sql`false`
-  return Prisma.sql`CASE WHEN f."messageId" IS NULL THEN f."ownerId" = ${viewer.id} ELSE EXISTS (
+  // As GraphQL shows the output of a call (src/graphql/tool-call.ts).
+  const isShownCall = Prisma.sql`EXISTS (
+    SELECT 1 FROM "ToolCall" c JOIN "Membership" own ON own."spaceId" = c."spaceId" AND own."entityId" = ${viewer.id}
+    WHERE c.id = f."callId" AND c."messageId" IS NOT NULL AND ${SHOWS_OUTPUT_SQL}
+      AND (c.execution IS NOT NULL OR c."approvalState" IS NOT NULL OR c."grantId" IS NOT NULL))`
+  return Prisma.sql`CASE WHEN f."callId" IS NOT NULL THEN ${isShownCall}
+    WHEN f."messageId" IS NULL THEN f."ownerId" = ${viewer.id} ELSE EXISTS (
     SELECT 1 FROM "Message" m JOIN "Membership" own ON own."spaceId" = m."spaceId" AND own."entityId" = ${viewer.id}
     WHERE m.id = f."messageId") END`
 }

@@ -10,8 +10,14 @@ export const LONGEST_FILE_TEXT = 200_000
 const TEXT_BYTES = 4 * LONGEST_FILE_TEXT
 const MOST_PAGES = 200
 const LONGEST_PARSING_MS = 15_000
-/** The memory limit of the thread that parses a PDF file. */
+/** The memory limit of the heap of the thread that parses a PDF file. */
 const THREAD_MB = 256
+/**
+ * The memory limit of the buffers outside of that heap, into which the parser decompresses streams: 20 KB of a file that is
+ * compressed twice can become gigabytes.
+ */
+const BUFFERS_BYTES = 192 * 1024 * 1024
+const CHECK_MS = 25
 const MOST_THREADS = 2
 const MOST_WAITING = 50
 
@@ -61,9 +67,17 @@ function inThread(question: PdfQuestion): Promise<string | null> {
   })
   return new Promise<string | null>((resolve) => {
     const timer = setTimeout(() => resolve(null), LONGEST_PARSING_MS)
+    const check = setInterval(async () => {
+      // The thread may have ended in the meantime.
+      const { external_memory: bytes } = await worker.getHeapStatistics().catch(() => ({ external_memory: 0 }))
+      if (bytes > BUFFERS_BYTES) resolve(null)
+    }, CHECK_MS)
     worker.once('message', (text: string) => resolve(text))
     worker.once('error', () => resolve(null))
-    worker.once('exit', () => resolve(null))
-    worker.once('exit', () => clearTimeout(timer))
+    worker.once('exit', () => {
+      clearTimeout(timer)
+      clearInterval(check)
+      resolve(null)
+    })
   }).finally(() => worker.terminate())
 }

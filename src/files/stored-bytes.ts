@@ -45,6 +45,7 @@ export async function receiveFile(
   async function* counted() {
     try {
       for await (const chunk of keepsBrokenOff ? beginningOf(body) : body) {
+        await takeTurn()
         size += chunk.byteLength
         if (size > mostBytes) throw new FileTooLargeError(mostBytes)
         hash.update(chunk)
@@ -64,6 +65,17 @@ export async function receiveFile(
     if (ofSource !== undefined) throw ofSource
     throw signal?.aborted ? error : new StorageUnavailableError(error)
   }
+}
+
+let lastTurn: Promise<void> = Promise.resolve()
+
+/**
+ * Waits for a turn: one chunk of all uploads in each turn of the event loop. Otherwise every other request would wait for a chunk of each
+ * upload at each of its own steps. An upload that waits reads no further from its socket.
+ */
+function takeTurn(): Promise<void> {
+  lastTurn = lastTurn.then(() => new Promise<void>((resolve) => setImmediate(resolve)))
+  return lastTurn
 }
 
 /** Yields the chunks of a stream, and ends without an error where the stream is cut off. */

@@ -7,6 +7,7 @@ import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../
 import type { Requester } from '../lib/fair-queue.ts'
 import { type Json, type JsonObject, toJson } from '../lib/json.ts'
 import { checkJson } from '../lib/schema-checks.ts'
+import type { ResultFile } from '../lib/tool-file.ts'
 import { checkJsonSize } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -14,6 +15,7 @@ import { type CallAnswerer, isAnsweredBy, isAnsweredOutside, mayAnswer, waitsFor
 import { indexOfCall, messageOfRow } from '../rules/message.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { type Audience, audienceOf, createCallPublisher } from '../runs/call-publisher.ts'
+import { fileLines } from '../runs/conversation.ts'
 import { readDecisionTexts } from '../runs/decision-texts.ts'
 import { appending } from '../runs/run-events.ts'
 import type { ToolCalls } from '../runs/tool-call-reading.ts'
@@ -259,11 +261,18 @@ async function deliverResult(
   const { id: toolCallId, toolName, agentId, label } = call
   const { id: parentRunId, rootId, depth, askers } = run
   const [decisions] = await readDecisionTexts(tx, [call])
+  const files = fileLines((call.files ?? []) as unknown as ResultFile[])
   const woken = await deliver(tx, {
     agentId,
     type: 'TOOL_RESULT',
     dedupKey,
-    payload: { toolCallId, toolName, result, ...(decisions === undefined ? {} : { decisions: decisions.text }) },
+    payload: {
+      toolCallId,
+      toolName,
+      result,
+      ...(decisions === undefined ? {} : { decisions: decisions.text }),
+      ...(files.length === 0 ? {} : { files }),
+    },
     // The result of a call canceled because the agent left the space no longer belongs to that space.
     spaceId: call.status === 'CANCELED' ? null : call.spaceId,
     rootId,

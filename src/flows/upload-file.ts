@@ -31,10 +31,10 @@ export interface Uploads {
    */
   upload(viewer: Viewer, input: UploadInput): Promise<File>
   /**
-   * Stores bytes that an agent has created, and counts them towards the agent's daily limit. The caller writes the row with the message.
-   * @throws as `upload`
+   * Stores bytes that an agent or one of its tools has created, and counts them towards the agent's daily limit. The caller writes the row
+   * with the message or the call. @throws as `upload`
    */
-  createBy(agentId: string, input: { name: string; bytes: Uint8Array }): Promise<NewFile>
+  createBy(agentId: string, input: { id?: string; name: string; bytes: Uint8Array }): Promise<NewFile>
 }
 
 interface Owner {
@@ -137,10 +137,14 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
         }),
       )
     },
-    createBy: (agentId, { name, bytes }) =>
-      take({ id: agentId, name }, { body: Readable.from([bytes]), bytes: bytes.byteLength }, async (file) => {
-        await db.transaction((tx) => countToday(tx, file))
-        return file
-      }),
+    createBy: (agentId, { id, name, bytes }) =>
+      take(
+        { id: agentId, name, ...(id === undefined ? {} : { fileId: id }) },
+        { body: Readable.from([bytes]), bytes: bytes.byteLength },
+        async (file) => {
+          await db.transaction((tx) => countToday(tx, file))
+          return file
+        },
+      ),
   }
 }

@@ -9,7 +9,7 @@ import { existing, loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { mayHear } from './confidence.ts'
 import { type Context, checkRequestRate, linkTo, renewed } from './context.ts'
-import { Agent, Entity, Human, Message, Node, Run, StandingGrant, ToolCall } from './refs.ts'
+import { Agent, Entity, File, Human, Message, Node, Run, StandingGrant, ToolCall } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const ToolCallStatus = builder.enumType('ToolCallStatus', {
@@ -103,6 +103,14 @@ ToolCall.implement({
       resolve: (call, _, context) => outOf(call, () => contentOf(call, 'output', context), context),
     }),
     error: t.string({ nullable: true, resolve: (call, _, context) => outOf(call, () => call.error, context) }),
+    files: t.field({
+      type: [File],
+      complexity: { field: 1, multiplier: 1 },
+      description:
+        'The files that the tool has returned, at most 20: images and other binary content of MCP and HTTP tools. Empty for viewers who may not read `output`.',
+      resolve: async (call, _, context) =>
+        (await outOf(call, () => context.loaders.visible.filesOfCalls.load(call.id), context)) ?? [],
+    }),
     agent: t.field({
       type: Agent,
       resolve: ({ agentId }, _, { loaders }) => loadExisting(loaders.entities, agentId),

@@ -41,6 +41,7 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
     visible: {
       ...createVisible(options, common),
       files: batched((ids: readonly string[]) => domain.files.visibleMany(viewer, ids)),
+      filesOfCalls: batched((ids: readonly string[]) => domain.files.ofCalls(viewer, ids)),
     },
   }
 }

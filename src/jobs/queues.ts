@@ -164,6 +164,9 @@ export const FINISH_DELETIONS = defineJob({ ...PERIODIC, name: 'finish-deletions
 /** Enqueues work that has no job, because an earlier version wrote it, or because it became due again after a fast clock was corrected. */
 export const RESTORE_JOBS = defineJob({ ...PERIODIC, name: 'restore-jobs', everySeconds: 30 })
 
+/** Computes the vectors of texts that have none, for PARLEY_EMBEDDINGS. */
+export const EMBED_TEXTS = defineJob({ ...PERIODIC, name: 'embed-texts', everySeconds: 3 })
+
 /** Every kind of job. */
 export const JOB_KINDS = [
   FIRE_PLAN,
@@ -180,4 +183,5 @@ export const JOB_KINDS = [
   SWEEP_FILES,
   FINISH_DELETIONS,
   RESTORE_JOBS,
+  EMBED_TEXTS,
 ]

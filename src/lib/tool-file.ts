@@ -6,6 +6,30 @@ export interface ToolFile {
   data: string
 }
 
+/** Bytes that a tool returned, which are stored as a file of the call. */
+export interface ReturnedFile {
+  name: string
+  content: Uint8Array
+}
+
+/** A stored file of a call, with which its result refers to it. */
+export interface KeptFile {
+  fileId: string
+  name: string
+  mediaType: string
+}
+
+/** Something of a result that was not stored, and why. */
+export interface FileNote {
+  note: string
+}
+
+/** An entry in the row of a call about a file of its result. */
+export type ResultFile = ToolFile | KeptFile | FileNote
+
+/** The number of files of one result that are stored. */
+export const MOST_KEPT_FILES = 20
+
 /** The maximum total size of the files in one result. */
 export const LARGEST_FILES_BYTES = 1_048_576
 
@@ -33,4 +57,29 @@ export function toolFile(mediaType: string, content: Uint8Array): ToolFile | nul
   const isWhatItSays = BEGINNINGS[mediaType]?.(beginning) === true
   if (!isWhatItSays || content.byteLength > LARGEST_FILES_BYTES) return null
   return { mediaType, bytes: content.byteLength, data: Buffer.from(content).toString('base64') }
+}
+
+const EXTENSIONS: Record<string, string> = {
+  'image/jpeg': 'jpg',
+  'image/svg+xml': 'svg',
+  'audio/mpeg': 'mp3',
+  'application/gzip': 'gz',
+}
+
+/** Returns a name for bytes that a tool returned: the last segment of their address, else one made of their type. */
+export function nameOfReturned(mediaType: string, address: string | undefined): string {
+  const path = address !== undefined && URL.canParse(address) ? new URL(address).pathname : (address ?? '')
+  const last = path.split('/').at(-1) ?? ''
+  if (last !== '') return decodedSegment(last)
+  const [, subtype = ''] = /^[a-z]+\/(?:x-)?([a-z0-9]{1,10})$/.exec(mediaType) ?? []
+  const extension = EXTENSIONS[mediaType] ?? subtype
+  return extension === '' ? 'result' : `result.${extension}`
+}
+
+function decodedSegment(segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return segment
+  }
 }

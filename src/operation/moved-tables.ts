@@ -289,7 +289,7 @@ export const MOVED_TABLES = {
       spaceId: to(id('spc'), 'Space'),
       createdAt,
     },
-    fixed: {},
+    fixed: { callId: null },
     secret: [],
   },
   ThreadReader: {
@@ -367,6 +367,8 @@ export const TABLES_THAT_STAY = [
   'AgentVersion',
   'AgentDraft',
   'SearchText',
+  'SearchVector',
+  'SearchModel',
   'Memory',
   'Goal',
   'Plan',

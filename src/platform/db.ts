@@ -4,7 +4,7 @@ import { rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
-import { PGlite } from '@electric-sql/pglite'
+import { type Extensions, PGlite } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
 import { unaccent } from '@electric-sql/pglite/contrib/unaccent'
 import { PrismaPg } from '@prisma/adapter-pg'
@@ -107,6 +107,8 @@ export interface DatabaseOptions {
   /** The results of the checks of both URLs at the start. */
   inspected?: InspectedPostgres
   dataDirectory: string
+  /** Whether the embedded database can create the extension `vector`. */
+  hasVectors?: boolean
   /** The maximum number of connections of this process. */
   poolSize?: number
   onError?: (error: Error) => void
@@ -153,7 +155,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   return options.url === null ? openEmbedded(options) : openPostgres(options.url, options)
 }
 
-async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Database> {
+async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptions): Promise<Database> {
   const unlock = lockDirectory(dataDirectory)
   try {
     const directory = path.join(dataDirectory, 'database')
@@ -161,7 +163,10 @@ async function openEmbedded({ dataDirectory }: DatabaseOptions): Promise<Databas
     // An existing DATA_DIR may be readable by others.
     chmodSync(directory, 0o700)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
-    const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS, extensions: EXTENSIONS })
+    // Nothing that a migration creates depends on it.
+    const extensions: Extensions = { ...EXTENSIONS }
+    if (hasVectors) extensions['vector'] = (await import('@electric-sql/pglite/vector')).vector
+    const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS, extensions })
     exitOnCrash(pglite)
     // PGlite reads the array types at its start. Without this, arrays of enums that were created just now would fail
     // until the next start.

@@ -1,30 +1,42 @@
 import type { AssistantModelMessage, ModelMessage, ToolModelMessage } from 'ai'
 import { cutSaying, type Json } from '../lib/json.ts'
-import type { ToolFile } from '../lib/tool-file.ts'
+import type { ResultFile } from '../lib/tool-file.ts'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
 import { isHandedOutCall } from '../rules/statuses.ts'
+import { describeFile } from '../spaces/readable-text.ts'
 import type { JournaledCall, JournaledGeneration, JournaledStep } from './journal.ts'
 
 /** Characters of a result that a model receives; the journal keeps the whole result. */
 const LONGEST_RESULT = 50_000
 
-/** A tool's result as the provider receives it. `messagesFor` removes the files for models that do not accept any. */
+/**
+ * A tool's result as the provider receives it, with references to its stored files. `messagesFor` removes the files for models that
+ * do not accept any.
+ */
 function toolResult(
   modelCallId: string,
   toolName: string,
-  { output, files }: { output: Json; files: readonly ToolFile[] },
+  { output, files }: { output: Json; files: readonly ResultFile[] },
 ): ToolModelMessage['content'][number] {
-  const text = typeof output === 'string' ? output : JSON.stringify(output)
-  if (files.length > 0) {
-    const shown = files.map(({ mediaType, data }) => filePart(mediaType, data))
-    const value = [{ type: 'text' as const, text: cutSaying(text, LONGEST_RESULT) }, ...shown]
+  const lines = fileLines(files)
+  const whole = typeof output === 'string' ? output : JSON.stringify(output)
+  const text = [cutSaying(whole, LONGEST_RESULT), ...lines].join('\n')
+  const shown = files.flatMap((file) => ('data' in file ? [filePart(file.mediaType, file.data)] : []))
+  if (shown.length > 0) {
+    const value = [{ type: 'text' as const, text }, ...shown]
     return { type: 'tool-result', toolCallId: modelCallId, toolName, output: { type: 'content', value } }
   }
-  const isText = typeof output === 'string' || text.length > LONGEST_RESULT
-  const value = isText
-    ? { type: 'text' as const, value: cutSaying(text, LONGEST_RESULT) }
-    : { type: 'json' as const, value: output }
+  const isText = typeof output === 'string' || whole.length > LONGEST_RESULT || lines.length > 0
+  const value = isText ? { type: 'text' as const, value: text } : { type: 'json' as const, value: output }
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
+}
+
+/** References to the stored files of a result, for the model, and notes about those that were not stored. */
+export function fileLines(files: readonly ResultFile[]): string[] {
+  return files.flatMap((file) => {
+    if ('data' in file) return []
+    return 'note' in file ? [file.note] : [describeFile(file)]
+  })
 }
 
 const filePart = (mediaType: string, data: string) => ({
@@ -53,7 +65,7 @@ function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean
   if (asynchronous && (isAnsweredLater || (approvalState !== null && status !== 'CANCELED')))
     return { output: pendingResult(id), files: [] }
   if (settledAt === null || (status === 'CANCELED' && output === null)) return { output: INTERRUPTED, files: [] }
-  return { output: output as Json, files: (files ?? []) as unknown as ToolFile[] }
+  return { output: output as Json, files: (files ?? []) as unknown as ResultFile[] }
 }
 
 type Answered = JournaledStep<Pick<JournaledGeneration, 'assistant'>>

@@ -1,8 +1,9 @@
 import type { AssistantModelMessage, ModelMessage } from 'ai'
 import type { Run } from '../generated/prisma/client.ts'
+import type { ResultFile } from '../lib/tool-file.ts'
 import type { Blame } from '../rules/run-end.ts'
 import { messagesOfStep } from './conversation.ts'
-import type { JournaledStep } from './journal.ts'
+import type { JournaledCall, JournaledStep } from './journal.ts'
 
 /** The parts of a cycle's prompt that are not in the journal. The cycle's state contains them. */
 export interface CycleInput {
@@ -61,7 +62,7 @@ const RESULT_LEFT_OUT = {
  * fill the consciousness. Calls keep Parley's own ids, which are unique across steps.
  */
 function lastingStep({ calls, ...rest }: JournaledStep): ModelMessage[] {
-  const step = { ...rest, calls: calls.map((call) => ({ ...call, files: null })) }
+  const step = { ...rest, calls: calls.map((call) => ({ ...call, files: referencesIn(call.files) })) }
   const ids = new Map(step.calls.map(({ modelCallId, id }) => [modelCallId, id]))
   return asShown(step).flatMap((message): ModelMessage[] => {
     if (message.role === 'tool') return [{ role: 'tool', content: message.content.map((part) => known(part, ids)) }]
@@ -69,6 +70,12 @@ function lastingStep({ calls, ...rest }: JournaledStep): ModelMessage[] {
     const content = message.content.flatMap((part) => lastingPart(part, ids))
     return content.length === 0 ? [] : [{ role: 'assistant', content }]
   })
+}
+
+/** References to stored files stay, without the bytes. */
+function referencesIn(files: JournaledCall['files']): JournaledCall['files'] {
+  const all = (files ?? []) as unknown as ResultFile[]
+  return all.filter((file) => !('data' in file)) as unknown as JournaledCall['files']
 }
 
 type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]

@@ -6,7 +6,7 @@ import { EXECUTE_CALL } from '../jobs/queues.ts'
 import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
 import { type Json, type JsonObject, jsonbText } from '../lib/json.ts'
 import { keyOrdersText } from '../lib/key-orders.ts'
-import type { ToolFile } from '../lib/tool-file.ts'
+import type { ResultFile } from '../lib/tool-file.ts'
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import type { NewApproval } from '../rules/approvals.ts'
@@ -56,8 +56,8 @@ export interface Settlement {
   status: SettledCallStatus
   output: Json
   error: string | null
-  /** The files of the result, for models. `output` describes them. */
-  files?: readonly ToolFile[]
+  /** The files of the result: bytes for models, and references to stored files. `output` describes them. */
+  files?: readonly ResultFile[]
 }
 
 /** A tool call that a message shows as a part: its input is streaming, the call is running, or it waits with a deadline. */
@@ -531,7 +531,7 @@ export async function lockCall(tx: Tx, id: string): Promise<LockedCall | null> {
 export const LONGEST_OUTPUT = 2000
 
 /** The output of a tool that is visible only because it needs approval is private to its run. */
-const SHOWS_OUTPUT_SQL = Prisma.sql`(c.approval->>'hidesOutput')::boolean IS NOT TRUE`
+export const SHOWS_OUTPUT_SQL = Prisma.sql`(c.approval->>'hidesOutput')::boolean IS NOT TRUE`
 
 /** Subquery: the calls that a message shows, as a JSON array of ReadableCall; long outputs are truncated. */
 export function readableCallsSql(messageId: Prisma.Sql): Prisma.Sql {

@@ -5,7 +5,7 @@ import type { Tx } from '../platform/db.ts'
 // The statements that write "File", "FileText", "FileObject", "UploadedBytes", "FileUpload" and "FileStorageUse". Deleting a
 // message deletes its files by the foreign key.
 
-export type NewFile = Omit<File, 'createdAt' | 'messageId' | 'spaceId'> & {
+export type NewFile = Omit<File, 'createdAt' | 'messageId' | 'spaceId' | 'callId'> & {
   createdAt: Date
   /** The extracted text of the file; null for none. */
   text: string | null
@@ -16,6 +16,22 @@ export async function insertFile(tx: Tx, { text, ...file }: NewFile): Promise<Fi
   const row = await tx.file.create({ data: file })
   if (text !== null) await tx.fileText.create({ data: { fileId: file.id, text } })
   return row
+}
+
+/**
+ * Inserts the files that an unsettled call of an agent has returned, in place of those of an earlier attempt. Returns false if the call has been
+ * settled or is gone.
+ */
+export async function insertFilesOfCall(tx: Tx, callId: string, files: readonly NewFile[]): Promise<boolean> {
+  const locked = await tx.$queryRaw<object[]>`
+    SELECT 1 FROM "ToolCall" WHERE id = ${callId} AND "settledAt" IS NULL FOR NO KEY UPDATE`
+  if (locked.length === 0) return false
+  await tx.file.deleteMany({ where: { callId, id: { in: files.map(({ id }) => id) } } })
+  for (const { text, ...file } of files) {
+    await tx.file.create({ data: { ...file, callId } })
+    if (text !== null) await tx.fileText.create({ data: { fileId: file.id, text } })
+  }
+  return true
 }
 
 /** Inserts a file, with its text, attached to the message of a part of the statement. */
@@ -38,7 +54,7 @@ export async function attachFiles(
 ): Promise<number> {
   return tx.$executeRaw`
     UPDATE "File" SET "messageId" = ${id}, "spaceId" = ${spaceId}
-    WHERE id = ANY(${[...fileIds]}::text[]) AND "ownerId" = ${senderId} AND "messageId" IS NULL`
+    WHERE id = ANY(${[...fileIds]}::text[]) AND "ownerId" = ${senderId} AND "messageId" IS NULL AND "callId" IS NULL`
 }
 
 /** Deletes the files of messages whose content is removed. `operation/file-sweep.ts` deletes their bytes later. */
@@ -85,13 +101,13 @@ export const endStorageUseSql = (process: number): Prisma.Sql =>
 export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "File" WHERE id IN (
-      SELECT id FROM "File" WHERE "messageId" IS NULL AND "createdAt" < ${before} ORDER BY id LIMIT ${most})
+      SELECT id FROM "File" WHERE "messageId" IS NULL AND "callId" IS NULL AND "createdAt" < ${before} ORDER BY id LIMIT ${most})
     AND "messageId" IS NULL`
 }
 
 /** Deletes files of an owner that were not sent. */
 export async function deleteUnsentFilesOf(tx: Tx, ownerId: string): Promise<void> {
-  await tx.file.deleteMany({ where: { ownerId, messageId: null } })
+  await tx.file.deleteMany({ where: { ownerId, messageId: null, callId: null } })
 }
 
 /** Selects objects that no file uses, an hour after their last upload. */

@@ -119,6 +119,8 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       ownerId: entity(column('ownerId')),
       messageId: copiedColumn('messageId'),
       spaceId: Prisma.sql`${intoId}`,
+      // Only files of messages are copied.
+      callId: NULL,
     },
     FileText: { fileId: copiedColumn('fileId') },
   }

@@ -10,7 +10,7 @@ import type {
   Toolset,
 } from '../generated/prisma/client.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
-import type { ToolFile } from '../lib/tool-file.ts'
+import type { ReturnedFile, ToolFile } from '../lib/tool-file.ts'
 import type { Tx } from '../platform/db.ts'
 import type { AskedApproval } from '../rules/approvals.ts'
 import type { Message } from '../rules/message.ts'
@@ -110,6 +110,8 @@ export interface ToolOutput {
   output: Json
   /** For models that accept files; `output` describes them. */
   files?: readonly ToolFile[]
+  /** Binary content of the result, which is stored as files of the call. */
+  returned?: readonly ReturnedFile[]
 }
 
 /** A call that is executed outside its run. */

@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type McpServer, startMcpServer } from '../support/mcp-server.ts'
@@ -8,6 +9,14 @@ import { steps } from '../support/model-server-script.ts'
 import { until } from '../support/until.ts'
 
 const PNG = Buffer.from('\x89PNG\r\n\x1a\n0000', 'latin1')
+/** An empty archive, which its server calls a PDF file. */
+const ZIP = Buffer.from(`504b0506${'00'.repeat(18)}`, 'hex')
+const TEXT_TOOL = {
+  name: 'fetch_data',
+  description: 'Fetches.',
+  inputSchema: { type: 'object' },
+  execution: 'HTTP' as const,
+}
 const WORDS = 'A file of type image/png, 12 bytes.'
 
 describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (stack) => {
@@ -24,6 +33,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
         response.writeHead(422, { 'content-type': 'application/json' })
         return response.end('{"field":"size","key":"secret-of-the-tool"}')
       }
+      if (request.url === '/data') return response.writeHead(200, { 'content-type': 'application/pdf' }).end(ZIP)
       response.writeHead(200, { 'content-type': 'image/png' }).end(PNG)
     })
     await new Promise<void>((listening) => drawing.listen(0, '127.0.0.1', listening))
@@ -74,6 +84,12 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
         expect(body).toContain(data)
         expect(JSON.stringify(call?.output)).not.toContain(data)
         expect(call?.output).toContain(WORDS)
+        const files = await parley.app.domain.files.ofCalls(parley.admin, [call!.id])
+        // Its bytes are no whole picture.
+        expect(files[0]).toMatchObject([
+          { mediaType: 'application/octet-stream', size: PNG.byteLength, messageId: null },
+        ])
+        expect(body).toContain(files[0]![0]!.id)
         parley.models.reset()
         spare.reset()
       }
@@ -98,6 +114,74 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     const cycle = await until('the cycle is remembered', () => prisma.cycle.findFirst({ where: { agentId: agent.id } }))
     expect(JSON.stringify(cycle.messages)).toContain(WORDS)
     expect(JSON.stringify(cycle.messages)).not.toContain(PNG.toString('base64'))
+  })
+
+  test('is a file of its call: the agent reads it, people see it where they see the output, and it goes with the call', async () => {
+    const { agent, human, space } = await parley.room('Zoe', {
+      model: 'openai.chat:test',
+      tools: [{ ...TEXT_TOOL, url: `${url}/data`, visible: true }],
+      mcpServers: [{ name: 'art', url: mcp.url }],
+    })
+    const stranger = await parley.human('Stranger')
+    let fileId = ''
+    parley.models.script((request) => {
+      const found = /fil_[0-9a-f]{32}/.exec(JSON.stringify(request.messages.at(-1)))?.[0]
+      if (request.step === 0) return [{ toolCall: 'enter_space', input: { spaceId: space.id } }]
+      if (request.step === 1) return [{ toolCall: 'fetch_data', input: {} }]
+      if (request.step === 2) return [{ toolCall: 'art__draw', input: {} }]
+      fileId ||= found ?? ''
+      return request.step === 3 ? [{ toolCall: 'read_file', input: { fileId } }] : [{ text: 'Done.' }]
+    })
+    const { runs } = await parley.send(human, space.id, 'Fetch')
+    await parley.runWhen(runs[0]!.id)
+    const { domain, platform } = parley.app
+    const calls = (await domain.toolCalls.ofRuns([runs[0]!.id])).get(runs[0]!.id) ?? []
+    const [shown, hidden, read] = ['fetch_data', 'art__draw', 'read_file'].map(
+      (name) => calls.find((c) => c.toolName === name)!,
+    )
+    expect(read!.output).toMatchObject({ fileId, name: 'result.png', size: PNG.byteLength })
+    const [shownFiles, hiddenFiles] = await domain.files.ofCalls(human, [shown!.id, hidden!.id])
+    expect(shownFiles).toMatchObject([{ mediaType: 'application/zip', size: ZIP.byteLength }])
+    expect(hiddenFiles).toEqual([])
+    expect(await domain.files.ofCalls(stranger, [shown!.id])).toEqual([[]])
+    const { read: load } = await domain.files.open(human, shownFiles![0]!.id, 'original')
+    expect(await buffer(await load())).toEqual(ZIP)
+    for (const [viewer, id] of [
+      [human, fileId],
+      [stranger, shownFiles![0]!.id],
+    ] as const)
+      await expect(domain.files.open(viewer, id, 'original')).rejects.toThrow('There is no such file.')
+    expect(await domain.files.readableBy(agent.id, fileId)).toMatchObject({ spaceId: null })
+    expect(await domain.files.readableBy((await parley.agent('Other')).id, fileId)).toBeNull()
+    await platform.db.prisma.toolCall.delete({ where: { id: hidden!.id } })
+    expect(await platform.db.prisma.file.count({ where: { id: fileId } })).toBe(0)
+  })
+
+  test('that is of a confidential space is read only by runs that know that space', async () => {
+    const { agent, human, space } = await parley.room(
+      'Eva',
+      {
+        model: 'openai.chat:test',
+        mcpServers: [{ name: 'art', url: mcp.url, mayReceiveConfidential: true }],
+      },
+      { confidential: true },
+    )
+    const open = await parley.space(human, [agent.id])
+    parley.models.script(steps([{ toolCall: 'art__draw', input: {} }], [{ text: 'Done.' }]))
+    const { runs } = await parley.send(human, space.id, 'Draw')
+    await parley.runWhen(runs[0]!.id)
+    const { id } = await parley.app.platform.db.prisma.file.findFirstOrThrow({ where: { ownerId: agent.id } })
+    parley.models.reset()
+    parley.models.script(steps([{ toolCall: 'read_file', input: { fileId: id } }], [{ text: 'Done.' }]))
+    for (const [where, expected] of [
+      [open.id, { error: { code: 'NOT_FOUND' } }],
+      [space.id, { fileId: id }],
+    ] as const) {
+      const sent = await parley.send(human, where, 'Read')
+      await parley.runWhen(sent.runs[0]!.id)
+      const [call] = (await parley.app.domain.toolCalls.ofRuns([sent.runs[0]!.id])).get(sent.runs[0]!.id) ?? []
+      expect(call?.output).toMatchObject(expected)
+    }
   })
 
   test("a failure carries the server's JSON, without the values of headers", async () => {

@@ -1,7 +1,9 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { deflateSync } from 'node:zlib'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createDeflate, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { pictureForModel } from '../../src/files/images.ts'
@@ -121,4 +123,76 @@ describe('the inspection of files', () => {
     })
     expect(await inspect('%PDF-1.7\nnothing of it')).toMatchObject({ mediaType: 'application/pdf', text: null })
   })
+
+  test('a file that decompresses to gigabytes does not take the memory for it', async () => {
+    const [once, twice] = await deflatedTwice(1024)
+    const before = process.memoryUsage().rss
+    let peak = before
+    const watch = setInterval(() => {
+      peak = Math.max(peak, process.memoryUsage().rss)
+    }, 10)
+    expect(await inspect(bombPdfOf(twice))).toMatchObject({ mediaType: 'application/pdf', text: null })
+    expect(await inspect(zipOf('[Content_Types].xml', once))).toMatchObject({
+      mediaType: 'application/zip',
+      text: null,
+    })
+    clearInterval(watch)
+    expect(Math.round((peak - before) / MEBIBYTE)).toBeLessThan(600)
+  })
 })
+
+const MEBIBYTE = 1024 * 1024
+
+/** Many mebibytes of one operator of a page, compressed once, and that compressed again. */
+async function deflatedTwice(mebibytes: number): Promise<[Buffer, Buffer]> {
+  const deflating = createDeflate({ level: 1 })
+  const chunks: Buffer[] = []
+  deflating.on('data', (chunk: Buffer) => chunks.push(chunk))
+  const piece = Buffer.alloc(MEBIBYTE, '0 0 m ')
+  await pipeline(Readable.from(Array.from({ length: mebibytes }, () => piece)), deflating)
+  const once = Buffer.concat(chunks)
+  return [once, deflateSync(once)]
+}
+
+/** The PDF file of `pdfOf` with a page that is compressed twice. */
+function bombPdfOf(content: Buffer): Buffer {
+  const [head = '', tail = ''] = pdfOf('-')
+    .toString('latin1')
+    .split(/<< \/Length \d+ >>\nstream\n.*\nendstream/s)
+  const stream = `<< /Length ${content.length} /Filter [/FlateDecode /FlateDecode] >>\nstream\n`
+  // The parser finds the objects again if their offsets are wrong.
+  return Buffer.concat([
+    Buffer.from(head, 'latin1'),
+    Buffer.from(stream),
+    content,
+    Buffer.from(`\nendstream${tail}`, 'latin1'),
+  ])
+}
+
+/** An archive with one entry. The parser reads the sizes of the entry from it. */
+function zipOf(name: string, zlib: Buffer): Buffer {
+  const data = zlib.subarray(2, -4)
+  const entry = Buffer.alloc(26)
+  for (const [at, value] of [
+    [0, 20],
+    [4, 8],
+  ] as const)
+    entry.writeUInt16LE(value, at)
+  entry.writeUInt32LE(data.length, 14)
+  entry.writeUInt32LE(1024 * MEBIBYTE, 18)
+  entry.writeUInt16LE(name.length, 22)
+  const local = Buffer.concat([Buffer.from('PK\x03\x04'), entry, Buffer.from(name), data])
+  const central = Buffer.concat([
+    Buffer.from('PK\x01\x02'),
+    Buffer.from([20, 0]),
+    entry,
+    Buffer.alloc(14),
+    Buffer.from(name),
+  ])
+  const end = Buffer.alloc(22)
+  end.write('PK\x05\x06', 'latin1')
+  for (const at of [8, 10]) end.writeUInt16LE(1, at)
+  end.writeUInt32LE(central.length, 12)
+  end.writeUInt32LE(local.length, 16)
+  return Buffer.concat([local, central, end])
+}

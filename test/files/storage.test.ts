@@ -1,4 +1,6 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
@@ -9,6 +11,7 @@ import { StorageUnavailableError } from '../../src/platform/file-storage/file-st
 import { openFileStorage } from '../../src/platform/file-storage/open.ts'
 import { describeFileStorage } from '../contracts/file-storage-contract.ts'
 import { startApplication } from '../support/application.ts'
+import { steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
 import { startTestServer } from '../support/served.ts'
@@ -68,6 +71,48 @@ describe('the storage of files', () => {
       expect(await (await load()).text()).toBe('content')
     } finally {
       s3.setDown(false)
+      await parley.close()
+    }
+  })
+
+  test('while a bucket is away, an agent gets an error for its file, and a result of a tool stays without its file', async () => {
+    const parley = await startApplication({ isFresh: true, settings: bucketSettings() })
+    const tool = createServer((_, response) => response.writeHead(200, { 'content-type': 'application/zip' }).end('PK'))
+    await new Promise<void>((resolve) => tool.listen(0, '127.0.0.1', resolve))
+    try {
+      const url = `http://127.0.0.1:${(tool.address() as AddressInfo).port}`
+      const data = {
+        name: 'data',
+        description: 'Data.',
+        inputSchema: { type: 'object' },
+        execution: 'HTTP' as const,
+        url,
+      }
+      const { human, space } = await parley.room('Ada', { tools: [data] })
+      const file = { name: 'a.txt', mediaType: 'text/plain', text: 'content' }
+      parley.models.script(
+        steps(
+          [{ toolCall: 'enter_space', input: { spaceId: space.id } }],
+          [{ toolCall: 'send_file', input: file }],
+          [{ toolCall: 'data', input: {} }],
+          [{ text: 'Done.' }],
+        ),
+      )
+      s3.setDown(true)
+      const { runs } = await parley.send(human, space.id, 'Send it')
+      await parley.runWhen(runs[0]!.id)
+      const calls = (await parley.app.domain.toolCalls.ofRuns([runs[0]!.id])).get(runs[0]!.id) ?? []
+      expect(calls).toMatchObject([
+        {},
+        { status: 'FAILED', output: { error: { code: 'UNAVAILABLE' } } },
+        { status: 'DONE', output: expect.stringContaining('A file of type application/zip') },
+      ])
+      expect(JSON.stringify(parley.models.requests.at(-1)?.messages)).toContain('was not stored')
+      expect(await parley.messages(space.id)).toHaveLength(1)
+      expect(await parley.app.platform.db.prisma.file.count()).toBe(0)
+    } finally {
+      s3.setDown(false)
+      tool.close()
       await parley.close()
     }
   })

@@ -5,6 +5,7 @@ import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { SearchHit, SearchOrder } from '../../src/spaces/search.ts'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { runsOf } from '../support/effort.ts'
+import { type EmbeddingServer, embedded, startEmbeddingServer, VECTOR_STACKS } from '../support/embedding-server.ts'
 import { until } from '../support/until.ts'
 
 /** One action in the rooms. The numbers are taken modulo the number of people, spaces and messages. */
@@ -40,13 +41,25 @@ interface Said {
 /** Every text and every file has this word too. */
 const COMMON = 'heron'
 
-describe.each(RULE_STACKS)('search in random rooms, on the %s stack', (stack) => {
+/** Search by meaning runs on a stack that has vectors. */
+const WAYS = [
+  ...RULE_STACKS.map((stack) => ({ stack, by: 'words' })),
+  ...VECTOR_STACKS.slice(-1).map((stack) => ({ stack, by: 'meaning' })),
+]
+
+describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ stack, by }) => {
   let parley: TestApplication
+  let model: EmbeddingServer
   let words = 0
   beforeAll(async () => {
-    parley = await startApplication({ stack, isFresh: true })
+    model = await startEmbeddingServer()
+    const settings = by === 'meaning' ? model.settings() : {}
+    parley = await startApplication({ stack, isFresh: true, settings })
   })
-  afterAll(() => parley?.close())
+  afterAll(async () => {
+    await parley?.close()
+    await model?.close()
+  })
 
   function newWord(): string {
     words += 1
@@ -163,19 +176,22 @@ describe.each(RULE_STACKS)('search in random rooms, on the %s stack', (stack) =>
     for (const person of people.filter(({ id }) => !erased.has(id))) {
       const mayRead = said.filter(({ spaceId }) => members.get(spaceId)!.has(person.id))
       await expectFound(person, spaces, mayRead)
+      if (by === 'meaning') await embedded(parley)
       // Words of others' rooms, earlier words and deleted words: nothing is found by them, nor by a part of them.
       const hidden = [...gone, ...said.filter((each) => !mayRead.includes(each)).map(({ word }) => word)]
+      // Hidden words are close in meaning to all texts: those are found that the person may read, and all of them.
+      const close = by === 'meaning' ? mayRead.map(({ word }) => word).toSorted() : []
       for (const word of hidden) {
-        expect(await pagesOf(person, word, 'BEST', null)).toEqual([])
+        expect(wordsIn(await pagesOf(person, word, 'BEST', null))).toEqual(close)
         expect(await pagesOf(person, word.slice(1, -1), 'NEWEST', null)).toEqual([])
       }
     }
   }
 
+  const wordsIn = (hits: SearchHit[]) => hits.map(({ snippet }) => /wqf?\d+xz/.exec(snippet)?.[0] ?? snippet).toSorted()
+
   /** The person finds these words, and nothing else, in all spaces and in each. */
   async function expectFound(person: HumanViewer, spaces: readonly string[], mayRead: readonly Said[]): Promise<void> {
-    const wordsIn = (hits: SearchHit[]) =>
-      hits.map(({ snippet }) => /wqf?\d+xz/.exec(snippet)?.[0] ?? snippet).toSorted()
     for (const order of ['BEST', 'NEWEST'] as const) {
       await until('the texts of files are indexed', async () => {
         const hits = await pagesOf(person, COMMON, order, null)

@@ -135,6 +135,17 @@ export type Message = Prisma.MessageModel
  */
 export type SearchText = Prisma.SearchTextModel
 /**
+ * Model SearchVector
+ * The meaning of a searchable text, as a vector of the model of PARLEY_EMBEDDINGS. A trigger of the database adds a row for each new
+ * or changed text while there is a row of SearchModel, and deletes the vector of a changed text (migration `search_vectors`).
+ */
+export type SearchVector = Prisma.SearchVectorModel
+/**
+ * Model SearchModel
+ * The model with which the texts are searched by meaning: at most one row.
+ */
+export type SearchModel = Prisma.SearchModelModel
+/**
  * Model MessageVersion
  * An earlier text of a message: at most the newest 20. Readers of the message may read them.
  */

@@ -1,7 +1,7 @@
 import { contentTypeOf, decodedText, utf8Text } from '../../lib/decoded-text.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { DEEPEST_JSON, isTooDeep, type Json } from '../../lib/json.ts'
-import { fileInWords, toolFile } from '../../lib/tool-file.ts'
+import { fileInWords, nameOfReturned, toolFile } from '../../lib/tool-file.ts'
 import { ToolFailure, type ToolOutput } from '../tool.ts'
 
 const isJson = (mediaType: string | null) => mediaType !== null && /[/+]json$/.test(mediaType)
@@ -25,7 +25,8 @@ export function readHttpAnswer(contentType: string, body: Uint8Array): ToolOutpu
   const type = mediaType ?? 'application/octet-stream'
   const file = toolFile(type, body)
   const output = fileInWords({ mediaType: type, bytes: body.byteLength })
-  return file === null ? { output } : { output, files: [file] }
+  const returned = [{ name: nameOfReturned(type, undefined), content: body }]
+  return { output, ...(file === null ? {} : { files: [file] }), returned }
 }
 
 /** Reads the body of an error response: its message as one line, and its JSON or file. */

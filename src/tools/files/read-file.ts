@@ -10,14 +10,14 @@ import { ToolFailure, type ToolOutput } from '../tool.ts'
 const DEFAULT_CHARACTERS = 20_000
 const MOST_CHARACTERS = 40_000
 
-/** Reads a file of a message in a space of the agent: its text, or the image for models that accept images. */
+/** Reads a file of a message in a space of the agent, or of a call of the agent: its text, or the image for models that accept images. */
 export const readFile = defineTool({
   names: { snake: 'read_file', camel: 'readFile' },
   yieldsToOwn: true,
   changesNothing: true,
   create: ({ parts }) => ({
     description:
-      'Read a file that a message shows as [file "name", type, id]. Returns the text of text and PDF files, and shows pictures to you if you can see them. A long text is returned in parts: continue at nextOffset.',
+      'Read a file that a message or a tool result shows as [file "name", type, id]. Returns the text of text and PDF files, and shows pictures to you if you can see them. A long text is returned in parts: continue at nextOffset.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -34,9 +34,10 @@ export const readFile = defineTool({
     },
     async execute({ fileId, offset = 0, limit = DEFAULT_CHARACTERS }, { context: { run } }) {
       const file = await fileFor(parts, run, String(fileId))
-      const { id, name, mediaType, size, width, spaceId } = file
+      const { id, name, mediaType, size, width, spaceId, places } = file
       const about = { fileId: id, name, mediaType, size }
-      const learned = { places: [spaceId], label: [...file.label, ...(file.confidential ? [spaceId] : [])] }
+      const own = spaceId === null ? [] : [spaceId]
+      const learned = { places: [...places, ...own], label: [...file.label, ...(file.confidential ? own : [])] }
       if (width !== null) return { ...(await pictureOutput(parts, file, about)), effects: { learned } }
       const first = Math.min(Number(offset), Number.MAX_SAFE_INTEGER)
       const part = await parts.files.textPart(id, first, Math.min(Number(limit), MOST_CHARACTERS))
@@ -54,9 +55,19 @@ type Parts = Pick<ToolParts, 'files' | 'discretion'>
 /** Returns a file that the run may read. @throws ToolFailure, the same one whether the file does not exist or must not be read */
 async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string): Promise<ReadableFile> {
   const file = prefixOf(id) === 'fil' ? await files.readableBy(run.agentId, id) : null
-  const mayRead = file !== null && (!file.confidential || (await discretion.toEnter(run, file.spaceId)) === null)
-  if (!mayRead) throw new ToolFailure('NOT_FOUND', 'There is no such file, or you may not read it.')
+  if (file === null || !(await mayRead(discretion, run, file)))
+    throw new ToolFailure('NOT_FOUND', 'There is no such file, or you may not read it.')
   return file
+}
+
+/** A file of a call is read only where everything is known already that the call was based on. */
+async function mayRead(
+  discretion: Parts['discretion'],
+  run: ClaimedRun,
+  { spaceId, confidential, label }: ReadableFile,
+): Promise<boolean> {
+  if (spaceId === null) return label.every((source) => run.label.includes(source) || run.places.includes(source))
+  return !confidential || (await discretion.toEnter(run, spaceId)) === null
 }
 
 async function pictureOutput(

@@ -1,19 +1,26 @@
 import type { CallToolResult } from '@ai-sdk/mcp'
 import { cut, DEEPEST_JSON, isTooDeep, type Json, jsonBytes, toJson } from '../../lib/json.ts'
-import { fileInWords, LARGEST_FILES_BYTES, type ToolFile, toolFile } from '../../lib/tool-file.ts'
+import {
+  fileInWords,
+  LARGEST_FILES_BYTES,
+  nameOfReturned,
+  type ReturnedFile,
+  type ToolFile,
+  toolFile,
+} from '../../lib/tool-file.ts'
 import { LARGEST_JSON_BYTES } from '../../lib/validate.ts'
 import type { FailureDetails } from '../tool.ts'
 
 /** The result of a call. `message` is a sentence for the model. */
 export type McpOutcome =
-  | { type: 'result'; output: Json; files?: ToolFile[] }
+  | { type: 'result'; output: Json; files?: ToolFile[]; returned?: ReturnedFile[] }
   | ({ type: 'failure'; code: string; message: string } & FailureDetails)
 
 const LONGEST_FAILURE = 2_000
 
 /**
  * Converts a server's result to a tool's result: the structured content if there is any, else the texts, and the files
- * that models can be shown. Other images, sounds and links are described in words. A failure has the same content.
+ * that models can be shown. Other images, sounds and links are described in words. Everything binary is returned for storing. A failure has the same content.
  */
 export function readResult(result: CallToolResult): McpOutcome {
   const content = 'content' in result && Array.isArray(result.content) ? (result.content as ContentPart[]) : []
@@ -29,7 +36,13 @@ export function readResult(result: CallToolResult): McpOutcome {
     const details = structured === undefined ? {} : { details: output }
     return { type: 'failure', code: 'TOOL_FAILED', message: wordsOf(text, structured), ...details, files }
   }
-  return { type: 'result', output, ...(files.length === 0 ? {} : { files }) }
+  const returned = parts.flatMap((part) => part.returned ?? [])
+  return {
+    type: 'result',
+    output,
+    ...(files.length === 0 ? {} : { files }),
+    ...(returned.length === 0 ? {} : { returned }),
+  }
 }
 
 const TOO_DEEP = `The tool's result is nested deeper than ${DEEPEST_JSON}.`
@@ -52,6 +65,7 @@ interface ContentPart {
 interface ReadPart {
   words: string
   file: ToolFile | null
+  returned: ReturnedFile | null
 }
 
 function readParts(content: readonly ContentPart[]): ReadPart[] {
@@ -67,14 +81,15 @@ function readParts(content: readonly ContentPart[]): ReadPart[] {
 function readPart({ type, text, data, mimeType, uri, resource }: ContentPart): ReadPart {
   const source = uri ?? resource?.uri
   const whole = text ?? resource?.text
-  if (whole !== undefined) return { words: whole, file: null }
+  if (whole !== undefined) return { words: whole, file: null, returned: null }
   const mediaType = mimeType ?? resource?.mimeType
   const base64 = data ?? resource?.blob
   if (base64 === undefined || mediaType === undefined) {
     const named = [type, mediaType, source].filter((part) => part !== undefined)
-    return { words: `[${named.join(' ')}]`, file: null }
+    return { words: `[${named.join(' ')}]`, file: null, returned: null }
   }
   const bytes = Buffer.from(base64, 'base64')
   const words = [type, fileInWords({ mediaType, bytes: bytes.byteLength }), source].filter((part) => part !== undefined)
-  return { words: `[${words.join(' ')}]`, file: toolFile(mediaType, bytes) }
+  const returned = bytes.byteLength === 0 ? null : { name: nameOfReturned(mediaType, source), content: bytes }
+  return { words: `[${words.join(' ')}]`, file: toolFile(mediaType, bytes), returned }
 }

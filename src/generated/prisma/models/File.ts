@@ -50,6 +50,7 @@ export type FileMinAggregateOutputType = {
   thumbnailHash: string | null
   messageId: string | null
   spaceId: string | null
+  callId: string | null
   createdAt: Date | null
 }
 
@@ -65,6 +66,7 @@ export type FileMaxAggregateOutputType = {
   thumbnailHash: string | null
   messageId: string | null
   spaceId: string | null
+  callId: string | null
   createdAt: Date | null
 }
 
@@ -80,6 +82,7 @@ export type FileCountAggregateOutputType = {
   thumbnailHash: number
   messageId: number
   spaceId: number
+  callId: number
   createdAt: number
   _all: number
 }
@@ -109,6 +112,7 @@ export type FileMinAggregateInputType = {
   thumbnailHash?: true
   messageId?: true
   spaceId?: true
+  callId?: true
   createdAt?: true
 }
 
@@ -124,6 +128,7 @@ export type FileMaxAggregateInputType = {
   thumbnailHash?: true
   messageId?: true
   spaceId?: true
+  callId?: true
   createdAt?: true
 }
 
@@ -139,6 +144,7 @@ export type FileCountAggregateInputType = {
   thumbnailHash?: true
   messageId?: true
   spaceId?: true
+  callId?: true
   createdAt?: true
   _all?: true
 }
@@ -241,6 +247,7 @@ export type FileGroupByOutputType = {
   thumbnailHash: string | null
   messageId: string | null
   spaceId: string | null
+  callId: string | null
   createdAt: Date
   _count: FileCountAggregateOutputType | null
   _avg: FileAvgAggregateOutputType | null
@@ -279,8 +286,10 @@ export type FileWhereInput = {
   thumbnailHash?: Prisma.StringNullableFilter<"File"> | string | null
   messageId?: Prisma.StringNullableFilter<"File"> | string | null
   spaceId?: Prisma.StringNullableFilter<"File"> | string | null
+  callId?: Prisma.StringNullableFilter<"File"> | string | null
   createdAt?: Prisma.DateTimeFilter<"File"> | Date | string
   message?: Prisma.XOR<Prisma.MessageNullableScalarRelationFilter, Prisma.MessageWhereInput> | null
+  call?: Prisma.XOR<Prisma.ToolCallNullableScalarRelationFilter, Prisma.ToolCallWhereInput> | null
   text?: Prisma.XOR<Prisma.FileTextNullableScalarRelationFilter, Prisma.FileTextWhereInput> | null
 }
 
@@ -296,8 +305,10 @@ export type FileOrderByWithRelationInput = {
   thumbnailHash?: Prisma.SortOrderInput | Prisma.SortOrder
   messageId?: Prisma.SortOrderInput | Prisma.SortOrder
   spaceId?: Prisma.SortOrderInput | Prisma.SortOrder
+  callId?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   message?: Prisma.MessageOrderByWithRelationInput
+  call?: Prisma.ToolCallOrderByWithRelationInput
   text?: Prisma.FileTextOrderByWithRelationInput
 }
 
@@ -316,8 +327,10 @@ export type FileWhereUniqueInput = Prisma.AtLeast<{
   thumbnailHash?: Prisma.StringNullableFilter<"File"> | string | null
   messageId?: Prisma.StringNullableFilter<"File"> | string | null
   spaceId?: Prisma.StringNullableFilter<"File"> | string | null
+  callId?: Prisma.StringNullableFilter<"File"> | string | null
   createdAt?: Prisma.DateTimeFilter<"File"> | Date | string
   message?: Prisma.XOR<Prisma.MessageNullableScalarRelationFilter, Prisma.MessageWhereInput> | null
+  call?: Prisma.XOR<Prisma.ToolCallNullableScalarRelationFilter, Prisma.ToolCallWhereInput> | null
   text?: Prisma.XOR<Prisma.FileTextNullableScalarRelationFilter, Prisma.FileTextWhereInput> | null
 }, "id">
 
@@ -333,6 +346,7 @@ export type FileOrderByWithAggregationInput = {
   thumbnailHash?: Prisma.SortOrderInput | Prisma.SortOrder
   messageId?: Prisma.SortOrderInput | Prisma.SortOrder
   spaceId?: Prisma.SortOrderInput | Prisma.SortOrder
+  callId?: Prisma.SortOrderInput | Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   _count?: Prisma.FileCountOrderByAggregateInput
   _avg?: Prisma.FileAvgOrderByAggregateInput
@@ -356,6 +370,7 @@ export type FileScalarWhereWithAggregatesInput = {
   thumbnailHash?: Prisma.StringNullableWithAggregatesFilter<"File"> | string | null
   messageId?: Prisma.StringNullableWithAggregatesFilter<"File"> | string | null
   spaceId?: Prisma.StringNullableWithAggregatesFilter<"File"> | string | null
+  callId?: Prisma.StringNullableWithAggregatesFilter<"File"> | string | null
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"File"> | Date | string
 }
 
@@ -372,6 +387,7 @@ export type FileCreateInput = {
   spaceId?: string | null
   createdAt?: Date | string
   message?: Prisma.MessageCreateNestedOneWithoutFilesInput
+  call?: Prisma.ToolCallCreateNestedOneWithoutKeptInput
   text?: Prisma.FileTextCreateNestedOneWithoutFileInput
 }
 
@@ -387,6 +403,7 @@ export type FileUncheckedCreateInput = {
   thumbnailHash?: string | null
   messageId?: string | null
   spaceId?: string | null
+  callId?: string | null
   createdAt?: Date | string
   text?: Prisma.FileTextUncheckedCreateNestedOneWithoutFileInput
 }
@@ -404,6 +421,7 @@ export type FileUpdateInput = {
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   message?: Prisma.MessageUpdateOneWithoutFilesNestedInput
+  call?: Prisma.ToolCallUpdateOneWithoutKeptNestedInput
   text?: Prisma.FileTextUpdateOneWithoutFileNestedInput
 }
 
@@ -419,6 +437,7 @@ export type FileUncheckedUpdateInput = {
   thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  callId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   text?: Prisma.FileTextUncheckedUpdateOneWithoutFileNestedInput
 }
@@ -435,6 +454,7 @@ export type FileCreateManyInput = {
   thumbnailHash?: string | null
   messageId?: string | null
   spaceId?: string | null
+  callId?: string | null
   createdAt?: Date | string
 }
 
@@ -464,6 +484,7 @@ export type FileUncheckedUpdateManyInput = {
   thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  callId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -489,6 +510,7 @@ export type FileCountOrderByAggregateInput = {
   thumbnailHash?: Prisma.SortOrder
   messageId?: Prisma.SortOrder
   spaceId?: Prisma.SortOrder
+  callId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -510,6 +532,7 @@ export type FileMaxOrderByAggregateInput = {
   thumbnailHash?: Prisma.SortOrder
   messageId?: Prisma.SortOrder
   spaceId?: Prisma.SortOrder
+  callId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -525,6 +548,7 @@ export type FileMinOrderByAggregateInput = {
   thumbnailHash?: Prisma.SortOrder
   messageId?: Prisma.SortOrder
   spaceId?: Prisma.SortOrder
+  callId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -581,6 +605,48 @@ export type FileUncheckedUpdateManyWithoutMessageNestedInput = {
   deleteMany?: Prisma.FileScalarWhereInput | Prisma.FileScalarWhereInput[]
 }
 
+export type FileCreateNestedManyWithoutCallInput = {
+  create?: Prisma.XOR<Prisma.FileCreateWithoutCallInput, Prisma.FileUncheckedCreateWithoutCallInput> | Prisma.FileCreateWithoutCallInput[] | Prisma.FileUncheckedCreateWithoutCallInput[]
+  connectOrCreate?: Prisma.FileCreateOrConnectWithoutCallInput | Prisma.FileCreateOrConnectWithoutCallInput[]
+  createMany?: Prisma.FileCreateManyCallInputEnvelope
+  connect?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+}
+
+export type FileUncheckedCreateNestedManyWithoutCallInput = {
+  create?: Prisma.XOR<Prisma.FileCreateWithoutCallInput, Prisma.FileUncheckedCreateWithoutCallInput> | Prisma.FileCreateWithoutCallInput[] | Prisma.FileUncheckedCreateWithoutCallInput[]
+  connectOrCreate?: Prisma.FileCreateOrConnectWithoutCallInput | Prisma.FileCreateOrConnectWithoutCallInput[]
+  createMany?: Prisma.FileCreateManyCallInputEnvelope
+  connect?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+}
+
+export type FileUpdateManyWithoutCallNestedInput = {
+  create?: Prisma.XOR<Prisma.FileCreateWithoutCallInput, Prisma.FileUncheckedCreateWithoutCallInput> | Prisma.FileCreateWithoutCallInput[] | Prisma.FileUncheckedCreateWithoutCallInput[]
+  connectOrCreate?: Prisma.FileCreateOrConnectWithoutCallInput | Prisma.FileCreateOrConnectWithoutCallInput[]
+  upsert?: Prisma.FileUpsertWithWhereUniqueWithoutCallInput | Prisma.FileUpsertWithWhereUniqueWithoutCallInput[]
+  createMany?: Prisma.FileCreateManyCallInputEnvelope
+  set?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+  disconnect?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+  delete?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+  connect?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+  update?: Prisma.FileUpdateWithWhereUniqueWithoutCallInput | Prisma.FileUpdateWithWhereUniqueWithoutCallInput[]
+  updateMany?: Prisma.FileUpdateManyWithWhereWithoutCallInput | Prisma.FileUpdateManyWithWhereWithoutCallInput[]
+  deleteMany?: Prisma.FileScalarWhereInput | Prisma.FileScalarWhereInput[]
+}
+
+export type FileUncheckedUpdateManyWithoutCallNestedInput = {
+  create?: Prisma.XOR<Prisma.FileCreateWithoutCallInput, Prisma.FileUncheckedCreateWithoutCallInput> | Prisma.FileCreateWithoutCallInput[] | Prisma.FileUncheckedCreateWithoutCallInput[]
+  connectOrCreate?: Prisma.FileCreateOrConnectWithoutCallInput | Prisma.FileCreateOrConnectWithoutCallInput[]
+  upsert?: Prisma.FileUpsertWithWhereUniqueWithoutCallInput | Prisma.FileUpsertWithWhereUniqueWithoutCallInput[]
+  createMany?: Prisma.FileCreateManyCallInputEnvelope
+  set?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+  disconnect?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+  delete?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+  connect?: Prisma.FileWhereUniqueInput | Prisma.FileWhereUniqueInput[]
+  update?: Prisma.FileUpdateWithWhereUniqueWithoutCallInput | Prisma.FileUpdateWithWhereUniqueWithoutCallInput[]
+  updateMany?: Prisma.FileUpdateManyWithWhereWithoutCallInput | Prisma.FileUpdateManyWithWhereWithoutCallInput[]
+  deleteMany?: Prisma.FileScalarWhereInput | Prisma.FileScalarWhereInput[]
+}
+
 export type FileCreateNestedOneWithoutTextInput = {
   create?: Prisma.XOR<Prisma.FileCreateWithoutTextInput, Prisma.FileUncheckedCreateWithoutTextInput>
   connectOrCreate?: Prisma.FileCreateOrConnectWithoutTextInput
@@ -607,6 +673,7 @@ export type FileCreateWithoutMessageInput = {
   thumbnailHash?: string | null
   spaceId?: string | null
   createdAt?: Date | string
+  call?: Prisma.ToolCallCreateNestedOneWithoutKeptInput
   text?: Prisma.FileTextCreateNestedOneWithoutFileInput
 }
 
@@ -621,6 +688,7 @@ export type FileUncheckedCreateWithoutMessageInput = {
   height?: number | null
   thumbnailHash?: string | null
   spaceId?: string | null
+  callId?: string | null
   createdAt?: Date | string
   text?: Prisma.FileTextUncheckedCreateNestedOneWithoutFileInput
 }
@@ -666,7 +734,66 @@ export type FileScalarWhereInput = {
   thumbnailHash?: Prisma.StringNullableFilter<"File"> | string | null
   messageId?: Prisma.StringNullableFilter<"File"> | string | null
   spaceId?: Prisma.StringNullableFilter<"File"> | string | null
+  callId?: Prisma.StringNullableFilter<"File"> | string | null
   createdAt?: Prisma.DateTimeFilter<"File"> | Date | string
+}
+
+export type FileCreateWithoutCallInput = {
+  id: string
+  ownerId: string
+  name: string
+  mediaType: string
+  size: number
+  hash: string
+  width?: number | null
+  height?: number | null
+  thumbnailHash?: string | null
+  spaceId?: string | null
+  createdAt?: Date | string
+  message?: Prisma.MessageCreateNestedOneWithoutFilesInput
+  text?: Prisma.FileTextCreateNestedOneWithoutFileInput
+}
+
+export type FileUncheckedCreateWithoutCallInput = {
+  id: string
+  ownerId: string
+  name: string
+  mediaType: string
+  size: number
+  hash: string
+  width?: number | null
+  height?: number | null
+  thumbnailHash?: string | null
+  messageId?: string | null
+  spaceId?: string | null
+  createdAt?: Date | string
+  text?: Prisma.FileTextUncheckedCreateNestedOneWithoutFileInput
+}
+
+export type FileCreateOrConnectWithoutCallInput = {
+  where: Prisma.FileWhereUniqueInput
+  create: Prisma.XOR<Prisma.FileCreateWithoutCallInput, Prisma.FileUncheckedCreateWithoutCallInput>
+}
+
+export type FileCreateManyCallInputEnvelope = {
+  data: Prisma.FileCreateManyCallInput | Prisma.FileCreateManyCallInput[]
+  skipDuplicates?: boolean
+}
+
+export type FileUpsertWithWhereUniqueWithoutCallInput = {
+  where: Prisma.FileWhereUniqueInput
+  update: Prisma.XOR<Prisma.FileUpdateWithoutCallInput, Prisma.FileUncheckedUpdateWithoutCallInput>
+  create: Prisma.XOR<Prisma.FileCreateWithoutCallInput, Prisma.FileUncheckedCreateWithoutCallInput>
+}
+
+export type FileUpdateWithWhereUniqueWithoutCallInput = {
+  where: Prisma.FileWhereUniqueInput
+  data: Prisma.XOR<Prisma.FileUpdateWithoutCallInput, Prisma.FileUncheckedUpdateWithoutCallInput>
+}
+
+export type FileUpdateManyWithWhereWithoutCallInput = {
+  where: Prisma.FileScalarWhereInput
+  data: Prisma.XOR<Prisma.FileUpdateManyMutationInput, Prisma.FileUncheckedUpdateManyWithoutCallInput>
 }
 
 export type FileCreateWithoutTextInput = {
@@ -682,6 +809,7 @@ export type FileCreateWithoutTextInput = {
   spaceId?: string | null
   createdAt?: Date | string
   message?: Prisma.MessageCreateNestedOneWithoutFilesInput
+  call?: Prisma.ToolCallCreateNestedOneWithoutKeptInput
 }
 
 export type FileUncheckedCreateWithoutTextInput = {
@@ -696,6 +824,7 @@ export type FileUncheckedCreateWithoutTextInput = {
   thumbnailHash?: string | null
   messageId?: string | null
   spaceId?: string | null
+  callId?: string | null
   createdAt?: Date | string
 }
 
@@ -728,6 +857,7 @@ export type FileUpdateWithoutTextInput = {
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   message?: Prisma.MessageUpdateOneWithoutFilesNestedInput
+  call?: Prisma.ToolCallUpdateOneWithoutKeptNestedInput
 }
 
 export type FileUncheckedUpdateWithoutTextInput = {
@@ -742,6 +872,7 @@ export type FileUncheckedUpdateWithoutTextInput = {
   thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  callId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -756,6 +887,7 @@ export type FileCreateManyMessageInput = {
   height?: number | null
   thumbnailHash?: string | null
   spaceId?: string | null
+  callId?: string | null
   createdAt?: Date | string
 }
 
@@ -771,6 +903,7 @@ export type FileUpdateWithoutMessageInput = {
   thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  call?: Prisma.ToolCallUpdateOneWithoutKeptNestedInput
   text?: Prisma.FileTextUpdateOneWithoutFileNestedInput
 }
 
@@ -785,6 +918,7 @@ export type FileUncheckedUpdateWithoutMessageInput = {
   height?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  callId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   text?: Prisma.FileTextUncheckedUpdateOneWithoutFileNestedInput
 }
@@ -799,6 +933,69 @@ export type FileUncheckedUpdateManyWithoutMessageInput = {
   width?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   height?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  callId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+}
+
+export type FileCreateManyCallInput = {
+  id: string
+  ownerId: string
+  name: string
+  mediaType: string
+  size: number
+  hash: string
+  width?: number | null
+  height?: number | null
+  thumbnailHash?: string | null
+  messageId?: string | null
+  spaceId?: string | null
+  createdAt?: Date | string
+}
+
+export type FileUpdateWithoutCallInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  ownerId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  mediaType?: Prisma.StringFieldUpdateOperationsInput | string
+  size?: Prisma.IntFieldUpdateOperationsInput | number
+  hash?: Prisma.StringFieldUpdateOperationsInput | string
+  width?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  height?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  message?: Prisma.MessageUpdateOneWithoutFilesNestedInput
+  text?: Prisma.FileTextUpdateOneWithoutFileNestedInput
+}
+
+export type FileUncheckedUpdateWithoutCallInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  ownerId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  mediaType?: Prisma.StringFieldUpdateOperationsInput | string
+  size?: Prisma.IntFieldUpdateOperationsInput | number
+  hash?: Prisma.StringFieldUpdateOperationsInput | string
+  width?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  height?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  text?: Prisma.FileTextUncheckedUpdateOneWithoutFileNestedInput
+}
+
+export type FileUncheckedUpdateManyWithoutCallInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  ownerId?: Prisma.StringFieldUpdateOperationsInput | string
+  name?: Prisma.StringFieldUpdateOperationsInput | string
+  mediaType?: Prisma.StringFieldUpdateOperationsInput | string
+  size?: Prisma.IntFieldUpdateOperationsInput | number
+  hash?: Prisma.StringFieldUpdateOperationsInput | string
+  width?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  height?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
+  thumbnailHash?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
@@ -817,8 +1014,10 @@ export type FileSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = r
   thumbnailHash?: boolean
   messageId?: boolean
   spaceId?: boolean
+  callId?: boolean
   createdAt?: boolean
   message?: boolean | Prisma.File$messageArgs<ExtArgs>
+  call?: boolean | Prisma.File$callArgs<ExtArgs>
   text?: boolean | Prisma.File$textArgs<ExtArgs>
 }, ExtArgs["result"]["file"]>
 
@@ -834,8 +1033,10 @@ export type FileSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensio
   thumbnailHash?: boolean
   messageId?: boolean
   spaceId?: boolean
+  callId?: boolean
   createdAt?: boolean
   message?: boolean | Prisma.File$messageArgs<ExtArgs>
+  call?: boolean | Prisma.File$callArgs<ExtArgs>
 }, ExtArgs["result"]["file"]>
 
 export type FileSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -850,8 +1051,10 @@ export type FileSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensio
   thumbnailHash?: boolean
   messageId?: boolean
   spaceId?: boolean
+  callId?: boolean
   createdAt?: boolean
   message?: boolean | Prisma.File$messageArgs<ExtArgs>
+  call?: boolean | Prisma.File$callArgs<ExtArgs>
 }, ExtArgs["result"]["file"]>
 
 export type FileSelectScalar = {
@@ -866,25 +1069,30 @@ export type FileSelectScalar = {
   thumbnailHash?: boolean
   messageId?: boolean
   spaceId?: boolean
+  callId?: boolean
   createdAt?: boolean
 }
 
-export type FileOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "ownerId" | "name" | "mediaType" | "size" | "hash" | "width" | "height" | "thumbnailHash" | "messageId" | "spaceId" | "createdAt", ExtArgs["result"]["file"]>
+export type FileOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "ownerId" | "name" | "mediaType" | "size" | "hash" | "width" | "height" | "thumbnailHash" | "messageId" | "spaceId" | "callId" | "createdAt", ExtArgs["result"]["file"]>
 export type FileInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   message?: boolean | Prisma.File$messageArgs<ExtArgs>
+  call?: boolean | Prisma.File$callArgs<ExtArgs>
   text?: boolean | Prisma.File$textArgs<ExtArgs>
 }
 export type FileIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   message?: boolean | Prisma.File$messageArgs<ExtArgs>
+  call?: boolean | Prisma.File$callArgs<ExtArgs>
 }
 export type FileIncludeUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   message?: boolean | Prisma.File$messageArgs<ExtArgs>
+  call?: boolean | Prisma.File$callArgs<ExtArgs>
 }
 
 export type $FilePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "File"
   objects: {
     message: Prisma.$MessagePayload<ExtArgs> | null
+    call: Prisma.$ToolCallPayload<ExtArgs> | null
     text: Prisma.$FileTextPayload<ExtArgs> | null
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
@@ -917,6 +1125,10 @@ export type $FilePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
      */
     messageId: string | null
     spaceId: string | null
+    /**
+     * The tool call that returned it: such a file has no message, and those who may read the call's output may read it.
+     */
+    callId: string | null
     createdAt: Date
   }, ExtArgs["result"]["file"]>
   composites: {}
@@ -1313,6 +1525,7 @@ readonly fields: FileFieldRefs;
 export interface Prisma__FileClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
   message<T extends Prisma.File$messageArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.File$messageArgs<ExtArgs>>): Prisma.Prisma__MessageClient<runtime.Types.Result.GetResult<Prisma.$MessagePayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
+  call<T extends Prisma.File$callArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.File$callArgs<ExtArgs>>): Prisma.Prisma__ToolCallClient<runtime.Types.Result.GetResult<Prisma.$ToolCallPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   text<T extends Prisma.File$textArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.File$textArgs<ExtArgs>>): Prisma.Prisma__FileTextClient<runtime.Types.Result.GetResult<Prisma.$FileTextPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
@@ -1354,6 +1567,7 @@ export interface FileFieldRefs {
   readonly thumbnailHash: Prisma.FieldRef<"File", 'String'>
   readonly messageId: Prisma.FieldRef<"File", 'String'>
   readonly spaceId: Prisma.FieldRef<"File", 'String'>
+  readonly callId: Prisma.FieldRef<"File", 'String'>
   readonly createdAt: Prisma.FieldRef<"File", 'DateTime'>
 }
     
@@ -1772,6 +1986,25 @@ export type File$messageArgs<ExtArgs extends runtime.Types.Extensions.InternalAr
    */
   include?: Prisma.MessageInclude<ExtArgs> | null
   where?: Prisma.MessageWhereInput
+}
+
+/**
+ * File.call
+ */
+export type File$callArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the ToolCall
+   */
+  select?: Prisma.ToolCallSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the ToolCall
+   */
+  omit?: Prisma.ToolCallOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.ToolCallInclude<ExtArgs> | null
+  where?: Prisma.ToolCallWhereInput
 }
 
 /**

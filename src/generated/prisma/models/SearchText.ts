@@ -192,6 +192,7 @@ export type SearchTextWhereInput = {
   at?: Prisma.DateTimeFilter<"SearchText"> | Date | string
   plain?: Prisma.StringFilter<"SearchText"> | string
   message?: Prisma.XOR<Prisma.MessageScalarRelationFilter, Prisma.MessageWhereInput>
+  vector?: Prisma.XOR<Prisma.SearchVectorNullableScalarRelationFilter, Prisma.SearchVectorWhereInput> | null
 }
 
 export type SearchTextOrderByWithRelationInput = {
@@ -202,6 +203,7 @@ export type SearchTextOrderByWithRelationInput = {
   at?: Prisma.SortOrder
   plain?: Prisma.SortOrder
   message?: Prisma.MessageOrderByWithRelationInput
+  vector?: Prisma.SearchVectorOrderByWithRelationInput
 }
 
 export type SearchTextWhereUniqueInput = Prisma.AtLeast<{
@@ -216,6 +218,7 @@ export type SearchTextWhereUniqueInput = Prisma.AtLeast<{
   at?: Prisma.DateTimeFilter<"SearchText"> | Date | string
   plain?: Prisma.StringFilter<"SearchText"> | string
   message?: Prisma.XOR<Prisma.MessageScalarRelationFilter, Prisma.MessageWhereInput>
+  vector?: Prisma.XOR<Prisma.SearchVectorNullableScalarRelationFilter, Prisma.SearchVectorWhereInput> | null
 }, "messageId_fileId">
 
 export type SearchTextOrderByWithAggregationInput = {
@@ -249,6 +252,7 @@ export type SearchTextUpdateInput = {
   at?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   plain?: Prisma.StringFieldUpdateOperationsInput | string
   message?: Prisma.MessageUpdateOneRequiredWithoutSearchTextsNestedInput
+  vector?: Prisma.SearchVectorUpdateOneWithoutTextNestedInput
 }
 
 export type SearchTextUncheckedUpdateInput = {
@@ -258,6 +262,7 @@ export type SearchTextUncheckedUpdateInput = {
   senderId?: Prisma.StringFieldUpdateOperationsInput | string
   at?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   plain?: Prisma.StringFieldUpdateOperationsInput | string
+  vector?: Prisma.SearchVectorUncheckedUpdateOneWithoutTextNestedInput
 }
 
 export type SearchTextUpdateManyMutationInput = {
@@ -319,6 +324,11 @@ export type SearchTextMinOrderByAggregateInput = {
   plain?: Prisma.SortOrder
 }
 
+export type SearchTextScalarRelationFilter = {
+  is?: Prisma.SearchTextWhereInput
+  isNot?: Prisma.SearchTextWhereInput
+}
+
 export type SearchTextCreateNestedManyWithoutMessageInput = {
   connect?: Prisma.SearchTextWhereUniqueInput | Prisma.SearchTextWhereUniqueInput[]
 }
@@ -347,6 +357,15 @@ export type SearchTextUncheckedUpdateManyWithoutMessageNestedInput = {
   deleteMany?: Prisma.SearchTextScalarWhereInput | Prisma.SearchTextScalarWhereInput[]
 }
 
+export type SearchTextCreateNestedOneWithoutVectorInput = {
+  connect?: Prisma.SearchTextWhereUniqueInput
+}
+
+export type SearchTextUpdateOneRequiredWithoutVectorNestedInput = {
+  connect?: Prisma.SearchTextWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.SearchTextUpdateToOneWithWhereWithoutVectorInput, Prisma.SearchTextUpdateWithoutVectorInput>, Prisma.SearchTextUncheckedUpdateWithoutVectorInput>
+}
+
 export type SearchTextUpdateWithWhereUniqueWithoutMessageInput = {
   where: Prisma.SearchTextWhereUniqueInput
   data: Prisma.XOR<Prisma.SearchTextUpdateWithoutMessageInput, Prisma.SearchTextUncheckedUpdateWithoutMessageInput>
@@ -369,12 +388,36 @@ export type SearchTextScalarWhereInput = {
   plain?: Prisma.StringFilter<"SearchText"> | string
 }
 
+export type SearchTextUpdateToOneWithWhereWithoutVectorInput = {
+  where?: Prisma.SearchTextWhereInput
+  data: Prisma.XOR<Prisma.SearchTextUpdateWithoutVectorInput, Prisma.SearchTextUncheckedUpdateWithoutVectorInput>
+}
+
+export type SearchTextUpdateWithoutVectorInput = {
+  fileId?: Prisma.StringFieldUpdateOperationsInput | string
+  spaceId?: Prisma.StringFieldUpdateOperationsInput | string
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  at?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  plain?: Prisma.StringFieldUpdateOperationsInput | string
+  message?: Prisma.MessageUpdateOneRequiredWithoutSearchTextsNestedInput
+}
+
+export type SearchTextUncheckedUpdateWithoutVectorInput = {
+  messageId?: Prisma.StringFieldUpdateOperationsInput | string
+  fileId?: Prisma.StringFieldUpdateOperationsInput | string
+  spaceId?: Prisma.StringFieldUpdateOperationsInput | string
+  senderId?: Prisma.StringFieldUpdateOperationsInput | string
+  at?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  plain?: Prisma.StringFieldUpdateOperationsInput | string
+}
+
 export type SearchTextUpdateWithoutMessageInput = {
   fileId?: Prisma.StringFieldUpdateOperationsInput | string
   spaceId?: Prisma.StringFieldUpdateOperationsInput | string
   senderId?: Prisma.StringFieldUpdateOperationsInput | string
   at?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   plain?: Prisma.StringFieldUpdateOperationsInput | string
+  vector?: Prisma.SearchVectorUpdateOneWithoutTextNestedInput
 }
 
 export type SearchTextUncheckedUpdateWithoutMessageInput = {
@@ -383,6 +426,7 @@ export type SearchTextUncheckedUpdateWithoutMessageInput = {
   senderId?: Prisma.StringFieldUpdateOperationsInput | string
   at?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   plain?: Prisma.StringFieldUpdateOperationsInput | string
+  vector?: Prisma.SearchVectorUncheckedUpdateOneWithoutTextNestedInput
 }
 
 export type SearchTextUncheckedUpdateManyWithoutMessageInput = {
@@ -403,6 +447,7 @@ export type SearchTextSelect<ExtArgs extends runtime.Types.Extensions.InternalAr
   at?: boolean
   plain?: boolean
   message?: boolean | Prisma.MessageDefaultArgs<ExtArgs>
+  vector?: boolean | Prisma.SearchText$vectorArgs<ExtArgs>
 }, ExtArgs["result"]["searchText"]>
 
 
@@ -428,6 +473,7 @@ export type SearchTextSelectScalar = {
 export type SearchTextOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"messageId" | "fileId" | "spaceId" | "senderId" | "at" | "plain", ExtArgs["result"]["searchText"]>
 export type SearchTextInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   message?: boolean | Prisma.MessageDefaultArgs<ExtArgs>
+  vector?: boolean | Prisma.SearchText$vectorArgs<ExtArgs>
 }
 export type SearchTextIncludeUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   message?: boolean | Prisma.MessageDefaultArgs<ExtArgs>
@@ -437,6 +483,7 @@ export type $SearchTextPayload<ExtArgs extends runtime.Types.Extensions.Internal
   name: "SearchText"
   objects: {
     message: Prisma.$MessagePayload<ExtArgs>
+    vector: Prisma.$SearchVectorPayload<ExtArgs> | null
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     messageId: string
@@ -778,6 +825,7 @@ readonly fields: SearchTextFieldRefs;
 export interface Prisma__SearchTextClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
   message<T extends Prisma.MessageDefaultArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.MessageDefaultArgs<ExtArgs>>): Prisma.Prisma__MessageClient<runtime.Types.Result.GetResult<Prisma.$MessagePayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | Null, Null, ExtArgs, GlobalOmitOptions>
+  vector<T extends Prisma.SearchText$vectorArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.SearchText$vectorArgs<ExtArgs>>): Prisma.Prisma__SearchVectorClient<runtime.Types.Result.GetResult<Prisma.$SearchVectorPayload<ExtArgs>, T, "findUniqueOrThrow", GlobalOmitOptions> | null, null, ExtArgs, GlobalOmitOptions>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -1125,6 +1173,25 @@ export type SearchTextDeleteManyArgs<ExtArgs extends runtime.Types.Extensions.In
    * Limit how many SearchTexts to delete.
    */
   limit?: number
+}
+
+/**
+ * SearchText.vector
+ */
+export type SearchText$vectorArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the SearchVector
+   */
+  select?: Prisma.SearchVectorSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the SearchVector
+   */
+  omit?: Prisma.SearchVectorOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.SearchVectorInclude<ExtArgs> | null
+  where?: Prisma.SearchVectorWhereInput
 }
 
 /**

@@ -433,6 +433,7 @@ export type ToolCallWhereInput = {
   carryAttempt?: Prisma.IntFilter<"ToolCall"> | number
   grantId?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   decisions?: Prisma.DecisionListRelationFilter
+  kept?: Prisma.FileListRelationFilter
 }
 
 export type ToolCallOrderByWithRelationInput = {
@@ -473,6 +474,7 @@ export type ToolCallOrderByWithRelationInput = {
   carryAttempt?: Prisma.SortOrder
   grantId?: Prisma.SortOrderInput | Prisma.SortOrder
   decisions?: Prisma.DecisionOrderByRelationAggregateInput
+  kept?: Prisma.FileOrderByRelationAggregateInput
 }
 
 export type ToolCallWhereUniqueInput = Prisma.AtLeast<{
@@ -517,6 +519,7 @@ export type ToolCallWhereUniqueInput = Prisma.AtLeast<{
   carryAttempt?: Prisma.IntFilter<"ToolCall"> | number
   grantId?: Prisma.StringNullableFilter<"ToolCall"> | string | null
   decisions?: Prisma.DecisionListRelationFilter
+  kept?: Prisma.FileListRelationFilter
 }, "id" | "runId_stepIndex_modelCallId">
 
 export type ToolCallOrderByWithAggregationInput = {
@@ -643,6 +646,7 @@ export type ToolCallCreateInput = {
   carryAttempt?: number
   grantId?: string | null
   decisions?: Prisma.DecisionCreateNestedManyWithoutToolCallInput
+  kept?: Prisma.FileCreateNestedManyWithoutCallInput
 }
 
 export type ToolCallUncheckedCreateInput = {
@@ -683,6 +687,7 @@ export type ToolCallUncheckedCreateInput = {
   carryAttempt?: number
   grantId?: string | null
   decisions?: Prisma.DecisionUncheckedCreateNestedManyWithoutToolCallInput
+  kept?: Prisma.FileUncheckedCreateNestedManyWithoutCallInput
 }
 
 export type ToolCallUpdateInput = {
@@ -723,6 +728,7 @@ export type ToolCallUpdateInput = {
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
   grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   decisions?: Prisma.DecisionUpdateManyWithoutToolCallNestedInput
+  kept?: Prisma.FileUpdateManyWithoutCallNestedInput
 }
 
 export type ToolCallUncheckedUpdateInput = {
@@ -763,6 +769,7 @@ export type ToolCallUncheckedUpdateInput = {
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
   grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   decisions?: Prisma.DecisionUncheckedUpdateManyWithoutToolCallNestedInput
+  kept?: Prisma.FileUncheckedUpdateManyWithoutCallNestedInput
 }
 
 export type ToolCallCreateManyInput = {
@@ -1002,6 +1009,11 @@ export type ToolCallScalarRelationFilter = {
   isNot?: Prisma.ToolCallWhereInput
 }
 
+export type ToolCallNullableScalarRelationFilter = {
+  is?: Prisma.ToolCallWhereInput | null
+  isNot?: Prisma.ToolCallWhereInput | null
+}
+
 export type ToolCallCreateplacesInput = {
   set: string[]
 }
@@ -1064,6 +1076,22 @@ export type ToolCallUpdateOneRequiredWithoutDecisionsNestedInput = {
   update?: Prisma.XOR<Prisma.XOR<Prisma.ToolCallUpdateToOneWithWhereWithoutDecisionsInput, Prisma.ToolCallUpdateWithoutDecisionsInput>, Prisma.ToolCallUncheckedUpdateWithoutDecisionsInput>
 }
 
+export type ToolCallCreateNestedOneWithoutKeptInput = {
+  create?: Prisma.XOR<Prisma.ToolCallCreateWithoutKeptInput, Prisma.ToolCallUncheckedCreateWithoutKeptInput>
+  connectOrCreate?: Prisma.ToolCallCreateOrConnectWithoutKeptInput
+  connect?: Prisma.ToolCallWhereUniqueInput
+}
+
+export type ToolCallUpdateOneWithoutKeptNestedInput = {
+  create?: Prisma.XOR<Prisma.ToolCallCreateWithoutKeptInput, Prisma.ToolCallUncheckedCreateWithoutKeptInput>
+  connectOrCreate?: Prisma.ToolCallCreateOrConnectWithoutKeptInput
+  upsert?: Prisma.ToolCallUpsertWithoutKeptInput
+  disconnect?: Prisma.ToolCallWhereInput | boolean
+  delete?: Prisma.ToolCallWhereInput | boolean
+  connect?: Prisma.ToolCallWhereUniqueInput
+  update?: Prisma.XOR<Prisma.XOR<Prisma.ToolCallUpdateToOneWithWhereWithoutKeptInput, Prisma.ToolCallUpdateWithoutKeptInput>, Prisma.ToolCallUncheckedUpdateWithoutKeptInput>
+}
+
 export type ToolCallCreateWithoutDecisionsInput = {
   id: string
   runId: string
@@ -1101,6 +1129,7 @@ export type ToolCallCreateWithoutDecisionsInput = {
   carryAt?: Date | string | null
   carryAttempt?: number
   grantId?: string | null
+  kept?: Prisma.FileCreateNestedManyWithoutCallInput
 }
 
 export type ToolCallUncheckedCreateWithoutDecisionsInput = {
@@ -1140,6 +1169,7 @@ export type ToolCallUncheckedCreateWithoutDecisionsInput = {
   carryAt?: Date | string | null
   carryAttempt?: number
   grantId?: string | null
+  kept?: Prisma.FileUncheckedCreateNestedManyWithoutCallInput
 }
 
 export type ToolCallCreateOrConnectWithoutDecisionsInput = {
@@ -1195,6 +1225,7 @@ export type ToolCallUpdateWithoutDecisionsInput = {
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
   grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  kept?: Prisma.FileUpdateManyWithoutCallNestedInput
 }
 
 export type ToolCallUncheckedUpdateWithoutDecisionsInput = {
@@ -1234,6 +1265,183 @@ export type ToolCallUncheckedUpdateWithoutDecisionsInput = {
   carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
   grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  kept?: Prisma.FileUncheckedUpdateManyWithoutCallNestedInput
+}
+
+export type ToolCallCreateWithoutKeptInput = {
+  id: string
+  runId: string
+  agentId: string
+  stepIndex: number
+  modelCallId: string
+  toolName: string
+  execution?: $Enums.ToolExecution | null
+  status: $Enums.ToolCallStatus
+  input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  error?: string | null
+  messageId?: string | null
+  spaceId?: string | null
+  expiresAt?: Date | string | null
+  state?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.ToolCallCreateplacesInput | string[]
+  label?: Prisma.ToolCallCreatelabelInput | string[]
+  createdAt?: Date | string
+  settledAt?: Date | string | null
+  approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  approvalState?: $Enums.ApprovalState | null
+  approvalExpiresAt?: Date | string | null
+  approverIds?: Prisma.ToolCallCreateapproverIdsInput | string[]
+  escalateToIds?: Prisma.ToolCallCreateescalateToIdsInput | string[]
+  escalatesAt?: Date | string | null
+  escalatedAt?: Date | string | null
+  inputDigest?: string | null
+  claimedById?: string | null
+  claimChanges?: number
+  answeredById?: string | null
+  answeredByService?: string | null
+  carryAt?: Date | string | null
+  carryAttempt?: number
+  grantId?: string | null
+  decisions?: Prisma.DecisionCreateNestedManyWithoutToolCallInput
+}
+
+export type ToolCallUncheckedCreateWithoutKeptInput = {
+  id: string
+  runId: string
+  agentId: string
+  stepIndex: number
+  modelCallId: string
+  toolName: string
+  execution?: $Enums.ToolExecution | null
+  status: $Enums.ToolCallStatus
+  input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  error?: string | null
+  messageId?: string | null
+  spaceId?: string | null
+  expiresAt?: Date | string | null
+  state?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.ToolCallCreateplacesInput | string[]
+  label?: Prisma.ToolCallCreatelabelInput | string[]
+  createdAt?: Date | string
+  settledAt?: Date | string | null
+  approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  approvalState?: $Enums.ApprovalState | null
+  approvalExpiresAt?: Date | string | null
+  approverIds?: Prisma.ToolCallCreateapproverIdsInput | string[]
+  escalateToIds?: Prisma.ToolCallCreateescalateToIdsInput | string[]
+  escalatesAt?: Date | string | null
+  escalatedAt?: Date | string | null
+  inputDigest?: string | null
+  claimedById?: string | null
+  claimChanges?: number
+  answeredById?: string | null
+  answeredByService?: string | null
+  carryAt?: Date | string | null
+  carryAttempt?: number
+  grantId?: string | null
+  decisions?: Prisma.DecisionUncheckedCreateNestedManyWithoutToolCallInput
+}
+
+export type ToolCallCreateOrConnectWithoutKeptInput = {
+  where: Prisma.ToolCallWhereUniqueInput
+  create: Prisma.XOR<Prisma.ToolCallCreateWithoutKeptInput, Prisma.ToolCallUncheckedCreateWithoutKeptInput>
+}
+
+export type ToolCallUpsertWithoutKeptInput = {
+  update: Prisma.XOR<Prisma.ToolCallUpdateWithoutKeptInput, Prisma.ToolCallUncheckedUpdateWithoutKeptInput>
+  create: Prisma.XOR<Prisma.ToolCallCreateWithoutKeptInput, Prisma.ToolCallUncheckedCreateWithoutKeptInput>
+  where?: Prisma.ToolCallWhereInput
+}
+
+export type ToolCallUpdateToOneWithWhereWithoutKeptInput = {
+  where?: Prisma.ToolCallWhereInput
+  data: Prisma.XOR<Prisma.ToolCallUpdateWithoutKeptInput, Prisma.ToolCallUncheckedUpdateWithoutKeptInput>
+}
+
+export type ToolCallUpdateWithoutKeptInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  runId?: Prisma.StringFieldUpdateOperationsInput | string
+  agentId?: Prisma.StringFieldUpdateOperationsInput | string
+  stepIndex?: Prisma.IntFieldUpdateOperationsInput | number
+  modelCallId?: Prisma.StringFieldUpdateOperationsInput | string
+  toolName?: Prisma.StringFieldUpdateOperationsInput | string
+  execution?: Prisma.NullableEnumToolExecutionFieldUpdateOperationsInput | $Enums.ToolExecution | null
+  status?: Prisma.EnumToolCallStatusFieldUpdateOperationsInput | $Enums.ToolCallStatus
+  input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  state?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.ToolCallUpdateplacesInput | string[]
+  label?: Prisma.ToolCallUpdatelabelInput | string[]
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  settledAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  approvalState?: Prisma.NullableEnumApprovalStateFieldUpdateOperationsInput | $Enums.ApprovalState | null
+  approvalExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  approverIds?: Prisma.ToolCallUpdateapproverIdsInput | string[]
+  escalateToIds?: Prisma.ToolCallUpdateescalateToIdsInput | string[]
+  escalatesAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  escalatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  inputDigest?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimChanges?: Prisma.IntFieldUpdateOperationsInput | number
+  answeredById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
+  grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  decisions?: Prisma.DecisionUpdateManyWithoutToolCallNestedInput
+}
+
+export type ToolCallUncheckedUpdateWithoutKeptInput = {
+  id?: Prisma.StringFieldUpdateOperationsInput | string
+  runId?: Prisma.StringFieldUpdateOperationsInput | string
+  agentId?: Prisma.StringFieldUpdateOperationsInput | string
+  stepIndex?: Prisma.IntFieldUpdateOperationsInput | number
+  modelCallId?: Prisma.StringFieldUpdateOperationsInput | string
+  toolName?: Prisma.StringFieldUpdateOperationsInput | string
+  execution?: Prisma.NullableEnumToolExecutionFieldUpdateOperationsInput | $Enums.ToolExecution | null
+  status?: Prisma.EnumToolCallStatusFieldUpdateOperationsInput | $Enums.ToolCallStatus
+  input?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  output?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  outputKeyOrders?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  files?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  error?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  messageId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  spaceId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  state?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  places?: Prisma.ToolCallUpdateplacesInput | string[]
+  label?: Prisma.ToolCallUpdatelabelInput | string[]
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  settledAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  approval?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
+  approvalState?: Prisma.NullableEnumApprovalStateFieldUpdateOperationsInput | $Enums.ApprovalState | null
+  approvalExpiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  approverIds?: Prisma.ToolCallUpdateapproverIdsInput | string[]
+  escalateToIds?: Prisma.ToolCallUpdateescalateToIdsInput | string[]
+  escalatesAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  escalatedAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  inputDigest?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimedById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  claimChanges?: Prisma.IntFieldUpdateOperationsInput | number
+  answeredById?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  answeredByService?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  carryAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  carryAttempt?: Prisma.IntFieldUpdateOperationsInput | number
+  grantId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  decisions?: Prisma.DecisionUncheckedUpdateManyWithoutToolCallNestedInput
 }
 
 
@@ -1243,10 +1451,12 @@ export type ToolCallUncheckedUpdateWithoutDecisionsInput = {
 
 export type ToolCallCountOutputType = {
   decisions: number
+  kept: number
 }
 
 export type ToolCallCountOutputTypeSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   decisions?: boolean | ToolCallCountOutputTypeCountDecisionsArgs
+  kept?: boolean | ToolCallCountOutputTypeCountKeptArgs
 }
 
 /**
@@ -1264,6 +1474,13 @@ export type ToolCallCountOutputTypeDefaultArgs<ExtArgs extends runtime.Types.Ext
  */
 export type ToolCallCountOutputTypeCountDecisionsArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   where?: Prisma.DecisionWhereInput
+}
+
+/**
+ * ToolCallCountOutputType without action
+ */
+export type ToolCallCountOutputTypeCountKeptArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  where?: Prisma.FileWhereInput
 }
 
 
@@ -1305,6 +1522,7 @@ export type ToolCallSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs
   carryAttempt?: boolean
   grantId?: boolean
   decisions?: boolean | Prisma.ToolCall$decisionsArgs<ExtArgs>
+  kept?: boolean | Prisma.ToolCall$keptArgs<ExtArgs>
   _count?: boolean | Prisma.ToolCallCountOutputTypeDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["toolCall"]>
 
@@ -1428,6 +1646,7 @@ export type ToolCallSelectScalar = {
 export type ToolCallOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "runId" | "agentId" | "stepIndex" | "modelCallId" | "toolName" | "execution" | "status" | "input" | "output" | "outputKeyOrders" | "files" | "error" | "messageId" | "spaceId" | "expiresAt" | "state" | "places" | "label" | "createdAt" | "settledAt" | "approval" | "approvalState" | "approvalExpiresAt" | "approverIds" | "escalateToIds" | "escalatesAt" | "escalatedAt" | "inputDigest" | "claimedById" | "claimChanges" | "answeredById" | "answeredByService" | "carryAt" | "carryAttempt" | "grantId", ExtArgs["result"]["toolCall"]>
 export type ToolCallInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   decisions?: boolean | Prisma.ToolCall$decisionsArgs<ExtArgs>
+  kept?: boolean | Prisma.ToolCall$keptArgs<ExtArgs>
   _count?: boolean | Prisma.ToolCallCountOutputTypeDefaultArgs<ExtArgs>
 }
 export type ToolCallIncludeCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {}
@@ -1437,6 +1656,7 @@ export type $ToolCallPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
   name: "ToolCall"
   objects: {
     decisions: Prisma.$DecisionPayload<ExtArgs>[]
+    kept: Prisma.$FilePayload<ExtArgs>[]
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
@@ -1924,6 +2144,7 @@ readonly fields: ToolCallFieldRefs;
 export interface Prisma__ToolCallClient<T, Null = never, ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs, GlobalOmitOptions = {}> extends Prisma.PrismaPromise<T> {
   readonly [Symbol.toStringTag]: "PrismaPromise"
   decisions<T extends Prisma.ToolCall$decisionsArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.ToolCall$decisionsArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$DecisionPayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
+  kept<T extends Prisma.ToolCall$keptArgs<ExtArgs> = {}>(args?: Prisma.Subset<T, Prisma.ToolCall$keptArgs<ExtArgs>>): Prisma.PrismaPromise<runtime.Types.Result.GetResult<Prisma.$FilePayload<ExtArgs>, T, "findMany", GlobalOmitOptions> | Null>
   /**
    * Attaches callbacks for the resolution and/or rejection of the Promise.
    * @param onfulfilled The callback to execute when the Promise is resolved.
@@ -2403,6 +2624,30 @@ export type ToolCall$decisionsArgs<ExtArgs extends runtime.Types.Extensions.Inte
   take?: number
   skip?: number
   distinct?: Prisma.DecisionScalarFieldEnum | Prisma.DecisionScalarFieldEnum[]
+}
+
+/**
+ * ToolCall.kept
+ */
+export type ToolCall$keptArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
+  /**
+   * Select specific fields to fetch from the File
+   */
+  select?: Prisma.FileSelect<ExtArgs> | null
+  /**
+   * Omit specific fields from the File
+   */
+  omit?: Prisma.FileOmit<ExtArgs> | null
+  /**
+   * Choose, which related nodes to fetch as well
+   */
+  include?: Prisma.FileInclude<ExtArgs> | null
+  where?: Prisma.FileWhereInput
+  orderBy?: Prisma.FileOrderByWithRelationInput | Prisma.FileOrderByWithRelationInput[]
+  cursor?: Prisma.FileWhereUniqueInput
+  take?: number
+  skip?: number
+  distinct?: Prisma.FileScalarFieldEnum | Prisma.FileScalarFieldEnum[]
 }
 
 /**

@@ -1,0 +1,108 @@
+import { LRUCache } from 'lru-cache'
+import { Prisma } from '../generated/prisma/client.ts'
+import { type Embedder, EmbeddingRefusedError } from '../lib/embedder.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { Platform } from '../platform/platform.ts'
+
+/** Search by meaning: compares the vector of a query with those of texts. */
+export interface Meaning {
+  /** Returns the vector of a query; null if the provider does not return it in time. */
+  vectorOf(query: string): Promise<QueryVector | null>
+}
+
+export interface QueryVector {
+  /** Only vectors of the same model can be compared. */
+  readonly model: string
+  readonly dimension: number
+  /** The cosine distance of an array of numbers from the query: 0 for the same direction, 1 for a right angle. */
+  distanceSql(vector: Prisma.Sql): Prisma.Sql
+}
+
+/** A search does not wait longer for a provider; its words find something too. */
+const TIMEOUT_MS = 3000
+/** After a failure, searches do without the provider for this time. */
+const REST_MS = 5000
+/** The pages of a search use the same vector. */
+const MOST_CACHED = 200
+
+/**
+ * Prepares the database for search by meaning. Null, and a line in the log, if it does not have the extension `vector`
+ * (pgvector) and cannot create it.
+ */
+export async function openMeaning(
+  { db, logger }: Pick<Platform, 'db' | 'logger'>,
+  embedder: Embedder,
+): Promise<Meaning | null> {
+  const found = await findExtension(db).then(async (schema) => schema ?? (await createExtension(db, logger)))
+  return found === null ? null : createMeaning({ logger }, embedder, found)
+}
+
+/** Returns the schema of the extension, quoted; null if it is not there. */
+async function findExtension(db: Platform['db']): Promise<string | null> {
+  const [row] = await db.prisma.$queryRaw<{ schema: string }[]>`
+    SELECT quote_ident(n.nspname) AS schema FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+    WHERE e.extname = 'vector' AND has_schema_privilege(n.oid, 'USAGE')`
+  return row?.schema ?? null
+}
+
+async function createExtension(db: Platform['db'], logger: Platform['logger']): Promise<string | null> {
+  try {
+    await db.prisma.$executeRaw`CREATE EXTENSION IF NOT EXISTS vector`
+    return await findExtension(db)
+  } catch (error) {
+    // Another process may have been faster.
+    const found = await findExtension(db)
+    if (found === null)
+      logger.warn(
+        { error: messageOf(error) },
+        'PARLEY_EMBEDDINGS has no effect: the database has no extension "vector". Install pgvector on the server, execute CREATE EXTENSION vector as its owner, and restart',
+      )
+    return found
+  }
+}
+
+function createMeaning({ logger }: Pick<Platform, 'logger'>, embedder: Embedder, schema: string): Meaning {
+  const cache = new LRUCache<string, Promise<number[]>>({ max: MOST_CACHED })
+  const inSchema = Prisma.raw(schema)
+  let restsUntil = 0
+
+  async function request(query: string): Promise<number[]> {
+    const [vector = []] = await embedder.embed([query], AbortSignal.timeout(TIMEOUT_MS))
+    return vector
+  }
+
+  async function vectorOf(query: string): Promise<number[] | null> {
+    const known = cache.get(query)
+    if (known === undefined && performance.now() < restsUntil) return null
+    const pending = known ?? request(query)
+    cache.set(query, pending)
+    try {
+      return await pending
+    } catch (error) {
+      if (cache.peek(query) === pending) cache.delete(query)
+      if (error instanceof EmbeddingRefusedError) return null
+      if (performance.now() >= restsUntil)
+        logger.warn(
+          { model: embedder.model, error: messageOf(error) },
+          'could not embed a search query; searches find words only for some seconds',
+        )
+      restsUntil = performance.now() + REST_MS
+      return null
+    }
+  }
+
+  return {
+    async vectorOf(query) {
+      const vector = await vectorOf(query)
+      if (vector === null) return null
+      const literal = `[${vector.join()}]`
+      return {
+        model: embedder.model,
+        dimension: vector.length,
+        // A subquery is evaluated once.
+        distanceSql: (other) =>
+          Prisma.sql`${inSchema}.cosine_distance(${other}::${inSchema}.vector, (SELECT ${literal}::text::${inSchema}.vector))`,
+      }
+    },
+  }
+}

@@ -1,0 +1,262 @@
+import { Readable } from 'node:stream'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
+import { EMBEDDED_CHARACTERS } from '../../src/flows/embed-texts.ts'
+import { openStores, type Stores } from '../support/application.ts'
+import {
+  type EmbeddingServer,
+  embedded,
+  hasPgvector,
+  startEmbeddingServer,
+  VECTOR_STACKS,
+} from '../support/embedding-server.ts'
+import { hasPostgres } from '../support/postgres.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const SEARCH = `query ($query: String!, $order: SearchOrder! = BEST, $spaceId: ID, $after: String, $first: Int) {
+  search(query: $query, order: $order, spaceId: $spaceId, after: $after, first: $first) {
+    edges { node { message { text } file { name } snippet matches } } pageInfo { hasNextPage endCursor } } }`
+
+interface Found {
+  search: {
+    edges: { node: { message: { text: string }; file: { name: string } | null; snippet: string; matches: unknown[] } }[]
+    pageInfo: { hasNextPage: boolean; endCursor: string | null }
+  }
+}
+
+async function ask(parley: TestServer, viewer: Viewer, variables: object) {
+  const client = await parley.clientOf(viewer)
+  return client.ask<Found>(SEARCH, variables)
+}
+
+async function find(parley: TestServer, viewer: Viewer, query: string, variables: object = {}): Promise<string[]> {
+  const { data, errors } = await ask(parley, viewer, { query, ...variables })
+  expect(errors).toBeUndefined()
+  return data!.search.edges.map(({ node }) => node.file?.name ?? node.message.text)
+}
+
+async function sendFile(parley: TestServer, sender: HumanViewer, spaceId: string, name: string, text: string) {
+  const body = Readable.from([Buffer.from(text)])
+  const { id } = await parley.app.domain.files.upload(sender, { name, body, bytes: null })
+  return parley.app.domain.sending.send(sender, { spaceId, text: 'See this', fileIds: [id] })
+}
+
+describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
+  let parley: TestServer
+  let model: EmbeddingServer
+  let ada: HumanViewer
+  let bob: HumanViewer
+  let team: string
+  let secret: string
+  beforeAll(async () => {
+    model = await startEmbeddingServer()
+    parley = await startTestServer({ stack, isFresh: true, settings: model.settings() })
+    ada = await parley.human('Ada')
+    bob = await parley.human('Bob')
+    team = (await parley.space(ada, [])).id
+    await parley.app.domain.members.add(parley.admin, { spaceId: team, entityId: bob.id })
+    secret = (await parley.space(ada, [], { confidential: true })).id
+    for (const text of ['The automobile is red', 'A feline sleeps', 'Nothing of the kind'])
+      await parley.send(ada, team, text)
+    await parley.send(ada, secret, 'The vehicle of the boss')
+    await embedded(parley)
+  })
+  beforeEach(() => {
+    model.state.isDown = false
+    model.state.refuses = null
+  })
+  afterAll(async () => {
+    await parley?.close()
+    await model?.close()
+  })
+
+  test('finds texts that have other words of the same meaning, only by BEST, and not by quoted words', async () => {
+    expect(await find(parley, bob, 'car')).toEqual(['The automobile is red'])
+    expect(await find(parley, bob, 'cat')).toEqual(['A feline sleeps'])
+    expect(await find(parley, bob, 'car', { order: 'NEWEST' })).toEqual([])
+    expect(await find(parley, bob, '"car"')).toEqual([])
+    const { data } = await ask(parley, bob, { query: 'car' })
+    expect(data!.search.edges[0]!.node).toMatchObject({ snippet: 'The automobile is red', matches: [] })
+  })
+
+  test('finds nothing in spaces that the viewer may not read', async () => {
+    expect(await find(parley, ada, 'car')).toHaveLength(2)
+    expect(await find(parley, bob, 'car', { spaceId: secret })).toEqual([])
+    const service = { scope: 'SERVICE', id: 'acc_x', tokenId: null, expiresAt: null } as unknown as Viewer
+    const none = { query: 'car', spaceId: null, senderId: null, hasFile: null, since: null, until: null }
+    const page = await parley.app.domain.search.find(service, { ...none, order: 'BEST' }, { size: 10, after: null })
+    expect(page.items).toEqual([])
+  })
+
+  test('ranks a text first that has the words and the meaning', async () => {
+    await parley.send(ada, team, 'vehicle of a stranger')
+    await parley.send(ada, team, 'my vehicle')
+    await embedded(parley)
+    const texts = await find(parley, bob, 'my vehicle')
+    expect(texts[0]).toBe('my vehicle')
+    expect(texts).toContain('The automobile is red')
+  })
+
+  test('pages contain each hit once', async () => {
+    const whole = await find(parley, ada, 'my vehicle')
+    const texts: string[] = []
+    for (let after: string | null = null; ; ) {
+      const { data } = await ask(parley, ada, { query: 'my vehicle', first: 1, after })
+      texts.push(...data!.search.edges.map(({ node }) => node.message.text))
+      if (!data!.search.pageInfo.hasNextPage) break
+      after = data!.search.pageInfo.endCursor
+      // A newer message does not move the others.
+      if (texts.length === 1) await parley.send(ada, team, 'my vehicle again')
+    }
+    expect(texts).toEqual(whole)
+  })
+
+  test('follows an edit and a deletion', async () => {
+    const { message } = await parley.send(ada, team, 'zebra')
+    await embedded(parley)
+    expect(await find(parley, bob, 'automobile zebra')).toContain('zebra')
+    await parley.app.domain.messageChanges.edit(ada, { messageId: message.id, text: 'feline' })
+    await embedded(parley)
+    expect(await find(parley, bob, 'automobile zebra')).not.toContain('feline')
+    expect(await find(parley, bob, 'cat')).toContain('feline')
+    await parley.app.domain.messageChanges.delete(ada, { messageId: message.id })
+    expect(await find(parley, bob, 'cat')).toEqual(['A feline sleeps'])
+    const { prisma } = parley.app.platform.db
+    expect(await prisma.searchVector.count({ where: { messageId: message.id } })).toBe(0)
+  })
+
+  test('finds files by their names and texts', async () => {
+    await sendFile(parley, ada, team, 'notes.txt', 'about giraffes')
+    await until('the text of the file is known', async () => (await find(parley, bob, 'giraffes')).length > 0)
+    await embedded(parley)
+    expect(await find(parley, bob, 'giraffes notes unheard')).toContain('notes.txt')
+  })
+
+  test('erased people leave no vectors', async () => {
+    const eve = await parley.human('Eve')
+    await parley.app.domain.members.add(parley.admin, { spaceId: team, entityId: eve.id })
+    const { message } = await parley.send(eve, team, 'walrus')
+    await embedded(parley)
+    expect(await find(parley, bob, 'walrus unheard')).toEqual(['walrus'])
+    await parley.app.domain.deletion.eraseHuman(parley.admin, { id: eve.id, messages: true })
+    expect(await find(parley, bob, 'walrus unheard')).toEqual([])
+    const { prisma } = parley.app.platform.db
+    expect(await prisma.searchVector.count({ where: { messageId: message.id } })).toBe(0)
+  })
+
+  test('sends no more than the beginning of a long text, and nothing of the others while one is refused', async () => {
+    model.state.refuses = 'poison'
+    await parley.send(ada, team, `poison ${'long '.repeat(5000)}`)
+    await parley.send(ada, team, 'pelican')
+    await parley.send(ada, team, `pelican ${'x'.repeat(20_000)}`)
+    await embedded(parley)
+    expect(await find(parley, bob, 'pelican unheard')).toContain('pelican')
+    expect(Math.max(...model.texts.map(({ text }) => text.length))).toBe(EMBEDDED_CHARACTERS)
+    const [{ refused } = { refused: 0 }] = await parley.app.platform.db.prisma.$queryRaw<{ refused: number }[]>`
+      SELECT count(*)::int AS refused FROM "SearchVector" WHERE vector = '{}'`
+    expect(refused).toBe(1)
+  })
+
+  test('finds words only while the provider is down, and catches up afterwards', async () => {
+    const first = await ask(parley, ada, { query: 'down vehicle', first: 1 })
+    expect(first.data?.search.pageInfo.hasNextPage).toBe(true)
+    model.state.isDown = true
+    await parley.send(ada, team, 'otter')
+    expect(await find(parley, bob, 'unheard automobile')).toEqual([])
+    expect(await find(parley, bob, 'otter')).toEqual(['otter'])
+    await until('an attempt has failed', async () => {
+      const jobs = await parley.app.platform.db.prisma.$queryRaw<{ n: number }[]>`
+        SELECT count(*)::int AS n FROM job WHERE name = 'embed-texts' AND state = 'retry'`
+      return jobs[0]!.n > 0
+    })
+    model.state.isDown = false
+    await embedded(parley)
+    await until('queries are embedded again', async () => (await find(parley, bob, 'otter unheard')).includes('otter'))
+  })
+
+  test('the search tool of an agent finds by meaning what its run may know', async () => {
+    const agent = await parley.agent('Rex')
+    for (const spaceId of [team, secret])
+      await parley.app.domain.members.add(parley.admin, { spaceId, entityId: agent.id })
+    const run = { agentId: agent.id, places: [team], label: [], askers: [bob.id] }
+    const { hits } = await parley.app.domain.search.findForRun(run, {
+      query: 'car',
+      spaceId: null,
+      from: null,
+      limit: 10,
+    })
+    const texts = hits.map(({ snippet }) => snippet)
+    expect(texts).toContain('The automobile is red')
+    expect(texts).not.toContain('The vehicle of the boss')
+  })
+})
+
+describe.each(VECTOR_STACKS)('the model of the embeddings, on the %s stack', (stack) => {
+  let stores: Stores
+  let model: EmbeddingServer
+  beforeAll(async () => {
+    model = await startEmbeddingServer()
+    stores = await openStores(stack)
+  })
+  afterAll(async () => {
+    await stores?.close()
+    await model?.close()
+  })
+
+  async function started(settings: Record<string, string>): Promise<TestServer> {
+    return startTestServer({ ...stores.options, stack, isFresh: true, settings: { ...stores.settings, ...settings } })
+  }
+
+  test('is set, changed, removed and set again: old texts are embedded once per model', async () => {
+    let parley = await started({})
+    const ada = await parley.human('Ada')
+    const { id } = await parley.space(ada, [])
+    await parley.send(ada, id, 'The automobile is red')
+    const { message } = await parley.send(ada, id, 'First text')
+    expect(await find(parley, ada, 'car')).toEqual([])
+    expect(await parley.app.platform.db.prisma.searchVector.count()).toBe(0)
+    await parley.close()
+
+    parley = await started(model.settings())
+    await embedded(parley)
+    expect(await find(parley, ada, 'car')).toEqual(['The automobile is red'])
+    await parley.close()
+
+    parley = await started(model.settings('narrow'))
+    await embedded(parley)
+    expect(await find(parley, ada, 'car')).toEqual(['The automobile is red'])
+    const { prisma } = parley.app.platform.db
+    const models = async () =>
+      (await prisma.searchVector.groupBy({ by: ['model'], _count: true })).map((one) => one.model)
+    expect(await models()).toEqual(['embeddings:narrow'])
+    await parley.close()
+
+    parley = await started({})
+    await parley.app.domain.messageChanges.edit(ada, { messageId: message.id, text: 'A feline' })
+    expect(await find(parley, ada, 'car')).toEqual([])
+    await parley.close()
+
+    model.texts.length = 0
+    parley = await started(model.settings('narrow'))
+    await embedded(parley)
+    expect(await find(parley, ada, 'cat')).toEqual(['A feline'])
+    expect(model.texts.map(({ text }) => text)).toEqual(['A feline', 'cat'])
+    await parley.close()
+  })
+})
+
+describe.skipIf(hasPgvector || !hasPostgres)('a PostgreSQL server without pgvector', () => {
+  test('finds words only, and the server starts', async () => {
+    const model = await startEmbeddingServer()
+    const parley = await startTestServer({ stack: 'postgres', isFresh: true, settings: model.settings() })
+    const ada = await parley.human('Ada')
+    const { id } = await parley.space(ada, [])
+    await parley.send(ada, id, 'The automobile is red')
+    expect(await find(parley, ada, 'automobile')).toHaveLength(1)
+    expect(await find(parley, ada, 'car')).toEqual([])
+    expect(model.texts).toEqual([])
+    await parley.close()
+    await model.close()
+  })
+})
