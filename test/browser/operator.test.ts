@@ -66,12 +66,30 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const tool = page.getByRole('form', { name: 'Tool' })
     await tool.getByLabel('Name', { exact: true }).fill('ask_approval')
     await tool.getByLabel('Description for the model').fill('Asks.')
-    await tool.getByLabel('Input schema').fill('{ not json')
+    await tool.getByRole('button', { name: 'Input as JSON' }).click()
+    await tool.getByLabel('Input', { exact: true }).fill('{ not json')
     await tool.getByRole('button', { name: 'Save' }).click()
     await tool.getByText('must be valid JSON').waitFor(PATIENCE)
-    await tool.getByLabel('Input schema').fill('{ "type": "object" }')
+    await tool.getByLabel('Input', { exact: true }).fill('{ "type": "object" }')
+    await tool.getByRole('button', { name: 'Input as fields' }).click()
+    await tool.getByRole('button', { name: 'Add a field' }).first().click()
+    await tool.getByLabel('Name of field 1').fill('question')
+    await tool.getByLabel('Type of field 1').selectOption('List of texts')
+    await tool.getByLabel('Description of field 1').fill('One sentence each.')
+    expect(await violations()).toEqual([])
     await tool.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('button', { name: 'Remove ask_approval' }).waitFor(PATIENCE)
+    const made = new URL(page.url()).pathname.split('/')[2] ?? ''
+    expect((await parley.app.domain.customTools.listMany([made])).get(made)).toMatchObject([
+      {
+        inputSchema: {
+          type: 'object',
+          properties: { question: { type: 'array', items: { type: 'string' }, description: 'One sentence each.' } },
+          required: ['question'],
+        },
+        resultSchema: null,
+      },
+    ])
 
     await page.getByRole('tab', { name: 'Memory' }).click()
     await page.getByText('Write a memory').click(PATIENCE)

@@ -78,26 +78,30 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
-      <InputForm
-        label={`Edit the input of ${call.toolName}`}
-        schema={schema as Record<string, unknown>}
-        value={edited.input}
-        submit="Approve this"
-        isBusy={decide.isBusy}
-        error={decide.error}
-        onSubmit={(input) => decide.start({ approve: true, input })}
-        onBack={() => setEdited(null)}
-      />
+      // biome-ignore lint/a11y/noStaticElementInteractions: Escape in any of its fields goes back
+      <div onKeyDown={(event) => event.key === 'Escape' && setEdited(null)}>
+        <div className="decide">
+          <ReasonField reason={reason} onReason={setReason} />
+          <Button look="danger" icon="cross" isBusy={decide.isBusy} onClick={() => decide.start({ approve: false })}>
+            Deny
+          </Button>
+        </div>
+        <InputForm
+          label={`Edit the input of ${call.toolName}`}
+          schema={schema as Record<string, unknown>}
+          value={edited.input}
+          submit="Approve this"
+          isBusy={decide.isBusy}
+          error={decide.error}
+          onSubmit={(input) => decide.start({ approve: true, input })}
+          onBack={() => setEdited(null)}
+        />
+      </div>
     )
   }
   return (
     <div className="decide">
-      <input
-        aria-label="Reason"
-        placeholder="Reason (optional)"
-        value={reason}
-        onChange={(event) => setReason(event.target.value)}
-      />
+      <ReasonField reason={reason} onReason={setReason} />
       <Button look="primary" icon="check" isBusy={decide.isBusy} onClick={() => decide.start({ approve: true })}>
         Approve
       </Button>
@@ -119,6 +123,17 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
       )}
       <Refused error={decide.error} />
     </div>
+  )
+}
+
+function ReasonField({ reason, onReason }: { reason: string; onReason(reason: string): void }) {
+  return (
+    <input
+      aria-label="Reason"
+      placeholder="Reason (optional)"
+      value={reason}
+      onChange={(event) => onReason(event.target.value)}
+    />
   )
 }
 

@@ -1,7 +1,7 @@
 import { memo } from 'react'
 import type { RunStep } from '../../client/index.ts'
 import { stateOf } from '../decide/approval-view.tsx'
-import { CallValue, plainCall } from '../talk/call-card.tsx'
+import { CallValue, plainCall, wordsOfTool } from '../talk/call-card.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { CopyButton } from '../ui/copy-button.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -48,7 +48,7 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
           <section className="call" aria-label={`Tool call ${call.toolName}`}>
             <header>
               <Icon name="wrench" size={16} />
-              <code>{call.toolName}</code>
+              <b title={call.toolName}>{wordsOfTool(call.toolName)}</b>
               <Status of={stateOf(call)} />
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>

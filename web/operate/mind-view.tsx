@@ -179,7 +179,9 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
   return (
     <section className="block card">
       <h2>Memories</h2>
-      {memories.length === 0 && <p className="hint">No memories yet.</p>}
+      {memories.length === 0 && (
+        <p className="hint">No memories yet. Ask the agent to remember something, or write a memory below.</p>
+      )}
       <ul className="rows">
         {memories.map(({ id, key, value, updatedAt, confidentialTo }) => (
           <li key={id} className="tool-row">
