@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
@@ -78,8 +78,7 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
-      // biome-ignore lint/a11y/noStaticElementInteractions: Escape in any of its fields goes back
-      <div onKeyDown={(event) => event.key === 'Escape' && setEdited(null)}>
+      <Editing onBack={() => setEdited(null)}>
         <div className="decide">
           <ReasonField reason={reason} onReason={setReason} />
           <Button look="danger" icon="cross" isBusy={decide.isBusy} onClick={() => decide.start({ approve: false })}>
@@ -96,7 +95,7 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
           onSubmit={(input) => decide.start({ approve: true, input })}
           onBack={() => setEdited(null)}
         />
-      </div>
+      </Editing>
     )
   }
   return (
@@ -122,6 +121,18 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
         </Button>
       )}
       <Refused error={decide.error} />
+    </div>
+  )
+}
+
+/** Has the focus when it opens: the button that opened it is gone, and Escape goes back. */
+function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) {
+  const box = useRef<HTMLDivElement>(null)
+  useEffect(() => box.current?.focus(), [])
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: Escape in any of its fields goes back
+    <div ref={box} tabIndex={-1} className="editing" onKeyDown={({ key }) => key === 'Escape' && onBack()}>
+      {children}
     </div>
   )
 }

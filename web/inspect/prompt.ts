@@ -134,7 +134,8 @@ export function changesBetween(before: Prompt, now: Prompt): PromptChanges {
 const isSame = (one: unknown, other: unknown) => isSameJson(one, other)
 
 function diffOf(before: string, now: string): string {
-  return createTwoFilesPatch('before', 'now', before, now, undefined, undefined, DIFF_LIMITS) ?? ''
+  // Both end with a line break, so that no line says that it has none.
+  return createTwoFilesPatch('before', 'now', `${before}\n`, `${now}\n`, undefined, undefined, DIFF_LIMITS) ?? ''
 }
 
 /** Describes the difference in one line: `3 messages more, changed instructions, one tool less`. */

@@ -38,7 +38,11 @@ export function RunOrigin({ run }: { run: Run }) {
       ) : (
         <p>{triggerSummary}</p>
       )}
-      {why?.reason != null && <p className="hint">Why this agent: {why.reason}</p>}
+      {why?.reason != null && (
+        <p className="hint">
+          {why.kind === 'SKIPPED' ? 'Why it said nothing' : 'Why this agent'}: {why.reason}
+        </p>
+      )}
       {triggerType === 'SPACE_MESSAGE' && triggerMessage === null && (
         <p className="hint">
           You cannot see the message: it is in a space that you are not a member of, or it was deleted.

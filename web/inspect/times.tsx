@@ -59,7 +59,7 @@ function Bar({ row, chart: { totalMs } }: { row: Row; chart: Waterfall }) {
     firstOutput === null ? null : `first output after ${wordsOfDuration(firstOutput - from)}`,
   ].filter(Boolean)
   return (
-    <li className={`times-row ${kind}`} title={`${label}: ${words.join(', ')}`}>
+    <li className={`times-row of-${kind}`} title={`${label}: ${words.join(', ')}`}>
       <span className="times-label">
         {step === null ? label : <a href={`#step-${step + 1}`}>{label}</a>}
         <span className="sr-only">: {words.join(', ')}</span>
