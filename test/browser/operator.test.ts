@@ -112,6 +112,8 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
 
     await page.getByRole('tab', { name: 'Settings' }).click()
     await page.getByLabel('Instructions').fill('You keep very short minutes.')
+    await page.getByLabel('Temperature').fill('0.2')
+    await page.getByLabel('Reasoning effort').selectOption('low')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('Saved.').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
@@ -163,6 +165,9 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.reload()
     await page.getByRole('tab', { name: 'Settings' }).click(PATIENCE)
     expect(await page.getByLabel('Instructions').inputValue()).toBe('You keep very short minutes.')
+    expect(await page.getByLabel('Temperature').inputValue()).toBe('0.2')
+    expect(await page.getByLabel('Reasoning effort').inputValue()).toBe('low')
+    expect(await page.getByLabel('Top P').inputValue()).toBe('')
   }, 90_000)
 
   test('a mind is inspected: inbox events are dropped, the consciousness is reset, and goals are added, completed and removed', async () => {

@@ -33,8 +33,10 @@ export const RUN = graphql(`
       stoppedBy { name }
       rootUsage { inputTokens outputTokens totalTokens cachedInputTokens estimated costUsd }
       parent { id agent { id name } }
+      triggerSpace { routing }
       triggerMessage {
         id
+        mentions { id }
         createdAt
         deletedAt
         text

@@ -38,9 +38,11 @@ export function RunOrigin({ run }: { run: Run }) {
       ) : (
         <p>{triggerSummary}</p>
       )}
-      {why?.reason != null && (
+      {triggerMessage !== null && (
         <p className="hint">
-          {why.kind === 'SKIPPED' ? 'Why it said nothing' : 'Why this agent'}: {why.reason}
+          {why?.kind === 'SKIPPED' && why.reason !== null
+            ? `Why it said nothing: ${why.reason}`
+            : `Why this agent: ${ruleOf(run, why?.reason ?? null)}`}
         </p>
       )}
       {triggerType === 'SPACE_MESSAGE' && triggerMessage === null && (
@@ -51,6 +53,19 @@ export function RunOrigin({ run }: { run: Run }) {
       <Started parent={parent} depth={depth} />
     </section>
   )
+}
+
+/** The recorded reason; for viewers who do not get it, the rule of the space. */
+function ruleOf({ agent, triggerMessage, triggerSpace }: Run, reason: string | null): string {
+  if (reason !== null) return reason
+  if (triggerMessage?.mentions.some(({ id }) => id === agent.id)) return 'the message mentions it.'
+  return triggerSpace === null ? 'another agent involved it.' : RULES[triggerSpace.routing]
+}
+
+const RULES: Record<NonNullable<Run['triggerSpace']>['routing'], string> = {
+  BROADCAST: 'here, every message wakes every agent.',
+  ADMIN: 'here, messages wake the admin agent, which involves the others.',
+  MENTION_CHAIN: 'here, messages wake the agent whose turn it is.',
 }
 
 function Started({ parent, depth }: Pick<Run, 'parent' | 'depth'>) {

@@ -19,6 +19,7 @@ import { McpServers } from './mcp-servers.tsx'
 import { OpenApi } from './open-api.tsx'
 import { UPDATE_AGENT } from './operations.ts'
 import { policyInputOf } from './policy-input.ts'
+import { isPrivateAddress } from './private-address.ts'
 import { SchemaFields } from './schema-fields.tsx'
 import { ToolTrial } from './tool-trial.tsx'
 
@@ -162,6 +163,7 @@ interface ToolFormProps {
 function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
   const [failure, setFailure] = useState<ToolFormProps['error']>(null)
   const [execution, setExecution] = useState<ToolExecution>(tool?.execution ?? 'SPACE')
+  const [url, setUrl] = useState(tool?.url ?? '')
   const box = useRef<HTMLDivElement>(null)
   /** @throws ParleyError if a field cannot be read */
   const toolIn = (values: FormData): ToolInput => {
@@ -210,7 +212,19 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           options={EXECUTIONS}
         />
         {execution === 'HTTP' && (
-          <TextField label="URL" name="url" type="url" defaultValue={tool?.url ?? ''} required />
+          <TextField
+            label="URL"
+            name="url"
+            type="url"
+            value={url}
+            onChange={(event) => setUrl(event.target.value)}
+            required
+            hint={
+              isPrivateAddress(url)
+                ? 'A private address: the server calls it only with PARLEY_ALLOW_PRIVATE_TOOLS=true. “Try it” shows whether it does.'
+                : undefined
+            }
+          />
         )}
         {execution === 'HTTP' && (
           <SelectField

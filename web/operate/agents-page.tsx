@@ -11,6 +11,7 @@ import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
+import { Moment } from '../ui/time.tsx'
 import { ModelField } from './model-field.tsx'
 import { AGENTS, CREATE_AGENT } from './operations.ts'
 
@@ -78,7 +79,9 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
               {node.active && <Status of="RUNNING" />}
               {node.paused && <span className="kind">paused</span>}
               {node.mind === 'PERSISTENT' && <span className="kind">persistent</span>}
-              <span className="note">{node.model}</span>
+              <span className="note">
+                {node.model} · since <Moment at={node.createdAt} />
+              </span>
             </Link>
           </li>
         ))}
