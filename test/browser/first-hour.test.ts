@@ -85,7 +85,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       const link = /(http\S+\/sign-in\/\S+)/.exec(empty.output())?.[1] ?? ''
       const beginning = performance.now()
       let steps = 0
-      /** What a person does: every click is at words that the screen shows. */
+      /** A step of a person: every click is at words that the screen shows. */
       const click = async (name: string | RegExp, within = page.locator('body')) => {
         steps += 1
         await within.getByRole('button', { name }).first().click(PATIENCE)

@@ -16,7 +16,11 @@ describe('the fields of a schema', () => {
       }),
       { selector: ({ name }) => name, maxLength: 6 },
     )
-    fc.assert(fc.property(rows, (made) => expect(rowsOf(schemaOf(made))).toEqual(made)))
+    fc.assert(
+      fc.property(rows, (made) => {
+        expect(rowsOf(schemaOf(made))).toEqual(made)
+      }),
+    )
   })
 
   test.each([

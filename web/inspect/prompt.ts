@@ -9,7 +9,7 @@ export interface ModelMessage {
 
 /** A part of a message, for people: text, or a value with its fields. */
 export interface PromptPart {
-  /** What it is, in a few words: `text`, `calls order`, `result of order`, `reasoning`, `file: image/png`. */
+  /** Its kind, in a few words: `text`, `calls order`, `result of order`, `reasoning`, `file: image/png`. */
   title: string
   text: string | null
   /** The input or result of a tool. Undefined if the part is text. */
@@ -88,7 +88,7 @@ export function sectionsOf(instructions: string): Section[] {
   return sections
 }
 
-/** What a step sent to its model, as far as it is compared. */
+/** The part of a step’s input that is compared. */
 export interface Prompt {
   instructions: string
   messages: readonly ModelMessage[]

@@ -8,13 +8,13 @@ type Run = NonNullable<ConsoleRunQuery['run']>
 
 const LONGEST_QUOTE = 600
 
-/** Who caused the run and why, as far as the viewer may see it, with a reason for the rest. */
+/** Shows who caused the run and why, as far as the viewer may see it, with a reason for the rest. */
 export function RunOrigin({ run }: { run: Run }) {
   const { triggerMessage, triggerSpace, triggerType, triggerSummary, parent, depth, agent } = run
   const why = triggerMessage?.outcomes.find((outcome) => outcome.agent.id === agent.id && outcome.run?.id === run.id)
   return (
-    <section className="block" aria-label="Who and why">
-      <h2>Who and why</h2>
+    <section className="block" aria-label="Cause">
+      <h2>Cause</h2>
       {triggerMessage !== null ? (
         <>
           <p>
@@ -91,7 +91,7 @@ const WHAT_TO_DO: Record<string, string> = {
 export function RunFailure({ run, error, stopReason }: { run: Run; error: string; stopReason: string | null }) {
   const { isAdmin } = useSession()
   const advice = WHAT_TO_DO[stopReason ?? ''] ?? 'Retry; if it fails again, tell an admin.'
-  // Of a run that has read from a confidential space, people get only the reason.
+  // If a run has read from a confidential space, people get only the reason.
   const isOnlyReason = error === stopReason
   return (
     <div className="failure">

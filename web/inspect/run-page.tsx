@@ -110,14 +110,14 @@ function RunView({ run, live, onRetry }: RunViewProps) {
           </section>
         )}
         <Boundary what="chart" version={now}>
-          <Times runId={run.id} run={now} calls={steps.flatMap(({ calls }) => calls)} />
+          <Times key={String(isOver)} runId={run.id} run={now} calls={steps.flatMap(({ calls }) => calls)} />
         </Boundary>
         <section className="block">
           <h2>Steps</h2>
           {!isAdmin && steps.length > 0 && (
             <p className="hint">
-              You see what the agent did. What it thought, and what it was shown, only admins see: it may come from
-              spaces that you are not in.
+              You see what the agent did. Only admins see its thoughts and its prompts: they may come from spaces that
+              you are not in.
             </p>
           )}
           <Refused error={live.error} onRetry={onRetry} />

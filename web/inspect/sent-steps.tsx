@@ -119,7 +119,7 @@ function StepsOfPage({ runId, sought, page, size, lasts, onFewer }: StepsOfPageP
   )
 }
 
-/** What a step sent and received: the difference to the step before in front, what is the same collapsed. */
+/** The prompt and the response of a step: the difference to the step before in front, what is the same collapsed. */
 function SentStep({ step, before, sought }: { step: Step; before: Step | undefined; sought: string }) {
   const prompt = promptOf(step)
   const changes = useMemo(
@@ -150,7 +150,7 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
         <details open>
           <summary>How the instructions changed</summary>
           {changes.instructions === '' ? (
-            <p className="hint">They differ too much to be compared: both are below.</p>
+            <p className="hint">The two differ too much to be compared. The new ones are below.</p>
           ) : (
             <Diff text={changes.instructions} />
           )}
@@ -210,7 +210,7 @@ const promptOf = ({ instructions, messages, activeTools }: Step): Prompt => ({
   tools: activeTools,
 })
 
-/** What can be sent to a model again, by any client. */
+/** The prompt as JSON, which any client can send to a model again. */
 const promptJson = ({ model, instructions, messages, activeTools }: Step) =>
   JSON.stringify({ model, instructions, messages, tools: activeTools }, null, 2)
 

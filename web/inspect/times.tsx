@@ -15,11 +15,13 @@ interface TimesProps {
   calls: readonly TimedCall[]
 }
 
-/** How long the run waited, each step took, and each call took, on one scale. Admins see steps, everyone sees the calls. */
+/**
+ * Shows how long the run waited, and how long each step and each call took, on one scale. Only admins see steps. Mount
+ * another one when the run has ended, so that its last steps are loaded.
+ */
 export function Times({ runId, run, calls }: TimesProps) {
   const { isAdmin } = useSession()
   const isOver = run.finishedAt !== null
-  // Another key when the run has ended, so that the last steps are loaded.
   const { data } = useAsk(RUN_TIMES, { id: runId }, { enabled: isAdmin, ...(isOver ? {} : { everyMs: EVERY_MS }) })
   const steps = (data?.run?.internals?.steps.edges ?? []).map(({ node }) => node)
   const now = useNow(!isOver)

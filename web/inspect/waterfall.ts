@@ -1,4 +1,4 @@
-/** What a run did over time. Times are ISO dates; null for what has not ended. */
+/** The times of a run, as ISO dates; null for an end that has not come. */
 export interface TimedRun {
   queuedAt: string
   startedAt: string | null

@@ -241,7 +241,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           name="inputSchema"
           required
           initial={tool?.inputSchema ?? FIRST_SCHEMA}
-          hint="What the model fills in for each call."
+          hint="The model fills these in for each call."
         />
         <TextField
           label="Timeout in milliseconds"

@@ -180,7 +180,7 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
     <section className="block card">
       <h2>Memories</h2>
       {memories.length === 0 && (
-        <p className="hint">No memories yet. Ask the agent to remember something, or write a memory below.</p>
+        <p className="hint">No memories yet. Ask the agent to remember something, or add one below.</p>
       )}
       <ul className="rows">
         {memories.map(({ id, key, value, updatedAt, confidentialTo }) => (

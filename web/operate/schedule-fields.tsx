@@ -202,7 +202,7 @@ function scheduleOf(fields: Fields): PlanScheduleInput {
   return { cron: cronOf(fields) ?? fields.cron }
 }
 
-/** What the schedule means: in words, and its next five times. */
+/** The meaning of the schedule: in words, and its next five times. */
 function NextTimes(chosen: ChosenSchedule) {
   const { schedule, timeZone } = useChosen(chosen)
   const cron = schedule.cron ?? null

@@ -94,7 +94,7 @@ interface ChoicesProps {
   search: string
   onSearch(search: string): void
   onToggle(id: string): void
-  /** What to do if there is nobody. */
+  /** Shown if there is nobody: the next step. */
   none: string
 }
 

@@ -110,7 +110,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
               ? 'Open the details above to add an agent.'
               : isHuman
                 ? 'Say hello to its agents.'
-                : 'What its members write appears here.'}
+                : 'Messages of its members appear here.'}
           </p>
         </Empty>
       ) : (

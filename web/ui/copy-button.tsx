@@ -3,9 +3,9 @@ import { Button, IconButton } from './button.tsx'
 import { copyText } from './copy-text.ts'
 
 interface CopyButtonProps {
-  /** What is copied. Called when the button is clicked. */
+  /** Returns the text to copy. Called when the button is clicked. */
   text(): string
-  /** What is copied, as words that follow “Copy”. */
+  /** The content, as words that follow “Copy”. */
   what: string
   /** `icon` for places with many of them. */
   look?: 'button' | 'icon'
