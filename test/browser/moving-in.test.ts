@@ -1,7 +1,7 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasBrowserFor, openBrowser } from '../support/browser.ts'
-import { PATIENCE } from '../support/console-page.ts'
+import { PATIENCE, subscribingTo } from '../support/console-page.ts'
 import { type MailServer, startMailServer } from '../support/mail-server.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import { CLIENT, startIdentityProvider, type TestIdentityProvider } from '../support/oidc-provider.ts'
@@ -18,20 +18,6 @@ const ORDER = {
   visible: true,
   approval: { quorum: 1 },
 }
-
-/** A browser whose push service is the one of the test. */
-const subscribingTo = (subscription: object) => `
-  let current = null
-  PushManager.prototype.getSubscription = async () => current
-  PushManager.prototype.subscribe = async ({ applicationServerKey }) => (current = {
-    endpoint: '${(subscription as { endpoint: string }).endpoint}',
-    options: { applicationServerKey: applicationServerKey.buffer },
-    toJSON: () => (${JSON.stringify(subscription)}),
-    unsubscribe: async () => { current = null; return true },
-  })
-  Notification.requestPermission = async () => 'granted'
-  Object.defineProperty(Notification, 'permission', { get: () => 'granted' })
-`
 
 // One story, in the order of a team's first day: each test goes on where the one before it ended.
 describe.skipIf(!hasBrowser)('a team moves in', () => {
@@ -141,6 +127,10 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
       await fields.getByRole('checkbox', { name, exact: true }).check(PATIENCE)
     await fields.getByRole('button', { name: 'Create' }).click()
     await ada.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    await ada.getByRole('button', { name: 'About this space' }).click()
+    await ada.getByLabel('Add a person').fill('Zed', PATIENCE)
+    await ada.getByText('Nobody that you can see has this name. Create a join link').waitFor(PATIENCE)
+    await ada.keyboard.press('Escape')
     await ada.getByRole('textbox', { name: 'Message' }).fill('@Bob and @Noor, order two rolls of fleece')
     await ada.getByRole('button', { name: 'Send' }).click(PATIENCE)
     const call = (page: Page) => page.getByRole('region', { name: /Tool call order_fleece/ })
