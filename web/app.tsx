@@ -297,7 +297,10 @@ function Home() {
     <>
       <PageHead title="Welcome" />
       <Empty icon="space" title="You are not a member of any space yet">
-        <p>Create one with + next to “Spaces”, or ask somebody to add you to theirs.</p>
+        <p>
+          Create one with + next to “Spaces”, and choose people and agents for it; or ask somebody for the join link of
+          theirs.
+        </p>
       </Empty>
     </>
   )

@@ -30,6 +30,8 @@ export interface StepRecord {
   usageEstimated: boolean
   costNanos: number | null
   msToFirstChunk: number | null
+  /** When the model was called. */
+  startedAt: Date
   durationMs: number
   /** The confidential spaces whose content the run had received. */
   label: string[]

@@ -138,7 +138,8 @@ export interface Domain {
   limits: WaitLimits
   publicUrl: Pick<PublicUrl, 'to'>
   toolCalls: Pick<ToolCalls, 'getMany' | 'getBriefMany' | 'contentsOf' | 'ofRuns' | 'waitingByMessage'>
-  plans: Pick<Plans, 'create' | 'update' | 'delete' | 'getMany' | 'listMany'> & Pick<Firing, 'runNow'>
+  plans: Pick<Plans, 'create' | 'update' | 'delete' | 'getMany' | 'listMany' | 'timesOf' | 'nextTimesOf'> &
+    Pick<Firing, 'runNow'>
   firingReading: FiringReading
   record: Pick<Record, 'during'>
   auditLog: AuditLog

@@ -1,4 +1,5 @@
 import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { isAdmin } from '../rules/permissions.ts'
 import { loadExisting, loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
@@ -25,6 +26,11 @@ Plan.implement({
       type: 'DateTime',
       nullable: true,
       resolve: ({ enabled, nextRunAt }) => (enabled ? nextRunAt : null),
+    }),
+    nextRuns: t.field({
+      type: ['DateTime'],
+      description: 'The next times, at most five. Empty if the plan is disabled.',
+      resolve: (plan, _, { domain }) => domain.plans.nextTimesOf(plan),
     }),
     enabled: t.exposeBoolean('enabled'),
     firings: t.connection(
@@ -81,6 +87,22 @@ const PlanScheduleInput = builder.inputType('PlanScheduleInput', {
     afterSeconds: t.int(),
   }),
 })
+
+builder.queryField('nextRuns', (t) =>
+  t.field({
+    type: ['DateTime'],
+    nullable: true,
+    description:
+      'The next times, at most five, of a plan that would be created now. Null unless the viewer is an admin. A BAD_USER_INPUT error says what is wrong with the schedule or the time zone.',
+    complexity: 5,
+    args: {
+      schedule: t.arg({ type: PlanScheduleInput, required: true }),
+      timeZone: t.arg.string({ description: 'IANA time zone of `cron`. UTC if absent.' }),
+    },
+    resolve: (_, { schedule, timeZone }, { domain, viewer }) =>
+      isAdmin(viewer) ? domain.plans.timesOf(schedule, timeZone ?? null) : null,
+  }),
+)
 
 const CreatePlanInput = builder.inputType('CreatePlanInput', {
   fields: (t) => ({

@@ -58,6 +58,7 @@ StepRecord.implement({
     response: t.expose('response', { type: 'JSON', description: 'AI SDK ModelMessage[] that the step added.' }),
     finishReason: t.exposeString('finishReason'),
     usage: t.field({ type: TokenUsage, resolve: usageOf }),
+    startedAt: t.expose('startedAt', { type: 'DateTime', description: 'When the model was called.' }),
     msToFirstChunk: t.exposeInt('msToFirstChunk', { nullable: true }),
     durationMs: t.exposeInt('durationMs'),
   }),

@@ -8,7 +8,7 @@ import { checkName, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
-import { checkSchedule, checkTimeZone, nextSlot, type Schedule, type ScheduleInput } from './schedule.ts'
+import { checkSchedule, checkTimeZone, nextSlot, nextTimes, type Schedule, type ScheduleInput } from './schedule.ts'
 import { enqueueSlots } from './slots.ts'
 
 export interface CreatePlanInput {
@@ -54,6 +54,10 @@ export interface Plans {
   update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
   /** Admins only: deletes the plan and all its slots. @throws ForbiddenError, NotFoundError */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedPlanId: string }>
+  /** Returns the next times, at most five, of a plan that would be created now. @throws BadInputError */
+  timesOf(schedule: ScheduleInput, timeZone: string | null): Date[]
+  /** Returns the next times, at most five; none if the plan is disabled. */
+  nextTimesOf(plan: Pick<Plan, 'cron' | 'timeZone' | 'enabled' | 'nextRunAt'>): Date[]
   /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Plan | null)[]>
   /** The plans of each agent, oldest first; agents without plans are left out. */
@@ -124,6 +128,13 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
         if ((await removePlans(tx, wellFormedIds([id]))) === 0) throw new NotFoundError(NO_SUCH_PLAN)
       })
       return { deletedPlanId: id }
+    },
+    timesOf(schedule, given) {
+      const timeZone = checkTimeZone(given, 'timeZone')
+      return nextTimes(checkSchedule(schedule, { now: clock.now(), timeZone }, 'schedule.'), timeZone)
+    },
+    nextTimesOf({ cron, timeZone, enabled, nextRunAt }) {
+      return enabled && nextRunAt !== null ? nextTimes({ cron, nextRunAt }, timeZone) : []
     },
     async getMany(ids) {
       const rows = await db.prisma.plan.findMany({ where: { id: { in: wellFormedIds(ids) } } })

@@ -63,6 +63,20 @@ export function nextSlot(recurrence: Recurrence, afterMs: number): Date | null {
   }
 }
 
+/** The maximum number of times that `nextTimes` returns. */
+export const MOST_NEXT_TIMES = 5
+
+/** Returns the next times of a plan from its next slot on: one for a plan that fires once. */
+export function nextTimes({ cron, nextRunAt }: Schedule, timeZone: string): Date[] {
+  const times = [nextRunAt]
+  while (cron !== null && times.length < MOST_NEXT_TIMES) {
+    const next = nextSlot({ cron, timeZone }, times.at(-1)?.getTime() ?? 0)
+    if (next === null) break
+    times.push(next)
+  }
+  return times
+}
+
 /**
  * Evaluates the schedule in local time. When clocks are set back, a repeated time fires only the first time; when they
  * are set forward, a skipped time fires at the change.

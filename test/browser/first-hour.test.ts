@@ -76,4 +76,48 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
     expect(text).toContain('  token     in PARLEY_ADMIN_TOKEN')
     expect(text).not.toContain('sign-in')
   }, 90_000)
+
+  test('from an empty server, by what the screen says: two agents talk, an order is approved, and a silent agent gives its reason, in 60 s', async () => {
+    const empty = await startParley()
+    const page = await browser.newPage({ viewport: { width: 1200, height: 760 } })
+    try {
+      await until('the addresses are printed', async () => empty.output().includes('  model '))
+      const link = /(http\S+\/sign-in\/\S+)/.exec(empty.output())?.[1] ?? ''
+      const beginning = performance.now()
+      let steps = 0
+      /** A step of a person: every click is at words that the screen shows. */
+      const click = async (name: string | RegExp, within = page.locator('body')) => {
+        steps += 1
+        await within.getByRole('button', { name }).first().click(PATIENCE)
+      }
+      const said = (text: string | RegExp) => page.getByRole('article').filter({ hasText: text })
+      await page.goto(link)
+      await click('Sign in')
+      await click('Try it')
+      await click('Will there be frost tonight?')
+      // Two agents talk: Iris reports, and Tom asks who orders the rest.
+      await said('Yes, frost from three').waitFor(PATIENCE)
+      await said('Who orders the rest?').waitFor(PATIENCE)
+      await click('Order two rolls of fleece')
+      await click('Approve', page.getByRole('region', { name: /Tool call order_fleece/ }))
+      await said('Ordered: two rolls of fleece, here before dusk.').waitFor(PATIENCE)
+      // The line below the person's order says who stayed silent, and a click on it why.
+      const line = said('Order two rolls of fleece')
+        .first()
+        .getByRole('button', { name: /read this and said nothing/ })
+      steps += 1
+      await line.click(PATIENCE)
+      const silent = page.getByRole('listitem').filter({ hasText: 'read this and said nothing' }).first()
+      const reason = silent.locator('.why')
+      await reason.waitFor(PATIENCE)
+      const seconds = (performance.now() - beginning) / 1000
+      expect((await reason.textContent())?.length).toBeGreaterThan(10)
+      expect(await reason.textContent()).not.toContain('no reason')
+      expect(steps).toBe(6)
+      expect(seconds).toBeLessThan(60)
+    } finally {
+      await page.close()
+      await empty.stop()
+    }
+  }, 120_000)
 })

@@ -1,7 +1,7 @@
 import { createECDH, randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { hasBrowserFor } from '../support/browser.ts'
-import { PATIENCE } from '../support/console-page.ts'
+import { PATIENCE, subscribingTo } from '../support/console-page.ts'
 import { playConsole } from '../support/console-play.ts'
 import type { TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -14,18 +14,7 @@ const keys = {
 }
 const SUBSCRIPTION = { endpoint: 'https://push.example.com/of-this-browser', keys }
 /** A browser without a push service: it subscribes at once, with these keys. */
-const WITH_PUSH = `
-  let current = null
-  PushManager.prototype.getSubscription = async () => current
-  PushManager.prototype.subscribe = async ({ applicationServerKey }) => (current = {
-    endpoint: '${SUBSCRIPTION.endpoint}',
-    options: { applicationServerKey: applicationServerKey.buffer },
-    toJSON: () => (${JSON.stringify(SUBSCRIPTION)}),
-    unsubscribe: async () => { current = null; return true },
-  })
-  Notification.requestPermission = async () => 'granted'
-  Object.defineProperty(Notification, 'permission', { get: () => 'granted' })
-`
+const WITH_PUSH = subscribingTo(SUBSCRIPTION)
 
 describe.skipIf(!hasBrowser)('notifications in the console', () => {
   let parley: TestServer

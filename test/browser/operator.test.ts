@@ -37,11 +37,66 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
       .waitFor({ ...PATIENCE, state: 'attached' })
     await page.getByLabel('Search the model input').fill('Frost tonight')
     await page.locator('mark').getByText('Frost tonight').first().waitFor(PATIENCE)
+    await page.getByLabel('Search the model input').fill('')
+    const second = page.locator('#prompt-2')
+    await second.getByText('Compared with the step before: 2 new messages').waitFor(PATIENCE)
+    await second.getByText('calls send_message').waitFor(PATIENCE)
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: parley.origin })
+    const copied = () => page.evaluate<string>('navigator.clipboard.readText()')
+    await second.getByRole('button', { name: 'Copy the prompt of step 2' }).click()
+    await second.getByRole('button', { name: 'Copied' }).waitFor(PATIENCE)
+    expect(JSON.parse(await copied())).toMatchObject({
+      instructions: expect.stringContaining('You are Iris'),
+      messages: [{ role: 'user' }, { role: 'assistant' }, { role: 'tool' }],
+    })
+    const times = page.getByRole('region', { name: 'Times' })
+    await times.getByRole('link', { name: 'Step 2' }).waitFor(PATIENCE)
+    expect((await times.getByRole('listitem').allTextContents()).map((row) => row.split(':')[0])).toEqual([
+      'Queued',
+      'Step 1',
+      'send_message',
+      'Step 2',
+    ])
+    const origin = page.getByRole('region', { name: 'Cause' })
+    await origin.getByText('Frost tonight?').waitFor(PATIENCE)
+    await origin.getByText('BROADCAST').waitFor(PATIENCE)
+    await page.getByRole('button', { name: 'Copy a link', exact: true }).click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor(PATIENCE)
+    expect(await copied()).toBe(`${parley.origin}/runs/${run?.id}`)
     const tree = page.locator('.tree')
     await tree.getByText('Tom').first().waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     await tree.getByRole('link', { name: /Tom/ }).first().click()
     await page.getByRole('heading', { name: 'Tom’s run' }).waitFor(PATIENCE)
+  }, 90_000)
+
+  test('of a run, people see what they may, with the reason for the rest; of a failure, what they can do', async () => {
+    const { human, agent, space } = await parley.room('Wary')
+    const secret = { toolCall: 'set_memories', input: { memories: [{ key: 'a', value: 'b' }] } }
+    const said = { toolCall: 'send_message', input: { text: 'Noted.' } }
+    const refusal = 'Incorrect API key provided'
+    const thought = { text: 'What nobody should read.' }
+    parley.models.script(forAgent(agent.name, steps([secret], [thought, said], [{ error: refusal, status: 401 }])))
+    const { runs } = await parley.send(human, space.id, 'Note it.')
+    await parley.runWhen(runs[0]?.id ?? '', 'FAILED')
+    const address = `/runs/${runs[0]?.id}`
+    const { page, violations } = await openAs(human, address)
+    await page.getByText('You see what the agent did.').waitFor(PATIENCE)
+    await page.getByText('You do not see what it was called with').first().waitFor(PATIENCE)
+    await page.getByText('An admin has to correct the key').waitFor(PATIENCE)
+    await page.getByText('Only admins see how long each step').waitFor(PATIENCE)
+    await page.getByRole('region', { name: 'Cause' }).getByText('Note it.').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    const shown = await page.locator('main').innerText()
+    for (const hidden of ['What nobody should read', refusal, 'verbatim']) expect(shown).not.toContain(hidden)
+
+    const stranger = await openAs(await parley.human('Zed'), address)
+    await stranger.page.getByText('Run not found').waitFor(PATIENCE)
+    const operator = await openAs(parley.admin, `${address}#prompt-2`)
+    await operator.page.getByText(refusal).first().waitFor(PATIENCE)
+    await operator.page.getByRole('link', { name: 'Models and keys' }).waitFor(PATIENCE)
+    await operator.page.getByText('What nobody should read.').first().waitFor(PATIENCE)
+    await operator.page.locator('#prompt-2').waitFor(PATIENCE)
   }, 90_000)
 
   test('an agent is created, changed, given a tool and a memory, and triggered', async () => {
@@ -57,6 +112,8 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
 
     await page.getByRole('tab', { name: 'Settings' }).click()
     await page.getByLabel('Instructions').fill('You keep very short minutes.')
+    await page.getByLabel('Temperature').fill('0.2')
+    await page.getByLabel('Reasoning effort').selectOption('low')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('Saved.').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
@@ -66,12 +123,30 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const tool = page.getByRole('form', { name: 'Tool' })
     await tool.getByLabel('Name', { exact: true }).fill('ask_approval')
     await tool.getByLabel('Description for the model').fill('Asks.')
-    await tool.getByLabel('Input schema').fill('{ not json')
+    await tool.getByRole('button', { name: 'Input as JSON' }).click()
+    await tool.getByLabel('Input', { exact: true }).fill('{ not json')
     await tool.getByRole('button', { name: 'Save' }).click()
     await tool.getByText('must be valid JSON').waitFor(PATIENCE)
-    await tool.getByLabel('Input schema').fill('{ "type": "object" }')
+    await tool.getByLabel('Input', { exact: true }).fill('{ "type": "object" }')
+    await tool.getByRole('button', { name: 'Input as fields' }).click()
+    await tool.getByRole('button', { name: 'Add a field' }).first().click()
+    await tool.getByLabel('Name of field 1').fill('question')
+    await tool.getByLabel('Type of field 1').selectOption('List of texts')
+    await tool.getByLabel('Description of field 1').fill('One sentence each.')
+    expect(await violations()).toEqual([])
     await tool.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('button', { name: 'Remove ask_approval' }).waitFor(PATIENCE)
+    const made = new URL(page.url()).pathname.split('/')[2] ?? ''
+    expect((await parley.app.domain.customTools.listMany([made])).get(made)).toMatchObject([
+      {
+        inputSchema: {
+          type: 'object',
+          properties: { question: { type: 'array', items: { type: 'string' }, description: 'One sentence each.' } },
+          required: ['question'],
+        },
+        resultSchema: null,
+      },
+    ])
 
     await page.getByRole('tab', { name: 'Memory' }).click()
     await page.getByText('Write a memory').click(PATIENCE)
@@ -90,6 +165,9 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.reload()
     await page.getByRole('tab', { name: 'Settings' }).click(PATIENCE)
     expect(await page.getByLabel('Instructions').inputValue()).toBe('You keep very short minutes.')
+    expect(await page.getByLabel('Temperature').inputValue()).toBe('0.2')
+    expect(await page.getByLabel('Reasoning effort').inputValue()).toBe('low')
+    expect(await page.getByLabel('Top P').inputValue()).toBe('')
   }, 90_000)
 
   test('a mind is inspected: inbox events are dropped, the consciousness is reset, and goals are added, completed and removed', async () => {

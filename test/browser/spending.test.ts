@@ -4,6 +4,7 @@ import { PATIENCE } from '../support/console-page.ts'
 import { playConsole } from '../support/console-play.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
 
 const hasBrowser = hasBrowserFor("the budgets' and plans' test")
 /** A generation of 100 tokens. */
@@ -84,9 +85,30 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     const fields = page.getByRole('form', { name: 'New plan' })
     await fields.getByLabel('Name').fill('Minutes', PATIENCE)
     await fields.getByLabel('Instruction').fill('Write the minutes.')
-    await fields.getByLabel('Schedule (cron)').fill('0 8 * * 1-5')
+    const times = fields.getByRole('status', { name: 'Next times' })
+    await fields.getByLabel('Time zone').selectOption('Europe/Berlin')
+    await times.getByText('Monday to Friday at 08:00, in Europe/Berlin.').waitFor(PATIENCE)
+    await until('five times are shown', async () => (await times.getByRole('listitem').count()) === 5)
+    for (const time of await times.getByRole('listitem').allTextContents())
+      expect(time).toMatch(/^(Mon|Tue|Wed|Thu|Fri).*0?8:00/)
+    await fields.getByLabel('Repeats').selectOption('CRON')
+    expect(await fields.getByLabel('Schedule (cron)').inputValue()).toBe('0 8 * * 1-5')
+    await fields.getByLabel('Schedule (cron)').fill('0 8 30 2 *')
+    await times.getByText('Invalid cron schedule').waitFor(PATIENCE)
+    await fields.getByLabel('Repeats').selectOption('WEEKLY')
+    await fields.getByLabel('On', { exact: true }).selectOption('Friday')
+    await times.getByText('Every Friday at 08:00, in Europe/Berlin.').waitFor(PATIENCE)
     await fields.getByRole('button', { name: 'Create' }).click()
     const plan = page.getByRole('listitem', { name: 'Plan Minutes' })
+    await plan.getByText('Every Friday at 08:00, Europe/Berlin').waitFor(PATIENCE)
+    await plan.getByText('Next 5 times').click()
+    expect(await plan.getByRole('listitem').filter({ hasText: ':00' }).count()).toBe(5)
+    await plan.getByRole('button', { name: 'Change the plan Minutes' }).click()
+    const change = page.getByRole('form', { name: 'Change the plan' })
+    await change.getByLabel('Repeats').selectOption('DAILY', PATIENCE)
+    await change.getByLabel('At', { exact: true }).fill('06:30')
+    await change.getByRole('button', { name: 'Save' }).click()
+    await plan.getByText('Every day at 06:30, Europe/Berlin').waitFor(PATIENCE)
     await plan.getByText('Not fired yet.').waitFor(PATIENCE)
     await plan.getByRole('button', { name: 'Run now' }).press('Enter')
     const last = plan.getByRole('list', { name: 'Last firing' })

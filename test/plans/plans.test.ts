@@ -118,6 +118,23 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect(await planOf(plan)).toMatchObject({ id: plan.id, name: 'Report', instruction: 'Write it.' })
   })
 
+  test('show their next five times, also before they are created, in their time zone', async () => {
+    const schedule = { cron: '30 8 * * 1-5' }
+    const times = ['02T07:30', '03T07:30', '04T07:30', '07T07:30', '08T07:30'].map(
+      (time) => new Date(`2030-01-${time}:00Z`),
+    )
+    expect(planning.plans.timesOf(schedule, 'Europe/Berlin')).toEqual(times)
+    const plan = await create({ agentId: await agent(), schedule, timeZone: 'Europe/Berlin' })
+    expect(planning.plans.nextTimesOf(plan)).toEqual(times)
+    expect(planning.plans.nextTimesOf({ ...plan, enabled: false })).toEqual([])
+    expect(planning.plans.timesOf({ afterSeconds: 60 }, null)).toEqual([new Date(START + 60_000)])
+    expect(planning.plans.timesOf({ cron: '0 0 29 2 *' }, null).map((time) => time.getUTCFullYear())).toEqual([
+      2032, 2036, 2040, 2044, 2048,
+    ])
+    expect(() => planning.plans.timesOf({ cron: '0 0 30 2 *' }, null)).toThrow('Invalid cron schedule')
+    expect(() => planning.plans.timesOf(schedule, 'Mars/Olympus')).toThrow('Unknown time zone')
+  })
+
   test.each([
     ['six fields', '* * * * * *'],
     ['four fields', '* * * *'],

@@ -65,3 +65,17 @@ export async function openConsole(
     },
   }
 }
+
+/** A script for a page whose browser subscribes at once, to this push subscription, and allows notifications. */
+export const subscribingTo = (subscription: { endpoint: string; keys: object }) => `
+  let current = null
+  PushManager.prototype.getSubscription = async () => current
+  PushManager.prototype.subscribe = async ({ applicationServerKey }) => (current = {
+    endpoint: '${subscription.endpoint}',
+    options: { applicationServerKey: applicationServerKey.buffer },
+    toJSON: () => (${JSON.stringify(subscription)}),
+    unsubscribe: async () => { current = null; return true },
+  })
+  Notification.requestPermission = async () => 'granted'
+  Object.defineProperty(Notification, 'permission', { get: () => 'granted' })
+`

@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
@@ -78,26 +78,29 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
-      <InputForm
-        label={`Edit the input of ${call.toolName}`}
-        schema={schema as Record<string, unknown>}
-        value={edited.input}
-        submit="Approve this"
-        isBusy={decide.isBusy}
-        error={decide.error}
-        onSubmit={(input) => decide.start({ approve: true, input })}
-        onBack={() => setEdited(null)}
-      />
+      <Editing onBack={() => setEdited(null)}>
+        <div className="decide">
+          <ReasonField reason={reason} onReason={setReason} />
+          <Button look="danger" icon="cross" isBusy={decide.isBusy} onClick={() => decide.start({ approve: false })}>
+            Deny
+          </Button>
+        </div>
+        <InputForm
+          label={`Edit the input of ${call.toolName}`}
+          schema={schema as Record<string, unknown>}
+          value={edited.input}
+          submit="Approve this"
+          isBusy={decide.isBusy}
+          error={decide.error}
+          onSubmit={(input) => decide.start({ approve: true, input })}
+          onBack={() => setEdited(null)}
+        />
+      </Editing>
     )
   }
   return (
     <div className="decide">
-      <input
-        aria-label="Reason"
-        placeholder="Reason (optional)"
-        value={reason}
-        onChange={(event) => setReason(event.target.value)}
-      />
+      <ReasonField reason={reason} onReason={setReason} />
       <Button look="primary" icon="check" isBusy={decide.isBusy} onClick={() => decide.start({ approve: true })}>
         Approve
       </Button>
@@ -119,6 +122,29 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
       )}
       <Refused error={decide.error} />
     </div>
+  )
+}
+
+/** Has the focus when it opens: the button that opened it is gone, and Escape goes back. */
+function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) {
+  const box = useRef<HTMLDivElement>(null)
+  useEffect(() => box.current?.focus(), [])
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: Escape in any of its fields goes back
+    <div ref={box} tabIndex={-1} className="editing" onKeyDown={({ key }) => key === 'Escape' && onBack()}>
+      {children}
+    </div>
+  )
+}
+
+function ReasonField({ reason, onReason }: { reason: string; onReason(reason: string): void }) {
+  return (
+    <input
+      aria-label="Reason"
+      placeholder="Reason (optional)"
+      value={reason}
+      onChange={(event) => onReason(event.target.value)}
+    />
   )
 }
 

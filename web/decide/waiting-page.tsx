@@ -31,7 +31,10 @@ export function WaitingPage() {
         <GrantsToDecide />
         {calls.length === 0 && grantCount === 0 ? (
           <Empty icon="check" title="Nothing is waiting for you">
-            <p>When an agent in any of your spaces needs an approval or an answer, its request appears here.</p>
+            <p>
+              When an agent in any of your spaces needs an approval or an answer, its request appears here. Get it as a
+              push message or mail too: <Link href="/notifications">Notifications</Link>
+            </p>
           </Empty>
         ) : (
           <ul className="waiting-list">

@@ -95,7 +95,7 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
   if (entries.length === 0 && after === null) {
     return (
       <Empty icon="record" title="No audit entries">
-        <p>Every change by a person, a service or an agent is recorded here.</p>
+        <p>Every change by a person, a service or an agent is recorded here. Choose “Any action” to see all of them.</p>
       </Empty>
     )
   }

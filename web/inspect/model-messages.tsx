@@ -1,29 +1,52 @@
 import { useState } from 'react'
+import { CallValue } from '../talk/call-card.tsx'
+import { CopyButton } from '../ui/copy-button.tsx'
 import { jsonText } from '../ui/json-text.ts'
 import { ShowMore } from '../ui/plain-text.tsx'
-
-/** A message to or from a model: the AI SDK's ModelMessage. */
-export interface ModelMessage {
-  role: string
-  content: unknown
-}
+import { type ModelMessage, type PromptPart, partsOf, textOf, textOfPart } from './prompt.ts'
 
 interface ModelMessagesProps {
-  messages: ModelMessage[]
+  messages: readonly ModelMessage[]
   /** Lower case; every match is marked. */
   sought?: string
 }
 
+/** Messages to or from a model, each with its parts and a button that copies it. */
 export function ModelMessages({ messages, sought = '' }: ModelMessagesProps) {
   return messages.map((message, at) => (
     // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
     <div key={at} className="sent">
-      <span className="kind">{String(message.role)}</span>
-      <ModelText text={textOf(message)} sought={sought} />
+      <div className="sent-head">
+        <span className="kind">{String(message.role)}</span>
+        <CopyButton what="this message" text={() => textOf(message)} />
+      </div>
+      {partsOf(message).map((part, place) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
+        <Part key={place} part={part} sought={sought} />
+      ))}
     </div>
   ))
 }
 
+/** A value is a list of its fields, unless it is searched: then it is text, with the matches marked. */
+function Part({ part, sought }: { part: PromptPart; sought: string }) {
+  const { title, text, value } = part
+  const isFound = sought !== '' && textOfPart(part).toLowerCase().includes(sought)
+  return (
+    <>
+      {title !== 'text' && <span className="note">{title}</span>}
+      {text !== null ? (
+        <ModelText text={text} sought={sought} />
+      ) : isFound ? (
+        <ModelText text={jsonText(value, PART_LIMITS).text} sought={sought} />
+      ) : (
+        <CallValue label={title.startsWith('calls') ? 'Input' : 'Result'} value={value} />
+      )}
+    </>
+  )
+}
+
+const PART_LIMITS = { characters: 300_000, depth: 200 }
 const CHARACTERS_AT_ONCE = 50_000
 const MOST_MARKS = 500
 
@@ -51,17 +74,4 @@ function piecesOf(text: string, sought: string): string[] {
   const pieces = text.split(new RegExp(`(${sought.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')})`, 'gi'))
   const marked = MOST_MARKS * 2
   return pieces.length <= marked ? pieces : [...pieces.slice(0, marked), pieces.slice(marked).join('')]
-}
-
-/** The API returns messages as JSON of any shape. */
-export const listOf = (messages: unknown): ModelMessage[] =>
-  Array.isArray(messages) ? messages.filter((message) => typeof message === 'object' && message !== null) : []
-
-const PART_LIMITS = { characters: 300_000, depth: 200 }
-
-/** Returns text parts unchanged, and all other parts as JSON. */
-export function textOf({ content }: ModelMessage): string {
-  if (typeof content === 'string') return content
-  const parts = Array.isArray(content) ? content : [content]
-  return parts.map((part) => (part?.type === 'text' ? String(part.text) : jsonText(part, PART_LIMITS).text)).join('\n')
 }

@@ -31,6 +31,27 @@ export const RUN = graphql(`
       retryOf { id }
       retriedBy { id }
       stoppedBy { name }
+      rootUsage { inputTokens outputTokens totalTokens cachedInputTokens estimated costUsd }
+      parent { id agent { id name } }
+      triggerSpace { routing }
+      triggerMessage {
+        id
+        mentions { id }
+        createdAt
+        deletedAt
+        text
+        sender { id name kind }
+        outcomes { agent { id } kind reason run { id } }
+      }
+    }
+  }
+`)
+
+/** When each step of a run called its model, for admins. */
+export const RUN_TIMES = graphql(`
+  query ConsoleRunTimes($id: ID!) {
+    run(id: $id) {
+      internals { steps(first: 100) { edges { node { index model startedAt durationMs msToFirstChunk } } } }
     }
   }
 `)

@@ -4,11 +4,13 @@ import { payloadOf } from '../../client/index.ts'
 import { useRun } from '../../client/react.ts'
 import type { ConsoleRunQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
+import { addressOf, useScrollToHash } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { RETRY_RUN, STOP_RUN } from '../talk/operations.ts'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
+import { CopyButton } from '../ui/copy-button.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { PlainText } from '../ui/plain-text.tsx'
@@ -16,9 +18,11 @@ import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { CURRENT_VERSION, RUN } from './operations.ts'
 import { RunConfidence } from './run-confidence.tsx'
+import { RunFailure, RunOrigin } from './run-origin.tsx'
 import { RunTree } from './run-tree.tsx'
 import { SentSteps } from './sent-steps.tsx'
 import { StepView } from './step-view.tsx'
+import { Times } from './times.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
 /** The values come from events, which are newer than the query. */
@@ -48,7 +52,10 @@ function FollowedRun({ runId, onRetry }: { runId: string; onRetry(): void }) {
         </div>
       ) : (
         <Empty icon="branch" title="Run not found">
-          <p>The run does not exist, or you are not a member of a space that triggered it or that it posted in.</p>
+          <p>
+            The run does not exist, or you are not a member of a space that triggered it or that it posted in. Ask the
+            person who gave you this link to add you to the space. <Link href="/">Go to your spaces</Link>
+          </p>
         </Empty>
       )}
     </>
@@ -67,10 +74,12 @@ function RunView({ run, live, onRetry }: RunViewProps) {
   const verbs = useRunVerbs(run.id)
   const { steps } = live
   const now = live.run ?? run
+  useScrollToHash()
   const isOver = OVER.includes(now.status)
   return (
     <>
       <PageHead title={`${run.agent.name}’s run`} note={run.triggerSummary}>
+        <CopyButton what="a link" look="button" text={() => addressOf(`/runs/${run.id}`)} />
         {!isOver && (
           <Button icon="stop" onClick={() => verbs.stop.start(null)} isBusy={verbs.stop.isBusy}>
             Stop
@@ -87,17 +96,10 @@ function RunView({ run, live, onRetry }: RunViewProps) {
         <Boundary what="summary" version={now}>
           <Facts run={run} now={now} />
         </Boundary>
-        {now.error !== null && (
-          <p className="failure">
-            <strong>The run failed.</strong> {now.error}
-            {isAdmin && now.stopReason === 'OVER_BUDGET' && (
-              <>
-                {' '}
-                <Link href={`/agents/${run.agent.id}/settings`}>The agent’s budget</Link>
-              </>
-            )}
-          </p>
-        )}
+        {now.error !== null && <RunFailure run={run} error={now.error} stopReason={now.stopReason} />}
+        <Boundary what="part of the page" version={run}>
+          <RunOrigin run={run} />
+        </Boundary>
         {run.summary !== null && run.summary !== '' && (
           <section className="block">
             <h2>Closing text</h2>
@@ -107,11 +109,24 @@ function RunView({ run, live, onRetry }: RunViewProps) {
             </blockquote>
           </section>
         )}
+        <Boundary what="chart" version={now}>
+          <Times key={String(isOver)} runId={run.id} run={now} calls={steps.flatMap(({ calls }) => calls)} />
+        </Boundary>
         <section className="block">
           <h2>Steps</h2>
+          {!isAdmin && steps.length > 0 && (
+            <p className="hint">
+              You see what the agent did. Only admins see its thoughts and its prompts: they may come from spaces that
+              you are not in.
+            </p>
+          )}
           <Refused error={live.error} onRetry={onRetry} />
           {steps.length === 0 && live.error === null && (
-            <p className="hint">{isOver ? 'The run ended before its first step.' : 'The run has not started yet.'}</p>
+            <p className="hint">
+              {isOver
+                ? 'The run ended before its first step, or only admins see what it did.'
+                : 'The run has not started yet.'}
+            </p>
           )}
           <ol className="steps">
             {steps.map((step) => (
@@ -141,9 +156,7 @@ function Facts({ run, now }: { run: Run; now: Now }) {
     <dl className="facts">
       <Fact name="Status">
         <Status of={now.status} />
-        {now.stopReason !== null &&
-          now.stopReason !== 'FINISHED' &&
-          ` ${now.stopReason.toLowerCase().replaceAll('_', ' ')}`}
+        {now.stopReason !== null && STOPPED[now.stopReason]}
         {run.stoppedBy !== null && ` by ${run.stoppedBy.name}`}
       </Fact>
       <Fact name="Agent">
@@ -168,6 +181,10 @@ function Facts({ run, now }: { run: Run; now: Now }) {
       </Fact>
       {tookMs !== null && <Fact name="Duration">{wordsOfDuration(tookMs)}</Fact>}
       <Fact name="Tokens">{wordsOfUsage(usage)}</Fact>
+      <Fact name="Cost">{usage.costUsd == null ? 'unknown: its model has no price' : wordsOfCost(usage.costUsd)}</Fact>
+      {run.rootUsage.totalTokens > usage.totalTokens && (
+        <Fact name="With all runs of the same trigger">{wordsOfWhole(run.rootUsage)}</Fact>
+      )}
       {run.retryOf !== null && (
         <Fact name="Retry of">
           <Link href={`/runs/${run.retryOf.id}`}>a failed run</Link>
@@ -198,9 +215,31 @@ function Version({ agentId, number }: { agentId: string; number: number }) {
   )
 }
 
-function wordsOfUsage({ inputTokens, cachedInputTokens, outputTokens, estimated, costUsd }: Now['usage']): string {
+function wordsOfUsage({ inputTokens, cachedInputTokens, outputTokens, estimated }: Now['usage']): string {
   const cached = cachedInputTokens > 0 ? ` (${cachedInputTokens.toLocaleString()} cached)` : ''
-  return `${inputTokens.toLocaleString()} in${cached}, ${outputTokens.toLocaleString()} out${estimated ? ', estimated' : ''}${costUsd === null || costUsd === undefined ? '' : `, ${wordsOfCost(costUsd)}`}`
+  return `${inputTokens.toLocaleString()} in${cached}, ${outputTokens.toLocaleString()} out${estimated ? ', estimated' : ''}`
+}
+
+function wordsOfWhole({ totalTokens, costUsd }: Now['usage']): string {
+  return `${totalTokens.toLocaleString()} tokens${costUsd == null ? '' : `, ${wordsOfCost(costUsd)}`}`
+}
+
+/** Why the run ended, after its status. */
+const STOPPED: Record<NonNullable<Now['stopReason']>, string> = {
+  FINISHED: '',
+  SKIPPED: ': read it and said nothing',
+  ALL_ANSWERED: ': answered every message',
+  MAX_STEPS: ': reached its maximum of steps',
+  MAX_TOOL_CALLS: ': reached its maximum of tool calls',
+  TOKEN_BUDGET: ': reached its token limit',
+  OVER_BUDGET: ': a budget is exhausted',
+  TIME_LIMIT: ': reached its time limit',
+  MODEL_FAILED: ': the model failed',
+  WORKER_LOST: ': the server stopped',
+  INTERNAL: ': an error of the server',
+  STOPPED: ': stopped',
+  HANDED_ON: ': delegated to another agent',
+  GONE: ': the agent left, or it or the space was deleted',
 }
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {

@@ -54,8 +54,12 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
   const { edges, pageInfo } = ask.data.runs
   if (edges.length === 0 && after === null) {
     return (
-      <Empty icon="branch" title="No runs yet">
-        <p>An agent runs when something wakes it: a message in one of its spaces, a plan, or a service.</p>
+      <Empty icon="branch" title={filter.status === undefined ? 'No runs yet' : 'No such runs'}>
+        <p>
+          {filter.status === undefined
+            ? 'An agent runs when something wakes it: a message in one of its spaces, a plan, or a service. Write to one in a space, or trigger one on its page.'
+            : 'Choose “All” to see the others.'}
+        </p>
       </Empty>
     )
   }

@@ -1,15 +1,19 @@
-import { useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import { errorOf } from '../../client/errors.ts'
 import type { ConsoleRunStepsQuery } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
+import { useHash } from '../location.ts'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
-import { isSameJson } from '../ui/json-text.ts'
+import { CopyButton } from '../ui/copy-button.tsx'
+import { wordsOfCost } from '../ui/cost.ts'
+import { Diff } from '../ui/diff.tsx'
 import { Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { wordsOfDuration } from '../ui/time.tsx'
-import { listOf, type ModelMessage, ModelMessages, ModelText, textOf } from './model-messages.tsx'
+import { ModelMessages, ModelText } from './model-messages.tsx'
 import { RUN_STEPS } from './operations.ts'
+import { changesBetween, listOf, type ModelMessage, type Prompt, sectionsOf, textOf, wordsOfChanges } from './prompt.ts'
 
 type Step = NonNullable<
   NonNullable<NonNullable<ConsoleRunStepsQuery['run']>['internals']>
@@ -17,12 +21,14 @@ type Step = NonNullable<
 
 /** The exact model input of each step, loaded when opened. */
 export function SentSteps({ runId, stepCount }: { runId: string; stepCount: number }) {
-  const [isOpen, setOpen] = useState(false)
+  const target = useHash()
+  const isSought = target.startsWith('prompt-')
+  const [isOpen, setOpen] = useState(isSought)
   const [sought, setSought] = useState('')
   return (
     <section className="block">
       <h2>Model input and output</h2>
-      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           {stepCount} {stepCount === 1 ? 'step' : 'steps'}, verbatim
         </summary>
@@ -45,6 +51,8 @@ const SMALLER = 4
 
 function Steps({ runId, sought }: { runId: string; sought: string }) {
   const [size, setSize] = useState(PAGE_SIZE)
+  /** The last step of each loaded page, by the cursor at which the next one begins. */
+  const lasts = useRef(new Map<string, Step>())
   return (
     <Pages>
       {(page) => (
@@ -53,6 +61,7 @@ function Steps({ runId, sought }: { runId: string; sought: string }) {
           sought={sought}
           page={page}
           size={size}
+          lasts={lasts.current}
           onFewer={() => setSize(Math.max(1, Math.floor(size / SMALLER)))}
         />
       )}
@@ -65,12 +74,18 @@ interface StepsOfPageProps {
   sought: string
   page: PageOfList
   size: number
+  lasts: Map<string, Step>
   onFewer(): void
 }
 
-function StepsOfPage({ runId, sought, page, size, onFewer }: StepsOfPageProps) {
+function StepsOfPage({ runId, sought, page, size, lasts, onFewer }: StepsOfPageProps) {
   const ask = useAsk(RUN_STEPS, { id: runId, after: page.after, first: size })
   const { data } = ask
+  useEffect(() => {
+    const loaded = data?.run?.internals?.steps
+    const last = loaded?.edges.at(-1)?.node
+    if (last !== undefined && loaded?.pageInfo.endCursor != null) lasts.set(loaded.pageInfo.endCursor, last)
+  }, [data, lasts])
   if (data === undefined) {
     const isTooMuch = ask.error !== null && errorOf(ask.error).code === 'QUERY_TOO_COMPLEX'
     return (
@@ -87,7 +102,11 @@ function StepsOfPage({ runId, sought, page, size, onFewer }: StepsOfPageProps) {
       <ol className="steps">
         {steps.map((step, at) => (
           <Boundary key={step.index} what="step" version={step}>
-            <SentStep step={step} before={steps[at - 1]} sought={sought} />
+            <SentStep
+              step={step}
+              before={steps[at - 1] ?? (page.after === null ? undefined : lasts.get(page.after))}
+              sought={sought}
+            />
           </Boundary>
         ))}
       </ol>
@@ -100,43 +119,54 @@ function StepsOfPage({ runId, sought, page, size, onFewer }: StepsOfPageProps) {
   )
 }
 
-/** The messages of a step. Those that the previous step also had are collapsed. */
+/** The prompt and the response of a step: the difference to the step before in front, what is the same collapsed. */
 function SentStep({ step, before, sought }: { step: Step; before: Step | undefined; sought: string }) {
-  const messages = listOf(step.messages)
-  const known = listOf(before?.messages)
-  const same = countSame(messages, known)
-  const fresh = messages.slice(same)
-  const isSameBeginning = before !== undefined && before.instructions === step.instructions
+  const prompt = promptOf(step)
+  const changes = useMemo(
+    () => (before === undefined ? null : changesBetween(promptOf(before), promptOf(step))),
+    [before, step],
+  )
+  const { messages } = prompt
+  const same = changes?.same ?? 0
   return (
-    <li className="step">
+    <li className="step" id={`prompt-${step.index + 1}`}>
       <header>
         <h3>Step {step.index + 1}</h3>
         <span className="note">
           {step.model} · {wordsOfDuration(step.durationMs)}
           {step.msToFirstChunk !== null && `, first output after ${wordsOfDuration(step.msToFirstChunk)}`} ·{' '}
-          {step.usage.inputTokens.toLocaleString()} in, {step.usage.outputTokens.toLocaleString()} out ·{' '}
-          {step.finishReason}
+          {step.usage.inputTokens.toLocaleString()} in, {step.usage.outputTokens.toLocaleString()} out
+          {step.usage.costUsd != null && `, ${wordsOfCost(step.usage.costUsd)}`} · {step.finishReason}
         </span>
+        <CopyButton what={`the prompt of step ${step.index + 1}`} text={() => promptJson(step)} />
       </header>
       {step.failedModels.map(({ model, error }) => (
         <p key={model} className="why bad">
           {model}: {error}
         </p>
       ))}
-      <details open={matches(step.instructions, sought)}>
-        <summary>Instructions {isSameBeginning && <span className="note">as in the previous step</span>}</summary>
-        <ModelText text={step.instructions} sought={sought} />
-      </details>
-      {same > 0 && (
-        <details open={sought !== '' && messages.slice(0, same).some((message) => matches(textOf(message), sought))}>
-          <summary>
-            {same} {same === 1 ? 'message' : 'messages'} <span className="note">as in the previous step</span>
-          </summary>
-          <ModelMessages messages={messages.slice(0, same)} sought={sought} />
+      {changes !== null && <p className="note">{wordsOfChanges(changes)}</p>}
+      {changes !== null && changes.instructions !== null && (
+        <details open>
+          <summary>How the instructions changed</summary>
+          {changes.instructions === '' ? (
+            <p className="hint">The two differ too much to be compared. The new ones are below.</p>
+          ) : (
+            <Diff text={changes.instructions} />
+          )}
         </details>
       )}
-      <ModelMessages messages={fresh} sought={sought} />
-      <details>
+      <Instructions
+        text={step.instructions}
+        sought={sought}
+        isSame={changes !== null && changes.instructions === null}
+      />
+      {changes !== null && changes.removed.length > 0 && (
+        <Messages title="no longer sent" messages={changes.removed} sought={sought} />
+      )}
+      {same > 0 && <Messages title="as in the step before" messages={messages.slice(0, same)} sought={sought} />}
+      <ModelMessages messages={messages.slice(same)} sought={sought} />
+      <details open={isFoundIn(listOf(step.response), sought)}>
         <summary>Response</summary>
         <ModelMessages messages={listOf(step.response)} sought={sought} />
       </details>
@@ -145,10 +175,46 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
   )
 }
 
+/** Collapsed messages, open if they contain what is sought. */
+function Messages({ title, messages, sought }: { title: string; messages: readonly ModelMessage[]; sought: string }) {
+  return (
+    <details open={isFoundIn(messages, sought)}>
+      <summary>
+        {messages.length} {messages.length === 1 ? 'message' : 'messages'} <span className="note">{title}</span>
+      </summary>
+      <ModelMessages messages={messages} sought={sought} />
+    </details>
+  )
+}
+
+/** The instructions, by their sections. */
+function Instructions({ text, sought, isSame }: { text: string; sought: string; isSame: boolean }) {
+  return (
+    <details open={matches(text, sought)}>
+      <summary>Instructions {isSame && <span className="note">as in the step before</span>}</summary>
+      <CopyButton what="the instructions" text={() => text} />
+      {sectionsOf(text).map(({ title, text: part }, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change
+        <div key={at} className="sent">
+          {title !== null && <h4 className="kind">{title.toLowerCase()}</h4>}
+          <ModelText text={part} sought={sought} />
+        </div>
+      ))}
+    </details>
+  )
+}
+
+const promptOf = ({ instructions, messages, activeTools }: Step): Prompt => ({
+  instructions,
+  messages: listOf(messages),
+  tools: activeTools,
+})
+
+/** The prompt as JSON, which any client can send to a model again. */
+const promptJson = ({ model, instructions, messages, activeTools }: Step) =>
+  JSON.stringify({ model, instructions, messages, tools: activeTools }, null, 2)
+
 const matches = (text: string, sought: string) => sought !== '' && text.toLowerCase().includes(sought)
 
-function countSame(messages: ModelMessage[], known: ModelMessage[]): number {
-  let count = 0
-  while (count < known.length && isSameJson(messages[count], known[count])) count += 1
-  return count
-}
+const isFoundIn = (messages: readonly ModelMessage[], sought: string) =>
+  sought !== '' && messages.some((message) => matches(textOf(message), sought))

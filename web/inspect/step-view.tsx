@@ -1,19 +1,23 @@
 import { memo } from 'react'
 import type { RunStep } from '../../client/index.ts'
 import { stateOf } from '../decide/approval-view.tsx'
-import { CallValue, plainCall } from '../talk/call-card.tsx'
+import { CallValue, plainCall, wordsOfTool } from '../talk/call-card.tsx'
 import { Boundary } from '../ui/boundary.tsx'
+import { CopyButton } from '../ui/copy-button.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
+
+const HIDDEN =
+  'You do not see what it was called with: only admins do, and the members of a space in which the call is shown.'
 
 /** One generation of the model: its reasoning, its internal text, and its tool calls with their results. */
 export const StepView = memo(function StepView({ step, isLast }: { step: RunStep; isLast: boolean }) {
   const { index, text, reasoning, inputs, calls, usage } = step
   const unfinished = inputs.filter(({ toolCallId }) => !calls.some(({ id }) => id === toolCallId))
   return (
-    <li className="step">
+    <li className="step" id={`step-${index + 1}`}>
       <header>
         <h3>Step {index + 1}</h3>
         {usage !== null && (
@@ -22,6 +26,10 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
           </span>
         )}
         {isLast && usage === null && <Status of="RUNNING" />}
+        <CopyButton
+          what={`a link to step ${index + 1}`}
+          text={() => `${location.href.split('#')[0]}#step-${index + 1}`}
+        />
       </header>
       {reasoning !== '' && (
         <details>
@@ -40,13 +48,14 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
           <section className="call" aria-label={`Tool call ${call.toolName}`}>
             <header>
               <Icon name="wrench" size={16} />
-              <code>{call.toolName}</code>
+              <b title={call.toolName}>{wordsOfTool(call.toolName)}</b>
               <Status of={stateOf(call)} />
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
             <CallValue label="Input" value={call.input} />
             {call.error !== null && <PlainText className="why bad" text={call.error} />}
             <CallValue label="Result" value={call.output} />
+            {call.input === null && call.error === null && <p className="hint">{HIDDEN}</p>}
           </section>
         </Boundary>
       ))}

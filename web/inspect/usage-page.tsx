@@ -71,7 +71,7 @@ function ByDay({ span, days }: { span: Span; days: number }) {
   if (total === 0) {
     return (
       <Empty icon="chart" title="No usage in this period">
-        <p>A generation is counted when it ends.</p>
+        <p>A generation is counted when it ends. Choose a longer period, or write to an agent in a space.</p>
       </Empty>
     )
   }

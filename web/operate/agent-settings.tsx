@@ -3,7 +3,7 @@ import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentSettingsFragment, UpdateAgentInput } from '../../generated/graphql.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
-import { AreaField, CheckField, Form, numberIn, TextField, textIn } from '../ui/field.tsx'
+import { AreaField, CheckField, Form, numberIn, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { jsonIn } from './json-input.ts'
 import { ModelField } from './model-field.tsx'
 import { UPDATE_AGENT } from './operations.ts'
@@ -87,14 +87,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
             placeholder="no limit"
           />
         </div>
-        <AreaField
-          label="Model settings"
-          name="modelSettings"
-          rows={2}
-          spellCheck={false}
-          defaultValue={internals.modelSettings === null ? '' : JSON.stringify(internals.modelSettings)}
-          hint="JSON: temperature, topP, reasoningEffort, maxOutputTokens, serviceTier"
-        />
+        <ModelSettings settings={internals.modelSettings} />
         <AreaField
           label="Phases"
           name="phases"
@@ -119,6 +112,53 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
   )
 }
 
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
+const TIERS = ['auto', 'default', 'flex', 'priority', 'standard', 'standard_only']
+const choices = (names: readonly string[]) => [
+  ['', 'the provider’s default'] as const,
+  ...names.map((name) => [name, name] as const),
+]
+
+/** Settings of each model call. An empty field is left to the provider. */
+function ModelSettings({ settings }: { settings: unknown }) {
+  const set = (typeof settings === 'object' && settings !== null ? settings : {}) as Record<string, string | number>
+  const number = (name: string) => ({ name, type: 'number', placeholder: 'default', defaultValue: set[name] ?? '' })
+  return (
+    <fieldset>
+      <legend>Model settings</legend>
+      <div className="columns">
+        <TextField label="Temperature (0 to 2)" {...number('temperature')} min={0} max={2} step="any" />
+        <TextField label="Top P (0 to 1)" {...number('topP')} min={0} max={1} step="any" />
+        <TextField label="Maximum output tokens" {...number('maxOutputTokens')} min={1} max={1_000_000} />
+        <SelectField
+          label="Reasoning effort"
+          name="reasoningEffort"
+          defaultValue={set['reasoningEffort'] ?? ''}
+          options={choices(EFFORTS)}
+        />
+        <SelectField
+          label="Service tier"
+          name="serviceTier"
+          defaultValue={set['serviceTier'] ?? ''}
+          options={choices(TIERS)}
+        />
+      </div>
+    </fieldset>
+  )
+}
+
+/** Null if everything is left to the provider. */
+function modelSettingsIn(values: FormData): Record<string, string | number> | null {
+  const given = Object.entries({
+    temperature: numberIn(values, 'temperature'),
+    topP: numberIn(values, 'topP'),
+    maxOutputTokens: numberIn(values, 'maxOutputTokens'),
+    reasoningEffort: textIn(values, 'reasoningEffort'),
+    serviceTier: textIn(values, 'serviceTier'),
+  }).flatMap(([name, value]) => (value === null ? [] : [[name, value] as const]))
+  return given.length === 0 ? null : Object.fromEntries(given)
+}
+
 function settingsIn(values: FormData): Settings {
   return {
     name: textIn(values, 'name') ?? '',
@@ -126,7 +166,7 @@ function settingsIn(values: FormData): Settings {
     instructions: String(values.get('instructions') ?? ''),
     model: textIn(values, 'model') ?? '',
     fallbackModels: (textIn(values, 'fallbackModels') ?? '').split(/[\s,]+/).filter(Boolean),
-    modelSettings: jsonIn(values, 'modelSettings', 'Model settings'),
+    modelSettings: modelSettingsIn(values),
     maxSteps: numberIn(values, 'maxSteps') ?? undefined,
     maxToolCalls: numberIn(values, 'maxToolCalls') ?? undefined,
     maxConcurrentRuns: numberIn(values, 'maxConcurrentRuns') ?? undefined,

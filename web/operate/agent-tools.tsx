@@ -19,7 +19,9 @@ import { McpServers } from './mcp-servers.tsx'
 import { OpenApi } from './open-api.tsx'
 import { UPDATE_AGENT } from './operations.ts'
 import { policyInputOf } from './policy-input.ts'
+import { isPrivateAddress } from './private-address.ts'
 import { RemoteAgent } from './remote-agent.tsx'
+import { SchemaFields } from './schema-fields.tsx'
 import { ToolTrial } from './tool-trial.tsx'
 
 type Tool = ConsoleToolFragment
@@ -31,6 +33,8 @@ const EXECUTIONS = [
   ['HTTP', 'The server calls a URL'],
   ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
+
+const FIRST_SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
 
 const METHODS = [
   ['', 'POST of the whole input'],
@@ -80,7 +84,7 @@ export function AgentTools({ agent }: { agent: Agent }) {
           <Empty icon="wrench" title="No custom tools">
             <p>
               The agent can post, read and remember. A custom tool lets it ask people, call a service, or show
-              something.
+              something: begin with <em>New tool</em>, or take the operations of a service <em>From OpenAPI</em>.
             </p>
           </Empty>
         )}
@@ -170,6 +174,7 @@ interface ToolFormProps {
 function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
   const [failure, setFailure] = useState<ToolFormProps['error']>(null)
   const [execution, setExecution] = useState<ToolExecution>(tool?.execution ?? 'SPACE')
+  const [url, setUrl] = useState(tool?.url ?? '')
   const box = useRef<HTMLDivElement>(null)
   /** @throws ParleyError if a field cannot be read */
   const toolIn = (values: FormData): ToolInput => {
@@ -178,10 +183,10 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
       name: textIn(values, 'name') ?? '',
       description: textIn(values, 'description') ?? '',
       execution,
-      inputSchema: jsonIn(values, 'inputSchema', 'The input schema'),
+      inputSchema: jsonIn(values, 'inputSchema', 'The input'),
       approval: policyIn(values, tool?.approval ?? null),
       resultSchema:
-        execution === 'SPACE' || execution === 'EXTERNAL' ? jsonIn(values, 'resultSchema', 'The result schema') : null,
+        execution === 'SPACE' || execution === 'EXTERNAL' ? jsonIn(values, 'resultSchema', 'The answer') : null,
       url: execution === 'HTTP' ? textIn(values, 'url') : null,
       method: execution === 'HTTP' ? textIn(values, 'method') : null,
       timeoutMs: numberIn(values, 'timeoutMs'),
@@ -218,7 +223,19 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           options={EXECUTIONS}
         />
         {execution === 'HTTP' && (
-          <TextField label="URL" name="url" type="url" defaultValue={tool?.url ?? ''} required />
+          <TextField
+            label="URL"
+            name="url"
+            type="url"
+            value={url}
+            onChange={(event) => setUrl(event.target.value)}
+            required
+            hint={
+              isPrivateAddress(url)
+                ? 'A private address: the server calls it only with PARLEY_ALLOW_PRIVATE_TOOLS=true. “Try it” shows whether it does.'
+                : undefined
+            }
+          />
         )}
         {execution === 'HTTP' && (
           <SelectField
@@ -230,21 +247,12 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           />
         )}
         {execution === 'HTTP' && <HeaderFields stored={tool?.headerNames ?? []} />}
-        <AreaField
-          label="Input schema"
+        <SchemaFields
+          label="Input"
           name="inputSchema"
-          rows={7}
           required
-          spellCheck={false}
-          defaultValue={JSON.stringify(
-            tool?.inputSchema ?? {
-              type: 'object',
-              properties: { question: { type: 'string' } },
-              required: ['question'],
-            },
-            null,
-            2,
-          )}
+          initial={tool?.inputSchema ?? FIRST_SCHEMA}
+          hint="The model fills these in for each call."
         />
         <TextField
           label="Timeout in milliseconds"
@@ -255,13 +263,11 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           placeholder="server default"
         />
         {(execution === 'SPACE' || execution === 'EXTERNAL') && (
-          <AreaField
-            label="Result schema"
+          <SchemaFields
+            label="Answer"
             name="resultSchema"
-            rows={3}
-            spellCheck={false}
-            defaultValue={tool?.resultSchema == null ? '' : JSON.stringify(tool.resultSchema, null, 2)}
-            hint="JSON Schema of the answer, which people see as a form. If empty, any answer is accepted."
+            initial={tool?.resultSchema ?? null}
+            hint="The form that people fill in. Without fields, any answer is accepted."
           />
         )}
         <div className="columns">

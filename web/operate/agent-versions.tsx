@@ -69,7 +69,11 @@ function VersionRows({ agentId, page }: { agentId: string; page: PageOfList }) {
   if (ask.data === undefined) return <Unanswered what="versions" ask={ask} />
   const versions = ask.data.agent?.internals?.versions
   if (versions === undefined || (versions.edges.length === 0 && after === null))
-    return <Empty icon="record" title="No versions yet" />
+    return (
+      <Empty icon="record" title="No versions yet">
+        <p>Each change of the agent’s settings and tools is kept here, can be compared, and can be restored.</p>
+      </Empty>
+    )
   return (
     <>
       <ol className="rows">

@@ -11,6 +11,7 @@ import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
+import { Moment } from '../ui/time.tsx'
 import { ModelField } from './model-field.tsx'
 import { AGENTS, CREATE_AGENT } from './operations.ts'
 
@@ -56,7 +57,11 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
   if (edges.length === 0 && after === null) {
     return (
       <Empty icon="agent" title={search === '' ? 'No agents yet' : 'No agent with this name'}>
-        <p>An agent has instructions, a model and tools, and posts in the spaces that it is a member of.</p>
+        <p>
+          {search === ''
+            ? 'An agent has instructions, a model and tools, and posts in the spaces that it is a member of. An admin creates one with “New agent”; “Get started” creates three to try.'
+            : 'Try a part of the name, or clear the search to see all agents.'}
+        </p>
       </Empty>
     )
   }
@@ -74,7 +79,9 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
               {node.active && <Status of="RUNNING" />}
               {node.paused && <span className="kind">paused</span>}
               {node.mind === 'PERSISTENT' && <span className="kind">persistent</span>}
-              <span className="note">{node.model}</span>
+              <span className="note">
+                {node.model} · since <Moment at={node.createdAt} />
+              </span>
             </Link>
           </li>
         ))}
@@ -111,6 +118,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
         <SelectField
           label="Memory"
           name="mind"
+          hint="Cannot be changed later. If in doubt: stateless."
           options={[
             ['STATELESS', 'Stateless: every trigger starts a run with fresh context'],
             ['PERSISTENT', 'Persistent: an inbox, think cycles, and lasting context'],
@@ -119,6 +127,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
         <SelectField
           label="Toolset"
           name="toolset"
+          hint="Cannot be changed later. If in doubt: active space."
           options={[
             ['ACTIVE_SPACE', 'Active space: the agent enters one space at a time'],
             ['SPACE_TOOLS', 'Space tools: every tool call names its space'],

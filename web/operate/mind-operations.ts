@@ -35,7 +35,7 @@ export const AGENT_PLANS = graphql(`
           instruction
           cron
           timeZone
-          nextRunAt
+          nextRuns
           enabled
           confidentialTo { id name }
           firings(first: 1) { edges { node { ...ConsoleFiring } } }
@@ -79,6 +79,12 @@ export const SET_GOALS = graphql(`
 export const DELETE_GOALS = graphql(`
   mutation ConsoleDeleteGoals($input: DeleteGoalsInput!) {
     deleteGoals(input: $input) { __typename ... on DeleteGoalsPayload { agent { id } } ... on Error { message code } }
+  }
+`)
+
+export const NEXT_RUNS = graphql(`
+  query ConsoleNextRuns($schedule: PlanScheduleInput!, $timeZone: String) {
+    nextRuns(schedule: $schedule, timeZone: $timeZone)
   }
 `)
 

@@ -2,7 +2,8 @@ import { Link } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentMindQuery, GoalStatus } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
-import { listOf, ModelMessages } from '../inspect/model-messages.tsx'
+import { ModelMessages } from '../inspect/model-messages.tsx'
+import { listOf } from '../inspect/prompt.ts'
 import { useSession } from '../session.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
@@ -178,7 +179,9 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
   return (
     <section className="block card">
       <h2>Memories</h2>
-      {memories.length === 0 && <p className="hint">No memories yet.</p>}
+      {memories.length === 0 && (
+        <p className="hint">No memories yet. Ask the agent to remember something, or add one below.</p>
+      )}
       <ul className="rows">
         {memories.map(({ id, key, value, updatedAt, confidentialTo }) => (
           <li key={id} className="tool-row">

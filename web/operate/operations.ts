@@ -86,7 +86,7 @@ graphql(`
 export const AGENTS = graphql(`
   query ConsoleAgents($search: String, $after: String) {
     agents(first: 50, search: $search, after: $after) {
-      edges { node { id name kind description model mind active paused } }
+      edges { node { id name kind description model mind active paused createdAt } }
       pageInfo { hasNextPage endCursor }
     }
   }

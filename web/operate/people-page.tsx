@@ -65,6 +65,11 @@ function People() {
         <Unanswered what="people" ask={ask} />
       ) : (
         <ul className="rows">
+          {people.length === 0 && (
+            <li className="hint">
+              {search === '' ? 'Nobody yet: add a person above, then invite them.' : 'Nobody has this name.'}
+            </li>
+          )}
           {people.map((person) => (
             <Person key={person.id} person={person} />
           ))}

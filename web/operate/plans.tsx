@@ -1,15 +1,24 @@
+import { useState } from 'react'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentPlansQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
-import { PROFILE } from '../profile/operations.ts'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
+import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
-import { Moment } from '../ui/time.tsx'
 import { FiringLine, Firings } from './firings.tsx'
 import { AGENT_PLANS, CREATE_PLAN, DELETE_PLAN, RUN_PLAN_NOW, UPDATE_PLAN } from './mind-operations.ts'
+import {
+  type ChosenSchedule,
+  formatIn,
+  ScheduleFields,
+  sentence,
+  TimeList,
+  useOwnTimeZone,
+} from './schedule-fields.tsx'
+import { cronOf, DEFAULT_PARTS, wordsOfCron } from './schedule-words.ts'
 
 type Plan = NonNullable<NonNullable<ConsoleAgentPlansQuery['agent']>['internals']>['plans'][number]
 
@@ -24,7 +33,10 @@ export function Plans({ agentId }: { agentId: string }) {
     <>
       {plans.length === 0 && (
         <Empty icon="clock" title="No plans yet">
-          <p>A plan wakes the agent once or on a schedule. Agents can also create plans themselves.</p>
+          <p>
+            A plan wakes the agent once or on a schedule, with an instruction. Create one below, or ask the agent in a
+            space to remind you: agents create plans themselves.
+          </p>
         </Empty>
       )}
       <ul className="rows">
@@ -37,39 +49,25 @@ export function Plans({ agentId }: { agentId: string }) {
   )
 }
 
-/** In the viewer's time zone, if they have set one. */
-function PlanTime({ at }: { at: string }) {
-  const zone = useAsk(PROFILE, {}).data?.viewer.human?.timeZone ?? null
-  if (zone === null) return <Moment at={at} />
-  const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short', timeZone: zone })
-  return (
-    <time dateTime={at} title={zone}>
-      {format.format(new Date(at))}
-    </time>
-  )
-}
-
 function PlanRow({ plan }: { plan: Plan }) {
-  const { id, name, instruction, cron, timeZone, nextRunAt, enabled, confidentialTo } = plan
+  const { id, name, instruction, enabled, confidentialTo } = plan
   const verbs = usePlanVerbs(id)
+  const [isEditing, setEditing] = useState(false)
   const last = plan.firings.edges[0]?.node
   return (
     <li className="plan" aria-label={`Plan ${name}`}>
       <div className="plain-row">
         <div className="grow">
-          <b>{name}</b> {cron !== null && <code>{cron}</code>} {cron !== null && timeZone}{' '}
-          {!enabled && <span className="kind">off</span>} <Confided to={confidentialTo} />
-          {nextRunAt !== null && (
-            <span className="note">
-              {' '}
-              next <PlanTime at={nextRunAt} />
-            </span>
-          )}
+          <b>{name}</b> {!enabled && <span className="kind">off</span>} <Confided to={confidentialTo} />
+          <Schedule plan={plan} />
           <p dir="auto">{instruction}</p>
         </div>
         <div className="plan-verbs">
           <Button icon="clock" isBusy={verbs.runNow.isBusy} onClick={() => verbs.runNow.start(null)}>
             Run now
+          </Button>
+          <Button onClick={() => setEditing(true)} aria-label={`Change the plan ${name}`}>
+            Change
           </Button>
           <Button isBusy={verbs.enable.isBusy} onClick={() => verbs.enable.start(!enabled)}>
             {enabled ? 'Turn off' : 'Turn on'}
@@ -78,6 +76,9 @@ function PlanRow({ plan }: { plan: Plan }) {
         </div>
       </div>
       <Refused error={verbs.runNow.error ?? verbs.enable.error ?? verbs.remove.error} />
+      <Dialog title={`Change ${name}`} open={isEditing} onOpenChange={setEditing}>
+        <ChangePlan plan={plan} onDone={() => setEditing(false)} />
+      </Dialog>
       <div className="plan-past">
         {last === undefined ? (
           <p className="hint">Not fired yet.</p>
@@ -89,6 +90,36 @@ function PlanRow({ plan }: { plan: Plan }) {
         {last !== undefined && <Firings planId={id} />}
       </div>
     </li>
+  )
+}
+
+/** When the plan fires: in words, with its next five times. */
+function Schedule({ plan: { cron, timeZone, nextRuns } }: { plan: Plan }) {
+  const own = useOwnTimeZone()
+  const [next, ...later] = nextRuns
+  return (
+    <div className="note">
+      {cron === null ? 'Once' : <span title={cron}>{sentence(wordsOfCron(cron) ?? cron)}</span>}
+      {cron !== null && `, ${timeZone}`}
+      {next === undefined ? (
+        cron === null && ', already fired'
+      ) : (
+        <>
+          {' · next '}
+          <time dateTime={next} title={own}>
+            {formatIn(own).format(new Date(next))}
+          </time>
+        </>
+      )}
+      {later.length > 0 && (
+        <details>
+          <summary>
+            Next {nextRuns.length} times{own === timeZone ? '' : `, in your time zone (${own})`}
+          </summary>
+          <TimeList times={nextRuns} timeZone={own} />
+        </details>
+      )}
+    </div>
   )
 }
 
@@ -106,29 +137,53 @@ function usePlanVerbs(id: string) {
   return { runNow, enable, remove }
 }
 
+function ChangePlan({ plan: { id, cron, timeZone, instruction, nextRuns }, onDone }: { plan: Plan; onDone(): void }) {
+  const { connection } = useSession()
+  const [chosen, setChosen] = useState<ChosenSchedule | null>(null)
+  const change = useDo(async (values: FormData) => {
+    const input = { id, instruction: textIn(values, 'instruction'), ...chosen }
+    payloadOf((await connection.ask(UPDATE_PLAN, { input })).updatePlan, 'UpdatePlanPayload')
+    onDone()
+  })
+  return (
+    <Form label="Change the plan" submit="Save" isBusy={change.isBusy} error={change.error} onSubmit={change.start}>
+      <AreaField label="Instruction" name="instruction" rows={3} required defaultValue={instruction} />
+      <ScheduleFields
+        cron={cron}
+        once={cron === null ? (nextRuns[0] ?? '') : null}
+        timeZone={timeZone}
+        onChange={setChosen}
+      />
+    </Form>
+  )
+}
+
 function NewPlan({ agentId }: { agentId: string }) {
   const { connection } = useSession()
+  const own = useOwnTimeZone()
+  const [made, setMade] = useState(0)
+  const [chosen, setChosen] = useState<ChosenSchedule | null>(null)
   const make = useDo(async (values: FormData) => {
-    const cron = textIn(values, 'cron')
-    const schedule = cron === null ? { afterSeconds: Number(values.get('afterSeconds') ?? 60) } : { cron }
-    const input = {
-      agentId,
-      name: textIn(values, 'name') ?? '',
-      instruction: textIn(values, 'instruction') ?? '',
-      schedule,
-    }
+    const usual = { schedule: { cron: cronOf(DEFAULT_PARTS) ?? '' }, timeZone: own }
+    const name = textIn(values, 'name') ?? ''
+    const input = { agentId, name, instruction: textIn(values, 'instruction') ?? '', ...(chosen ?? usual) }
     payloadOf((await connection.ask(CREATE_PLAN, { input })).createPlan, 'CreatePlanPayload')
+    setChosen(null)
+    setMade(made + 1)
   })
   return (
     <section className="block card end-of-form">
       <h2>New plan</h2>
-      <Form label="New plan" submit="Create" isBusy={make.isBusy} error={make.error} onSubmit={make.start}>
-        <TextField label="Name" name="name" required />
-        <AreaField label="Instruction" name="instruction" rows={2} required />
-        <div className="columns">
-          <TextField label="Schedule (cron)" name="cron" placeholder="0 8 * * 1-5" hint="Five fields, UTC" />
-          <TextField label="Or once, after seconds" name="afterSeconds" type="number" min={1} defaultValue={60} />
-        </div>
+      <Form key={made} label="New plan" submit="Create" isBusy={make.isBusy} error={make.error} onSubmit={make.start}>
+        <TextField label="Name" name="name" required maxLength={200} placeholder="Morning report" />
+        <AreaField
+          label="Instruction"
+          name="instruction"
+          rows={2}
+          required
+          placeholder="Write in Garden whether there was frost."
+        />
+        <ScheduleFields onChange={setChosen} />
       </Form>
     </section>
   )

@@ -1,5 +1,4 @@
-import { useState } from 'react'
-import { Button } from '../ui/button.tsx'
+import { CopyButton } from '../ui/copy-button.tsx'
 
 interface SecretProps {
   label: string
@@ -10,19 +9,11 @@ interface SecretProps {
 
 /** A value to copy and pass on. */
 export function Secret({ label, value, isOnce = false }: SecretProps) {
-  const [isCopied, setCopied] = useState(false)
   return (
     <div className="secret">
       <span className="secret-label">{label}</span>
       <code>{value}</code>
-      <Button
-        icon="copy"
-        onClick={() => {
-          void navigator.clipboard?.writeText(value).then(() => setCopied(true))
-        }}
-      >
-        {isCopied ? 'Copied' : 'Copy'}
-      </Button>
+      <CopyButton what="it" look="button" text={() => value} />
       {isOnce && <p className="hint">Shown only once. Copy it now.</p>}
     </div>
   )

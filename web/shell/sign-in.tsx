@@ -49,6 +49,7 @@ export function SignIn({ onToken, reason }: SignInProps) {
             hint="When it starts, the server prints where the operator’s token is. That token stays in this tab; a person’s token signs this browser in for 30 days."
           />
         </Form>
+        <p className="hint">Lost your way in? Ask an admin of this server for a new invitation.</p>
         <p className="hint">
           Building a client? <a href={addressOf('/graphql')}>GraphiQL</a> documents the API.
         </p>

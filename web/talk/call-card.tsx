@@ -42,7 +42,7 @@ function Card({ call }: { call: ToolCall }) {
     >
       <header>
         <Icon name="wrench" size={16} />
-        <code>{toolName}</code>
+        <b title={toolName}>{wordsOfTool(toolName)}</b>
         <Status of={stateOf(call)} />
         {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
       </header>
@@ -56,6 +56,12 @@ function Card({ call }: { call: ToolCall }) {
       <AnsweredBy call={call} />
     </section>
   )
+}
+
+/** `order_supplies` as “Order supplies”. */
+export function wordsOfTool(toolName: string): string {
+  const words = toolName.replaceAll(/[_-]+/g, ' ').trim()
+  return words === '' ? toolName : words.charAt(0).toUpperCase() + words.slice(1)
 }
 
 /** Larger objects are shown as JSON. */

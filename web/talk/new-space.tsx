@@ -8,7 +8,7 @@ import { Avatar } from '../ui/avatar.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { CheckField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { WHAT_IT_MEANS } from './confidence.tsx'
-import { AGENT_CHOICES, CREATE_SPACE } from './operations.ts'
+import { AGENT_CHOICES, CREATE_SPACE, PEOPLE_CHOICES } from './operations.ts'
 import { ROUTINGS } from './space-details.tsx'
 
 interface NewSpaceProps {
@@ -19,35 +19,36 @@ interface NewSpaceProps {
 }
 
 export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
-  const { connection } = useSession()
+  const { connection, humanId } = useSession()
   const [, go] = useLocation()
-  const [search, setSearch] = useState('')
-  const [chosen, setChosen] = useState<ReadonlyMap<string, string>>(new Map())
-  const { data } = useAsk(AGENT_CHOICES, { search: search === '' ? null : search }, { enabled: open })
+  const [search, setSearch] = useState({ agents: '', people: '' })
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const agents = useAsk(AGENT_CHOICES, { search: search.agents || null }, { enabled: open })
+  const people = useAsk(PEOPLE_CHOICES, { search: search.people || null }, { enabled: open })
   const create = useDo(async (values: FormData) => {
-    const memberIds = [...chosen.keys()]
+    const memberIds = [...chosen]
     const routing = String(values.get('routing')) as Routing
     const input = {
       name: textIn(values, 'name') ?? '',
       description: textIn(values, 'description'),
       routing,
       memberIds,
-      adminAgentId: routing === 'ADMIN' ? (memberIds[0] ?? null) : null,
+      adminAgentId: routing === 'ADMIN' ? (memberIds.find((id) => id.startsWith('agt_')) ?? null) : null,
       // If absent, the server's default for new spaces applies.
       ...(values.get('confidential') === 'on' ? { confidential: true } : {}),
     }
     const { space } = payloadOf((await connection.ask(CREATE_SPACE, { input })).createSpace, 'CreateSpacePayload')
-    setChosen(new Map())
+    setChosen(new Set())
     onOpenChange(false)
     go(`/spaces/${space.id}`)
     onMade()
   })
-  const toggle = (id: string, name: string) => {
-    const next = new Map(chosen)
-    if (!next.delete(id)) next.set(id, name)
+  const toggle = (id: string) => {
+    const next = new Set(chosen)
+    if (!next.delete(id)) next.add(id)
     setChosen(next)
   }
-  const found = (data?.agents.edges ?? []).map(({ node }) => node)
+  const found = (people.data?.humans.edges ?? []).map(({ node }) => node)
   return (
     <Dialog title="New space" open={open} onOpenChange={onOpenChange}>
       <Form label="New space" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
@@ -59,21 +60,66 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
           name="confidential"
           hint={`${WHAT_IT_MEANS} Only an admin can turn this off.`}
         />
-        <fieldset className="choices">
-          <legend>Agents</legend>
-          {found.length > 8 || search !== '' ? (
-            <TextField label="Search agents" value={search} onChange={(event) => setSearch(event.target.value)} />
-          ) : null}
-          {found.length === 0 && <p className="hint">There are no agents yet.</p>}
-          {found.slice(0, 12).map((agent) => (
-            <label key={agent.id} className="choice">
-              <input type="checkbox" checked={chosen.has(agent.id)} onChange={() => toggle(agent.id, agent.name)} />
-              <Avatar entity={agent} size={24} />
-              <span className="grow">{agent.name}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Choices
+          title="Agents"
+          found={(agents.data?.agents.edges ?? []).map(({ node }) => node)}
+          chosen={chosen}
+          search={search.agents}
+          onSearch={(next) => setSearch({ ...search, agents: next })}
+          onToggle={toggle}
+          none="There are no agents yet. Admins create them under Agents."
+        />
+        <Choices
+          title="People"
+          found={found.filter(({ id, erasedAt }) => id !== humanId && erasedAt === null)}
+          chosen={chosen}
+          search={search.people}
+          onSearch={(next) => setSearch({ ...search, people: next })}
+          onToggle={toggle}
+          none="You see nobody else yet. Create the space, and send a join link from its details."
+        />
       </Form>
     </Dialog>
+  )
+}
+
+const MOST_SHOWN = 12
+/** With more choices than this, they can be searched. */
+const MOST_UNSEARCHED = 8
+
+interface ChoicesProps {
+  title: 'Agents' | 'People'
+  found: readonly { id: string; name: string; kind: string }[]
+  chosen: ReadonlySet<string>
+  search: string
+  onSearch(search: string): void
+  onToggle(id: string): void
+  /** Shown if there is nobody: the next step. */
+  none: string
+}
+
+function Choices({ title, found, chosen, search, onSearch, onToggle, none }: ChoicesProps) {
+  return (
+    <fieldset className="choices">
+      <legend>{title}</legend>
+      {(found.length > MOST_UNSEARCHED || search !== '') && (
+        <TextField
+          label={`Search ${title.toLowerCase()}`}
+          value={search}
+          onChange={(event) => onSearch(event.target.value)}
+        />
+      )}
+      {found.length === 0 && <p className="hint">{search === '' ? none : 'No matches: try a part of the name.'}</p>}
+      {found.slice(0, MOST_SHOWN).map((entity) => (
+        <label key={entity.id} className="choice">
+          <input type="checkbox" checked={chosen.has(entity.id)} onChange={() => onToggle(entity.id)} />
+          <Avatar entity={entity} size={24} />
+          <span className="grow">{entity.name}</span>
+        </label>
+      ))}
+      {found.length > MOST_SHOWN && (
+        <p className="hint">{found.length - MOST_SHOWN} more: write a part of the name above.</p>
+      )}
+    </fieldset>
   )
 }

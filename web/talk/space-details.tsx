@@ -116,7 +116,16 @@ function AddAgent({ space }: { space: Space }) {
   const [search, setSearch] = useState('')
   const { data } = useAsk(AGENT_CHOICES, { search: search === '' ? null : search })
   const found = (data?.agents.edges ?? []).map(({ node }) => node)
-  return <AddMember label="Add an agent" space={space} found={found} search={search} onSearch={setSearch} />
+  return (
+    <AddMember
+      label="Add an agent"
+      space={space}
+      found={found}
+      search={search}
+      onSearch={setSearch}
+      nobody="No agent has this name. Admins create agents under Agents."
+    />
+  )
 }
 
 /** An operator can add everybody; a person can add people with whom they share a space. */
@@ -126,7 +135,14 @@ function AddPerson({ space }: { space: Space }) {
   const found = (data?.humans.edges ?? []).flatMap(({ node }) => (node.erasedAt === null ? [node] : []))
   return (
     <>
-      <AddMember label="Add a person" space={space} found={found} search={search} onSearch={setSearch} />
+      <AddMember
+        label="Add a person"
+        space={space}
+        found={found}
+        search={search}
+        onSearch={setSearch}
+        nobody="Nobody that you can see has this name. Create a join link below, and send it to them."
+      />
       <InviteByMail spaceIds={[space.id]} />
     </>
   )
@@ -138,9 +154,11 @@ interface AddMemberProps {
   found: { id: string; name: string; kind: string; description?: string | null }[]
   search: string
   onSearch(search: string): void
+  /** Shown if nobody is found: what to do instead. */
+  nobody: string
 }
 
-function AddMember({ label, space, found, search, onSearch }: AddMemberProps) {
+function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberProps) {
   const { connection } = useSession()
   const add = useDo(async (entityId: string) => {
     payloadOf((await connection.ask(ADD_MEMBER, { spaceId: space.id, entityId })).addMember, 'AddMemberPayload')
@@ -155,6 +173,11 @@ function AddMember({ label, space, found, search, onSearch }: AddMemberProps) {
         value={search}
         onChange={(event) => onSearch(event.target.value)}
       />
+      {offered.length === 0 && search !== '' && (
+        <p className="hint" role="status">
+          {found.length > 0 ? 'Everybody with this name is a member.' : nobody}
+        </p>
+      )}
       <ul className="member-list">
         {offered.slice(0, 6).map((entity) => (
           <li key={entity.id}>

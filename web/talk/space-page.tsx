@@ -116,9 +116,11 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
           {messages.length === 0 ? (
             <Empty icon="space" title={`No messages in ${space.name} yet`}>
               <p>
-                {space.members.some(({ kind }) => kind === 'AGENT')
-                  ? 'Say hello to its agents.'
-                  : 'Open the details above to add an agent.'}
+                {!space.members.some(({ kind }) => kind === 'AGENT')
+                  ? 'Open the details above to add an agent.'
+                  : isHuman
+                    ? 'Say hello to its agents.'
+                    : 'Messages of its members appear here.'}
               </p>
             </Empty>
           ) : (

@@ -1,0 +1,189 @@
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasBrowserFor, openBrowser } from '../support/browser.ts'
+import { PATIENCE, subscribingTo } from '../support/console-page.ts'
+import { type MailServer, startMailServer } from '../support/mail-server.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import { CLIENT, startIdentityProvider, type TestIdentityProvider } from '../support/oidc-provider.ts'
+import { type PushService, startPushService } from '../support/push-service.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+const hasBrowser = hasBrowserFor('the test of a team that moves in')
+const ORDER = {
+  name: 'order_fleece',
+  description: 'Orders fleece.',
+  inputSchema: { type: 'object', properties: { rolls: { type: 'integer' } }, required: ['rolls'] },
+  execution: 'INTERNAL' as const,
+  visible: true,
+  approval: { quorum: 1 },
+}
+
+// One story, in the order of a team's first day: each test goes on where the one before it ended.
+describe.skipIf(!hasBrowser)('a team moves in', () => {
+  let browser: Browser
+  let parley: TestServer
+  let mail: MailServer
+  let push: PushService
+  let provider: TestIdentityProvider
+  /** A browser of each person: it keeps cookies when its tabs are closed. */
+  let ofAda: BrowserContext
+  let ofBob: BrowserContext
+
+  beforeAll(async () => {
+    browser = await openBrowser()
+    ;[mail, push, provider] = await Promise.all([startMailServer(), startPushService(), startIdentityProvider()])
+    parley = await startTestServer({
+      isFresh: true,
+      push: push.network,
+      settings: {
+        PARLEY_SMTP_URL: mail.url,
+        PARLEY_MAIL_FROM: 'parley@example.org',
+        PARLEY_DIRECTORY: 'everyone',
+        PARLEY_OIDC_ISSUER: provider.issuer,
+        PARLEY_OIDC_CLIENT_ID: CLIENT.id,
+        PARLEY_OIDC_CLIENT_SECRET: CLIENT.secret,
+        PARLEY_OIDC_ALLOW: 'domain:example.com',
+      },
+    })
+    provider.allow(parley.origin, ['default'])
+    provider.accounts['bob'] = { name: 'Bob', email: 'bob@example.com', email_verified: true }
+    ;[ofAda, ofBob] = await Promise.all([browser.newContext(), browser.newContext()])
+  }, 90_000)
+  afterAll(async () => {
+    await ofAda?.close()
+    await ofBob?.close()
+    await parley?.close()
+    await Promise.all([mail?.close(), push?.close(), provider?.close()])
+  })
+
+  async function open(context: BrowserContext, path: string): Promise<Page> {
+    const page = await context.newPage()
+    await page.goto(parley.origin + path)
+    return page
+  }
+  const isSignedInAs = (page: Page, name: string) => page.getByText(`You are ${name}`).waitFor(PATIENCE)
+  const personNamed = (name: string) => parley.app.platform.db.prisma.entity.findFirstOrThrow({ where: { name } })
+
+  test('one person comes by an invitation of the operator, one by the identity provider', async () => {
+    const operator = await browser.newContext()
+    const admin = await open(operator, '/people')
+    await admin.getByLabel('Token').fill(await parley.tokenOf(parley.admin))
+    await admin.getByRole('button', { name: 'Sign in' }).click()
+    const fields = admin.getByRole('form', { name: 'New person' })
+    await fields.getByLabel('Name').fill('Ada', PATIENCE)
+    await fields.getByRole('button', { name: 'Add' }).click()
+    await admin.getByRole('button', { name: 'Invite Ada' }).click(PATIENCE)
+    const link = await admin.locator('.secret code').filter({ hasText: '/invitations/' }).textContent(PATIENCE)
+    await operator.close()
+    const ada = await open(ofAda, new URL(link ?? '').pathname)
+    await ada.getByRole('button', { name: 'Sign in' }).click(PATIENCE)
+    await isSignedInAs(ada, 'Ada')
+
+    const bob = await open(ofBob, '/')
+    await bob.getByRole('link', { name: /^Sign in with/ }).click(PATIENCE)
+    await bob.locator('input[name=login]').fill('bob', PATIENCE)
+    await bob.locator('input[name=password]').fill('any')
+    await bob.locator('button[type=submit]').click()
+    await bob.getByRole('button', { name: /continue/i }).click(PATIENCE)
+    await isSignedInAs(bob, 'Bob')
+    expect(new URL(bob.url()).origin).toBe(parley.origin)
+  }, 90_000)
+
+  test('both close their tabs and come back, in one or two tabs, still signed in', async () => {
+    for (const [context, name] of [
+      [ofAda, 'Ada'],
+      [ofBob, 'Bob'],
+    ] as const) {
+      for (const page of context.pages()) await page.close()
+      await isSignedInAs(await open(context, '/'), name)
+      await isSignedInAs(await open(context, '/profile'), name)
+    }
+  }, 60_000)
+
+  test('they find one another and make a space with two agents; one is away, gets a push and a mail, taps, and approves', async () => {
+    const [iris, noor] = [await parley.agent('Iris'), await parley.agent('Noor', { tools: [ORDER] })]
+    const order = [{ toolCall: 'order_fleece', input: { rolls: 2 } }]
+    parley.models.script(forAgent(noor.name, steps(order, [{ toolCall: 'send_message', input: { text: 'Ordered.' } }])))
+    parley.models.script(forAgent(iris.name, () => [{ text: 'Not for me.' }]))
+    const bobs = await personNamed('Bob')
+    await parley.app.domain.humans.update(parley.admin, { id: bobs.id, email: 'bob@example.com' })
+
+    const [bob] = ofBob.pages() as [Page]
+    const device = push.browser()
+    const { endpoint, ...keys } = device.input
+    await bob.goto(`${parley.origin}/notifications`)
+    await bob.getByRole('heading', { name: 'Notifications' }).waitFor(PATIENCE)
+    await bob.evaluate(subscribingTo({ endpoint, keys }))
+    await bob.getByRole('button', { name: 'Turn on on this device' }).click(PATIENCE)
+    await bob.getByText('This device receives push messages.').waitFor(PATIENCE)
+    for (const page of ofBob.pages()) await page.goto('about:blank')
+
+    const [ada] = ofAda.pages() as [Page]
+    await ada.getByRole('button', { name: 'New space' }).click(PATIENCE)
+    const fields = ada.getByRole('form', { name: 'New space' })
+    await fields.getByLabel('Name', { exact: true }).fill('Garden')
+    for (const name of ['Iris', 'Noor', 'Bob'])
+      await fields.getByRole('checkbox', { name, exact: true }).check(PATIENCE)
+    await fields.getByRole('button', { name: 'Create' }).click()
+    await ada.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    await ada.getByRole('button', { name: 'About this space' }).click()
+    await ada.getByLabel('Add a person').fill('Zed', PATIENCE)
+    await ada.getByText('Nobody that you can see has this name. Create a join link').waitFor(PATIENCE)
+    await ada.keyboard.press('Escape')
+    await ada.getByRole('textbox', { name: 'Message' }).fill('@Bob and @Noor, order two rolls of fleece')
+    await ada.getByRole('button', { name: 'Send' }).click(PATIENCE)
+    const call = (page: Page) => page.getByRole('region', { name: /Tool call order_fleece/ })
+    await call(ada).getByText('waits for approval').waitFor(PATIENCE)
+
+    const pushes = await until('the mention and the decision have reached Bob’s device', () =>
+      device.pushes().length >= 2 ? device.pushes() : undefined,
+    )
+    expect(JSON.stringify(pushes)).not.toMatch(/fleece|Garden|Ada/)
+    const tapped = pushes.find(({ text }) => /decision|approv|answer/i.test(text))
+    const { prisma } = parley.app.platform.db
+    // Skips the time after which open notices are emailed.
+    await prisma.$executeRaw`UPDATE "Notice" SET "mailAt" = now() WHERE "humanId" = ${bobs.id} AND "mailAt" IS NOT NULL`
+    await prisma.$executeRaw`UPDATE job SET start_after = now() WHERE name = 'mail-notices' AND group_id = ${bobs.id}`
+    const notice = await mail.mailTo('bob@example.com')
+    expect(notice.text).not.toMatch(/fleece|Garden|Ada/)
+    expect(new URL(notice.link).origin).toBe(parley.origin)
+
+    // The service worker opens the path of the message that is tapped.
+    await bob.goto(new URL(tapped?.path ?? '', parley.origin).href)
+    await call(bob).getByRole('button', { name: 'Approve', exact: true }).click(PATIENCE)
+    await bob.getByRole('article').filter({ hasText: 'Ordered.' }).waitFor(PATIENCE)
+    await ada.getByRole('article').filter({ hasText: 'Ordered.' }).waitFor(PATIENCE)
+    await call(ada).getByText('Bob').first().waitFor(PATIENCE)
+    await bob.goto(notice.link)
+    await bob.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+  }, 90_000)
+
+  test('by a link in a mail, a person signs in on another device, and signs out everywhere from there', async () => {
+    const { id } = await personNamed('Ada')
+    await parley.app.domain.humans.update(parley.admin, { id, email: 'ada@example.com' })
+    const phone = await browser.newContext({ viewport: { width: 390, height: 780 } })
+    const requested = await open(phone, '/')
+    await requested.getByLabel('E-mail address').fill('ada@example.com', PATIENCE)
+    await requested.getByRole('button', { name: 'Email me a link' }).click()
+    await requested.getByText('a mail with a link is on its way').waitFor(PATIENCE)
+    const { link } = await mail.mailTo('ada@example.com')
+    const page = await open(phone, new URL(link).pathname)
+    await page.getByRole('heading', { name: 'Sign in as Ada' }).waitFor(PATIENCE)
+    // Opening the link has changed nothing: mail scanners open links.
+    await requested.reload()
+    await requested.getByLabel('Token').waitFor(PATIENCE)
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+
+    const [ada, second] = ofAda.pages() as [Page, Page]
+    await page.goto(`${parley.origin}/profile`)
+    await page.getByRole('button', { name: 'Sign out everywhere else' }).click(PATIENCE)
+    for (const tab of [ada, second]) await tab.getByText('Your session has ended. Sign in again.').waitFor(PATIENCE)
+    await page.getByText('this browser').waitFor(PATIENCE)
+    await until('one session is left', async () => {
+      return (await parley.app.platform.db.prisma.session.count({ where: { viewerId: id } })) === 1
+    })
+    await phone.close()
+  }, 90_000)
+})

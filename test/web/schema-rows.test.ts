@@ -1,0 +1,42 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { ROW_TYPES, rowsOf, schemaOf } from '../../web/operate/schema-rows.ts'
+
+const text = { type: 'string' }
+const object = (more: object) => ({ type: 'object', properties: { item: text }, ...more })
+
+describe('the fields of a schema', () => {
+  test('make the schema, and the schema makes them', () => {
+    const rows = fc.uniqueArray(
+      fc.record({
+        name: fc.stringMatching(/^[a-z]\w{0,8}$/),
+        type: fc.constantFrom(...ROW_TYPES),
+        isRequired: fc.boolean(),
+        description: fc.stringMatching(/^(\w[\w ]{0,10}\w)?$/),
+      }),
+      { selector: ({ name }) => name, maxLength: 6 },
+    )
+    fc.assert(
+      fc.property(rows, (made) => {
+        expect(rowsOf(schemaOf(made))).toEqual(made)
+      }),
+    )
+  })
+
+  test.each([
+    ['further keywords', object({ additionalProperties: false })],
+    ['a field with an enum', object({ properties: { item: { ...text, enum: ['a'] } } })],
+    ['a list of objects', object({ properties: { item: { type: 'array', items: { type: 'object' } } } })],
+    ['a required field that it does not describe', object({ required: ['other'] })],
+    ['several types', object({ properties: { item: { type: ['string', 'null'] } } })],
+    ['no object', { type: 'string' }],
+    ['no schema', 'text'],
+  ])('are not offered for a schema with %s, which they would lose', (_, schema) => {
+    expect(rowsOf(schema)).toBeNull()
+  })
+
+  test('without a name are left out', () => {
+    const row = { name: ' ', type: 'string' as const, isRequired: true, description: '' }
+    expect(schemaOf([row, { ...row, name: 'item' }])).toEqual(object({ required: ['item'] }))
+  })
+})

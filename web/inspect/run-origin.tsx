@@ -1,0 +1,116 @@
+import { Link } from 'wouter'
+import type { ConsoleRunQuery } from '../../generated/graphql.ts'
+import { useSession } from '../session.tsx'
+import { PlainText } from '../ui/plain-text.tsx'
+import { Time } from '../ui/time.tsx'
+
+type Run = NonNullable<ConsoleRunQuery['run']>
+
+const LONGEST_QUOTE = 600
+
+/** Shows who caused the run and why, as far as the viewer may see it, with a reason for the rest. */
+export function RunOrigin({ run }: { run: Run }) {
+  const { triggerMessage, triggerSpace, triggerType, triggerSummary, parent, depth, agent } = run
+  const why = triggerMessage?.outcomes.find((outcome) => outcome.agent.id === agent.id && outcome.run?.id === run.id)
+  return (
+    <section className="block" aria-label="Cause">
+      <h2>Cause</h2>
+      {triggerMessage !== null ? (
+        <>
+          <p>
+            <b>{triggerMessage.sender.name}</b> wrote
+            {triggerSpace !== null && (
+              <>
+                {' in '}
+                <Link href={`/spaces/${triggerSpace.id}#${triggerMessage.id}`}>{triggerSpace.name}</Link>
+              </>
+            )}{' '}
+            at <Time at={triggerMessage.createdAt} />:
+          </p>
+          <blockquote>
+            {triggerMessage.deletedAt === null ? (
+              <PlainText text={triggerMessage.text.slice(0, LONGEST_QUOTE)} />
+            ) : (
+              'The message was deleted.'
+            )}
+          </blockquote>
+        </>
+      ) : (
+        <p>{triggerSummary}</p>
+      )}
+      {triggerMessage !== null && (
+        <p className="hint">
+          {why?.kind === 'SKIPPED' && why.reason !== null
+            ? `Why it said nothing: ${why.reason}`
+            : `Why this agent: ${ruleOf(run, why?.reason ?? null)}`}
+        </p>
+      )}
+      {triggerType === 'SPACE_MESSAGE' && triggerMessage === null && (
+        <p className="hint">
+          You cannot see the message: it is in a space that you are not a member of, or it was deleted.
+        </p>
+      )}
+      <Started parent={parent} depth={depth} />
+    </section>
+  )
+}
+
+/** The recorded reason; for viewers who do not get it, the rule of the space. */
+function ruleOf({ agent, triggerMessage, triggerSpace }: Run, reason: string | null): string {
+  if (reason !== null) return reason
+  if (triggerMessage?.mentions.some(({ id }) => id === agent.id)) return 'the message mentions it.'
+  return triggerSpace === null ? 'another agent involved it.' : RULES[triggerSpace.routing]
+}
+
+const RULES: Record<NonNullable<Run['triggerSpace']>['routing'], string> = {
+  BROADCAST: 'here, every message wakes every agent.',
+  ADMIN: 'here, messages wake the admin agent, which involves the others.',
+  MENTION_CHAIN: 'here, messages wake the agent whose turn it is.',
+}
+
+function Started({ parent, depth }: Pick<Run, 'parent' | 'depth'>) {
+  if (depth === 0) return null
+  const hops = `${depth} ${depth === 1 ? 'step' : 'steps'} from the one who began`
+  if (parent === null) return <p className="hint">Started by another agent’s run, which you may not see; {hops}.</p>
+  return (
+    <p className="hint">
+      Started by <Link href={`/runs/${parent.id}`}>{parent.agent.name}’s run</Link>, {hops}.
+    </p>
+  )
+}
+
+const WHAT_TO_DO: Record<string, string> = {
+  OVER_BUDGET: 'A budget is exhausted. Ask an admin to raise it, or try again when it is renewed.',
+  TIME_LIMIT: 'The run reached its time limit. Ask for less at once, or retry.',
+  MODEL_FAILED: 'The model could not answer. Retry in a minute; if it fails again, tell an admin.',
+  WORKER_LOST: 'The server stopped three times while it worked on this run. Retry; if it fails again, tell an admin.',
+  INTERNAL: 'The server made a mistake. Retry; if it fails again, give an admin the address of this page.',
+}
+
+/** For people, what they can do. For admins, what happened, and where they can repair it. */
+export function RunFailure({ run, error, stopReason }: { run: Run; error: string; stopReason: string | null }) {
+  const { isAdmin } = useSession()
+  const advice = WHAT_TO_DO[stopReason ?? ''] ?? 'Retry; if it fails again, tell an admin.'
+  // If a run has read from a confidential space, people get only the reason.
+  const isOnlyReason = error === stopReason
+  return (
+    <div className="failure">
+      <p>
+        <strong>The run failed.</strong> {isOnlyReason ? advice : error}
+      </p>
+      {isOnlyReason && <p className="note">The details are confidential: an admin can see them here.</p>}
+      {isAdmin && (
+        <p className="note">
+          {stopReason === 'OVER_BUDGET' && <Link href={`/agents/${run.agent.id}/settings`}>The agent’s budget</Link>}
+          {stopReason === 'MODEL_FAILED' && (
+            <>
+              <Link href="/models">Models and keys</Link> ·{' '}
+              <Link href={`/agents/${run.agent.id}/settings`}>The agent’s model</Link>. People who see this run read
+              what they can do, not the provider’s words.
+            </>
+          )}
+        </p>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,56 @@
+/** One field of a schema that a form can make. */
+export interface SchemaRow {
+  name: string
+  type: SchemaRowType
+  isRequired: boolean
+  description: string
+}
+
+export const ROW_TYPES = ['string', 'number', 'integer', 'boolean', 'strings'] as const
+/** `strings`: a list of texts. */
+export type SchemaRowType = (typeof ROW_TYPES)[number]
+
+/**
+ * Returns the fields of a schema; null if it says more than rows can: the form would lose the rest.
+ * `rowsOf(schemaOf(rows))` is `rows`.
+ */
+export function rowsOf(schema: unknown): SchemaRow[] | null {
+  if (!isObject(schema) || schema['type'] !== 'object' || !hasOnly(schema, ['type', 'properties', 'required']))
+    return null
+  const { properties = {}, required = [] } = schema
+  if (!isObject(properties) || !Array.isArray(required)) return null
+  if (required.some((name) => typeof name !== 'string' || !Object.hasOwn(properties, name))) return null
+  const rows = Object.entries(properties).map(([name, property]) => rowOf(name, property, required.includes(name)))
+  return rows.some((row) => row === null) ? null : (rows as SchemaRow[])
+}
+
+function rowOf(name: string, property: unknown, isRequired: boolean): SchemaRow | null {
+  if (!isObject(property) || !hasOnly(property, ['type', 'description', 'items'])) return null
+  const { type, description = '', items } = property
+  const isList = type === 'array' && isObject(items) && items['type'] === 'string' && hasOnly(items, ['type'])
+  const rowType = isList ? 'strings' : ROW_TYPES.find((one) => one === type && one !== 'strings')
+  if (rowType === undefined || typeof description !== 'string' || (!isList && items !== undefined)) return null
+  return { name, type: rowType, isRequired, description }
+}
+
+/** Rows without a name are left out; of two with the same name the later one counts. */
+export function schemaOf(rows: readonly SchemaRow[]): Record<string, unknown> {
+  const named = new Map(rows.flatMap((row) => (row.name.trim() === '' ? [] : [[row.name.trim(), row] as const])))
+  const properties = Object.fromEntries(
+    [...named].map(([name, { type, description }]) => [
+      name,
+      {
+        ...(type === 'strings' ? { type: 'array', items: { type: 'string' } } : { type }),
+        ...(description.trim() === '' ? {} : { description: description.trim() }),
+      },
+    ]),
+  )
+  const required = [...named].filter(([, { isRequired }]) => isRequired).map(([name]) => name)
+  return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
+}
+
+const hasOnly = (value: Record<string, unknown>, names: readonly string[]) =>
+  Object.keys(value).every((name) => names.includes(name))
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

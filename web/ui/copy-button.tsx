@@ -1,0 +1,30 @@
+import { useState } from 'react'
+import { Button, IconButton } from './button.tsx'
+import { copyText } from './copy-text.ts'
+
+interface CopyButtonProps {
+  /** Returns the text to copy. Called when the button is clicked. */
+  text(): string
+  /** The content, as words that follow “Copy”. */
+  what: string
+  /** `icon` for places with many of them. */
+  look?: 'button' | 'icon'
+}
+
+/** Copies a text, and says whether it was copied. */
+export function CopyButton({ text, what, look = 'icon' }: CopyButtonProps) {
+  const [state, setState] = useState<'ready' | 'copied' | 'failed'>('ready')
+  const label = { ready: `Copy ${what}`, copied: 'Copied', failed: 'The browser did not copy' }[state]
+  const copy = () =>
+    void copyText(text()).then(
+      () => setState('copied'),
+      () => setState('failed'),
+    )
+  const icon = state === 'copied' ? 'check' : 'copy'
+  if (look === 'icon') return <IconButton label={label} icon={icon} onClick={copy} onBlur={() => setState('ready')} />
+  return (
+    <Button icon={icon} onClick={copy} onBlur={() => setState('ready')}>
+      {label}
+    </Button>
+  )
+}
