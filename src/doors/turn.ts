@@ -284,27 +284,31 @@ function createChecks() {
 
 /** Receives the events of a space one at a time, and notices when the status of a run there changes. */
 function createReception(caller: Caller, { spaceId, after, activity }: FollowOptions, bell: Bell) {
-  const events = caller.subscribe<{ spaceMessages: SpaceEvent }>(SPACE_EVENTS, { spaceId, after })
   const waiting: SpaceEvent[] = []
   let onTaken = () => {}
   let hasChanged = false
   let hasEnded = false
   let failure: unknown = null
-
-  async function receive(): Promise<void> {
-    for await (const { spaceMessages } of events) {
-      waiting.push(spaceMessages)
-      const taken = new Promise<void>((resolve) => (onTaken = resolve))
-      bell.ring()
-      await taken
-    }
-    hasEnded = true
-  }
-  const ring = () => bell.ring()
-  const fail = (error: unknown) => {
-    failure ??= error
-  }
-  void receive().catch(fail).then(ring)
+  const following = caller.follow<{ spaceMessages: SpaceEvent }>(
+    SPACE_EVENTS,
+    { spaceId, after },
+    {
+      onEvent({ spaceMessages }) {
+        waiting.push(spaceMessages)
+        bell.ring()
+        return new Promise<void>((resolve) => (onTaken = resolve))
+      },
+      onEnd(error) {
+        failure = error
+        hasEnded = true
+        bell.ring()
+      },
+    },
+  )
+  following.catch((error: unknown) => {
+    failure = error
+    bell.ring()
+  })
   const stopListening = activity.listen(caller, spaceId, () => {
     hasChanged = true
     bell.ring()
@@ -327,7 +331,8 @@ function createReception(caller: Caller, { spaceId, after, activity }: FollowOpt
     async close() {
       onTaken()
       stopListening()
-      await events.return?.()
+      const end = await following.catch(() => null)
+      end?.()
     },
   }
 }

@@ -1,32 +1,19 @@
 import { isObject } from '../../lib/json.ts'
-import { AGENT, LIST_RUNS, type Page, SEND_MESSAGE, SPACE, STOP_RUN, TRIGGER_AGENT } from '../tasks/documents.ts'
+import type { Conversing } from '../conversing.ts'
+import { type Caller, type Door, DoorError, type Exchange, endOf, notFound } from '../exchange.ts'
+import { failureOf, type MessageStream, messageStreamOf, readMessage } from '../json-rpc.ts'
+import { mutate, sendMessage, stopRuns, TRIGGER_AGENT } from '../operations.ts'
+import { AGENT, LIST_RUNS, type Page, SPACE } from '../tasks/documents.ts'
 import { answerCalls } from '../tasks/input-requests.ts'
-import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
 import { openOwnSpace } from '../tasks/own-space.ts'
-import type { Stream } from '../tasks/stream.ts'
 import { createTasks, type Task } from '../tasks/tasks.ts'
 import { waitForTask } from '../tasks/waiting.ts'
 import { isOver, type State, stateOf, taskOf } from './a2a-task.ts'
-import { cardOf, type Described } from './card.ts'
+import { A2A_PATH, cardOf, type Described, SERVER } from './card.ts'
 import { Following } from './following.ts'
 
 /** The thing that a URL stands for: an agent, a space, or the server. */
-export type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
-
-export interface A2aRequest {
-  caller: Caller
-  /** Aborts when the client has gone, or when the server drains. */
-  waiting: AbortSignal
-  headers: Headers
-  body: unknown
-}
-
-export interface A2aDoor {
-  /** Returns the JSON-RPC response. Null if it was streamed instead. */
-  answer(target: Target, request: A2aRequest, stream: Stream): Promise<object | null>
-  /** Returns the agent card; null if the viewer may not see what it describes. @throws OperationError */
-  card(target: Target, caller: Caller, url: string): Promise<object | null>
-}
+type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
 
 const VERSION = '1.0'
 const LONGEST_WAIT_MS = 300_000
@@ -60,13 +47,6 @@ class A2aError extends Error {
 
 const STREAMING: ReadonlySet<string> = new Set(['SendStreamingMessage', 'SubscribeToTask'])
 
-/** Whether a request waits for agents, or opens a stream. */
-export function staysOpen(body: unknown): 'no' | 'wait' | 'stream' {
-  const method = isObject(body) ? body['method'] : null
-  if (STREAMING.has(String(method))) return 'stream'
-  return method === 'SendMessage' ? 'wait' : 'no'
-}
-
 type Params = Record<string, unknown>
 interface Sent {
   text: string
@@ -75,24 +55,22 @@ interface Sent {
 
 /** Agents and spaces as A2A 1.0 agents, by JSON-RPC. https://a2a-protocol.org */
 export function createA2aDoor({
-  operations,
+  conversing,
   maxResponseBytes,
   onError,
 }: {
-  operations: Operations
+  conversing: Conversing
   /** The maximum size of a response. */
   maxResponseBytes: number
   onError(error: Error): void
-}): A2aDoor {
-  const { run } = operations
-  const tasks = createTasks(operations, maxResponseBytes)
-  const mutate = mutateBy(run)
+}): Door {
+  const tasks = createTasks(maxResponseBytes)
 
   async function describe(target: Target, caller: Caller): Promise<Described | null> {
-    if (target.type === 'server')
-      return { id: 'spaces', name: 'Parley', description: 'Spaces of people and agents. Name a space as contextId.' }
-    const { agent = null, space = null } = await run<{ agent?: Described | null; space?: Described | null }>(
-      ...([caller, target.type === 'agent' ? AGENT : SPACE, { id: target.id }] as const),
+    if (target.type === 'server') return SERVER
+    const { agent = null, space = null } = await caller.ask<{ agent?: Described | null; space?: Described | null }>(
+      target.type === 'agent' ? AGENT : SPACE,
+      { id: target.id },
     )
     return agent ?? space
   }
@@ -127,9 +105,7 @@ export function createA2aDoor({
     if (target.type === 'agent' && caller.viewer.scope !== 'HUMAN') return trigger(target.id, caller, sent)
     const spaceId = await spaceOf(target, caller, typeof contextId === 'string' ? contextId : '')
     const mentionedIds = target.type === 'agent' ? { mentionedIds: [target.id] } : {}
-    const input = { spaceId, ...sent, ...mentionedIds }
-    const { sentMessage } = await mutate<{ sentMessage: { id: string } }>(caller, SEND_MESSAGE, input)
-    return sentMessage.id
+    return (await sendMessage(caller, { spaceId, ...sent, ...mentionedIds })).id
   }
 
   async function trigger(agentId: string, caller: Caller, { text, idempotencyKey }: Sent): Promise<string> {
@@ -147,7 +123,7 @@ export function createA2aDoor({
       return target.id
     }
     if (contextId !== '') return contextId
-    if (target.type === 'agent') return openOwnSpace(operations, caller, { agentId: target.id, door: 'a2a' })
+    if (target.type === 'agent') return openOwnSpace(conversing, caller, { agentId: target.id, door: 'a2a' })
     throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of a space.')
   }
 
@@ -169,16 +145,16 @@ export function createA2aDoor({
     })
     if (responses.length === 0)
       throw new A2aError('INVALID_PARAMS', 'Answer a task with a data part { "inputResponses": { … } }.')
-    await answerCalls(operations, caller, task.pending, Object.assign({}, ...responses))
+    await answerCalls(caller, task.pending, Object.assign({}, ...responses))
     return taskId
   }
 
-  async function sendAndWait(target: Target, { caller, waiting }: A2aRequest, params: Params): Promise<object> {
+  async function sendAndWait(target: Target, { caller, waiting }: Exchange, params: Params): Promise<object> {
     const id = await send(target, caller, params)
     const { configuration } = params
     const returnsAtOnce = isObject(configuration) && configuration['returnImmediately'] === true
     const timeoutMs = returnsAtOnce ? 0 : LONGEST_WAIT_MS
-    const task = await waitForTask(operations, tasks, caller, id, { timeoutMs, signal: waiting })
+    const task = await waitForTask(tasks, caller, id, { timeoutMs, signal: waiting })
     if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
     return { task: await whole(caller, task) }
   }
@@ -192,7 +168,7 @@ export function createA2aDoor({
   async function list(target: Target, caller: Caller, params: Params): Promise<object> {
     const { pageSize, pageToken, includeArtifacts, status } = params
     const first = sizeOf(pageSize)
-    const { runs } = await run<{ runs: ListedRuns }>(caller, LIST_RUNS, {
+    const { runs } = await caller.ask<{ runs: ListedRuns }>(LIST_RUNS, {
       first,
       after: pageToken || null,
       filter: filterOf(target, params),
@@ -218,29 +194,26 @@ export function createA2aDoor({
   async function cancel(target: Target, caller: Caller, params: Params): Promise<object> {
     const task = await existing(target, caller, params['id'])
     if (isOver(stateOf(task))) throw new A2aError('TASK_NOT_CANCELABLE', 'The task has ended.')
-    for (const runId of task.activeRunIds)
-      await mutate(caller, STOP_RUN, { runId, cascade: true }).catch((error) => {
-        if (!(error instanceof OperationError && error.code === 'CONFLICT')) throw error
-      })
+    await stopRuns(caller, task.activeRunIds)
     const after = await tasks.read(caller, task.id)
     return whole(caller, after ?? task)
   }
 
   async function follow(
-    { caller, waiting }: A2aRequest,
+    { caller, waiting }: Exchange,
     id: unknown,
     first: Task,
-    to: { stream: Stream; endsAtInput: boolean },
+    to: { stream: MessageStream; endsAtInput: boolean },
   ) {
     const event = (result: object) => ({ jsonrpc: '2.0', id, result })
     const failure = (error: unknown) => ({ jsonrpc: '2.0', id, error: errorOf(error, onError) })
-    await new Following({ operations, tasks, caller, waiting, event, failure, ...to }).follow(first)
+    await new Following({ tasks, caller, waiting, event, failure, ...to }).follow(first)
   }
 
-  async function dispatch(target: Target, request: A2aRequest, stream: Stream): Promise<object | null> {
-    const { caller, body } = request
-    const { id, method, params = {} } = body as Params
-    if (!isObject(params)) throw new A2aError('INVALID_PARAMS', '`params` must be an object.')
+  /** Returns the result; null if it was streamed. @throws DoorError, A2aError */
+  async function dispatch(target: Target, request: Exchange, asked: Asked): Promise<object | null> {
+    const { caller } = request
+    const { id, method, params, stream } = asked
     switch (method) {
       case 'SendMessage':
         return sendAndWait(target, request, params)
@@ -274,29 +247,62 @@ export function createA2aDoor({
     }
   }
 
-  return {
-    async card(target, caller, url) {
-      const described = await describe(target, caller)
-      return described === null ? null : cardOf(described, url)
-    },
+  async function sendCard(target: Target, exchange: Exchange, path: string): Promise<void> {
+    if (exchange.method !== 'GET')
+      throw new DoorError('BAD_INPUT', 'Use GET.', { status: 405, headers: { allow: 'GET' } })
+    const described = await describe(target, exchange.caller)
+    if (described === null) throw notFound('There is no such agent or space.')
+    exchange.send(200, cardOf(described, exchange.linkTo(A2A_PATH + path)))
+  }
 
-    async answer(target, request, stream) {
-      const { body, headers } = request
-      const { id } = isObject(body) ? body : {}
-      const known = typeof id === 'string' || typeof id === 'number' ? id : null
-      try {
-        if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof body['method'] !== 'string' || known === null)
-          throw new A2aError('INVALID_REQUEST', 'Send one JSON-RPC 2.0 request, with an id.')
-        const version = headers.get('a2a-version') ?? '0.3'
-        if (version.split('.').slice(0, 2).join('.') !== VERSION)
-          throw new A2aError('VERSION_NOT_SUPPORTED', `Send the header A2A-Version: ${VERSION}.`)
-        const result = await dispatch(target, request, stream)
-        return result === null ? null : { jsonrpc: '2.0', id: known, result }
-      } catch (error) {
-        return { jsonrpc: '2.0', id: known, error: errorOf(error, onError) }
-      }
+  async function answer(target: Target, exchange: Exchange): Promise<void> {
+    const body = await readMessage(exchange)
+    const { id, method, params = {} } = isObject(body) ? body : {}
+    const known = typeof id === 'string' || typeof id === 'number' ? id : null
+    if (method === 'SendMessage') await exchange.takePlace({ isServedWhileDraining: true })
+    if (STREAMING.has(String(method))) await exchange.takePlace()
+    const stream = messageStreamOf(exchange)
+    try {
+      if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof method !== 'string' || known === null)
+        throw new A2aError('INVALID_REQUEST', 'Send one JSON-RPC 2.0 request, with an id.')
+      const version = exchange.header('a2a-version') ?? '0.3'
+      if (version.split('.').slice(0, 2).join('.') !== VERSION)
+        throw new A2aError('VERSION_NOT_SUPPORTED', `Send the header A2A-Version: ${VERSION}.`)
+      if (!isObject(params)) throw new A2aError('INVALID_PARAMS', '`params` must be an object.')
+      const result = await dispatch(target, exchange, { id: known, method, params, stream })
+      if (result !== null) exchange.send(200, { jsonrpc: '2.0', id: known, result })
+    } catch (error) {
+      const reason = endOf(error, exchange.caller)
+      // Nobody reads the response.
+      if (reason !== null) exchange.send(200, { jsonrpc: '2.0', id: known, error: errorOf(reason, onError) })
+    } finally {
+      stream.end()
+    }
+  }
+
+  return {
+    failureOf,
+    endsAtDrain: true,
+    async handle(exchange) {
+      const [, path = '', kind, id, card] = TARGET.exec(exchange.path) ?? []
+      if (!TARGET.test(exchange.path)) throw notFound('There is no such path: use /a2a/agents/:id or /a2a/spaces/:id.')
+      const target: Target =
+        kind === undefined || id === undefined
+          ? { type: 'server' }
+          : { type: kind === 'agents' ? 'agent' : 'space', id }
+      return card === undefined ? answer(target, exchange) : sendCard(target, exchange, path)
     },
   }
+}
+
+/** The server, an agent or a space, each with its card. */
+const TARGET = /^((?:\/(agents|spaces)\/([^/]+))?)(\/\.well-known\/agent-card\.json)?$/
+
+interface Asked {
+  id: string | number
+  method: string
+  params: Params
+  stream: MessageStream
 }
 
 interface ListedRun {
@@ -359,7 +365,7 @@ const isGiven = (status: unknown): boolean =>
 
 function errorOf(error: unknown, onError: (error: Error) => void): object {
   if (error instanceof A2aError) return { code: error.code, message: error.message }
-  if (error instanceof OperationError) {
+  if (error instanceof DoorError) {
     const { code, message, retryAfterMs } = error
     const isInternal = code === 'INTERNAL_SERVER_ERROR' || retryAfterMs !== null
     const data = { code, ...(retryAfterMs === null ? {} : { retryAfterMs }) }
