@@ -257,24 +257,18 @@ export function createA2aDoor({
 
   async function answer(target: Target, exchange: Exchange): Promise<void> {
     const body = await readMessage(exchange)
-    const { id, method, params = {} } = isObject(body) ? body : {}
-    const known = typeof id === 'string' || typeof id === 'number' ? id : null
+    const method = isObject(body) ? body['method'] : null
     if (method === 'SendMessage') await exchange.takePlace({ isServedWhileDraining: true })
     if (STREAMING.has(String(method))) await exchange.takePlace()
+    const id = idOf(body)
     const stream = messageStreamOf(exchange)
     try {
-      if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof method !== 'string' || known === null)
-        throw new A2aError('INVALID_REQUEST', 'Send one JSON-RPC 2.0 request, with an id.')
-      const version = exchange.header('a2a-version') ?? '0.3'
-      if (version.split('.').slice(0, 2).join('.') !== VERSION)
-        throw new A2aError('VERSION_NOT_SUPPORTED', `Send the header A2A-Version: ${VERSION}.`)
-      if (!isObject(params)) throw new A2aError('INVALID_PARAMS', '`params` must be an object.')
-      const result = await dispatch(target, exchange, { id: known, method, params, stream })
-      if (result !== null) exchange.send(200, { jsonrpc: '2.0', id: known, result })
+      const result = await dispatch(target, exchange, { ...readAsked(body, exchange), stream })
+      if (result !== null) exchange.send(200, { jsonrpc: '2.0', id, result })
     } catch (error) {
       const reason = endOf(error, exchange.caller)
-      // Nobody reads the response.
-      if (reason !== null) exchange.send(200, { jsonrpc: '2.0', id: known, error: errorOf(reason, onError) })
+      // Null: nobody reads the response.
+      if (reason !== null) exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
     } finally {
       stream.end()
     }
@@ -303,6 +297,24 @@ interface Asked {
   method: string
   params: Params
   stream: MessageStream
+}
+
+function idOf(body: unknown): string | number | null {
+  const id = isObject(body) ? body['id'] : null
+  return typeof id === 'string' || typeof id === 'number' ? id : null
+}
+
+/** @throws A2aError for a body that is no request, or of another version */
+function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
+  const id = idOf(body)
+  if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof body['method'] !== 'string' || id === null)
+    throw new A2aError('INVALID_REQUEST', 'Send one JSON-RPC 2.0 request, with an id.')
+  const version = header('a2a-version') ?? '0.3'
+  if (version.split('.').slice(0, 2).join('.') !== VERSION)
+    throw new A2aError('VERSION_NOT_SUPPORTED', `Send the header A2A-Version: ${VERSION}.`)
+  const { params = {} } = body
+  if (!isObject(params)) throw new A2aError('INVALID_PARAMS', '`params` must be an object.')
+  return { id, method: body['method'], params }
 }
 
 interface ListedRun {
