@@ -30,6 +30,7 @@ import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
+import { createCallers } from './http/door-callers.ts'
 import { createDoorDocuments } from './http/door-documents.ts'
 import { createDoors, type Doors } from './http/doors.ts'
 import { createEventStreams } from './http/event-streams.ts'
@@ -313,7 +314,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const activity = createActivity()
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
   const doors = createDoors({
-    ...{ graphql, maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes },
+    callerOf: createCallers({ graphql, maskError }),
+    ...{ maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
     doors: {

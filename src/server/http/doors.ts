@@ -1,29 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ExecutionResult, GraphQLError } from 'graphql'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
-import {
-  type Caller,
-  type Door,
-  DoorError,
-  type DoorErrorCode,
-  type EventStream,
-  type Exchange,
-  type Follower,
-} from '../../doors/exchange.ts'
+import { type Door, DoorError, type EventStream, type Exchange } from '../../doors/exchange.ts'
 import type { MaskError } from '../../graphql/masking.ts'
-import { BadInputError, DomainError, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
+import { UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
-import type { Sending } from '../responses-in-flight.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { authenticate, bearerOf } from './authentication.ts'
-import { type BodyReader, BodyRefusedError, ownerOf } from './body.ts'
-import { type Graphql, LARGEST_REQUEST_BYTES, type OperationContext } from './graphql.ts'
+import { type BodyReader, ownerOf } from './body.ts'
+import { type Callers, failureOf } from './door-callers.ts'
+import { LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
-import { errorsOf, prepareOperation } from './operation.ts'
 import type { Origins } from './origins.ts'
 import { REQUEST_ID_HEADER } from './request-ids.ts'
 import { STREAM_HEADERS } from './stream-headers.ts'
@@ -31,7 +21,7 @@ import { parametersOf, pathOf } from './targets.ts'
 import { createUnanswered } from './unanswered.ts'
 
 export interface DoorsParts {
-  graphql: Graphql
+  callerOf: Callers
   maskError: MaskError
   signIns: SignIns
   origins: Origins
@@ -63,7 +53,7 @@ const ENDED_LINGER_MS = 500
 const PLACES_RETRY_MS = 5000
 
 export function createDoors({ doors, ...parts }: DoorsParts): Doors {
-  const { graphql, maskError, signIns, origins, publicUrl, rates, bodies, maxResponseBytes } = parts
+  const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, maxResponseBytes } = parts
   const places = createPlaces(parts.maxStreamsPerViewer)
   /** The responses that wait for agents: streams, and others that have not begun. */
   const open = new Map<ServerResponse, Door>()
@@ -91,7 +81,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     }
 
     return {
-      caller: callerOf({ graphql, maskError }, response, { viewer, signal, askedOrigin }),
+      caller: callerOf({ viewer, signal, askedOrigin, response }),
       get waiting() {
         waiting ??= AbortSignal.any([signal, draining.signal])
         return waiting
@@ -318,142 +308,4 @@ function streamOf(response: ServerResponse): EventStream {
     onReady: (listener) => void response.on('drain', listener),
     end: () => void response.end(),
   }
-}
-
-/** The result of an operation counts as in flight until its door has it, or the client has gone. */
-function createSending(response: ServerResponse): Sending & { release(): void } {
-  let listeners: (() => void)[] = []
-  let isOver = response.closed
-  const release = () => {
-    isOver = true
-    response.off('close', release)
-    for (const listener of listeners.splice(0)) listener()
-  }
-  if (!isOver) response.once('close', release)
-  return {
-    release,
-    onSent(listener) {
-      if (isOver) listener()
-      else listeners = [...listeners, listener]
-    },
-    cutOff: () => void response.destroy(),
-  }
-}
-
-type CallerContext = Pick<Required<OperationContext>, 'viewer' | 'signal' | 'askedOrigin'>
-
-function callerOf(
-  { graphql, maskError }: Pick<DoorsParts, 'graphql' | 'maskError'>,
-  response: ServerResponse,
-  context: CallerContext,
-): Caller {
-  const { viewer, signal } = context
-  const onSlow = () => void response.destroy()
-
-  async function run(query: string, variables: object) {
-    // An object for each operation: several operations of a request may run at once.
-    const sending = createSending(response)
-    try {
-      const request = { query, variables: variables as Record<string, unknown> }
-      return await prepareOperation(graphql, { ...context, onSlow, sending }, request).run()
-    } catch (error) {
-      throw failureOf(error, maskError)
-    } finally {
-      sending.release()
-    }
-  }
-
-  return {
-    viewer,
-    signal,
-    async ask<Data>(query: string, variables: object) {
-      const { data, errors } = (await run(query, variables)) as ExecutionResult
-      signal.throwIfAborted()
-      if (errors !== undefined && errors.length > 0) throw failureOfErrors(errors.map(maskError))
-      return data as Data
-    },
-    async follow<Data>(query: string, variables: object, to: Follower<Data>) {
-      const result = await run(query, variables)
-      if (!(Symbol.asyncIterator in result)) throw failureOfErrors((result.errors ?? []).map(maskError))
-      return follow(result[Symbol.asyncIterator](), { signal, maskError, to: to as Follower<unknown> })
-    },
-  }
-}
-
-interface Following {
-  signal: AbortSignal
-  maskError: MaskError
-  to: Follower<unknown>
-}
-
-/** Passes events on until the subscription ends, or the returned function has ended it. */
-function follow(iterator: AsyncIterator<Event>, { signal, maskError, to }: Following): () => void {
-  let isOver = false
-  const end = () => {
-    if (isOver) return
-    isOver = true
-    signal.removeEventListener('abort', end)
-    // Also ends one that waits for an event.
-    void Promise.resolve(iterator.return?.()).catch(() => {})
-  }
-  const tellEnd = (error: DoorError | null) => {
-    if (isOver) return
-    end()
-    to.onEnd(error)
-  }
-  async function deliver(): Promise<void> {
-    for (let next = await iterator.next(); next.done !== true && !isOver; next = await iterator.next()) {
-      const { data, errors } = eventOf(next.value)
-      if (errors !== undefined && errors.length > 0) throw failureOfErrors(errors.map(maskError))
-      if (data != null) await to.onEvent(data)
-    }
-  }
-  signal.addEventListener('abort', end, { once: true })
-  if (signal.aborted) end()
-  void deliver().then(
-    () => tellEnd(null),
-    (error: unknown) => tellEnd(failureOf(error, maskError)),
-  )
-  return end
-}
-
-type Event = ExecutionResult & { stringify?: () => string }
-
-/** An event is serialized already; an error that ends the subscription is not. */
-function eventOf(event: Event): ExecutionResult {
-  if (event.errors !== undefined || event.stringify === undefined) return event
-  return JSON.parse(event.stringify()) as ExecutionResult
-}
-
-const CODE_OF: Readonly<Record<string, DoorErrorCode>> = {
-  UNAUTHENTICATED: 'UNAUTHENTICATED',
-  FORBIDDEN: 'FORBIDDEN',
-  NOT_FOUND: 'NOT_FOUND',
-  BAD_USER_INPUT: 'BAD_INPUT',
-  QUERY_TOO_COMPLEX: 'BAD_INPUT',
-  RATE_LIMITED: 'RATE_LIMITED',
-}
-
-function failureOfErrors(errors: readonly GraphQLError[]): DoorError {
-  const [first] = errors
-  const { code = '', retryAfterMs, field } = (first?.extensions ?? {}) as Record<string, unknown> & { code?: string }
-  const own = CODE_OF[code] ?? 'INTERNAL_SERVER_ERROR'
-  return new DoorError(own, first?.message ?? 'The operation failed.', {
-    retryAfterMs: typeof retryAfterMs === 'number' ? retryAfterMs : null,
-    field: typeof field === 'string' ? field : null,
-  })
-}
-
-/** Converts anything thrown into a failure for clients. Errors that no client caused are logged and masked. */
-function failureOf(error: unknown, maskError: MaskError): DoorError {
-  if (error instanceof DoorError) return error
-  if (error instanceof DomainError)
-    return new DoorError(error.code, error.message, {
-      field: error instanceof BadInputError ? error.field : null,
-      retryAfterMs: error instanceof RateLimitedError ? error.retryAfterMs : null,
-    })
-  if (error instanceof BodyRefusedError && error.status === 503)
-    return failureOf(new RateLimitedError(error.message, 5000), maskError)
-  if (error instanceof BodyRefusedError) return new DoorError('BAD_INPUT', error.message, { status: error.status })
-  return failureOfErrors(errorsOf(error, maskError))
 }
