@@ -1,12 +1,12 @@
 import type { Domain } from '../graphql/domain.ts'
 import { forRequester } from '../lib/requester-context.ts'
-import type { Caller as DoorCaller } from './exchange.ts'
+import { type Caller as DoorCaller, failingAtDoor } from './exchange.ts'
 
 type Parts = Pick<Domain, 'conversations' | 'deletion' | 'rates' | 'record'>
 type Conversations = Domain['conversations']
 type Caller = Pick<DoorCaller, 'viewer'>
 
-/** Conversations as the doors use them: they count towards the rate of requests, and a new space is audited. */
+/** Conversations as the doors use them: they count towards the rate of requests, a new space is audited, and failures are DoorErrors. */
 export interface Conversing {
   open(caller: Caller, input: Omit<Parameters<Conversations['open']>[1], 'deed'>): ReturnType<Conversations['open']>
   /** Deletes a new space, whose first message was refused. */
@@ -16,10 +16,11 @@ export interface Conversing {
 }
 
 export function createConversing({ conversations, deletion, rates, record }: Parts): Conversing {
-  const admitted = async <T>({ viewer }: Caller, work: () => Promise<T>): Promise<T> => {
-    await rates.take('requests', viewer)
-    return forRequester(viewer.id, work)
-  }
+  const admitted = <T>({ viewer }: Caller, work: () => Promise<T>): Promise<T> =>
+    failingAtDoor(async () => {
+      await rates.take('requests', viewer)
+      return forRequester(viewer.id, work)
+    })
   return {
     open(caller, input) {
       const { viewer } = caller

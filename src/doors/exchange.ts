@@ -1,4 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
+import { BadInputError, DomainError, RateLimitedError } from '../lib/errors.ts'
 
 /**
  * A viewer at a door, who runs GraphQL operations in the pipeline of every other transport. So a door can neither show
@@ -137,6 +138,23 @@ export class DoorError extends Error {
 
 export const badInput = (message: string, field: string | null = null) => new DoorError('BAD_INPUT', message, { field })
 export const notFound = (message: string) => new DoorError('NOT_FOUND', message)
+
+/** Returns an expected failure of the domain as one for clients. */
+export function doorErrorOf(error: DomainError): DoorError {
+  return new DoorError(error.code, error.message, {
+    field: error instanceof BadInputError ? error.field : null,
+    retryAfterMs: error instanceof RateLimitedError ? error.retryAfterMs : null,
+  })
+}
+
+/** Calls the domain. @throws DoorError for an expected failure */
+export async function failingAtDoor<T>(work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof DomainError ? doorErrorOf(error) : error
+  }
+}
 
 /** Returns the error because of which a request ends, for its client; null if the client has gone. */
 export function endOf(error: unknown, { signal }: Caller): unknown {

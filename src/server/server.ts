@@ -313,8 +313,14 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const conversing = createConversing(domain)
   const activity = createActivity()
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
+  const callerOf = createCallers({ graphql, maskError })
+  const a2a = createA2aDoor({
+    ...{ conversing, maxResponseBytes, onError },
+    taskPushes: domain.taskPushes,
+    callerOf: (viewer, signal) => callerOf({ viewer, signal, askedOrigin: null, response: null }),
+  })
   const doors = createDoors({
-    callerOf: createCallers({ graphql, maskError }),
+    callerOf,
     ...{ maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
@@ -322,7 +328,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       '/ag-ui': createAgUiDoor(conversing, activity),
       '/v1': createResponsesDoor(conversing, activity),
       [MCP_PATH]: createMcpDoor({ conversing, maxResponseBytes, onError }),
-      [A2A_PATH]: createA2aDoor({ conversing, maxResponseBytes, onError }),
+      [A2A_PATH]: a2a,
     },
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
@@ -368,6 +374,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     doors,
     sockets,
     async close() {
+      await a2a.close()
       await leavePresence()
       await streams.close()
     },

@@ -1,6 +1,8 @@
+import type { Viewer } from '../../access/viewer.ts'
+import type { Domain } from '../../graphql/domain.ts'
 import { isObject } from '../../lib/json.ts'
 import type { Conversing } from '../conversing.ts'
-import { type Caller, type Door, DoorError, type Exchange, endOf, notFound } from '../exchange.ts'
+import { type Caller, type Door, DoorError, type Exchange, endOf, failingAtDoor, notFound } from '../exchange.ts'
 import { failureOf, type MessageStream, messageStreamOf, readMessage } from '../json-rpc.ts'
 import { mutate, sendMessage, stopRuns, TRIGGER_AGENT } from '../operations.ts'
 import { AGENT, LIST_RUNS, type Page, SPACE } from '../tasks/documents.ts'
@@ -11,6 +13,7 @@ import { waitForTask } from '../tasks/waiting.ts'
 import { isOver, type State, stateOf, taskOf } from './a2a-task.ts'
 import { A2A_PATH, cardOf, type Described, SERVER } from './card.ts'
 import { Following } from './following.ts'
+import { createTaskPushing, UNTOLD } from './pushing.ts'
 
 /** The thing that a URL stands for: an agent, a space, or the server. */
 type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
@@ -29,7 +32,6 @@ const CODES = {
   INTERNAL: -32603,
   TASK_NOT_FOUND: -32001,
   TASK_NOT_CANCELABLE: -32002,
-  PUSH_NOT_SUPPORTED: -32003,
   UNSUPPORTED_OPERATION: -32004,
   CONTENT_TYPE_NOT_SUPPORTED: -32005,
   EXTENDED_CARD_NOT_CONFIGURED: -32007,
@@ -56,15 +58,21 @@ interface Sent {
 /** Agents and spaces as A2A 1.0 agents, by JSON-RPC. https://a2a-protocol.org */
 export function createA2aDoor({
   conversing,
+  taskPushes,
+  callerOf,
   maxResponseBytes,
   onError,
 }: {
   conversing: Conversing
+  taskPushes: Domain['taskPushes']
+  /** Returns a caller for work that no request waits for. */
+  callerOf(viewer: Viewer, signal: AbortSignal): Caller
   /** The maximum size of a response. */
   maxResponseBytes: number
   onError(error: Error): void
-}): Door {
+}): Door & { close(): Promise<void> } {
   const tasks = createTasks(maxResponseBytes)
+  const pushing = createTaskPushing({ taskPushes, tasks, callerOf, onError: (error) => onError(error as Error) })
 
   async function describe(target: Target, caller: Caller): Promise<Described | null> {
     if (target.type === 'server') return SERVER
@@ -149,8 +157,50 @@ export function createA2aDoor({
     return taskId
   }
 
-  async function sendAndWait(target: Target, { caller, waiting }: Exchange, params: Params): Promise<object> {
+  /** Posts a message, and begins the notifications that its configuration wants. Returns the id of the task. */
+  async function sendConfigured(target: Target, caller: Caller, params: Params): Promise<string> {
+    const { configuration } = params
+    const wanted = isObject(configuration) ? configuration['taskPushNotificationConfig'] : null
+    if (!isObject(wanted)) return send(target, caller, params)
+    const input = pushInputOf(wanted)
+    // Nothing is posted for a configuration that will be refused.
+    await failingAtDoor(() => taskPushes.check(caller.viewer, input))
     const id = await send(target, caller, params)
+    await configure(caller, id, input)
+    return id
+  }
+
+  async function configure(caller: Caller, taskId: string, input: PushInput): Promise<object> {
+    const push = await failingAtDoor(() => taskPushes.create(caller.viewer, taskId, { ...input, sentState: UNTOLD }))
+    pushing.follow(push)
+    return configOf(taskPushes.shown(push))
+  }
+
+  async function createPush(target: Target, caller: Caller, params: Params): Promise<object> {
+    const task = await existing(target, caller, params['taskId'])
+    if (isOver(stateOf(task))) throw new A2aError('UNSUPPORTED_OPERATION', 'The task has ended: use GetTask.')
+    return configure(caller, task.id, pushInputOf(params))
+  }
+
+  async function listPushes(target: Target, caller: Caller, params: Params) {
+    const task = await existing(target, caller, params['taskId'])
+    return (await taskPushes.list(caller.viewer, task.id)).map(configOf)
+  }
+
+  async function getPush(target: Target, caller: Caller, params: Params): Promise<object> {
+    const config = (await listPushes(target, caller, params)).find(({ id }) => id === params['id'])
+    if (config === undefined) throw new A2aError('TASK_NOT_FOUND', 'The task has no such push configuration.')
+    return config
+  }
+
+  async function deletePush(target: Target, caller: Caller, params: Params): Promise<object> {
+    const task = await existing(target, caller, params['taskId'])
+    if (typeof params['id'] === 'string') await taskPushes.delete(caller.viewer, task.id, params['id'])
+    return {}
+  }
+
+  async function sendAndWait(target: Target, { caller, waiting }: Exchange, params: Params): Promise<object> {
+    const id = await sendConfigured(target, caller, params)
     const { configuration } = params
     const returnsAtOnce = isObject(configuration) && configuration['returnImmediately'] === true
     const timeoutMs = returnsAtOnce ? 0 : LONGEST_WAIT_MS
@@ -218,7 +268,7 @@ export function createA2aDoor({
       case 'SendMessage':
         return sendAndWait(target, request, params)
       case 'SendStreamingMessage': {
-        const task = await tasks.read(caller, await send(target, caller, params))
+        const task = await tasks.read(caller, await sendConfigured(target, caller, params))
         if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
         await follow(request, id, task, { stream, endsAtInput: true })
         return null
@@ -236,10 +286,13 @@ export function createA2aDoor({
       case 'CancelTask':
         return cancel(target, caller, params)
       case 'CreateTaskPushNotificationConfig':
+        return createPush(target, caller, params)
       case 'GetTaskPushNotificationConfig':
+        return getPush(target, caller, params)
       case 'ListTaskPushNotificationConfigs':
+        return { configs: await listPushes(target, caller, params), nextPageToken: '' }
       case 'DeleteTaskPushNotificationConfig':
-        throw new A2aError('PUSH_NOT_SUPPORTED', 'This server sends no push notifications.')
+        return deletePush(target, caller, params)
       case 'GetExtendedAgentCard':
         throw new A2aError('EXTENDED_CARD_NOT_CONFIGURED', 'There is no extended card.')
       default:
@@ -277,6 +330,7 @@ export function createA2aDoor({
   return {
     failureOf,
     endsAtDrain: true,
+    close: pushing.close,
     async handle(exchange) {
       const [, path = '', kind, id, card] = TARGET.exec(exchange.path) ?? []
       if (!TARGET.test(exchange.path)) throw notFound('There is no such path: use /a2a/agents/:id or /a2a/spaces/:id.')
@@ -315,6 +369,28 @@ function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
   const { params = {} } = body
   if (!isObject(params)) throw new A2aError('INVALID_PARAMS', '`params` must be an object.')
   return { id, method: body['method'], params }
+}
+
+type PushInput = Parameters<Domain['taskPushes']['check']>[1]
+
+/** @throws A2aError for a configuration of another form */
+function pushInputOf({ id, url, token, authentication }: Params): PushInput {
+  const { scheme, credentials } = isObject(authentication) ? authentication : {}
+  const isGivenText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+  if (typeof url !== 'string') throw new A2aError('INVALID_PARAMS', '`url` is required.')
+  return {
+    id: isGivenText(id) ? id : null,
+    url,
+    token: isGivenText(token) ? token : null,
+    authentication: isGivenText(scheme)
+      ? { scheme, credentials: typeof credentials === 'string' ? credentials : '' }
+      : null,
+  }
+}
+
+/** A configuration without its secrets. */
+function configOf({ id, taskId, url, scheme }: ReturnType<Domain['taskPushes']['shown']>) {
+  return { id, taskId, url, ...(scheme === null ? {} : { authentication: { scheme, credentials: '' } }) }
 }
 
 interface ListedRun {

@@ -343,6 +343,11 @@ export type NotificationSettings = Prisma.NotificationSettingsModel
  */
 export type PushSubscription = Prisma.PushSubscriptionModel
 /**
+ * Model TaskPush
+ * Where an A2A client is notified of a task: a message or a run. Deleted when the task has ended, or exists no more.
+ */
+export type TaskPush = Prisma.TaskPushModel
+/**
  * Model Notice
  * Something that a human was notified of. Deleted once it is neither to be mailed nor counted for the limit of notices.
  */

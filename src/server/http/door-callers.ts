@@ -2,9 +2,9 @@ import type { ServerResponse } from 'node:http'
 import type { ExecutionResult, GraphQLError } from 'graphql'
 import type { Viewer } from '../../access/viewer.ts'
 import type { Answer, Sink } from '../../delivery/answer.ts'
-import { type Caller, DoorError, type DoorErrorCode, type Follower } from '../../doors/exchange.ts'
+import { type Caller, DoorError, type DoorErrorCode, doorErrorOf, type Follower } from '../../doors/exchange.ts'
 import type { MaskError } from '../../graphql/masking.ts'
-import { BadInputError, DomainError, RateLimitedError } from '../../lib/errors.ts'
+import { DomainError, RateLimitedError } from '../../lib/errors.ts'
 import type { Sending } from '../responses-in-flight.ts'
 import { BodyRefusedError } from './body.ts'
 import type { Graphql } from './graphql.ts'
@@ -205,11 +205,7 @@ function failureOfErrors(errors: readonly GraphQLError[]): DoorError {
 /** Converts anything thrown into a failure for clients. Errors that no client caused are logged and masked. */
 export function failureOf(error: unknown, maskError: MaskError): DoorError {
   if (error instanceof DoorError) return error
-  if (error instanceof DomainError)
-    return new DoorError(error.code, error.message, {
-      field: error instanceof BadInputError ? error.field : null,
-      retryAfterMs: error instanceof RateLimitedError ? error.retryAfterMs : null,
-    })
+  if (error instanceof DomainError) return doorErrorOf(error)
   if (error instanceof BodyRefusedError && error.status === 503)
     return failureOf(new RateLimitedError(error.message, 5000), maskError)
   if (error instanceof BodyRefusedError) return new DoorError('BAD_INPUT', error.message, { status: error.status })

@@ -456,6 +456,7 @@ export const ModelName = {
   FileStorageUse: 'FileStorageUse',
   NotificationSettings: 'NotificationSettings',
   PushSubscription: 'PushSubscription',
+  TaskPush: 'TaskPush',
   Notice: 'Notice',
   PushKeys: 'PushKeys',
   Identity: 'Identity',
@@ -475,7 +476,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
+    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "taskPush" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -4829,6 +4830,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    TaskPush: {
+      payload: Prisma.$TaskPushPayload<ExtArgs>
+      fields: Prisma.TaskPushFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.TaskPushFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.TaskPushFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        findFirst: {
+          args: Prisma.TaskPushFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.TaskPushFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        findMany: {
+          args: Prisma.TaskPushFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>[]
+        }
+        create: {
+          args: Prisma.TaskPushCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        createMany: {
+          args: Prisma.TaskPushCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.TaskPushCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>[]
+        }
+        delete: {
+          args: Prisma.TaskPushDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        update: {
+          args: Prisma.TaskPushUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        deleteMany: {
+          args: Prisma.TaskPushDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.TaskPushUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.TaskPushUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>[]
+        }
+        upsert: {
+          args: Prisma.TaskPushUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        aggregate: {
+          args: Prisma.TaskPushAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateTaskPush>
+        }
+        groupBy: {
+          args: Prisma.TaskPushGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.TaskPushGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.TaskPushCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.TaskPushCountAggregateOutputType> | number
+        }
+      }
+    }
     Notice: {
       payload: Prisma.$NoticePayload<ExtArgs>
       fields: Prisma.NoticeFieldRefs
@@ -6109,6 +6184,21 @@ export const PushSubscriptionScalarFieldEnum = {
 export type PushSubscriptionScalarFieldEnum = (typeof PushSubscriptionScalarFieldEnum)[keyof typeof PushSubscriptionScalarFieldEnum]
 
 
+export const TaskPushScalarFieldEnum = {
+  viewerId: 'viewerId',
+  taskId: 'taskId',
+  id: 'id',
+  tokenId: 'tokenId',
+  expiresAt: 'expiresAt',
+  sealed: 'sealed',
+  sentState: 'sentState',
+  leasedUntil: 'leasedUntil',
+  createdAt: 'createdAt'
+} as const
+
+export type TaskPushScalarFieldEnum = (typeof TaskPushScalarFieldEnum)[keyof typeof TaskPushScalarFieldEnum]
+
+
 export const NoticeScalarFieldEnum = {
   id: 'id',
   humanId: 'humanId',
@@ -6805,6 +6895,7 @@ export type GlobalOmitConfig = {
   fileStorageUse?: Prisma.FileStorageUseOmit
   notificationSettings?: Prisma.NotificationSettingsOmit
   pushSubscription?: Prisma.PushSubscriptionOmit
+  taskPush?: Prisma.TaskPushOmit
   notice?: Prisma.NoticeOmit
   pushKeys?: Prisma.PushKeysOmit
   identity?: Prisma.IdentityOmit

@@ -110,6 +110,7 @@ export const ModelName = {
   FileStorageUse: 'FileStorageUse',
   NotificationSettings: 'NotificationSettings',
   PushSubscription: 'PushSubscription',
+  TaskPush: 'TaskPush',
   Notice: 'Notice',
   PushKeys: 'PushKeys',
   Identity: 'Identity',
@@ -1075,6 +1076,21 @@ export const PushSubscriptionScalarFieldEnum = {
 } as const
 
 export type PushSubscriptionScalarFieldEnum = (typeof PushSubscriptionScalarFieldEnum)[keyof typeof PushSubscriptionScalarFieldEnum]
+
+
+export const TaskPushScalarFieldEnum = {
+  viewerId: 'viewerId',
+  taskId: 'taskId',
+  id: 'id',
+  tokenId: 'tokenId',
+  expiresAt: 'expiresAt',
+  sealed: 'sealed',
+  sentState: 'sentState',
+  leasedUntil: 'leasedUntil',
+  createdAt: 'createdAt'
+} as const
+
+export type TaskPushScalarFieldEnum = (typeof TaskPushScalarFieldEnum)[keyof typeof TaskPushScalarFieldEnum]
 
 
 export const NoticeScalarFieldEnum = {
