@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Viewer } from '../../access/viewer.ts'
 import type { Domain } from '../../graphql/domain.ts'
 import { createBell, sleep } from '../../lib/async.ts'
+import { forRequester } from '../../lib/requester-context.ts'
 import { type Caller, DoorError, retryAfterOf } from '../exchange.ts'
 import { inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
@@ -146,7 +147,7 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
 
   function follow(push: TaskPush): void {
     if (signal.aborted) return
-    const following = run(push).catch(onError)
+    const following = forRequester(push.viewerId, () => run(push)).catch(onError)
     running.add(following)
     void following.finally(() => running.delete(following))
   }

@@ -176,6 +176,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     sendJson(response, status, door.failureOf(failure) as object, headers)
   }
 
+  /** Returns before the door has answered, because each function that waits for a stream takes memory as long as it is open. */
   async function serve(
     { door, prefix }: Pick<Asked, 'door' | 'prefix'>,
     request: IncomingMessage,
@@ -185,13 +186,15 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     response.setHeader('access-control-expose-headers', `${REQUEST_ID_HEADER}, www-authenticate`)
     unanswered.add(response)
     response.once('close', () => unanswered.delete(response))
+    const onError = (error: unknown) => fail(door, { request, response }, error)
     try {
       if (!origins.allows(request)) throw new DoorError('FORBIDDEN', 'Pages of this origin may not use the server.')
       if (request.method === 'OPTIONS') return preflight(request, response)
       const viewer = await viewerOf(request)
-      await forRequester(viewer.id, () => door.handle(exchangeOf(request, response, { door, prefix, viewer })))
+      const handle = () => door.handle(exchangeOf(request, response, { door, prefix, viewer }))
+      void forRequester(viewer.id, handle).catch(onError)
     } catch (error) {
-      fail(door, { request, response }, error)
+      onError(error)
     }
   }
 
