@@ -114,17 +114,22 @@ describe('push notifications of A2A tasks', () => {
     expect(await parley.messages(space.id)).toEqual([])
     const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
     const [{ id: runId } = { id: '' }] = await prisma().run.findMany({ where: { rootId: taskId } })
+    for (const fault of [
+      { id: 'a b' },
+      { token: 'a\r\nb' },
+      { token: 'x'.repeat(5000) },
+      { authentication: { scheme: 'a b', credentials: 'c' } },
+      { authentication: { scheme: 'Bearer', credentials: 'a\nb' } },
+    ]) {
+      const refused = await ask('CreateTaskPushNotificationConfig', { taskId, url: addressOf(), ...fault })
+      expect([fault, refused.error?.code]).toEqual([fault, -32602])
+    }
     const inside = addressOf().replace('push.example.com', 'inside.example.com')
     await ask('CreateTaskPushNotificationConfig', { taskId, url: inside })
     const before = receiver.received.length
     await parley.app.domain.control.stopRun(human, { runId, cascade: true })
     await none(taskId)
     expect(receiver.received.length).toBe(before)
-    for (const fault of [{ id: 'a b' }, { token: 'a\r\nb' }, { authentication: { scheme: 'a b', credentials: '' } }])
-      expect((await ask('CreateTaskPushNotificationConfig', { taskId, url: addressOf(), ...fault })).error.code).toBe(
-        // The task has ended, which counts first.
-        -32004,
-      )
   })
 
   test('it is deleted by its client, belongs to its viewer, and ends with its token and its task', async () => {
