@@ -115,7 +115,7 @@ class Following implements Sink {
         this.#deliver()
       }
       void taken.then(goOn, (error: unknown) => {
-        this.#finish(error)
+        this.#fail(error)
         goOn()
       })
       return
@@ -132,9 +132,15 @@ class Following implements Sink {
       const { data } = JSON.parse(text) as ExecutionResult
       return (data == null ? undefined : this.#to.onEvent(data)) ?? undefined
     } catch (error) {
-      this.#finish(error)
+      this.#fail(error)
       return undefined
     }
+  }
+
+  /** Ends the subscription because of an event, without those after it. */
+  #fail(error: unknown): void {
+    this.#waiting = []
+    this.#finish(error)
   }
 
   /** Ends the subscription after the events that wait. */
