@@ -10,6 +10,7 @@ import { attacked } from './attacked.ts'
 import { bounds } from './bounds.ts'
 import { consolePage } from './console.ts'
 import { crowd } from './crowd.ts'
+import { doors } from './doors.ts'
 import { durableRuns } from './durable-runs.ts'
 import { fanout } from './fanout.ts'
 import { firstDelta } from './first-delta.ts'
@@ -49,6 +50,7 @@ const BENCHMARKS: Record<string, Benchmark> = {
   retention,
   attacked,
   bounds,
+  doors,
   search,
   uploads,
   idle,

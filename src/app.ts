@@ -20,6 +20,7 @@ import { openMeaning } from './spaces/meaning.ts'
 import { createGuardedHttp } from './tools/custom/guarded-http.ts'
 
 /** The maximum size of a response from an identity provider. */
+const MOST_PUSH_ANSWER_BYTES = 65_536
 const MOST_IDENTITY_BYTES = 256 * 1024
 
 export type { AppOptions } from './app/outside.ts'
@@ -55,11 +56,13 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const pushKeys = await openPushKeys(platform).catch(closeAndThrow)
   // The operator has chosen the identity providers, which may have private addresses.
   const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
+  const pushHttp = createGuardedHttp({ ...options.push, maxBytes: MOST_PUSH_ANSWER_BYTES })
   const domain = createDomain(platform, {
     core,
     adminToken: adminToken.value,
     ...{ models, record, toolSetup, pushKeys },
     oidcFetch: identityProviders.fetch,
+    pushHttp,
     rates: createRates(config.rates, realtime.shared),
   })
   let engine: Engine | null = null
@@ -96,6 +99,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
       await core.sharedStorage.close()
       await toolSetup.close()
       await identityProviders.close()
+      await pushHttp.close()
       await close()
     },
   }

@@ -71,4 +71,27 @@ describe.each(STACKS)('the A2A client, on the %s stack', (stack) => {
     const state = isState ? last.value.status?.state : null
     expect(state).toBe(TaskState.TASK_STATE_COMPLETED)
   })
+
+  test('configures push notifications', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(() => [{ hang: true }])
+    const client = await clientOf(human, `/a2a/spaces/${space.id}`)
+    const configuration = {
+      acceptedOutputModes: [],
+      taskPushNotificationConfig: undefined,
+      returnImmediately: true,
+    }
+    const { id: taskId } = (await client.sendMessage({ ...saying('Go'), configuration })) as Task
+    const url = 'https://push.example.com/hook'
+    const authentication = { scheme: 'Bearer', credentials: 'secret' }
+    const given = { tenant: '', id: 'one', taskId, url, token: 'mine', authentication }
+    const shown = { id: 'one', taskId, url, authentication: { scheme: 'Bearer', credentials: '' } }
+    expect(await client.createTaskPushNotificationConfig(given)).toMatchObject(shown)
+    expect(await client.getTaskPushNotificationConfig({ tenant: '', taskId, id: 'one' })).toMatchObject(shown)
+    const list = () => client.listTaskPushNotificationConfig({ tenant: '', taskId, pageSize: 0, pageToken: '' })
+    expect((await list()).configs).toMatchObject([shown])
+    await client.deleteTaskPushNotificationConfig({ tenant: '', taskId, id: 'one' })
+    expect((await list()).configs).toEqual([])
+    await expect(client.createTaskPushNotificationConfig({ ...given, url: 'https://127.0.0.1/' })).rejects.toThrow()
+  })
 })

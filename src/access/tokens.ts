@@ -15,6 +15,7 @@ import type { Platform } from '../platform/platform.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 import { deletePushSubscriptions } from '../stores/push-store.ts'
 import { deleteSessions, selectOpenSessionsSql } from '../stores/session-store.ts'
+import { deleteTaskPushes } from '../stores/task-push-store.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
 import { settingKeysOf } from './sessions.ts'
 import { OPERATOR_ID, type Viewer } from './viewer.ts'
@@ -156,6 +157,7 @@ export function createTokens(
         const revoked = await tx.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
         if (revoked === null) throw new NotFoundError(NO_SUCH_TOKEN)
         await deletePushSubscriptions(tx, { tokenId: id })
+        await deleteTaskPushes(tx, { tokenId: id })
         return [revoked, await deleteSessions(tx, { tokenId: id })]
       })
       await Promise.all([

@@ -37,6 +37,7 @@ import { createRetrying } from '../flows/retry.ts'
 import { createSending } from '../flows/send-message.ts'
 import { createOidcSignIns } from '../flows/sign-in-by-oidc.ts'
 import { createStopRun } from '../flows/stop-run.ts'
+import { createTaskPushes, type TaskPushesParts } from '../flows/task-pushes.ts'
 import { createTriggers } from '../flows/trigger-agent.ts'
 import { createHumanUpdates } from '../flows/update-human.ts'
 import { createSpaceUpdates } from '../flows/update-space.ts'
@@ -67,6 +68,8 @@ export interface DomainParts {
   rates: Rates
   toolSetup: ToolSetup
   pushKeys: PushKeyPair | null
+  /** Connects to public addresses only. */
+  pushHttp: TaskPushesParts['http']
   /** Sends requests to identity providers. */
   oidcFetch: typeof globalThis.fetch
 }
@@ -74,7 +77,7 @@ export interface DomainParts {
 /** Builds the domain as the GraphQL schema uses it: the operations of people, admins and services. */
 export function createDomain(
   platform: Platform,
-  { core, adminToken, models, record, rates, toolSetup, pushKeys, oidcFetch }: DomainParts,
+  { core, adminToken, models, record, rates, toolSetup, pushKeys, pushHttp, oidcFetch }: DomainParts,
 ) {
   const { visibility, publisher, settleCall, decideCall } = core
   const members = createMembers(platform)
@@ -120,6 +123,7 @@ export function createDomain(
       ...createSpaceUpdates(platform, core),
     },
     conversations: createConversations(platform, { visibility, spaces: spaceCreation }),
+    taskPushes: createTaskPushes(platform, { tokens, http: pushHttp }),
     forking: { ...createForking(platform, core), ...createRerunning(platform, { ...core, models }) },
     members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
     presence: createPresence(platform, { visibility }),

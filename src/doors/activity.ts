@@ -1,3 +1,4 @@
+import { createDeferred } from '../lib/async.ts'
 import type { Caller } from './exchange.ts'
 import { ACTIVITY } from './operations.ts'
 
@@ -22,14 +23,17 @@ export function createActivity(): Activity {
 
   /** Watches until the caller leaves, may not watch any more, or nobody listens. */
   async function watchAs(caller: Caller, spaceId: string, { listeners }: Watch): Promise<void> {
-    try {
-      for await (const _ of caller.subscribe(ACTIVITY, { spaceId })) {
-        if (listeners.size === 0) return
-        for (const listener of [...listeners.keys()]) listener()
-      }
-    } catch {
-      // The stream of this caller ends for the same reason.
+    const { promise: over, resolve } = createDeferred()
+    const onEvent = () => {
+      if (listeners.size === 0) resolve()
+      for (const listener of [...listeners.keys()]) listener()
     }
+    // The stream of this caller ends for the same reason.
+    const end = await caller.follow(ACTIVITY, { spaceId }, { onEvent, onEnd: () => resolve() }).catch(() => null)
+    if (end === null) return
+    caller.signal.addEventListener('abort', () => resolve(), { once: true })
+    if (!caller.signal.aborted) await over
+    end()
   }
 
   /** Watches as one of the callers after the other, until all have left. */

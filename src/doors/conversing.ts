@@ -1,14 +1,14 @@
 import type { Domain } from '../graphql/domain.ts'
 import { forRequester } from '../lib/requester-context.ts'
-import type { Caller as DoorCaller } from './exchange.ts'
+import { type Caller as DoorCaller, failingAtDoor } from './exchange.ts'
 
 type Parts = Pick<Domain, 'conversations' | 'deletion' | 'rates' | 'record'>
 type Conversations = Domain['conversations']
 type Caller = Pick<DoorCaller, 'viewer'>
 
-/** Conversations as the doors use them: they count towards the rate of requests, and a new space is audited. */
+/** Conversations as the doors use them: they count towards the rate of requests, a new space is audited, and failures are DoorErrors. */
 export interface Conversing {
-  open(caller: Caller, input: Parameters<Conversations['open']>[1]): ReturnType<Conversations['open']>
+  open(caller: Caller, input: Omit<Parameters<Conversations['open']>[1], 'deed'>): ReturnType<Conversations['open']>
   /** Deletes a new space, whose first message was refused. */
   discard(caller: Caller, spaceId: string): Promise<void>
   find(caller: Caller, input: Parameters<Conversations['find']>[1]): ReturnType<Conversations['find']>
@@ -16,21 +16,23 @@ export interface Conversing {
 }
 
 export function createConversing({ conversations, deletion, rates, record }: Parts): Conversing {
-  const admitted = async <T>({ viewer }: Caller, work: () => Promise<T>): Promise<T> => {
-    await rates.take('requests', viewer)
-    return forRequester(viewer.id, work)
-  }
+  const admitted = <T>({ viewer }: Caller, work: () => Promise<T>): Promise<T> =>
+    failingAtDoor(async () => {
+      await rates.take('requests', viewer)
+      return forRequester(viewer.id, work)
+    })
   return {
     open(caller, input) {
       const { viewer } = caller
-      const deedOf = () => ({
+      const deed = {
         ...actorOf(caller),
         action: 'createSpace',
         targetId: null,
         detail: { memberIds: [input.agentId], fields: ['name', 'memberIds'] },
-      })
-      const openRecorded = () => record.during(deedOf, () => conversations.open(viewer, input), { onlyRefusals: false })
-      return admitted(caller, openRecorded)
+      }
+      const openSpace = () => conversations.open(viewer, { ...input, deed })
+      // Only a new space is an action: the flow records it.
+      return admitted(caller, () => record.during(() => deed, openSpace, { onlyRefusals: true }))
     },
     async discard(caller, id) {
       const deedOf = () => ({ ...actorOf(caller), action: 'deleteSpace', targetId: id, detail: {} })

@@ -1,4 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
+import { BadInputError, DomainError, RateLimitedError } from '../lib/errors.ts'
 
 /**
  * A viewer at a door, who runs GraphQL operations in the pipeline of every other transport. So a door can neither show
@@ -6,41 +7,68 @@ import type { Viewer } from '../access/viewer.ts'
  */
 export interface Caller {
   viewer: Viewer
-  /** Aborts when the client has gone. */
+  /** Aborts when the client has gone, or, with a DoorError as reason, when its token has ended. */
   signal: AbortSignal
   /** Returns the data of a query or mutation. @throws DoorError */
   ask<Data>(query: string, variables: object): Promise<Data>
-  /** Yields the data of the events of a subscription. Ends with `return`. @throws DoorError, also for one that ends it */
-  subscribe<Data>(query: string, variables: object): AsyncIterableIterator<Data>
+  /**
+   * Begins a subscription, and returns a function that ends it. It also ends when `signal` aborts. @throws DoorError if it cannot
+   * begin
+   */
+  follow<Data>(query: string, variables: object, to: Follower<Data>): Promise<() => void>
 }
 
-/** A response of events. */
+export interface Follower<Data> {
+  /** Called for one event at a time: the next one waits for the promise. */
+  onEvent(data: Data): void | Promise<void>
+  /** Called once, with the error that ended the subscription, if any, unless the client has ended it. */
+  onEnd(error: DoorError | null): void
+}
+
+/** A response of server-sent events. */
 export interface EventStream {
-  /** Resolves when the client has read enough to be sent more. */
+  /** Resolves when the client has read enough to be sent more. @throws if the client has gone */
   write(text: string): Promise<void>
+  /** Whether the client must read before more is sent. */
+  isBusy(): boolean
+  /** Calls the listener each time that a busy client has read. */
+  onReady(listener: () => void): void
   end(): void
+}
+
+/** Something that waits for agents, or stays open. */
+export interface Place {
+  /** How many calls wait at the same time; 1 if absent. */
+  count?: number
+  /** Whether the request is served although the server shuts down, because it ends at once then: see `Door.endsAtDrain`. */
+  isServedWhileDraining?: boolean
 }
 
 /** One request to a door, and its response. */
 export interface Exchange {
+  caller: Caller
+  /** Aborts with the signal of the caller, or when the server shuts down. */
+  readonly waiting: AbortSignal
   method: string
-  /** Without its prefix. */
+  /** Without the prefix of the door. */
   path: string
   query: URLSearchParams
   header(name: string): string | undefined
-  /** @throws UnauthenticatedError */
-  caller(): Promise<Caller>
+  /** Returns all headers but credentials. */
+  headers(): Headers
   /** Returns the parsed body. @throws DoorError if it is no JSON */
   json(): Promise<unknown>
   send(status: number, body: unknown, headers?: Record<string, string>): void
+  /** Sends a response that another package has made, at the pace of the client. */
+  respond(response: Response): Promise<void>
   /**
    * Takes a place among the viewer's open streams until the response has ended, before something that must not be done in
    * vain. @throws DoorError if the viewer has too many of them, or the server shuts down
    */
-  takePlace(): void
-  /** Begins a response of server-sent events, in its place or a new one. @throws DoorError if the viewer has too many of them, or the server shuts down */
+  takePlace(place?: Place): Promise<void>
+  /** Begins a response of server-sent events, in the place that was taken. */
   openStream(): EventStream
-  /** Returns the absolute URL of a path of the console, as the client reaches this server. */
+  /** Returns the absolute URL of a path, as the client reaches this server. */
   linkTo(path: string): string
   /** The largest event or response. */
   maxResponseBytes: number
@@ -51,6 +79,10 @@ export interface Door {
   handle(exchange: Exchange): Promise<void>
   /** Returns the body of the response to a request that failed, in the format of the protocol. */
   failureOf(failure: DoorError): unknown
+  /** Whether it ends its own streams and waits when `Exchange.waiting` aborts. Otherwise, streams are cut off. */
+  endsAtDrain: boolean
+  /** The path of the OAuth metadata that a request without a valid token is referred to. */
+  metadataPath?: string
 }
 
 /** The codes of expected failures: those of GraphQL's mutations, and of its top-level errors. */
@@ -106,3 +138,34 @@ export class DoorError extends Error {
 
 export const badInput = (message: string, field: string | null = null) => new DoorError('BAD_INPUT', message, { field })
 export const notFound = (message: string) => new DoorError('NOT_FOUND', message)
+
+/** Returns an expected failure of the domain as one for clients. */
+export function doorErrorOf(error: DomainError): DoorError {
+  return new DoorError(error.code, error.message, {
+    field: error instanceof BadInputError ? error.field : null,
+    retryAfterMs: error instanceof RateLimitedError ? error.retryAfterMs : null,
+  })
+}
+
+/** Calls the domain. @throws DoorError for an expected failure */
+export async function failingAtDoor<T>(work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof DomainError ? doorErrorOf(error) : error
+  }
+}
+
+/** Returns the error because of which a request ends, for its client; null if the client has gone. */
+export function endOf(error: unknown, { signal }: Caller): unknown {
+  if (!signal.aborted) return error
+  return signal.reason instanceof DoorError ? signal.reason : null
+}
+
+/** Whether the viewer may not read on: its token has ended, or it has lost access. */
+export const hasLostAccess = (error: DoorError | null): error is DoorError =>
+  error !== null && (error.code === 'UNAUTHENTICATED' || error.code === 'FORBIDDEN')
+
+/** Returns the time after which an operation that exceeded a rate may be tried again; null for any other error. */
+export const retryAfterOf = (error: unknown): number | null =>
+  error instanceof DoorError && error.code === 'RATE_LIMITED' ? (error.retryAfterMs ?? 0) : null

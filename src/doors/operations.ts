@@ -70,14 +70,26 @@ export const CALL = `fragment DoorCall on ToolCall {
   approval { inputDigest mayDecide expiresAt approvers { id name } }
 }`
 
+const FAILURES =
+  '__typename ... on Error { code message } ... on BadInputError { field } ... on RateLimitedError { retryAfterMs }'
+
 const SEND = `mutation DoorSend($input: SendMessageInput!) {
-  sendMessage(input: $input) {
-    __typename
-    ... on SendMessagePayload { sentMessage { id seq space { id } } }
-    ... on Error { code message }
-    ... on BadInputError { field }
-    ... on RateLimitedError { retryAfterMs }
+  sendMessage(input: $input) { ${FAILURES} ... on SendMessagePayload { sentMessage { id seq space { id } } } }
+}`
+export const DECIDE = `mutation DoorDecide($input: DecideToolCallInput!) {
+  decideToolCall(input: $input) {
+    ${FAILURES}
+    ... on DecideToolCallPayload { toolCall { id status approval { state inputDigest quorum decisions { counts } } } }
   }
+}`
+export const SUBMIT_RESULT = `mutation DoorSubmit($input: SubmitToolResultInput!) {
+  submitToolResult(input: $input) { ${FAILURES} ... on SubmitToolResultPayload { toolCall { id status } } }
+}`
+export const STOP_RUN = `mutation DoorStop($input: StopRunInput!) {
+  stopRun(input: $input) { __typename ... on Error { code message } ... on StopRunPayload { run { id status } stoppedRuns { id } } }
+}`
+export const TRIGGER_AGENT = `mutation DoorTrigger($input: TriggerAgentInput!) {
+  triggerAgent(input: $input) { ${FAILURES} ... on TriggerAgentPayload { run { id } } }
 }`
 
 export interface SentMessage {
@@ -86,17 +98,41 @@ export interface SentMessage {
   space: { id: string }
 }
 
+export interface SendInput {
+  spaceId: string
+  text: string
+  idempotencyKey?: string | null | undefined
+  replyToId?: string | undefined
+  mentionedIds?: string[] | undefined
+}
+
 /** Posts as the caller. @throws DoorError */
-export async function sendMessage(
+export async function sendMessage(caller: Caller, input: SendInput): Promise<SentMessage> {
+  return (await mutate<{ sentMessage: SentMessage }>(caller, SEND, input)).sentMessage
+}
+
+/** Stops runs and what they have started. Runs that have ended meanwhile stay as they are. @throws DoorError */
+export async function stopRuns(caller: Caller, ids: readonly string[]): Promise<void> {
+  for (const runId of ids)
+    try {
+      await mutate(caller, STOP_RUN, { runId, cascade: true })
+    } catch (error) {
+      if (!(error instanceof DoorError && error.code === 'CONFLICT')) throw error
+    }
+}
+
+/** Runs a mutation with one input, and returns its payload. @throws DoorError */
+export async function mutate<Payload extends object>(
   caller: Caller,
-  input: { spaceId: string; text: string; idempotencyKey: string | null; replyToId?: string },
-): Promise<SentMessage> {
-  const { sendMessage } = await caller.ask<{ sendMessage: Result<{ sentMessage: SentMessage }> }>(SEND, { input })
-  return resultOf(sendMessage).sentMessage
+  document: string,
+  input: object,
+): Promise<Payload> {
+  const results = await caller.ask<Record<string, Result<Payload>>>(document, { input })
+  return resultOf(Object.values(results)[0] as Result<Payload>)
 }
 
 /** The result of a mutation: its payload, or an expected failure. */
-export type Result<Payload> = Payload | Failure
+type Result<Payload> = Payload | Failure
 
 interface Failure {
   code: DoorErrorCode
@@ -106,7 +142,7 @@ interface Failure {
 }
 
 /** @throws DoorError for an expected failure */
-export function resultOf<Payload extends object>(result: Result<Payload>): Payload {
+function resultOf<Payload extends object>(result: Result<Payload>): Payload {
   if (!('code' in result)) return result
   const { code, message, field, retryAfterMs } = result
   throw new DoorError(code, message, { field: field ?? null, retryAfterMs: retryAfterMs ?? null })

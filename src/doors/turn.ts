@@ -217,7 +217,7 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
   const { waitsForPeople, onIdle } = options
   const bell = createBell()
   const reception = createReception(caller, options, bell)
-  const checks = createChecks()
+  const checks = new Checks()
   let position = options.after
   let state: TurnState | null = null
   let idleSince = performance.now()
@@ -260,51 +260,63 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
 }
 
 /** When to read the state of a turn again. */
-function createChecks() {
-  let isStale = true
-  let count = 0
-  let checkedAt = Number.NEGATIVE_INFINITY
-  const intervalMs = () => (isStale ? LEAST_BETWEEN_MS : (RECHECKS_MS[count] ?? RECHECKS_MS.at(-1)!))
-  const untilDueMs = () => Math.max(0, checkedAt + intervalMs() - performance.now())
-  return {
-    isStale: () => isStale,
-    noteChange() {
-      isStale = true
-      count = 0
-    },
-    noteCheck() {
-      if (!isStale) count += 1
-      isStale = false
-      checkedAt = performance.now()
-    },
-    isDue: () => untilDueMs() === 0,
-    untilDueMs,
+class Checks {
+  #isStale = true
+  #count = 0
+  #checkedAt = Number.NEGATIVE_INFINITY
+
+  isStale(): boolean {
+    return this.#isStale
+  }
+
+  noteChange(): void {
+    this.#isStale = true
+    this.#count = 0
+  }
+
+  noteCheck(): void {
+    if (!this.#isStale) this.#count += 1
+    this.#isStale = false
+    this.#checkedAt = performance.now()
+  }
+
+  isDue(): boolean {
+    return this.untilDueMs() === 0
+  }
+
+  untilDueMs(): number {
+    const intervalMs = this.#isStale ? LEAST_BETWEEN_MS : (RECHECKS_MS[this.#count] ?? RECHECKS_MS.at(-1)!)
+    return Math.max(0, this.#checkedAt + intervalMs - performance.now())
   }
 }
 
 /** Receives the events of a space one at a time, and notices when the status of a run there changes. */
 function createReception(caller: Caller, { spaceId, after, activity }: FollowOptions, bell: Bell) {
-  const events = caller.subscribe<{ spaceMessages: SpaceEvent }>(SPACE_EVENTS, { spaceId, after })
   const waiting: SpaceEvent[] = []
   let onTaken = () => {}
   let hasChanged = false
   let hasEnded = false
   let failure: unknown = null
-
-  async function receive(): Promise<void> {
-    for await (const { spaceMessages } of events) {
-      waiting.push(spaceMessages)
-      const taken = new Promise<void>((resolve) => (onTaken = resolve))
-      bell.ring()
-      await taken
-    }
-    hasEnded = true
-  }
-  const ring = () => bell.ring()
-  const fail = (error: unknown) => {
-    failure ??= error
-  }
-  void receive().catch(fail).then(ring)
+  const following = caller.follow<{ spaceMessages: SpaceEvent }>(
+    SPACE_EVENTS,
+    { spaceId, after },
+    {
+      onEvent({ spaceMessages }) {
+        waiting.push(spaceMessages)
+        bell.ring()
+        return new Promise<void>((resolve) => (onTaken = resolve))
+      },
+      onEnd(error) {
+        failure = error
+        hasEnded = true
+        bell.ring()
+      },
+    },
+  )
+  following.catch((error: unknown) => {
+    failure = error
+    bell.ring()
+  })
   const stopListening = activity.listen(caller, spaceId, () => {
     hasChanged = true
     bell.ring()
@@ -327,7 +339,8 @@ function createReception(caller: Caller, { spaceId, after, activity }: FollowOpt
     async close() {
       onTaken()
       stopListening()
-      await events.return?.()
+      const end = await following.catch(() => null)
+      end?.()
     },
   }
 }

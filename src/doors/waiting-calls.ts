@@ -1,6 +1,5 @@
 import { type Caller, DoorError } from './exchange.ts'
-import type { PendingCall } from './operations.ts'
-import { CALL, type Result, resultOf, sendMessage } from './operations.ts'
+import { CALL, DECIDE, mutate, type PendingCall, SUBMIT_RESULT, sendMessage } from './operations.ts'
 
 /** Says for whom an agent waits, and for what. */
 export function wordsOf({ waitsFor, agent, toolName, approval }: PendingCall): string {
@@ -39,14 +38,6 @@ export async function readCall(caller: Caller, id: string): Promise<PendingCall>
   return node
 }
 
-const FAILURES = `... on Error { code message } ... on BadInputError { field } ... on RateLimitedError { retryAfterMs }`
-const DECIDE = `mutation DoorDecide($input: DecideToolCallInput!) {
-  decideToolCall(input: $input) { __typename ${FAILURES} }
-}`
-const SUBMIT = `mutation DoorSubmit($input: SubmitToolResultInput!) {
-  submitToolResult(input: $input) { __typename ${FAILURES} }
-}`
-
 /** Answers a call. Does nothing if it is too late: the call is answered or decided, or its input was changed. @throws DoorError */
 export async function answerCall(caller: Caller, { id, message }: PendingCall, answer: CallAnswer): Promise<void> {
   try {
@@ -57,12 +48,10 @@ export async function answerCall(caller: Caller, { id, message }: PendingCall, a
       const place = message.threadRoot === null ? {} : { replyToId: message.id }
       await sendMessage(caller, { spaceId: message.space.id, text, idempotencyKey, ...place })
     } else if (answer.type === 'result') {
-      const input = { toolCallId: id, result: answer.result }
-      resultOf((await caller.ask<{ submitToolResult: Result<object> }>(SUBMIT, { input })).submitToolResult)
+      await mutate(caller, SUBMIT_RESULT, { toolCallId: id, result: answer.result })
     } else {
       const { type: _, input: edited, ...decision } = answer
-      const input = { toolCallId: id, ...decision, ...(edited === undefined ? {} : { input: edited }) }
-      resultOf((await caller.ask<{ decideToolCall: Result<object> }>(DECIDE, { input })).decideToolCall)
+      await mutate(caller, DECIDE, { toolCallId: id, ...decision, ...(edited === undefined ? {} : { input: edited }) })
     }
   } catch (error) {
     if (!(error instanceof DoorError && error.code === 'CONFLICT')) throw error

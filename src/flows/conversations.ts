@@ -4,6 +4,7 @@ import { NO_SUCH_AGENT } from '../agents/existing-agent.ts'
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
+import { type Deed, noteDeed } from '../platform/record.ts'
 import {
   conversationKey,
   conversationsAfter,
@@ -20,6 +21,10 @@ export interface ConversationInput {
   thread: string | null
   /** The name of a new space. */
   name: string
+  /** The audited action that creates a new space. */
+  deed: Deed
+  /** Called before a space is created, which it refuses by throwing. */
+  onNew?(): void
 }
 
 /** The end of a history that a client keeps itself: the last message of its human before the new one, and the answer. */
@@ -80,11 +85,12 @@ export function createConversations({ db }: Pick<Platform, 'db'>, parts: Convers
   }
 
   return {
-    async open(viewer, { agentId, thread, name }) {
+    async open(viewer, { agentId, thread, name, deed, onNew }) {
       const parties = partiesOf(viewer, agentId)
       const key = conversationKey(parties, thread ?? newId('trg'))
       const found = await findConversation(db.prisma, key, parties)
       if (found !== null) return { spaceId: found, isNew: false }
+      onNew?.()
       try {
         const space = await spaces.create(
           viewer,
@@ -94,6 +100,7 @@ export function createConversations({ db }: Pick<Platform, 'db'>, parts: Convers
             const other = await findConversation(tx, key, parties)
             if (other !== null) throw new AlreadyOpen(other)
             await putConversation(tx, key, id)
+            await noteDeed(tx, { ...deed, targetId: id })
           },
         )
         return { spaceId: space.id, isNew: true }

@@ -48,6 +48,7 @@ import type { SettleCall } from '../flows/settle-call.ts'
 import type { OidcSignIns } from '../flows/sign-in-by-oidc.ts'
 import type { StandingGrants } from '../flows/standing-grants.ts'
 import type { StopRun } from '../flows/stop-run.ts'
+import type { TaskPushes } from '../flows/task-pushes.ts'
 import type { Triggers } from '../flows/trigger-agent.ts'
 import type { HumanUpdates } from '../flows/update-human.ts'
 import type { SpaceUpdates } from '../flows/update-space.ts'
@@ -105,6 +106,7 @@ export interface Domain {
   spaces: Spaces & SpaceCreation & SpaceUpdates
   /** For the doors: src/doors. */
   conversations: Conversations
+  taskPushes: TaskPushes
   forking: Forking & Rerunning
   members: Members & Joining & Pick<Leaving, 'remove'>
   joinLinks: JoinLinks

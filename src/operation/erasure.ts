@@ -29,6 +29,7 @@ import { deleteNotificationSettings } from '../stores/notification-settings-stor
 import { deletePushSubscriptions } from '../stores/push-store.ts'
 import { deleteSessions } from '../stores/session-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
+import { deleteTaskPushes } from '../stores/task-push-store.ts'
 import { deleteThreadReader } from '../stores/thread-store.ts'
 import { ERASED } from './erased-human.ts'
 import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
@@ -183,6 +184,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         await deleteThreadReader(tx, id)
         const tokenIds = await revokeAll(tx, id, new Date(clock.now()))
         await deletePushSubscriptions(tx, { humanId: id })
+        await deleteTaskPushes(tx, { viewerId: id })
         await deleteNotices(tx, { humanId: id })
         await deleteNotificationSettings(tx, id)
         const sessionIds = await deleteSessions(tx, { scope: 'HUMAN', viewerId: id })

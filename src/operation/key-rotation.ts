@@ -7,6 +7,8 @@ import { SealBrokenError, type SecretBox } from '../platform/secret-box.ts'
 const ID = Prisma.sql`id`
 const OF_AGENT = Prisma.sql`"agentId" || ':' || name`
 
+const OF_PUSH = Prisma.sql`"viewerId" || ':' || "taskId" || ':' || id`
+
 /** The encrypted columns, each with SQL for the key of the row and for the context to which the value is bound. */
 export const SEALED = [
   { table: 'Agent', column: 'notifySecretSealed', id: ID, context: Prisma.sql`'notify:' || id` },
@@ -43,6 +45,12 @@ export const SEALED = [
     column: 'sealed',
     id: Prisma.sql`"agentId" || ':' || name || ':' || "humanId"`,
     context: Prisma.sql`'mcp-oauth:' || "agentId" || ':' || name || ':' || "humanId"`,
+  },
+  {
+    table: 'TaskPush',
+    column: 'sealed',
+    id: OF_PUSH,
+    context: Prisma.sql`'task-push:' || ${OF_PUSH}`,
   },
   {
     table: 'AgentDraft',

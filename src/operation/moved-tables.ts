@@ -390,6 +390,7 @@ export const TABLES_THAT_STAY = [
   'NotificationSettings',
   'PushSubscription',
   'PushKeys',
+  'TaskPush',
   'Notice',
   'MailCode',
   'MailInvitation',

@@ -43,7 +43,8 @@ export function faultOfSubscription({ endpoint, p256dh, auth }: GivenSubscriptio
   return null
 }
 
-function isPublicHttps(endpoint: string): boolean {
+/** Whether an endpoint is an https address that does not name something inside a network. */
+export function isPublicHttps(endpoint: string): boolean {
   const url = endpoint.length <= LONGEST_ENDPOINT ? URL.parse(endpoint) : null
   if (url === null || url.protocol !== 'https:' || url.username !== '' || url.password !== '') return false
   const host = url.hostname.replace(/\.$/, '')

@@ -11,9 +11,12 @@ import { createHub } from '../delivery/hub.ts'
 import { createStreams, type OwnStreams } from '../delivery/streams.ts'
 import { createSubscribe } from '../delivery/subscribe.ts'
 import { mostSubscriptions } from '../delivery/subscription-limits.ts'
+import { A2A_PATH } from '../doors/a2a/card.ts'
+import { createA2aDoor } from '../doors/a2a/door.ts'
 import { createActivity } from '../doors/activity.ts'
 import { createAgUiDoor } from '../doors/ag-ui/door.ts'
 import { createConversing } from '../doors/conversing.ts'
+import { createMcpDoor, MCP_PATH } from '../doors/mcp/door.ts'
 import { createResponsesDoor } from '../doors/responses/door.ts'
 import type { Domain } from '../graphql/domain.ts'
 import { createMasking } from '../graphql/masking.ts'
@@ -22,14 +25,13 @@ import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { isOverload } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
-import { A2A_PATH, createA2aHandler } from './http/a2a.ts'
 import { forwardedOriginOf } from './http/asked-origin.ts'
 import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
 import { createBodyReader } from './http/body.ts'
 import { createConsole, isConsolePath } from './http/console.ts'
-import { createDoorHttp } from './http/door-http.ts'
-import { createDoorOperations } from './http/door-operations.ts'
+import { createCallers } from './http/door-callers.ts'
+import { createDoorDocuments } from './http/door-documents.ts'
 import { createDoors, type Doors } from './http/doors.ts'
 import { createEventStreams } from './http/event-streams.ts'
 import { createFileHandler, FILES_PATH, LONGEST_UPLOAD_MS } from './http/files.ts'
@@ -38,7 +40,6 @@ import { createHealth, type Handler, sendJson } from './http/health.ts'
 import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
-import { createMcpHandler, MCP_PATH, PROTECTED_RESOURCE_PATH } from './http/mcp.ts'
 import { createMcpAuthorization, MCP_CALLBACK_PATH, MCP_CONNECT_PATH } from './http/mcp-authorization.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createOidcHandler, OIDC_PATH } from './http/oidc.ts'
@@ -150,10 +151,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       }
       await Promise.all([
         drain ? Promise.race([closed, sleep(IDLE_MS)]).then(closeIdle) : null,
-        endpoint?.drainEventStreams(drain ? DRAIN_MS : 0).then(() => {
-          endpoint.doors.endStreams()
-          destroyAll(streaming)
-        }),
+        endpoint?.drainStreams(drain ? DRAIN_MS : 0).then(() => destroyAll(streaming)),
         endpoint?.sockets.close(drain ? DRAIN_MS : 0),
         drain ? Promise.race([closed, sleep(DRAIN_MS)]) : null,
       ])
@@ -247,14 +245,14 @@ interface Endpoint {
   /** The link in an email. */
   mailLink: Handler
   mcpAuthorization: { connect: Handler; callback: Handler }
-  mcp: { handle: Handler; metadata: Handler }
-  a2a: Handler
+  /** Documents that tell clients about the doors, by path. */
+  doorDocuments: Record<string, Handler>
   oidc: Handler
   files: Handler
   doors: Doors
   sockets: Sockets
-  /** Ends the operations on event streams: see EventStreams. */
-  drainEventStreams(timeoutMs: number): Promise<void>
+  /** Ends event streams, and the streams of doors: see EventStreams and Doors. */
+  drainStreams(timeoutMs: number): Promise<void>
   origins: Origins
   close(): Promise<void>
 }
@@ -314,28 +312,30 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   })
   const conversing = createConversing(domain)
   const activity = createActivity()
+  const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
+  const callerOf = createCallers({ graphql, maskError })
+  const a2a = createA2aDoor({
+    ...{ conversing, maxResponseBytes, onError },
+    taskPushes: domain.taskPushes,
+    callerOf: (viewer, signal) => callerOf({ viewer, signal, askedOrigin: null, response: null }),
+  })
   const doors = createDoors({
-    ...{ graphql, maskError, signIns, origins, publicUrl, bodies, maxResponseBytes },
+    callerOf,
+    ...{ maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
-    doors: { '/ag-ui': createAgUiDoor(conversing, activity), '/v1': createResponsesDoor(conversing, activity) },
+    doors: {
+      '/ag-ui': createAgUiDoor(conversing, activity),
+      '/v1': createResponsesDoor(conversing, activity),
+      [MCP_PATH]: createMcpDoor({ conversing, maxResponseBytes, onError }),
+      [A2A_PATH]: a2a,
+    },
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
-  const doorHttp = createDoorHttp({
-    ...{ authentication, bodies, origins, publicUrl, logger, watchToken },
-    rates: domain.rates,
-    maxStreamsPerViewer: maxSocketsPerViewer,
-  })
-  const operations = createDoorOperations(graphql, maskError, conversing)
-  const mcp = createMcpHandler({
-    ...{ operations, http: doorHttp, publicUrl, maxResponseBytes },
-    issuers: issuersOf(config),
-  })
-  const a2a = createA2aHandler({ operations, http: doorHttp, publicUrl, maxResponseBytes })
   return {
     origins,
-    drainEventStreams: async (timeoutMs) =>
-      void (await Promise.all([eventStreams.drain(timeoutMs), doorHttp.drain(timeoutMs)])),
+    drainStreams: async (timeoutMs) =>
+      void (await Promise.all([eventStreams.drain(timeoutMs), doors.drain(timeoutMs)])),
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
       // Requests from other origins are answered, but browsers hide the response (see corsOf) without saying
@@ -359,8 +359,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       '/auth/mail': mailLinks.request,
     },
     mailLink: mailLinks.link,
-    mcp,
-    a2a,
+    doorDocuments: createDoorDocuments({ publicUrl, issuers: issuersOf(config) }),
     mcpAuthorization: createMcpAuthorization({ domain, signIns, rates: domain.rates, publicUrl }),
     oidc: createOidcHandler({ oidc: domain.oidc, signIns, rates: domain.rates, publicUrl, bodies: authBodies }),
     files: createFileHandler({
@@ -375,6 +374,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     doors,
     sockets,
     async close() {
+      await a2a.close()
       await leavePresence()
       await streams.close()
     },
@@ -427,10 +427,7 @@ function createRoutes(
     if (MCP_CONNECT_PATH.test(path)) return served.mcpAuthorization.connect
     if (OIDC_PATH.test(path)) return served.oidc
     if (FILES_PATH.test(path)) return served.files
-    if (path === MCP_PATH) return served.mcp.handle
-    if (A2A_PATH.test(path)) return served.a2a
-    if (PROTECTED_RESOURCE_PATH.test(path)) return served.mcp.metadata
-    return served.auth[path] ?? served.doors.handlerOf(path)
+    return served.auth[path] ?? served.doorDocuments[path] ?? served.doors.handlerOf(path)
   }
   const route = (request: IncomingMessage): Handler => {
     if (!hasUsableHost(request)) return refuseHost

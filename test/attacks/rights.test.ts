@@ -12,16 +12,16 @@ import {
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import { schema } from '../../src/graphql/schema.ts'
-import { ID_PREFIXES, newId } from '../../src/lib/ids.ts'
+import { ID_PREFIXES } from '../../src/lib/ids.ts'
 import { nodeTypes, selectionOf } from '../support/every-field.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
+import { SECRET, secretWorld } from '../support/secret-world.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 // Everything here is built from the schema: the test calls each new field, query, mutation or subscription. It fails
 // for one that returns anything to a stranger, and for a type without an instance in the world below, until a
 // developer classifies it.
 
-const SECRET = 'CANARY'
 /** Operations that anybody may use, because they concern the viewer's own objects or have a separate result for each part. */
 const FOR_EVERYBODY = ['createSpace', 'decideToolCalls', 'setNotificationSettings']
 /** Types that anybody may read, with their public fields. */
@@ -36,112 +36,7 @@ describe('a stranger', () => {
 
   beforeAll(async () => {
     parley = await startTestServer({ worker: false, settings: { PARLEY_RATE_REQUESTS: '0' } })
-    const { domain, platform } = parley.app
-    const { prisma } = platform.db
-    const alice = await parley.human(`${SECRET} Alice`)
-    const agent = await parley.agent('Echo', {
-      instructions: SECRET,
-      mind: 'PERSISTENT',
-      tools: [{ name: 'pay', description: SECRET, inputSchema: { type: 'object' }, execution: 'EXTERNAL' }],
-    })
-    const talker = await parley.agent('Talker')
-    const space = await parley.space(alice, [agent.id, talker.id], { name: SECRET })
-    const { message, runs } = await parley.send(alice, space.id, SECRET)
-    await domain.memories.setAs(parley.admin, { agentId: agent.id, memories: [{ key: SECRET, value: SECRET }] })
-    await domain.goals.setAs(parley.admin, { agentId: agent.id, goals: [{ description: SECRET }] })
-    const goal = await prisma.goal.findFirstOrThrow({ where: { agentId: agent.id } })
-    const plan = await domain.plans.create(parley.admin, {
-      agentId: agent.id,
-      name: SECRET,
-      instruction: SECRET,
-      schedule: { cron: '0 0 1 1 *' },
-    })
-    const firing = await prisma.planFiring.create({
-      data: { id: newId('plf'), planId: plan.id, slot: new Date(), rootId: newId('trg'), result: 'RUN' },
-    })
-    const { webhook } = await domain.webhooks.create(parley.admin, { agentId: agent.id, serviceName: SECRET })
-    const { accessToken } = await domain.tokens.create(parley.admin, {
-      grant: { service: { name: SECRET, agentIds: [] } },
-    })
-    const call = await prisma.toolCall.create({
-      data: {
-        ...{ id: newId('tcl'), runId: runs[0]?.id ?? '', agentId: talker.id, stepIndex: 0, modelCallId: 'c' },
-        ...{
-          toolName: 'pay',
-          execution: 'EXTERNAL',
-          status: 'WAITING',
-          input: { a: SECRET },
-          messageId: message.id,
-          spaceId: space.id,
-        },
-      },
-    })
-    const grant = await prisma.standingGrant.create({
-      data: {
-        ...{ id: newId('grt'), agentId: talker.id, toolName: 'pay', toolDigest: 'x', spaceId: space.id, quorum: 1 },
-        ...{ inputSchema: { title: SECRET }, proposedById: alice.id, expiresAt: new Date(Date.now() + 3_600_000) },
-        decisions: { create: { humanId: alice.id, approve: true, reason: SECRET, at: new Date() } },
-      },
-    })
-    const event = await prisma.inboxEvent.findFirstOrThrow({ where: { agentId: agent.id } })
-    const cycle = await prisma.cycle.create({
-      data: {
-        ...{ id: newId('cyc'), agentId: agent.id, index: 0, runId: runs[0]?.id ?? '', tokenEstimate: 1 },
-        ...{ messages: [{ role: 'user', content: SECRET }], summary: SECRET },
-      },
-    })
-    const entry = await prisma.auditEntry.create({
-      data: {
-        id: newId('aud'),
-        actorId: alice.id,
-        action: 'updateSpace',
-        targetId: space.id,
-        detail: { name: SECRET },
-      },
-    })
-    await prisma.$executeRaw`
-      INSERT INTO pgboss.job (name, data, source_name, source_id, source_created_on, source_retry_count, source_output)
-      VALUES ('failed-jobs', '{}', 'send-notice', gen_random_uuid(), now(), 35, jsonb_build_object('message', ${SECRET}::text))`
-    await domain.sessions.open(alice, { userAgent: undefined, replaced: [] })
-    const [session] = await domain.sessions.list(alice)
-    const joinLink = await domain.joinLinks.create(alice, { spaceId: space.id })
-    await domain.agents.update(parley.admin, { id: agent.id, instructions: SECRET, versionNote: SECRET })
-    const version = await prisma.agentVersion.findFirstOrThrow({
-      where: { agentId: agent.id },
-      orderBy: { number: 'desc' },
-    })
-    const file = await prisma.file.create({
-      data: {
-        ...{
-          id: newId('fil'),
-          ownerId: alice.id,
-          name: SECRET,
-          mediaType: 'text/plain',
-          size: 1,
-          hash: 'a'.repeat(64),
-        },
-        ...{ messageId: message.id, spaceId: space.id },
-      },
-    })
-    const { items } = await domain.failedJobs.page({ after: null, before: null, size: 1, fromEnd: false })
-    Object.assign(ids, {
-      ...{ spc: space.id, msg: message.id, agt: agent.id, hum: alice.id, run: runs[0]?.id, tcl: call.id, pln: plan.id },
-      ...{
-        plf: firing.id,
-        gol: goal.id,
-        inb: event.id,
-        acc: accessToken.id,
-        whk: webhook.id,
-        aud: entry.id,
-        cyc: cycle.id,
-        grt: grant.id,
-        job: items[0]?.id,
-        ses: session?.id,
-        jln: joinLink.id,
-        agv: version.id,
-        fil: file.id,
-      },
-    })
+    Object.assign(ids, await secretWorld(parley))
     const service: Viewer = { scope: 'SERVICE', id: '', name: 'other', agentIds: [], tokenId: null, expiresAt: null }
     for (const viewer of [await parley.human('Mallory'), service])
       strangers.push({ name: viewer.scope, viewer, client: await parley.clientOf(viewer) })

@@ -70,7 +70,7 @@ describe('the A2A server', () => {
       expect(await (await client.get(`${path}${CARD}`)).json()).toMatchObject({
         name,
         supportedInterfaces: [{ url: `${parley.origin}${path}`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
-        capabilities: { streaming: true, pushNotifications: false },
+        capabilities: { streaming: true, pushNotifications: true },
       })
     expect((await (await fetch(`${parley.origin}${CARD}`)).json()).name).toBe('Parley')
     const stranger = await clientOf(await parley.human('Eve'))
@@ -261,7 +261,7 @@ describe('the A2A server', () => {
     expect(await codeOf(get, { 'a2a-version': '2.0' })).toBe(-32009)
     expect(await codeOf(get)).toBe(-32001)
     expect(await codeOf({ ...get, method: 'nothing' })).toBe(-32601)
-    expect(await codeOf({ ...get, method: 'CreateTaskPushNotificationConfig' })).toBe(-32003)
+    expect(await codeOf({ ...get, method: 'CreateTaskPushNotificationConfig' })).toBe(-32001)
     expect(await codeOf({ ...get, method: 'GetExtendedAgentCard' })).toBe(-32007)
     expect(await codeOf([get])).toBe(-32600)
     expect(await codeOf(null)).toBe(-32600)

@@ -69,6 +69,14 @@ describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
       members: [{ name: 'Ana' }, { name: 'Bot' }],
       messages: { edges: [{ node: { text: 'Hi Bot' } }, { node: { text: 'Hello Ana, how are you?' } }] },
     })
+    await events(agents(bot.id), { threadId: 't1', messages: [] })
+    // A conversation that is continued creates nothing, so that nothing is audited.
+    await events(agents(bot.id), { threadId: 't1', messages: [userMessage('Hi again')] })
+    const audited = await parley.app.platform.db.prisma.auditEntry.findMany({
+      where: { actorId: ana.id, action: 'createSpace' },
+      select: { targetId: true },
+    })
+    expect(audited).toEqual([{ targetId: expect.stringMatching(/^spc_/) }])
   })
 
   test('a client that sends its whole history again posts nothing twice, and gets what there is', async () => {
@@ -266,6 +274,45 @@ describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
     const end = (await events(url, { messages: [] })).find(isOfType('MESSAGES_SNAPSHOT')).messages
     expect(end.filter(({ role }: AgUiEvent) => role === 'tool')).toHaveLength(2)
     expect(end.at(-1)).toMatchObject({ role: 'assistant', content: 'All done.' })
+  })
+
+  test('a question in a thread is answered there', async () => {
+    const bot = await parley.agent('Bot', { toolset: 'SPACE_TOOLS' })
+    const space = await parley.space(ana, [bot.id])
+    parley.models.script(({ step }) => {
+      const input = { spaceId: space.id, text: 'Which size?', wait: { for: [{ type: 'human' }], timeout: 60 } }
+      return step === 0 ? [{ toolCall: 'sendSpaceMessage', input }] : [{ text: 'Done.' }]
+    })
+    const { sending } = parley.app.domain
+    const { message: root } = await sending.send(ana, { spaceId: space.id, text: 'About shoes', mentionedIds: [] })
+    await until('the first question is asked', async () => (await parley.messages(space.id)).length === 2)
+    const asked = interruptsOf(await events(spaces(space.id), null))
+    expect(asked).toMatchObject([{ reason: 'reply_required' }])
+    await events(spaces(space.id), {
+      resume: [{ interruptId: asked[0].id, status: 'resolved', payload: { text: '42' } }],
+    })
+    await sending.send(ana, { spaceId: space.id, text: 'And in this thread?', replyToId: root.id })
+    await until('the second question is asked', async () => (await parley.messages(space.id)).length === 5)
+    const [interrupt] = interruptsOf(await events(spaces(space.id), null))
+    const resume = [{ interruptId: interrupt.id, status: 'resolved', payload: { text: '43' } }]
+    const last = await events(spaces(space.id), { resume })
+    expect(last.at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'success' } })
+    // An answer that is repeated is posted once.
+    await events(spaces(space.id), { resume })
+    const rows = await parley.app.platform.db.prisma.message.findMany({
+      where: { spaceId: space.id },
+      orderBy: { seq: 'asc' },
+      select: { threadRootId: true, parts: true },
+    })
+    const placed = rows.map(({ threadRootId, parts }) => [(parts as { text: string }[])[0]?.text, threadRootId])
+    expect(placed).toEqual([
+      ['About shoes', null],
+      ['Which size?', null],
+      ['42', null],
+      ['And in this thread?', root.id],
+      ['Which size?', root.id],
+      ['43', root.id],
+    ])
   })
 
   test('a persistent agent answers at a door, and the run ends with its cycle', async () => {

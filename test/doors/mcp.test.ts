@@ -2,6 +2,7 @@ import { parse, validate } from 'graphql'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
+import * as operations from '../../src/doors/operations.ts'
 import * as documents from '../../src/doors/tasks/documents.ts'
 import { schema } from '../../src/graphql/schema.ts'
 import { steps } from '../support/model-server-script.ts'
@@ -25,9 +26,12 @@ const WEIGH: ToolInput = {
   execution: 'SPACE',
 }
 
-test('the operations of the MCP server are valid', () => {
-  const faults = Object.entries(documents).flatMap(([name, document]) =>
-    validate(schema, parse(document)).map(({ message }) => `${name}: ${message}`),
+test('the operations of the doors are valid', () => {
+  const all: [string, unknown][] = Object.entries({ ...documents, ...operations })
+  const faults = all.flatMap(([name, document]) =>
+    typeof document !== 'string' || document.startsWith('fragment')
+      ? []
+      : validate(schema, parse(document)).map(({ message }) => `${name}: ${message}`),
   )
   expect(faults).toEqual([])
 })

@@ -1,10 +1,19 @@
 /** The extension by which tasks name the position up to which they contain everything: the server's cursor. */
 export const CURSOR_EXTENSION = 'urn:parley:a2a:cursor'
 
+export const A2A_PATH = '/a2a'
+
 export interface Described {
   id: string
   name: string
   description: string | null
+}
+
+/** The server as an agent: an answer comes from the space that a message names. */
+export const SERVER: Described = {
+  id: 'spaces',
+  name: 'Parley',
+  description: 'Spaces of people and agents. Name a space as contextId.',
 }
 
 /** Returns the agent card of something that answers messages. `url`: where it answers. */
@@ -17,7 +26,7 @@ export function cardOf({ id, name, description }: Described, url: string): objec
     supportedInterfaces: [{ url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
     capabilities: {
       streaming: true,
-      pushNotifications: false,
+      pushNotifications: true,
       extendedAgentCard: false,
       extensions: [
         {

@@ -1,32 +1,22 @@
+import type { Viewer } from '../../access/viewer.ts'
+import type { Domain } from '../../graphql/domain.ts'
 import { isObject } from '../../lib/json.ts'
-import { AGENT, LIST_RUNS, type Page, SEND_MESSAGE, SPACE, STOP_RUN, TRIGGER_AGENT } from '../tasks/documents.ts'
+import type { Conversing } from '../conversing.ts'
+import { type Caller, type Door, DoorError, type Exchange, endOf, failingAtDoor, notFound } from '../exchange.ts'
+import { failureOf, type MessageStream, messageStreamOf, readMessage } from '../json-rpc.ts'
+import { mutate, sendMessage, stopRuns, TRIGGER_AGENT } from '../operations.ts'
+import { AGENT, LIST_RUNS, type Page, SPACE } from '../tasks/documents.ts'
 import { answerCalls } from '../tasks/input-requests.ts'
-import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
 import { openOwnSpace } from '../tasks/own-space.ts'
-import type { Stream } from '../tasks/stream.ts'
 import { createTasks, type Task } from '../tasks/tasks.ts'
 import { waitForTask } from '../tasks/waiting.ts'
 import { isOver, type State, stateOf, taskOf } from './a2a-task.ts'
-import { cardOf, type Described } from './card.ts'
+import { A2A_PATH, cardOf, type Described, SERVER } from './card.ts'
 import { Following } from './following.ts'
+import { createTaskPushing, UNTOLD } from './pushing.ts'
 
 /** The thing that a URL stands for: an agent, a space, or the server. */
-export type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
-
-export interface A2aRequest {
-  caller: Caller
-  /** Aborts when the client has gone, or when the server drains. */
-  waiting: AbortSignal
-  headers: Headers
-  body: unknown
-}
-
-export interface A2aDoor {
-  /** Returns the JSON-RPC response. Null if it was streamed instead. */
-  answer(target: Target, request: A2aRequest, stream: Stream): Promise<object | null>
-  /** Returns the agent card; null if the viewer may not see what it describes. @throws OperationError */
-  card(target: Target, caller: Caller, url: string): Promise<object | null>
-}
+type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
 
 const VERSION = '1.0'
 const LONGEST_WAIT_MS = 300_000
@@ -42,7 +32,6 @@ const CODES = {
   INTERNAL: -32603,
   TASK_NOT_FOUND: -32001,
   TASK_NOT_CANCELABLE: -32002,
-  PUSH_NOT_SUPPORTED: -32003,
   UNSUPPORTED_OPERATION: -32004,
   CONTENT_TYPE_NOT_SUPPORTED: -32005,
   EXTENDED_CARD_NOT_CONFIGURED: -32007,
@@ -60,13 +49,6 @@ class A2aError extends Error {
 
 const STREAMING: ReadonlySet<string> = new Set(['SendStreamingMessage', 'SubscribeToTask'])
 
-/** Whether a request waits for agents, or opens a stream. */
-export function staysOpen(body: unknown): 'no' | 'wait' | 'stream' {
-  const method = isObject(body) ? body['method'] : null
-  if (STREAMING.has(String(method))) return 'stream'
-  return method === 'SendMessage' ? 'wait' : 'no'
-}
-
 type Params = Record<string, unknown>
 interface Sent {
   text: string
@@ -75,24 +57,28 @@ interface Sent {
 
 /** Agents and spaces as A2A 1.0 agents, by JSON-RPC. https://a2a-protocol.org */
 export function createA2aDoor({
-  operations,
+  conversing,
+  taskPushes,
+  callerOf,
   maxResponseBytes,
   onError,
 }: {
-  operations: Operations
+  conversing: Conversing
+  taskPushes: Domain['taskPushes']
+  /** Returns a caller for work that no request waits for. */
+  callerOf(viewer: Viewer, signal: AbortSignal): Caller
   /** The maximum size of a response. */
   maxResponseBytes: number
   onError(error: Error): void
-}): A2aDoor {
-  const { run } = operations
-  const tasks = createTasks(operations, maxResponseBytes)
-  const mutate = mutateBy(run)
+}): Door & { close(): Promise<void> } {
+  const tasks = createTasks(maxResponseBytes)
+  const pushing = createTaskPushing({ taskPushes, tasks, callerOf, onError: (error) => onError(error as Error) })
 
   async function describe(target: Target, caller: Caller): Promise<Described | null> {
-    if (target.type === 'server')
-      return { id: 'spaces', name: 'Parley', description: 'Spaces of people and agents. Name a space as contextId.' }
-    const { agent = null, space = null } = await run<{ agent?: Described | null; space?: Described | null }>(
-      ...([caller, target.type === 'agent' ? AGENT : SPACE, { id: target.id }] as const),
+    if (target.type === 'server') return SERVER
+    const { agent = null, space = null } = await caller.ask<{ agent?: Described | null; space?: Described | null }>(
+      target.type === 'agent' ? AGENT : SPACE,
+      { id: target.id },
     )
     return agent ?? space
   }
@@ -127,9 +113,7 @@ export function createA2aDoor({
     if (target.type === 'agent' && caller.viewer.scope !== 'HUMAN') return trigger(target.id, caller, sent)
     const spaceId = await spaceOf(target, caller, typeof contextId === 'string' ? contextId : '')
     const mentionedIds = target.type === 'agent' ? { mentionedIds: [target.id] } : {}
-    const input = { spaceId, ...sent, ...mentionedIds }
-    const { sentMessage } = await mutate<{ sentMessage: { id: string } }>(caller, SEND_MESSAGE, input)
-    return sentMessage.id
+    return (await sendMessage(caller, { spaceId, ...sent, ...mentionedIds })).id
   }
 
   async function trigger(agentId: string, caller: Caller, { text, idempotencyKey }: Sent): Promise<string> {
@@ -147,7 +131,7 @@ export function createA2aDoor({
       return target.id
     }
     if (contextId !== '') return contextId
-    if (target.type === 'agent') return openOwnSpace(operations, caller, { agentId: target.id, door: 'a2a' })
+    if (target.type === 'agent') return openOwnSpace(conversing, caller, { agentId: target.id, door: 'a2a' })
     throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of a space.')
   }
 
@@ -169,16 +153,58 @@ export function createA2aDoor({
     })
     if (responses.length === 0)
       throw new A2aError('INVALID_PARAMS', 'Answer a task with a data part { "inputResponses": { … } }.')
-    await answerCalls(operations, caller, task.pending, Object.assign({}, ...responses))
+    await answerCalls(caller, task.pending, Object.assign({}, ...responses))
     return taskId
   }
 
-  async function sendAndWait(target: Target, { caller, waiting }: A2aRequest, params: Params): Promise<object> {
+  /** Posts a message, and begins the notifications that its configuration wants. Returns the id of the task. */
+  async function sendConfigured(target: Target, caller: Caller, params: Params): Promise<string> {
+    const { configuration } = params
+    const wanted = isObject(configuration) ? configuration['taskPushNotificationConfig'] : null
+    if (!isObject(wanted)) return send(target, caller, params)
+    const input = pushInputOf(wanted)
+    // Nothing is posted for a configuration that will be refused.
+    await failingAtDoor(() => taskPushes.check(caller.viewer, input))
     const id = await send(target, caller, params)
+    await configure(caller, id, input)
+    return id
+  }
+
+  async function configure(caller: Caller, taskId: string, input: PushInput): Promise<object> {
+    const push = await failingAtDoor(() => taskPushes.create(caller.viewer, taskId, { ...input, sentState: UNTOLD }))
+    pushing.follow(push)
+    return configOf(taskPushes.shown(push))
+  }
+
+  async function createPush(target: Target, caller: Caller, params: Params): Promise<object> {
+    const task = await existing(target, caller, params['taskId'])
+    if (isOver(stateOf(task))) throw new A2aError('UNSUPPORTED_OPERATION', 'The task has ended: use GetTask.')
+    return configure(caller, task.id, pushInputOf(params))
+  }
+
+  async function listPushes(target: Target, caller: Caller, params: Params) {
+    const task = await existing(target, caller, params['taskId'])
+    return (await taskPushes.list(caller.viewer, task.id)).map(configOf)
+  }
+
+  async function getPush(target: Target, caller: Caller, params: Params): Promise<object> {
+    const config = (await listPushes(target, caller, params)).find(({ id }) => id === params['id'])
+    if (config === undefined) throw new A2aError('TASK_NOT_FOUND', 'The task has no such push configuration.')
+    return config
+  }
+
+  async function deletePush(target: Target, caller: Caller, params: Params): Promise<object> {
+    const task = await existing(target, caller, params['taskId'])
+    if (typeof params['id'] === 'string') await taskPushes.delete(caller.viewer, task.id, params['id'])
+    return {}
+  }
+
+  async function sendAndWait(target: Target, { caller, waiting }: Exchange, params: Params): Promise<object> {
+    const id = await sendConfigured(target, caller, params)
     const { configuration } = params
     const returnsAtOnce = isObject(configuration) && configuration['returnImmediately'] === true
     const timeoutMs = returnsAtOnce ? 0 : LONGEST_WAIT_MS
-    const task = await waitForTask(operations, tasks, caller, id, { timeoutMs, signal: waiting })
+    const task = await waitForTask(tasks, caller, id, { timeoutMs, signal: waiting })
     if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
     return { task: await whole(caller, task) }
   }
@@ -192,7 +218,7 @@ export function createA2aDoor({
   async function list(target: Target, caller: Caller, params: Params): Promise<object> {
     const { pageSize, pageToken, includeArtifacts, status } = params
     const first = sizeOf(pageSize)
-    const { runs } = await run<{ runs: ListedRuns }>(caller, LIST_RUNS, {
+    const { runs } = await caller.ask<{ runs: ListedRuns }>(LIST_RUNS, {
       first,
       after: pageToken || null,
       filter: filterOf(target, params),
@@ -218,34 +244,31 @@ export function createA2aDoor({
   async function cancel(target: Target, caller: Caller, params: Params): Promise<object> {
     const task = await existing(target, caller, params['id'])
     if (isOver(stateOf(task))) throw new A2aError('TASK_NOT_CANCELABLE', 'The task has ended.')
-    for (const runId of task.activeRunIds)
-      await mutate(caller, STOP_RUN, { runId, cascade: true }).catch((error) => {
-        if (!(error instanceof OperationError && error.code === 'CONFLICT')) throw error
-      })
+    await stopRuns(caller, task.activeRunIds)
     const after = await tasks.read(caller, task.id)
     return whole(caller, after ?? task)
   }
 
   async function follow(
-    { caller, waiting }: A2aRequest,
+    { caller, waiting }: Exchange,
     id: unknown,
     first: Task,
-    to: { stream: Stream; endsAtInput: boolean },
+    to: { stream: MessageStream; endsAtInput: boolean },
   ) {
     const event = (result: object) => ({ jsonrpc: '2.0', id, result })
     const failure = (error: unknown) => ({ jsonrpc: '2.0', id, error: errorOf(error, onError) })
-    await new Following({ operations, tasks, caller, waiting, event, failure, ...to }).follow(first)
+    await new Following({ tasks, caller, waiting, event, failure, ...to }).follow(first)
   }
 
-  async function dispatch(target: Target, request: A2aRequest, stream: Stream): Promise<object | null> {
-    const { caller, body } = request
-    const { id, method, params = {} } = body as Params
-    if (!isObject(params)) throw new A2aError('INVALID_PARAMS', '`params` must be an object.')
+  /** Returns the result; null if it was streamed. @throws DoorError, A2aError */
+  async function dispatch(target: Target, request: Exchange, asked: Asked): Promise<object | null> {
+    const { caller } = request
+    const { id, method, params, stream } = asked
     switch (method) {
       case 'SendMessage':
         return sendAndWait(target, request, params)
       case 'SendStreamingMessage': {
-        const task = await tasks.read(caller, await send(target, caller, params))
+        const task = await tasks.read(caller, await sendConfigured(target, caller, params))
         if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
         await follow(request, id, task, { stream, endsAtInput: true })
         return null
@@ -263,10 +286,13 @@ export function createA2aDoor({
       case 'CancelTask':
         return cancel(target, caller, params)
       case 'CreateTaskPushNotificationConfig':
+        return createPush(target, caller, params)
       case 'GetTaskPushNotificationConfig':
+        return getPush(target, caller, params)
       case 'ListTaskPushNotificationConfigs':
+        return { configs: await listPushes(target, caller, params), nextPageToken: '' }
       case 'DeleteTaskPushNotificationConfig':
-        throw new A2aError('PUSH_NOT_SUPPORTED', 'This server sends no push notifications.')
+        return deletePush(target, caller, params)
       case 'GetExtendedAgentCard':
         throw new A2aError('EXTENDED_CARD_NOT_CONFIGURED', 'There is no extended card.')
       default:
@@ -274,29 +300,97 @@ export function createA2aDoor({
     }
   }
 
-  return {
-    async card(target, caller, url) {
-      const described = await describe(target, caller)
-      return described === null ? null : cardOf(described, url)
-    },
+  async function sendCard(target: Target, exchange: Exchange, path: string): Promise<void> {
+    if (exchange.method !== 'GET')
+      throw new DoorError('BAD_INPUT', 'Use GET.', { status: 405, headers: { allow: 'GET' } })
+    const described = await describe(target, exchange.caller)
+    if (described === null) throw notFound('There is no such agent or space.')
+    exchange.send(200, cardOf(described, exchange.linkTo(A2A_PATH + path)))
+  }
 
-    async answer(target, request, stream) {
-      const { body, headers } = request
-      const { id } = isObject(body) ? body : {}
-      const known = typeof id === 'string' || typeof id === 'number' ? id : null
-      try {
-        if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof body['method'] !== 'string' || known === null)
-          throw new A2aError('INVALID_REQUEST', 'Send one JSON-RPC 2.0 request, with an id.')
-        const version = headers.get('a2a-version') ?? '0.3'
-        if (version.split('.').slice(0, 2).join('.') !== VERSION)
-          throw new A2aError('VERSION_NOT_SUPPORTED', `Send the header A2A-Version: ${VERSION}.`)
-        const result = await dispatch(target, request, stream)
-        return result === null ? null : { jsonrpc: '2.0', id: known, result }
-      } catch (error) {
-        return { jsonrpc: '2.0', id: known, error: errorOf(error, onError) }
-      }
+  async function answer(target: Target, exchange: Exchange): Promise<void> {
+    const body = await readMessage(exchange)
+    const method = isObject(body) ? body['method'] : null
+    if (method === 'SendMessage') await exchange.takePlace({ isServedWhileDraining: true })
+    if (STREAMING.has(String(method))) await exchange.takePlace()
+    const id = idOf(body)
+    const stream = messageStreamOf(exchange)
+    try {
+      const result = await dispatch(target, exchange, { ...readAsked(body, exchange), stream })
+      if (result !== null) exchange.send(200, { jsonrpc: '2.0', id, result })
+    } catch (error) {
+      const reason = endOf(error, exchange.caller)
+      // Null: nobody reads the response.
+      if (reason !== null) exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
+    } finally {
+      stream.end()
+    }
+  }
+
+  return {
+    failureOf,
+    endsAtDrain: true,
+    close: pushing.close,
+    async handle(exchange) {
+      const [, path = '', kind, id, card] = TARGET.exec(exchange.path) ?? []
+      if (!TARGET.test(exchange.path)) throw notFound('There is no such path: use /a2a/agents/:id or /a2a/spaces/:id.')
+      const target: Target =
+        kind === undefined || id === undefined
+          ? { type: 'server' }
+          : { type: kind === 'agents' ? 'agent' : 'space', id }
+      return card === undefined ? answer(target, exchange) : sendCard(target, exchange, path)
     },
   }
+}
+
+/** The server, an agent or a space, each with its card. */
+const TARGET = /^((?:\/(agents|spaces)\/([^/]+))?)(\/\.well-known\/agent-card\.json)?$/
+
+interface Asked {
+  id: string | number
+  method: string
+  params: Params
+  stream: MessageStream
+}
+
+function idOf(body: unknown): string | number | null {
+  const id = isObject(body) ? body['id'] : null
+  return typeof id === 'string' || typeof id === 'number' ? id : null
+}
+
+/** @throws A2aError for a body that is no request, or of another version */
+function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
+  const id = idOf(body)
+  if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof body['method'] !== 'string' || id === null)
+    throw new A2aError('INVALID_REQUEST', 'Send one JSON-RPC 2.0 request, with an id.')
+  const version = header('a2a-version') ?? '0.3'
+  if (version.split('.').slice(0, 2).join('.') !== VERSION)
+    throw new A2aError('VERSION_NOT_SUPPORTED', `Send the header A2A-Version: ${VERSION}.`)
+  const { params = {} } = body
+  if (!isObject(params)) throw new A2aError('INVALID_PARAMS', '`params` must be an object.')
+  return { id, method: body['method'], params }
+}
+
+type PushInput = Parameters<Domain['taskPushes']['check']>[1]
+
+/** @throws A2aError for a configuration of another form */
+function pushInputOf({ id, url, token, authentication }: Params): PushInput {
+  const { scheme, credentials } = isObject(authentication) ? authentication : {}
+  const isGivenText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+  if (typeof url !== 'string') throw new A2aError('INVALID_PARAMS', '`url` is required.')
+  return {
+    id: isGivenText(id) ? id : null,
+    url,
+    token: isGivenText(token) ? token : null,
+    authentication: isGivenText(scheme)
+      ? { scheme, credentials: typeof credentials === 'string' ? credentials : '' }
+      : null,
+  }
+}
+
+/** A configuration without its secrets. */
+function configOf({ id, taskId, url, scheme }: ReturnType<Domain['taskPushes']['shown']>) {
+  return { id, taskId, url, ...(scheme === null ? {} : { authentication: { scheme, credentials: '' } }) }
 }
 
 interface ListedRun {
@@ -359,7 +453,7 @@ const isGiven = (status: unknown): boolean =>
 
 function errorOf(error: unknown, onError: (error: Error) => void): object {
   if (error instanceof A2aError) return { code: error.code, message: error.message }
-  if (error instanceof OperationError) {
+  if (error instanceof DoorError) {
     const { code, message, retryAfterMs } = error
     const isInternal = code === 'INTERNAL_SERVER_ERROR' || retryAfterMs !== null
     const data = { code, ...(retryAfterMs === null ? {} : { retryAfterMs }) }

@@ -1,8 +1,7 @@
 import { createBell, sleep } from '../../lib/async.ts'
-import { UnauthenticatedError } from '../../lib/errors.ts'
+import { type Caller, DoorError, endOf, hasLostAccess, notFound, retryAfterOf } from '../exchange.ts'
+import type { MessageStream } from '../json-rpc.ts'
 import { FOLLOW_REPLIES, type Message } from '../tasks/documents.ts'
-import { type Caller, hasLostAccess, OperationError, type Operations, retryAfterOf } from '../tasks/operations.ts'
-import type { Stream } from '../tasks/stream.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { followTask } from '../tasks/waiting.ts'
 import { artifactOf, contextOf, isOver, isShown, stateOf, statusOf, taskOf } from './a2a-task.ts'
@@ -17,7 +16,6 @@ const MESSAGES_A_QUERY = 50
 const MOST_OTHERS = 1000
 
 export interface FollowingParts {
-  operations: Operations
   tasks: Tasks
   caller: Caller
   /** Aborts when the client has gone, when its token has ended, or when the server drains. */
@@ -26,7 +24,7 @@ export interface FollowingParts {
   event(result: object): object
   /** Makes the event that ends the stream early. */
   failure(error: unknown): object
-  stream: Stream
+  stream: MessageStream
   /** Whether the stream ends when the client must answer. */
   endsAtInput: boolean
 }
@@ -57,7 +55,7 @@ export class Following {
   /** Whether a subscription has ended: everything is read at each recheck. */
   #isBlind = false
   #snapshots = 0
-  #lostAccess: OperationError | null = null
+  #lostAccess: DoorError | null = null
 
   constructor(parts: FollowingParts) {
     this.#parts = parts
@@ -65,16 +63,16 @@ export class Following {
 
   /** Resolves when the stream has ended. @throws errors before the stream is open */
   async follow(first: Task): Promise<void> {
-    const { operations, caller, stream } = this.#parts
+    const { caller, stream } = this.#parts
     const { source } = first
-    const onEnd = (error: OperationError | null) => this.#noteEnd(error)
+    const onEnd = (error: DoorError | null) => this.#noteEnd(error)
     const onChange = () => this.#bell.ring()
-    const stops = [await followTask(operations, caller, first, { onChange, onEnd })]
+    const stops = [await followTask(caller, first, { onChange, onEnd })]
     const keepAlive = setInterval(() => stream.isBusy() || stream.keepAlive(), KEEP_ALIVE_MS)
     try {
       if (source !== null) {
         const onEvent = ({ spaceMessages }: { spaceMessages: Changed }) => this.#noteMessage(spaceMessages)
-        stops.push(await operations.follow(caller, FOLLOW_REPLIES, { spaceId: source.spaceId }, { onEvent, onEnd }))
+        stops.push(await caller.follow(FOLLOW_REPLIES, { spaceId: source.spaceId }, { onEvent, onEnd }))
       }
       const task = await this.#begin(first.id)
       stream.onReady(onChange)
@@ -99,14 +97,11 @@ export class Following {
   }
 
   /** Returns why the stream ends, although the task does not. */
-  #interruption(): OperationError {
-    const { reason } = this.#parts.waiting
-    return reason instanceof UnauthenticatedError
-      ? new OperationError('UNAUTHENTICATED', reason.message)
-      : new OperationError('UNAVAILABLE', 'The server shuts down: continue with SubscribeToTask.', TICK_MS)
+  #interruption(): unknown {
+    return endOf(SHUT_DOWN, this.#parts.caller)
   }
 
-  #noteEnd(error: OperationError | null): void {
+  #noteEnd(error: DoorError | null): void {
     if (hasLostAccess(error)) this.#lostAccess = error
     this.#isBlind = true
     this.#bell.ring()
@@ -138,7 +133,7 @@ export class Following {
       }
   }
 
-  /** @throws OperationError */
+  /** @throws DoorError */
   async #begin(id: string): Promise<Task> {
     const { tasks, caller, stream, event } = this.#parts
     const task = await tasks.read(caller, id)
@@ -156,7 +151,7 @@ export class Following {
     return !isOver(state) && !(this.#parts.endsAtInput && state === 'TASK_STATE_INPUT_REQUIRED')
   }
 
-  /** Waits for a change, and sends it. Returns the task. @throws OperationError if the stream cannot go on */
+  /** Waits for a change, and sends it. Returns the task. @throws DoorError if the stream cannot go on */
   async #next(task: Task): Promise<Task> {
     const { tasks, caller, waiting, stream } = this.#parts
     await this.#bell.wait(RECHECK_MS, waiting)
@@ -220,4 +215,7 @@ export class Following {
   }
 }
 
-const noTask = () => new OperationError('NOT_FOUND', 'The task exists no more, or you may not see it.')
+const SHUT_DOWN = new DoorError('UNAVAILABLE', 'The server shuts down: continue with SubscribeToTask.', {
+  retryAfterMs: TICK_MS,
+})
+const noTask = () => notFound('The task exists no more, or you may not see it.')

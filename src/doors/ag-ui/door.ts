@@ -2,7 +2,7 @@ import { EventType, PROTOCOL_VERSION, type RunFinishedOutcome } from '@ag-ui/cor
 import { checkMessageText } from '../../lib/validate.ts'
 import type { Activity } from '../activity.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
-import { type Caller, type Door, DoorError, type EventStream, type Exchange, notFound } from '../exchange.ts'
+import { type Caller, type Door, DoorError, type EventStream, type Exchange, endOf, notFound } from '../exchange.ts'
 import { readPlace, sendMessage } from '../operations.ts'
 import { patient } from '../patient.ts'
 import { failureOf, followTurn, isCanceled } from '../turn.ts'
@@ -39,17 +39,16 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
     const [, kind, id = ''] = PLACE.exec(path) ?? []
     if (kind === undefined) throw notFound('There is no such path: use /ag-ui/agents/:id or /ag-ui/spaces/:id.')
     if (kind === 'spaces') return id
-    const thread = `ag-ui:${threadId}`
-    const existing = await conversing.find(caller, { agentId: id, thread })
-    if (existing !== null || message === null) return existing
+    const conversation = { agentId: id, thread: `ag-ui:${threadId}` }
+    if (message === null) return conversing.find(caller, conversation)
     // A text that will be refused must not leave an empty space.
-    checkMessageText(message.text, 'messages')
-    const name = nameOf(message.text)
-    return (await conversing.open(caller, { agentId: id, thread, name })).spaceId
+    const onNew = () => checkMessageText(message.text, 'messages')
+    return (await conversing.open(caller, { ...conversation, name: nameOf(message.text), onNew })).spaceId
   }
 
-  async function serve(exchange: Exchange, caller: Caller, input: RunInput): Promise<void> {
-    exchange.takePlace()
+  async function serve(exchange: Exchange, input: RunInput): Promise<void> {
+    const { caller } = exchange
+    await exchange.takePlace()
     const spaceId = await findSpace(caller, exchange, input)
     const start = spaceId === null ? null : await begin(caller, spaceId, input)
     const stream = exchange.openStream()
@@ -66,11 +65,12 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
       if (start === null || writer === null) await showNothing(stream, input)
       else await run(exchange, { caller: reader, writer, input, start, activity, onIdle })
     } catch (error) {
-      if (caller.signal.aborted) return
-      const { message, code } = error instanceof DoorError ? error : UNEXPECTED
+      const reason = endOf(error, caller)
+      if (reason === null) return
+      const { message, code } = reason instanceof DoorError ? reason : UNEXPECTED
       if (writer !== null) await writer.write({ type: EventType.RUN_ERROR, message, code })
       else await stream.write(`data: ${JSON.stringify({ type: EventType.RUN_ERROR, message, code })}\n\n`)
-      if (!(error instanceof DoorError)) throw error
+      if (!(reason instanceof DoorError)) throw reason
     } finally {
       stream.end()
     }
@@ -79,15 +79,14 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
   return {
     async handle(exchange) {
       const { method } = exchange
-      const caller = await exchange.caller()
-      if (method === 'POST') return serve(exchange, caller, readRunInput(await exchange.json()))
-      if (method === 'GET')
-        return serve(exchange, caller, readRejoin(exchange.query, exchange.path.split('/')[2] ?? ''))
+      if (method === 'POST') return serve(exchange, readRunInput(await exchange.json()))
+      if (method === 'GET') return serve(exchange, readRejoin(exchange.query, exchange.path.split('/')[2] ?? ''))
       throw new DoorError('BAD_INPUT', 'Use POST to run, GET to rejoin.', {
         status: 405,
         headers: { allow: 'GET, POST' },
       })
     },
+    endsAtDrain: false,
     failureOf: ({ message, code }) => ({ type: EventType.RUN_ERROR, message, code }),
   }
 }

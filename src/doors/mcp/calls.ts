@@ -1,17 +1,18 @@
 import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { isObject } from '../../lib/json.ts'
+import type { Conversing } from '../conversing.ts'
+import { badInput, DoorError, notFound } from '../exchange.ts'
 import { answerCalls, consoleOnly, type InputResponses, inputRequestsOf } from '../tasks/input-requests.ts'
-import { OperationError, type Operations } from '../tasks/operations.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { waitForTask } from '../tasks/waiting.ts'
-import type { Exchange, Result } from './exchange.ts'
+import type { McpExchange, Result } from './exchange.ts'
 import { taskFields } from './task-fields.ts'
 import { isToolName, LONGEST_WAIT_SECONDS, TOOLS, WAITING_TOOLS } from './tool-inputs.ts'
 import { createTools, describeCall, textOfOutput } from './tools.ts'
 
 export interface CallParts {
-  operations: Operations
+  conversing: Pick<Conversing, 'open'>
   tasks: Tasks
   /** The maximum size of a result. */
   maxResponseBytes: number
@@ -19,29 +20,29 @@ export interface CallParts {
 
 export interface Calls {
   /** Answers `tools/call`. @throws ProtocolError for a call that is not understood */
-  call(exchange: Exchange, params: unknown, context: ServerContext): Promise<Result>
+  call(exchange: McpExchange, params: unknown, context: ServerContext): Promise<Result>
   /** Returns what the call that started a task returns once the task has ended. */
-  resultOf(exchange: Exchange, task: Task): Promise<Result>
+  resultOf(exchange: McpExchange, task: Task): Promise<Result>
 }
 
 const DEFAULT_WAIT_SECONDS = 45
 
 const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message)
 
-export function createCalls({ operations, tasks, maxResponseBytes }: CallParts): Calls {
-  const tools = createTools(operations)
+export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts): Calls {
+  const tools = createTools(conversing)
 
-  /** Puts the data into a result, as text too, within the limit of bytes. @throws OperationError if it is too large */
+  /** Puts the data into a result, as text too, within the limit of bytes. @throws DoorError if it is too large */
   function resultWith(data: Record<string, unknown>, text = JSON.stringify(data), isError = false): Result {
     const content = [{ type: 'text', text }]
     const whole = { content, structuredContent: data, ...(isError ? { isError } : {}) }
     if (bytesOf(whole) <= maxResponseBytes) return whole
     const short = { content, ...(isError ? { isError } : {}) }
     if (bytesOf(short) <= maxResponseBytes) return short
-    throw new OperationError('BAD_INPUT', `The result has more than ${maxResponseBytes} bytes: ask for less at a time.`)
+    throw badInput(`The result has more than ${maxResponseBytes} bytes: ask for less at a time.`)
   }
 
-  async function resultOf({ caller }: Exchange, task: Task): Promise<Result> {
+  async function resultOf({ caller }: McpExchange, task: Task): Promise<Result> {
     const output = await tasks.output(caller, task)
     const { id, status, outcomes, source, pending } = task
     const isFinished = status === 'completed' || status === 'cancelled'
@@ -62,18 +63,18 @@ export function createCalls({ operations, tasks, maxResponseBytes }: CallParts):
 
   /** Waits for a task, and answers with its result, with questions to the user, or with the task. */
   async function settle(
-    exchange: Exchange,
+    exchange: McpExchange,
     { taskId, waitSeconds, dismissed }: { taskId: string; waitSeconds: number | undefined; dismissed: boolean },
     context: ServerContext,
   ): Promise<Result> {
     const { caller, takesTasks, takesForms, waiting } = exchange
     const seconds = Math.min(waitSeconds ?? (takesTasks ? 0 : DEFAULT_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
-    const task = await waitForTask(operations, tasks, caller, taskId, {
+    const task = await waitForTask(tasks, caller, taskId, {
       timeoutMs: seconds * 1000,
       signal: waiting,
       onChange: (state) => reportProgress(context, state),
     })
-    if (task === null) throw new OperationError('NOT_FOUND', 'The message or run that was started exists no more.')
+    if (task === null) throw notFound('The message or run that was started exists no more.')
     if (task.status === 'completed' || task.status === 'cancelled') return resultOf(exchange, task)
     if (takesTasks) return { resultType: 'task', ...taskFields(exchange, task) }
     const inputRequests =
@@ -84,16 +85,16 @@ export function createCalls({ operations, tasks, maxResponseBytes }: CallParts):
   }
 
   /** Continues a call whose questions the client has answered. Posts nothing. */
-  async function resume(exchange: Exchange, taskId: string, responses: InputResponses): Promise<boolean> {
+  async function resume(exchange: McpExchange, taskId: string, responses: InputResponses): Promise<boolean> {
     const task = await tasks.read(exchange.caller, taskId)
     if (task === null) throw invalid('`requestState` names nothing that you may see.')
-    const dismissed = await answerCalls(operations, exchange.caller, task.pending, responses)
+    const dismissed = await answerCalls(exchange.caller, task.pending, responses)
     return dismissed.size > 0
   }
 
-  async function answer(exchange: Exchange, name: keyof typeof TOOLS, given: unknown, context: ServerContext) {
+  async function answer(exchange: McpExchange, name: keyof typeof TOOLS, given: unknown, context: ServerContext) {
     const parsed = TOOLS[name].input.safeParse(given ?? {})
-    if (!parsed.success) throw new OperationError('BAD_INPUT', `Invalid input: ${z.prettifyError(parsed.error)}`)
+    if (!parsed.success) throw badInput(`Invalid input: ${z.prettifyError(parsed.error)}`)
     const state = context.mcpReq.requestState<unknown>()
     if (state !== undefined) {
       if (!WAITING_TOOLS.includes(name)) throw invalid(`${name} takes no \`requestState\`.`)
@@ -116,7 +117,7 @@ export function createCalls({ operations, tasks, maxResponseBytes }: CallParts):
       try {
         return await answer(exchange, name, given, context)
       } catch (error) {
-        if (!(error instanceof OperationError)) throw error
+        if (!(error instanceof DoorError)) throw error
         // Models read what went wrong, and can do something else.
         const { code, message, retryAfterMs } = error
         const data = { error: { code, message, ...(retryAfterMs === null ? {} : { retryAfterMs }) } }

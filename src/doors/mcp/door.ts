@@ -10,11 +10,12 @@ import {
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { isObject } from '../../lib/json.ts'
-import { type Caller, OperationError, type Operations } from '../tasks/operations.ts'
-import type { Stream } from '../tasks/stream.ts'
+import type { Conversing } from '../conversing.ts'
+import { type Door, DoorError, type Exchange, notFound } from '../exchange.ts'
+import { failureOf as bodyOf, messageStreamOf, readMessage } from '../json-rpc.ts'
 import { createTasks } from '../tasks/tasks.ts'
 import { type Calls, createCalls } from './calls.ts'
-import { type ClientMessage, capabilitiesOf, type Exchange, type Result, TASKS_EXTENSION } from './exchange.ts'
+import { type ClientMessage, capabilitiesOf, type McpExchange, type Result, TASKS_EXTENSION } from './exchange.ts'
 import { Listening, wantedBy } from './listen.ts'
 import { createPrompts, type Prompts } from './prompts.ts'
 import { createResources, type Resources } from './resources.ts'
@@ -22,34 +23,18 @@ import { checkTakesTasks, createTaskMethods, protocolErrorOf, type TaskMethods }
 import { TOOL_LIST, WAITING_TOOLS } from './tool-inputs.ts'
 
 export interface McpDoorParts {
-  operations: Operations
+  conversing: Pick<Conversing, 'open'>
   /** The maximum size of a result. */
   maxResponseBytes: number
   /** Receives errors that no client caused. */
   onError(error: Error): void
 }
 
-/** A request of a client, with its parsed body. */
-export interface McpRequest {
-  caller: Caller
-  /** Aborts when the client has gone, or when the server drains. */
-  waiting: AbortSignal
-  url: string
-  headers: Headers
-  body: unknown
-}
+export const MCP_PATH = '/mcp'
+/** Metadata of OAuth (RFC 9728). */
+export const METADATA_PATH = `/.well-known/oauth-protected-resource${MCP_PATH}`
 
-/** The Model Context Protocol, 2026-07-28, and stateless answers to clients of 2025-11-25. */
-export interface McpDoor {
-  /** Answers a request that is not for a stream. */
-  answer(request: McpRequest): Promise<Response>
-  /**
-   * Serves a request for a stream of notifications. Returns the response to a request that is refused; null once the
-   * stream is open. The caller of this function knows such requests by `isListen`.
-   */
-  listen(request: McpRequest, stream: Stream): Promise<Response | null>
-}
-
+const MOST_IN_BATCH = 100
 const SERVER_INFO = { name: 'parley', title: 'Parley', version: '1' }
 const MODERN = '2026-07-28'
 /** The lists that are the same for everybody may be kept for five minutes. */
@@ -60,7 +45,7 @@ const INSTRUCTIONS =
   'Parley is a server in which people and AI agents share spaces. Use list_spaces and read_messages to see what happens, send_message or ask_agent to work with agents, and list_pending with decide for calls of agents that wait for a person. Decide only as your user says.'
 
 /** Whether a request asks for a stream of notifications. */
-export const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'
+const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'
 
 /** Returns how many calls of a request may wait for agents: calls that start something, and those that continue one. */
 export function waitsOf(body: unknown): number {
@@ -74,12 +59,13 @@ function mayWait(message: unknown): boolean {
   return WAITING_TOOLS.includes(String(name)) || requestState !== undefined
 }
 
-export function createMcpDoor({ operations, maxResponseBytes, onError }: McpDoorParts): McpDoor {
-  const tasks = createTasks(operations, maxResponseBytes)
-  const calls = createCalls({ operations, tasks, maxResponseBytes })
-  const methods = createTaskMethods({ operations, tasks, calls })
-  const resources = createResources(operations, maxResponseBytes)
-  const prompts = createPrompts(operations)
+/** The Model Context Protocol, 2026-07-28, and stateless answers to clients of 2025-11-25. */
+export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoorParts): Door {
+  const tasks = createTasks(maxResponseBytes)
+  const calls = createCalls({ conversing, tasks, maxResponseBytes })
+  const methods = createTaskMethods({ tasks, calls })
+  const resources = createResources(maxResponseBytes)
+  const prompts = createPrompts()
   const handlers = { calls, methods, resources, prompts }
   const handler = createMcpHandler((context) => serverFor(context, handlers), { onerror: report, keepAliveMs: 12_000 })
 
@@ -88,46 +74,67 @@ export function createMcpDoor({ operations, maxResponseBytes, onError }: McpDoor
     if (!(error instanceof ProtocolError) && !/^(Rejected|Unsupported Media Type)/.test(error.message)) onError(error)
   }
 
-  const exchangeOf = ({ caller, waiting, body }: McpRequest): Exchange => ({
+  const mcpExchangeOf = ({ caller, waiting }: Exchange, body: unknown): McpExchange => ({
     caller,
     waiting,
     ...capabilitiesOf(isObject(body) ? (body as ClientMessage) : {}),
   })
 
-  return {
-    answer(request) {
-      const { url, headers, body, caller } = request
-      const extra: Extra = { exchange: exchangeOf(request), method: isObject(body) ? body['method'] : null }
-      const authInfo: AuthInfo = { token: '', clientId: caller.viewer.id, scopes: [], extra }
-      const sent = new Request(url, { method: 'POST', headers, signal: caller.signal })
-      return handler.fetch(sent, { parsedBody: body, authInfo })
-    },
+  /** Answers a request that is not for a stream. */
+  async function answer(exchange: Exchange, body: unknown): Promise<Response> {
+    const { caller } = exchange
+    const count = waitsOf(body)
+    if (count > 0) await exchange.takePlace({ count, isServedWhileDraining: true })
+    const extra: Extra = { exchange: mcpExchangeOf(exchange, body), method: isObject(body) ? body['method'] : null }
+    const authInfo: AuthInfo = { token: '', clientId: caller.viewer.id, scopes: [], extra }
+    const sent = new Request(exchange.linkTo(MCP_PATH), {
+      method: 'POST',
+      headers: exchange.headers(),
+      signal: caller.signal,
+    })
+    return handler.fetch(sent, { parsedBody: body, authInfo })
+  }
 
-    async listen(request, stream) {
-      const { headers, body } = request
-      const { id, params } = body as ClientMessage
-      const refusal = refusalOf(headers, body)
-      if (refusal !== null) return refusal
-      if (typeof id !== 'string' && typeof id !== 'number')
-        return failed(400, ProtocolErrorCode.InvalidRequest, '`id` must be a string or a number.')
-      const wanted = wantedBy(params)
-      if (typeof wanted === 'string') return failed(400, ProtocolErrorCode.InvalidParams, wanted, id)
-      const exchange = exchangeOf(request)
-      try {
-        if (wanted.taskIds.length > 0) checkTakesTasks(exchange)
-        const parts = { operations, tasks, methods, serverInfo: SERVER_INFO }
-        await new Listening(parts, exchange, id, stream).begin(wanted)
-        return null
-      } catch (error) {
-        return failureOf(error, id)
+  /** Serves a request for a stream of notifications. Returns the response to one that is refused; null once the stream is open. */
+  async function listen(exchange: Exchange, body: unknown): Promise<Response | null> {
+    await exchange.takePlace()
+    const { id, params } = body as ClientMessage
+    const refusal = refusalOf(exchange.headers(), body)
+    if (refusal !== null) return refusal
+    if (typeof id !== 'string' && typeof id !== 'number')
+      return failed(400, ProtocolErrorCode.InvalidRequest, '`id` must be a string or a number.')
+    const wanted = wantedBy(params)
+    if (typeof wanted === 'string') return failed(400, ProtocolErrorCode.InvalidParams, wanted, id)
+    const mcp = mcpExchangeOf(exchange, body)
+    try {
+      if (wanted.taskIds.length > 0) checkTakesTasks(mcp)
+      await new Listening({ tasks, methods, serverInfo: SERVER_INFO }, mcp, id, messageStreamOf(exchange)).begin(wanted)
+      return null
+    } catch (error) {
+      return failureOf(error, id)
+    }
+  }
+
+  return {
+    failureOf: bodyOf,
+    endsAtDrain: true,
+    metadataPath: METADATA_PATH,
+    async handle(exchange) {
+      if (exchange.path !== '') throw notFound(`There is no such path: use ${MCP_PATH}.`)
+      const body = await readMessage(exchange)
+      if (Array.isArray(body) && body.length > MOST_IN_BATCH) {
+        const tooMany = `Send at most ${MOST_IN_BATCH} messages at once.`
+        return exchange.respond(failed(400, ProtocolErrorCode.InvalidRequest, tooMany))
       }
+      const response = isListen(body) ? await listen(exchange, body) : await answer(exchange, body)
+      if (response !== null) await exchange.respond(response)
     },
   }
 }
 
 /** @throws errors that the client did not cause */
 function failureOf(error: unknown, id: unknown): Response {
-  const isOfOperation = error instanceof OperationError
+  const isOfOperation = error instanceof DoorError
   const told = isOfOperation ? protocolErrorOf(error) : error
   if (!(told instanceof ProtocolError)) throw error
   const status = isOfOperation && error.retryAfterMs !== null ? 429 : 400
@@ -166,7 +173,7 @@ export function failed(status: number, code: number, message: string, id: unknow
 }
 
 interface Extra extends Record<string, unknown> {
-  exchange: Exchange
+  exchange: McpExchange
   /** The method of a single request; null for several. */
   method: unknown
 }

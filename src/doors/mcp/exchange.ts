@@ -1,12 +1,12 @@
 import { CLIENT_CAPABILITIES_META_KEY } from '@modelcontextprotocol/server'
 import { isObject } from '../../lib/json.ts'
-import type { Caller } from '../tasks/operations.ts'
+import type { Caller } from '../exchange.ts'
 
 /** The extension for long-running calls: https://github.com/modelcontextprotocol/ext-tasks */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 /** One request of a client: who sent it, and what its client can do. */
-export interface Exchange {
+export interface McpExchange {
   caller: Caller
   /** Aborts when the client has gone, or when the server drains. */
   waiting: AbortSignal
@@ -24,7 +24,7 @@ export interface ClientMessage {
 }
 
 /** Reads the capabilities that a client of 2026-07-28 sends with each request. Earlier clients have none. */
-export function capabilitiesOf({ params }: ClientMessage): Pick<Exchange, 'takesTasks' | 'takesForms'> {
+export function capabilitiesOf({ params }: ClientMessage): Pick<McpExchange, 'takesTasks' | 'takesForms'> {
   const meta = isObject(params) && isObject(params['_meta']) ? params['_meta'] : {}
   const declared = meta[CLIENT_CAPABILITIES_META_KEY]
   const { extensions, elicitation } = isObject(declared) ? declared : {}

@@ -1,13 +1,12 @@
 import { SERVER_INFO_META_KEY, SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/server'
 import { sleep } from '../../lib/async.ts'
-import { UnauthenticatedError } from '../../lib/errors.ts'
 import { isObject } from '../../lib/json.ts'
+import { DoorError, endOf, retryAfterOf } from '../exchange.ts'
+import type { MessageStream } from '../json-rpc.ts'
 import { FOLLOW_SPACE, FOLLOW_SPACES } from '../tasks/documents.ts'
-import { OperationError, type Operations, retryAfterOf } from '../tasks/operations.ts'
-import type { Stream } from '../tasks/stream.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { followTask } from '../tasks/waiting.ts'
-import type { Exchange, Result } from './exchange.ts'
+import type { McpExchange, Result } from './exchange.ts'
 import { spaceOf } from './resources.ts'
 import { protocolErrorOf, type TaskMethods } from './task-methods.ts'
 
@@ -27,7 +26,6 @@ interface Wanted {
 }
 
 export interface ListenParts {
-  operations: Operations
   tasks: Tasks
   methods: TaskMethods
   serverInfo: object
@@ -39,9 +37,9 @@ export interface ListenParts {
  */
 export class Listening {
   readonly #parts: ListenParts
-  readonly #exchange: Exchange
+  readonly #exchange: McpExchange
   readonly #subscriptionId: string | number
-  readonly #stream: Stream
+  readonly #stream: MessageStream
   /** Notifications to send, by what they are about. */
   readonly #waiting = new Map<string, { method: string; params: Result }>()
   readonly #ends = new Map<string, () => void>()
@@ -54,17 +52,21 @@ export class Listening {
   /** Functions that read a task again, by its id; those that were called last are at the end. */
   readonly #rechecks = new Map<string, () => void>()
 
-  constructor(parts: ListenParts, exchange: Exchange, subscriptionId: string | number, stream: Stream) {
+  constructor(parts: ListenParts, exchange: McpExchange, subscriptionId: string | number, stream: MessageStream) {
     this.#parts = parts
     this.#exchange = exchange
     this.#subscriptionId = subscriptionId
     this.#stream = stream
   }
 
-  /** Begins everything that the viewer may follow, and acknowledges it. @throws OperationError for a refusal of all */
+  /** Begins everything that the viewer may follow, and acknowledges it. @throws DoorError for a refusal of all */
   async begin(wanted: Wanted): Promise<void> {
     const { signal } = this.#exchange.caller
-    const onAbort = () => (signal.reason instanceof UnauthenticatedError ? this.#fail(TOKEN_ENDED) : this.#stop())
+    const onAbort = () => {
+      const ended = endOf(null, this.#exchange.caller)
+      if (ended === null) this.#stop()
+      else this.#fail(ended)
+    }
     signal.addEventListener('abort', onAbort, { once: true })
     const uris = await this.#honored(wanted.uris, (uri) => this.#followSpace(uri))
     const taskIds = await this.#honored(wanted.taskIds, (id) => this.#followTask(id))
@@ -86,12 +88,12 @@ export class Listening {
     if (this.#exchange.waiting.aborted || this.#ends.size === 0) this.#finish()
   }
 
-  /** Returns those of the ids that could be followed. Things that the viewer may not see do not exist. @throws OperationError */
+  /** Returns those of the ids that could be followed. Things that the viewer may not see do not exist. @throws DoorError */
   async #honored(ids: readonly string[], follow: (id: string) => Promise<boolean>): Promise<string[]> {
     const followed: string[] = []
     for (const id of ids) {
       const isFollowed = await follow(id).catch((error) => {
-        if (error instanceof OperationError && HIDDEN.has(error.code)) return false
+        if (error instanceof DoorError && HIDDEN.has(error.code)) return false
         this.#stop()
         throw error
       })
@@ -116,13 +118,13 @@ export class Listening {
       isFirst = false
     }
     await this.#follow(uri, (onEnd) =>
-      this.#parts.operations.follow(this.#exchange.caller, FOLLOW_SPACE, { spaceId, after }, { onEvent, onEnd }),
+      this.#exchange.caller.follow(FOLLOW_SPACE, { spaceId, after }, { onEvent, onEnd }),
     )
     return true
   }
 
   async #followTask(id: string): Promise<boolean> {
-    const { tasks, operations } = this.#parts
+    const { tasks } = this.#parts
     const { caller } = this.#exchange
     const task = await tasks.read(caller, id)
     if (task === null) return false
@@ -139,7 +141,7 @@ export class Listening {
     }
     const tellInTurn = joined(() => this.#retrying(id, tell))
     await this.#follow(id, (onEnd) =>
-      followTask(operations, caller, task, {
+      followTask(caller, task, {
         onChange: tellInTurn,
         // The run has ended: its last state is read.
         onEnd: (error) => (error === null ? tellInTurn() : onEnd(error)),
@@ -158,7 +160,7 @@ export class Listening {
         return await work()
       } catch (error) {
         const retryAfterMs = retryAfterOf(error)
-        if (error instanceof OperationError && HIDDEN.has(error.code)) return this.#leave(key)
+        if (error instanceof DoorError && HIDDEN.has(error.code)) return this.#leave(key)
         if (retryAfterMs === null) return this.#fail(error)
         await sleep(retryAfterMs, this.#exchange.waiting)
         if (this.#exchange.waiting.aborted) return
@@ -177,16 +179,11 @@ export class Listening {
     const onEvent = ({ viewerEvents: { __typename } }: { viewerEvents: { __typename: string } }) => {
       if (LIST_CHANGES.has(__typename)) this.#notify(LIST, 'notifications/resources/list_changed', {})
     }
-    await this.#follow(LIST, (onEnd) =>
-      this.#parts.operations.follow(this.#exchange.caller, FOLLOW_SPACES, {}, { onEvent, onEnd }),
-    )
+    await this.#follow(LIST, (onEnd) => this.#exchange.caller.follow(FOLLOW_SPACES, {}, { onEvent, onEnd }))
     return true
   }
 
-  async #follow(
-    key: string,
-    begin: (onEnd: (error: OperationError | null) => void) => Promise<() => void>,
-  ): Promise<void> {
+  async #follow(key: string, begin: (onEnd: (error: DoorError | null) => void) => Promise<() => void>): Promise<void> {
     const end = await begin((error) =>
       error === null || HIDDEN.has(error.code) ? this.#leave(key) : this.#fail(error),
     )
@@ -237,7 +234,7 @@ export class Listening {
   #fail(error: unknown): void {
     if (this.#isOver) return
     if (this.#isOpen) {
-      const { code, message, data } = protocolErrorOf(error instanceof OperationError ? error : UNKNOWN)
+      const { code, message, data } = protocolErrorOf(error instanceof DoorError ? error : UNKNOWN)
       this.#stream.send({ jsonrpc: '2.0', id: this.#subscriptionId, error: { code, message, data } })
     }
     this.#stop()
@@ -257,8 +254,7 @@ export class Listening {
 }
 
 const LIST = 'list'
-const TOKEN_ENDED = new OperationError('UNAUTHENTICATED', new UnauthenticatedError().message)
-const UNKNOWN = new OperationError('INTERNAL_SERVER_ERROR', 'The stream was interrupted: open it again.')
+const UNKNOWN = new DoorError('INTERNAL_SERVER_ERROR', 'The stream was interrupted: open it again.')
 const HIDDEN: ReadonlySet<string> = new Set(['NOT_FOUND', 'FORBIDDEN'])
 /** Events that change nothing that a reader of the resource sees, or come with each word of a message. */
 const UNTOLD: ReadonlySet<string> = new Set(['MessageTextDelta', 'MessageTextReplaced', 'MemberPresenceChanged'])

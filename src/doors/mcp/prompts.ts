@@ -1,8 +1,7 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { isObject } from '../../lib/json.ts'
 import { AGENT, LIST_AGENTS, type Page } from '../tasks/documents.ts'
-import type { Operations } from '../tasks/operations.ts'
-import type { Exchange, Result } from './exchange.ts'
+import type { McpExchange, Result } from './exchange.ts'
 import { asProtocolError } from './task-methods.ts'
 
 const PAGE = 50
@@ -16,8 +15,8 @@ interface Agent {
 }
 
 export interface Prompts {
-  list(exchange: Exchange, params: unknown): Promise<Result>
-  get(exchange: Exchange, params: unknown): Promise<Result>
+  list(exchange: McpExchange, params: unknown): Promise<Result>
+  get(exchange: McpExchange, params: unknown): Promise<Result>
 }
 
 const ARGUMENTS = [{ name: 'message', description: 'The text to send to the agent.', required: true }]
@@ -25,12 +24,12 @@ const ARGUMENTS = [{ name: 'message', description: 'The text to send to the agen
 const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message)
 
 /** A prompt for each agent that the viewer may see. */
-export function createPrompts({ run }: Pick<Operations, 'run'>): Prompts {
+export function createPrompts(): Prompts {
   return {
     list: ({ caller }, params) =>
       asProtocolError(async () => {
         const { cursor: after = null } = isObject(params) ? params : {}
-        const { agents } = await run<{ agents: Page<Agent> }>(caller, LIST_AGENTS, { first: PAGE, after })
+        const { agents } = await caller.ask<{ agents: Page<Agent> }>(LIST_AGENTS, { first: PAGE, after })
         const prompts = agents.edges.map(({ node }) => ({
           name: nameOf(node),
           title: node.name,
@@ -45,7 +44,7 @@ export function createPrompts({ run }: Pick<Operations, 'run'>): Prompts {
       asProtocolError(async () => {
         const { name, arguments: given } = isObject(params) ? params : {}
         const [, id] = AGENT_ID.exec(String(name)) ?? []
-        const { agent } = id === undefined ? { agent: null } : await run<{ agent: Agent | null }>(caller, AGENT, { id })
+        const { agent } = id === undefined ? { agent: null } : await caller.ask<{ agent: Agent | null }>(AGENT, { id })
         if (agent === null) throw invalid('There is no such prompt: see prompts/list.')
         const { message } = isObject(given) ? given : {}
         if (typeof message !== 'string' || message === '') throw invalid('The argument `message` is required.')

@@ -1,8 +1,8 @@
 import { ResourceNotFoundError } from '@modelcontextprotocol/server'
 import { isObject } from '../../lib/json.ts'
+import { badInput } from '../exchange.ts'
 import { LIST_RESOURCES, type Message, type Page, READ_MESSAGES, type Space } from '../tasks/documents.ts'
-import { OperationError, type Operations } from '../tasks/operations.ts'
-import type { Exchange, Result } from './exchange.ts'
+import type { McpExchange, Result } from './exchange.ts'
 import { asProtocolError } from './task-methods.ts'
 
 const PAGE = 50
@@ -25,19 +25,20 @@ export function spaceOf(uri: unknown): { spaceId: string; after: string | null }
 }
 
 export interface Resources {
-  list(exchange: Exchange, params: unknown): Promise<Result>
+  list(exchange: McpExchange, params: unknown): Promise<Result>
   templates(): Result
-  read(exchange: Exchange, params: unknown): Promise<Result>
+  read(exchange: McpExchange, params: unknown): Promise<Result>
 }
 
 /** Spaces as resources. */
-export function createResources({ run }: Pick<Operations, 'run'>, maxResponseBytes: number): Resources {
+export function createResources(maxResponseBytes: number): Resources {
   return {
     list: ({ caller }, params) =>
       asProtocolError(async () => {
         const { cursor: after = null } = isObject(params) ? params : {}
-        const { spaces } = await run<{ spaces: Page<Pick<Space, 'id' | 'name' | 'description'>> }>(
-          ...([caller, LIST_RESOURCES, { first: PAGE, after }] as const),
+        const { spaces } = await caller.ask<{ spaces: Page<Pick<Space, 'id' | 'name' | 'description'>> }>(
+          LIST_RESOURCES,
+          { first: PAGE, after },
         )
         const resources = spaces.edges.map(({ node: { id, name, description } }) => ({
           uri: uriOf(id),
@@ -68,7 +69,7 @@ export function createResources({ run }: Pick<Operations, 'run'>, maxResponseByt
         const named = spaceOf(uri)
         const missing = () => new ResourceNotFoundError(String(uri).slice(0, 500))
         if (named === null) throw missing()
-        const { space } = await run<{ space: (Space & { messages: Page<Message> }) | null }>(caller, READ_MESSAGES, {
+        const { space } = await caller.ask<{ space: (Space & { messages: Page<Message> }) | null }>(READ_MESSAGES, {
           spaceId: named.spaceId,
           last: MESSAGES,
         })
@@ -81,7 +82,7 @@ export function createResources({ run }: Pick<Operations, 'run'>, maxResponseByt
         })
         // JSON in a string of JSON, with its quotes escaped.
         if (Buffer.byteLength(JSON.stringify(text)) > maxResponseBytes)
-          throw new OperationError('BAD_INPUT', 'The space is too large to read at once: use the tool read_messages.')
+          throw badInput('The space is too large to read at once: use the tool read_messages.')
         return { contents: [{ uri: String(uri), mimeType: MIME_TYPE, text }] }
       }),
   }

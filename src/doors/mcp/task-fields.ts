@@ -1,13 +1,16 @@
 import { consoleOnly, inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task } from '../tasks/tasks.ts'
-import type { Exchange, Result } from './exchange.ts'
+import type { McpExchange, Result } from './exchange.ts'
 
 const hasForms = (pending: Task['pending']): boolean => Object.keys(inputRequestsOf(pending)).length > 0
 
 const POLL_INTERVAL_MS = 2000
 
 /** The fields of every description of a task. */
-export function taskFields({ takesForms }: Exchange, { id, status, createdAt, lastUpdatedAt, ...task }: Task): Result {
+export function taskFields(
+  { takesForms }: McpExchange,
+  { id, status, createdAt, lastUpdatedAt, ...task }: Task,
+): Result {
   return {
     taskId: id,
     // Questions can only be put to a client that shows forms, and about inputs that fit into one.

@@ -1,36 +1,35 @@
 import { MissingRequiredClientCapabilityError, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import { isObject } from '../../lib/json.ts'
-import { STOP_RUN } from '../tasks/documents.ts'
+import { DoorError } from '../exchange.ts'
+import { stopRuns } from '../operations.ts'
 import { answerCalls, inputRequestsOf } from '../tasks/input-requests.ts'
-import { type MutationResult, OperationError, type Operations, payloadOf } from '../tasks/operations.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import type { Calls } from './calls.ts'
-import { type Exchange, type Result, TASKS_EXTENSION } from './exchange.ts'
+import { type McpExchange, type Result, TASKS_EXTENSION } from './exchange.ts'
 import { taskFields } from './task-fields.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel`, which the protocol's package lacks. */
 export interface TaskMethods {
-  get(exchange: Exchange, params: unknown): Promise<Result>
-  update(exchange: Exchange, params: unknown, inputResponses: unknown): Promise<Result>
-  cancel(exchange: Exchange, params: unknown): Promise<Result>
+  get(exchange: McpExchange, params: unknown): Promise<Result>
+  update(exchange: McpExchange, params: unknown, inputResponses: unknown): Promise<Result>
+  cancel(exchange: McpExchange, params: unknown): Promise<Result>
   /** The state of a task with its questions or its result. */
-  describe(exchange: Exchange, task: Task): Promise<Result>
+  describe(exchange: McpExchange, task: Task): Promise<Result>
 }
 
 export interface TaskMethodParts {
-  operations: Operations
   tasks: Tasks
   calls: Calls
 }
 
 /** @throws MissingRequiredClientCapabilityError unless the client speaks Tasks */
-export function checkTakesTasks({ takesTasks }: Exchange): void {
+export function checkTakesTasks({ takesTasks }: McpExchange): void {
   if (takesTasks) return
   throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } })
 }
 
-export function createTaskMethods({ operations, tasks, calls }: TaskMethodParts): TaskMethods {
-  async function taskOf(exchange: Exchange, params: unknown): Promise<Task> {
+export function createTaskMethods({ tasks, calls }: TaskMethodParts): TaskMethods {
+  async function taskOf(exchange: McpExchange, params: unknown): Promise<Task> {
     checkTakesTasks(exchange)
     const { taskId } = isObject(params) ? params : {}
     const task = typeof taskId === 'string' ? await tasks.read(exchange.caller, taskId) : null
@@ -39,7 +38,7 @@ export function createTaskMethods({ operations, tasks, calls }: TaskMethodParts)
     return task
   }
 
-  async function describe(exchange: Exchange, task: Task): Promise<Result> {
+  async function describe(exchange: McpExchange, task: Task): Promise<Result> {
     const fields = taskFields(exchange, task)
     if (fields['status'] === 'input_required') return { ...fields, inputRequests: inputRequestsOf(task.pending) }
     return task.status === 'completed' ? { ...fields, result: await calls.resultOf(exchange, task) } : fields
@@ -53,24 +52,13 @@ export function createTaskMethods({ operations, tasks, calls }: TaskMethodParts)
         const task = await taskOf(exchange, params)
         if (!isObject(inputResponses))
           throw new ProtocolError(ProtocolErrorCode.InvalidParams, '`inputResponses` must be an object.')
-        await answerCalls(operations, exchange.caller, task.pending, inputResponses)
+        await answerCalls(exchange.caller, task.pending, inputResponses)
         return {}
       }),
     cancel: (exchange, params) =>
       asProtocolError(async () => {
         const { activeRunIds } = await taskOf(exchange, params)
-        for (const runId of activeRunIds) {
-          const input = { runId, cascade: true }
-          const { stopRun } = await operations.run<{ stopRun: MutationResult<object> }>(exchange.caller, STOP_RUN, {
-            input,
-          })
-          try {
-            payloadOf(stopRun)
-          } catch (error) {
-            // The run has ended meanwhile.
-            if (!(error instanceof OperationError && error.code === 'CONFLICT')) throw error
-          }
-        }
+        await stopRuns(exchange.caller, activeRunIds)
         return {}
       }),
   }
@@ -81,12 +69,12 @@ export async function asProtocolError<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    throw error instanceof OperationError ? protocolErrorOf(error) : error
+    throw error instanceof DoorError ? protocolErrorOf(error) : error
   }
 }
 
 /** Errors of the client's input are invalid parameters; what it may not see does not exist. */
-export function protocolErrorOf({ code, message, retryAfterMs }: OperationError): ProtocolError {
+export function protocolErrorOf({ code, message, retryAfterMs }: DoorError): ProtocolError {
   const isInternal = code === 'INTERNAL_SERVER_ERROR' || code === 'RATE_LIMITED'
   const of = isInternal ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams
   return new ProtocolError(of, message, { code, ...(retryAfterMs === null ? {} : { retryAfterMs }) })

@@ -1,5 +1,7 @@
+import type { Conversing } from '../conversing.ts'
+import { type Caller, notFound } from '../exchange.ts'
+import { DECIDE, mutate, type SendInput, STOP_RUN, SUBMIT_RESULT, sendMessage, TRIGGER_AGENT } from '../operations.ts'
 import {
-  DECIDE,
   LIST_PENDING,
   LIST_SPACES,
   type Message,
@@ -7,13 +9,8 @@ import {
   type PendingCall,
   READ_MESSAGES,
   SEARCH,
-  SEND_MESSAGE,
   type Space,
-  STOP_RUN,
-  SUBMIT_RESULT,
-  TRIGGER_AGENT,
 } from '../tasks/documents.ts'
-import { type Caller, mutateBy, OperationError, type Operations } from '../tasks/operations.ts'
 import { openOwnSpace } from '../tasks/own-space.ts'
 import type { TaskOutput } from '../tasks/tasks.ts'
 import type { ToolInput, ToolName } from './tool-inputs.ts'
@@ -32,27 +29,21 @@ const MESSAGES = 50
 const LONGEST_INPUT = 4000
 
 const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'complete', data })
-const noSuch = (what: string) => new OperationError('NOT_FOUND', `There is no such ${what}, or you may not see it.`)
+const noSuch = (what: string) => notFound(`There is no such ${what}, or you may not see it.`)
 
 /** The tools of the door. Each runs the operations that any other client would. */
-export function createTools(operations: Pick<Operations, 'run' | 'converse'>): Tools {
-  const { run } = operations
-  const mutate = mutateBy(run)
-
-  async function send(caller: Caller, input: Record<string, unknown>): Promise<string> {
-    const { sentMessage } = await mutate<{ sentMessage: { id: string } }>(caller, SEND_MESSAGE, input)
-    return sentMessage.id
-  }
+export function createTools(conversing: Pick<Conversing, 'open'>): Tools {
+  const send = async (caller: Caller, input: SendInput) => (await sendMessage(caller, input)).id
 
   return {
     async list_spaces(caller, { limit = PAGE, after }) {
-      const { spaces } = await run<{ spaces: Page<Space> }>(caller, LIST_SPACES, { first: limit, after })
+      const { spaces } = await caller.ask<{ spaces: Page<Space> }>(LIST_SPACES, { first: limit, after })
       return complete({ spaces: spaces.edges.map(({ node }) => node), ...nextOf(spaces) })
     },
 
     async read_messages(caller, { spaceId, limit = MESSAGES, before, after }) {
       const range = after === undefined ? { last: limit, before } : { first: limit, after, before }
-      const { space } = await run<{ space: (Space & { messages: Page<Message> }) | null }>(caller, READ_MESSAGES, {
+      const { space } = await caller.ask<{ space: (Space & { messages: Page<Message> }) | null }>(READ_MESSAGES, {
         spaceId,
         ...range,
       })
@@ -68,7 +59,7 @@ export function createTools(operations: Pick<Operations, 'run' | 'converse'>): T
     },
 
     async search_messages(caller, { query, spaceId, limit = PAGE, after }) {
-      const { search } = await run<{ search: Page<{ snippet: string; message: object }> }>(caller, SEARCH, {
+      const { search } = await caller.ask<{ search: Page<{ snippet: string; message: object }> }>(SEARCH, {
         ...{ query, spaceId, first: limit, after },
       })
       const hits = search.edges.map(({ node: { snippet, message } }) => ({ ...message, snippet }))
@@ -81,7 +72,7 @@ export function createTools(operations: Pick<Operations, 'run' | 'converse'>): T
 
     async ask_agent(caller, { agentId, text, spaceId, waitSeconds, idempotencyKey }) {
       if (caller.viewer.scope === 'HUMAN') {
-        const to = spaceId ?? (await openOwnSpace(operations, caller, { agentId, door: 'mcp' }))
+        const to = spaceId ?? (await openOwnSpace(conversing, caller, { agentId, door: 'mcp' }))
         const message = { spaceId: to, text, mentionedIds: [agentId], idempotencyKey }
         return { type: 'started', taskId: await send(caller, message), waitSeconds }
       }
@@ -93,7 +84,7 @@ export function createTools(operations: Pick<Operations, 'run' | 'converse'>): T
     },
 
     async list_pending(caller, { limit = PAGE }) {
-      const { viewer } = await run<{ viewer: { pendingToolCalls: PendingCall[] } }>(caller, LIST_PENDING, {})
+      const { viewer } = await caller.ask<{ viewer: { pendingToolCalls: PendingCall[] } }>(LIST_PENDING, {})
       const { pendingToolCalls: calls } = viewer
       return complete({ calls: calls.slice(0, limit).map(describeCall), hasMore: calls.length > limit })
     },

@@ -8,9 +8,10 @@ import {
   type DoorErrorCode,
   type EventStream,
   type Exchange,
+  endOf,
   notFound,
 } from '../exchange.ts'
-import { type Result, resultOf, sendMessage } from '../operations.ts'
+import { type Connection, nodesOf, sendMessage, stopRuns } from '../operations.ts'
 import { chatChunks, chatCompletionOf } from './chat.ts'
 import { listModels } from './models.ts'
 import { type ResponseRequest, readChatRequest, readResponseRequest } from './request.ts'
@@ -36,7 +37,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   async function begin(exchange: Exchange, caller: Caller, request: ResponseRequest): Promise<Begun> {
     const key = keyOf(exchange.header('idempotency-key'))
     const { text } = request
-    exchange.takePlace()
+    await exchange.takePlace()
     const { spaceId, repeats, isNew } = await placeOf(caller, request, key)
     try {
       const messageId = repeats ?? (await sendMessage(caller, { spaceId, text, idempotencyKey: key })).id
@@ -92,7 +93,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   }
 
   async function createResponse(exchange: Exchange): Promise<void> {
-    const caller = await exchange.caller()
+    const { caller } = exchange
     const request = readResponseRequest(await exchange.json())
     const begun = await begin(exchange, caller, request)
     if (request.isStream) return streamResponse(exchange, caller, begun, NOTHING_YET)
@@ -102,7 +103,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   }
 
   async function createCompletion(exchange: Exchange): Promise<void> {
-    const caller = await exchange.caller()
+    const { caller } = exchange
     const request = readChatRequest(await exchange.json())
     const begun = await begin(exchange, caller, request)
     if (request.isStream) {
@@ -124,22 +125,25 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   }
 
   async function getResponse(exchange: Exchange, id: string): Promise<void> {
-    const caller = await exchange.caller()
+    const { caller } = exchange
     const begun = await findTurn(caller, id)
-    if (exchange.query.get('stream') === 'true')
-      return streamResponse(exchange, caller, begun, startingAfter(exchange.query))
+    if (exchange.query.get('stream') === 'true') {
+      const after = startingAfter(exchange.query)
+      await exchange.takePlace()
+      return streamResponse(exchange, caller, begun, after)
+    }
     exchange.send(200, bounded(resourceOf(begun.asked, await viewTurn(exchange, caller, begun)), exchange))
   }
 
   async function cancelResponse(exchange: Exchange, id: string): Promise<void> {
-    const caller = await exchange.caller()
+    const { caller } = exchange
     const begun = await findTurn(caller, id)
-    await stopRuns(caller, begun)
+    await stopTurn(caller, begun)
     exchange.send(200, bounded(resourceOf(begun.asked, await viewTurn(exchange, caller, begun)), exchange))
   }
 
   async function getModels(exchange: Exchange, id: string | null): Promise<void> {
-    const models = await listModels(await exchange.caller())
+    const models = await listModels(exchange.caller)
     if (id === null) return exchange.send(200, { object: 'list', data: models })
     const model = models.find((one) => one.id === id)
     if (model === undefined) throw notFound('There is no such model.')
@@ -160,7 +164,6 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
       const found = routes.filter(([, path]) => path.test(exchange.path))
       const route = found.find(([method]) => method === exchange.method)
       if (route === undefined) {
-        await exchange.caller()
         if (found.length === 0) throw notFound('There is no such path.')
         const allow = found.map(([method]) => method).join(', ')
         throw new DoorError('BAD_INPUT', `Use ${allow}.`, { status: 405, headers: { allow } })
@@ -168,11 +171,11 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
       const [, path, handle] = route
       const id = decoded(path.exec(exchange.path)?.[1] ?? '')
       if (id === null) {
-        await exchange.caller()
         throw notFound('There is no such path.')
       }
       await handle(exchange, id)
     },
+    endsAtDrain: false,
     failureOf,
   }
 }
@@ -275,16 +278,17 @@ async function written(
   caller: Caller,
   stream: EventStream,
   work: () => Promise<void>,
-  endOf: (failure: DoorError) => string,
+  lastOf: (failure: DoorError) => string,
 ): Promise<void> {
   try {
     await work()
     await stream.write(DONE)
   } catch (error) {
-    if (caller.signal.aborted) return
-    const known = error instanceof DoorError ? error : new DoorError('INTERNAL_SERVER_ERROR', UNEXPECTED)
-    await stream.write(endOf(known) + DONE)
-    if (known !== error) throw error
+    const reason = endOf(error, caller)
+    if (reason === null) return
+    const known = reason instanceof DoorError ? reason : new DoorError('INTERNAL_SERVER_ERROR', UNEXPECTED)
+    await stream.write(lastOf(known) + DONE)
+    if (known !== reason) throw reason
   } finally {
     stream.end()
   }
@@ -295,21 +299,11 @@ const UNEXPECTED = 'Internal server error. Report the X-Request-Id header to the
 const RUNS = `query DoorRuns($rootId: ID!) {
   runs(filter: { rootId: $rootId, status: [QUEUED, RUNNING, WAITING_TOOL] }, first: 50) { edges { node { id } } }
 }`
-const STOP = `mutation DoorStop($input: StopRunInput!) { stopRun(input: $input) { __typename ... on Error { code message } } }`
-
-/** Stops all runs of a turn. Runs that have ended meanwhile stay as they are. @throws DoorError */
-async function stopRuns(caller: Caller, { messageId }: Turn): Promise<void> {
-  const { runs } = await caller.ask<{ runs: { edges: { node: { id: string } }[] } }>(RUNS, { rootId: messageId })
-  for (const { node } of runs.edges) {
-    const { stopRun } = await caller.ask<{ stopRun: Result<object> }>(STOP, {
-      input: { runId: node.id, cascade: true },
-    })
-    try {
-      resultOf(stopRun)
-    } catch (error) {
-      if (!(error instanceof DoorError && error.code === 'CONFLICT')) throw error
-    }
-  }
+/** Stops all runs of a turn. @throws DoorError */
+async function stopTurn(caller: Caller, { messageId }: Turn): Promise<void> {
+  const { runs } = await caller.ask<{ runs: Connection<{ id: string }> }>(RUNS, { rootId: messageId })
+  const ids = nodesOf(runs).map(({ id }) => id)
+  await stopRuns(caller, ids)
 }
 
 /** Leaves out the oldest output beyond the limit of bytes. */

@@ -73,9 +73,6 @@ export interface RunState {
 const PAGE_INFO = 'pageInfo { hasNextPage hasPreviousPage startCursor endCursor }'
 const MESSAGE = 'id seq createdAt editedAt deletedAt status text sender { id kind name } run { id }'
 const SPACE_FIELDS = 'id name description routing confidential unreadCount streamCursor members { id kind name }'
-const ERRORS = '__typename ... on Error { code message }'
-/** Of mutations that have a rate of their own. */
-const ERRORS_AND_RATE = `${ERRORS} ... on RateLimitedError { retryAfterMs }`
 const RUN = `id status error summary queuedAt startedAt finishedAt agent { id name } toolCalls { id waitsFor }`
 const CALL = `id toolName waitsFor input resultSchema expiresAt createdAt agent { id name } run { id } message { id space { id name } }
   approval { inputDigest mayDecide quorum decisions { counts } }`
@@ -131,25 +128,6 @@ export const LIST_RUNS = `query ListRuns($first: Int!, $after: String, $filter: 
     edges { cursor node { id triggerMessage { id } } }
     ${PAGE_INFO}
   }
-}`
-
-export const SEND_MESSAGE = `mutation SendMessage($input: SendMessageInput!) {
-  sendMessage(input: $input) { ${ERRORS_AND_RATE} ... on SendMessagePayload { sentMessage { id seq space { id } } runs { id } } }
-}`
-export const TRIGGER_AGENT = `mutation TriggerAgent($input: TriggerAgentInput!) {
-  triggerAgent(input: $input) { ${ERRORS_AND_RATE} ... on TriggerAgentPayload { run { id } } }
-}`
-export const CREATE_SPACE = `mutation CreateSpace($input: CreateSpaceInput!) {
-  createSpace(input: $input) { ${ERRORS} ... on CreateSpacePayload { space { id } } }
-}`
-export const DECIDE = `mutation Decide($input: DecideToolCallInput!) {
-  decideToolCall(input: $input) { ${ERRORS_AND_RATE} ... on DecideToolCallPayload { toolCall { id status approval { state inputDigest quorum decisions { counts } } } } }
-}`
-export const SUBMIT_RESULT = `mutation SubmitResult($input: SubmitToolResultInput!) {
-  submitToolResult(input: $input) { ${ERRORS_AND_RATE} ... on SubmitToolResultPayload { toolCall { id status } } }
-}`
-export const STOP_RUN = `mutation StopRun($input: StopRunInput!) {
-  stopRun(input: $input) { ${ERRORS} ... on StopRunPayload { run { id status } stoppedRuns { id } } }
 }`
 
 /** Signals only: the state is read again. */

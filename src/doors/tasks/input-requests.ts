@@ -1,6 +1,7 @@
 import { isObject } from '../../lib/json.ts'
-import { DECIDE, type PendingCall, SUBMIT_RESULT } from './documents.ts'
-import { type Caller, type MutationResult, OperationError, type Operations, payloadOf } from './operations.ts'
+import { badInput, type Caller, DoorError } from '../exchange.ts'
+import { DECIDE, mutate, SUBMIT_RESULT } from '../operations.ts'
+import type { PendingCall } from './documents.ts'
 import { isAnswerable } from './tasks.ts'
 
 /** A request for the user's answer, as MCP embeds it in results. */
@@ -111,25 +112,23 @@ function formField([name, field]: [string, Record<string, unknown>]): [string, R
 /**
  * Gives the client's answers to the calls that wait. Answers to anything else are ignored: to unknown calls, to calls that
  * are settled, and to inputs that were edited since. Returns the keys of requests that the user dismissed.
- * @throws OperationError if an answer is refused; the others are given all the same
+ * @throws DoorError if an answer is refused; the others are given all the same
  */
 export async function answerCalls(
-  { run }: Pick<Operations, 'run'>,
   caller: Caller,
   calls: readonly PendingCall[],
   responses: InputResponses,
 ): Promise<ReadonlySet<string>> {
   const dismissed = new Set<string>()
-  let refusal: OperationError | null = null
+  let refusal: DoorError | null = null
   for (const call of calls.filter(takesForm)) {
     const answer = answerOf(call, responses[keyOf(call)])
     if (answer === 'dismissed') dismissed.add(keyOf(call))
     if (answer === null || answer === 'dismissed') continue
     try {
-      const result = await run<Record<string, MutationResult<object>>>(caller, answer.document, { input: answer.input })
-      payloadOf(Object.values(result)[0] ?? {})
+      await mutate(caller, answer.document, answer.input)
     } catch (error) {
-      if (!(error instanceof OperationError)) throw error
+      if (!(error instanceof DoorError)) throw error
       if (!TOO_LATE.has(error.code)) refusal ??= error
     }
   }
@@ -142,7 +141,7 @@ const TOO_LATE: ReadonlySet<string> = new Set(['CONFLICT', 'NOT_FOUND'])
 
 type Answer = { document: string; input: Record<string, unknown> }
 
-/** Returns null for no answer. @throws OperationError for one that is not as the form says */
+/** Returns null for no answer. @throws DoorError for one that is not as the form says */
 function answerOf(call: PendingCall, response: unknown): Answer | 'dismissed' | null {
   if (!isObject(response)) return null
   const { action, content } = response
@@ -160,8 +159,7 @@ function decisionOf(
   action: 'accept' | 'decline',
   { approve: given, reason }: Record<string, unknown>,
 ): Answer {
-  if (action === 'accept' && typeof given !== 'boolean')
-    throw new OperationError('BAD_INPUT', 'The answer needs `approve`: true or false.')
+  if (action === 'accept' && typeof given !== 'boolean') throw badInput('The answer needs `approve`: true or false.')
   const input = {
     toolCallId: id,
     approve: action === 'accept' && given === true,
@@ -174,7 +172,7 @@ function decisionOf(
 function resultOf({ resultSchema }: PendingCall, given: Record<string, unknown>): unknown {
   if (formOf(resultSchema) !== null) return given
   const text = given[OF_RESULT]
-  if (typeof text !== 'string') throw new OperationError('BAD_INPUT', 'The answer needs `result`: JSON in a string.')
+  if (typeof text !== 'string') throw badInput('The answer needs `result`: JSON in a string.')
   try {
     return JSON.parse(text)
   } catch {

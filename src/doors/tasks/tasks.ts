@@ -1,3 +1,4 @@
+import type { Caller } from '../exchange.ts'
 import {
   CALLS,
   MESSAGE_TASK,
@@ -11,7 +12,6 @@ import {
   type RunState,
   type RunStatus,
 } from './documents.ts'
-import type { Caller, Operations } from './operations.ts'
 
 export type TaskStatus = 'working' | 'input_required' | 'completed' | 'cancelled'
 
@@ -79,11 +79,11 @@ interface Read {
 }
 
 export interface Tasks {
-  /** Returns null if there is no such task for the viewer. @throws OperationError */
+  /** Returns null if there is no such task for the viewer. @throws DoorError */
   read(caller: Caller, id: string): Promise<Task | null>
-  /** Returns what the agents posted so far. @throws OperationError */
+  /** Returns what the agents posted so far. @throws DoorError */
   output(caller: Caller, task: Task): Promise<TaskOutput>
-  /** Returns those of the messages that the viewer may read. @throws OperationError */
+  /** Returns those of the messages that the viewer may read. @throws DoorError */
   messages(caller: Caller, ids: readonly string[]): Promise<Message[]>
 }
 
@@ -103,23 +103,23 @@ const ACTIVE: ReadonlySet<RunStatus> = new Set<RunStatus>(['QUEUED', 'RUNNING', 
 const UNREAD = 'INBOX'
 
 /** Reads tasks. They have no rows of their own: their ids are those of runs and messages. */
-export function createTasks({ run: query }: Pick<Operations, 'run'>, maxResponseBytes: number): Tasks {
+export function createTasks(maxResponseBytes: number): Tasks {
   // Results contain replies twice: as text, and as data.
   const mostReplyBytes = maxResponseBytes / 2
 
   async function readMessage(caller: Caller, id: string): Promise<Read | null> {
-    const { message } = await query<{
+    const { message } = await caller.ask<{
       message: { id: string; createdAt: string; space: { id: string }; outcomes: ReadOutcome[] } | null
-    }>(caller, MESSAGE_TASK, { id })
+    }>(MESSAGE_TASK, { id })
     if (message === null) return null
     const { createdAt, space, outcomes } = message
     return { createdAt, outcomes, source: { messageId: id, spaceId: space.id } }
   }
 
   async function readRun(caller: Caller, id: string): Promise<Read | null> {
-    const { run } = await query<{
+    const { run } = await caller.ask<{
       run: (RunState & { triggerMessage: { id: string } | null; triggerSpace: { id: string } | null }) | null
-    }>(caller, RUN_TASK, { id })
+    }>(RUN_TASK, { id })
     if (run === null) return null
     const { triggerMessage, triggerSpace, queuedAt, agent, error } = run
     const source = triggerMessage && triggerSpace && { messageId: triggerMessage.id, spaceId: triggerSpace.id }
@@ -128,7 +128,7 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>, maxResponse
 
   /** Returns those of the calls that the viewer may answer. */
   async function pendingOf(caller: Caller, ids: readonly string[]): Promise<PendingCall[]> {
-    const { nodes, viewer } = await query<CallsData>(caller, CALLS, { ids: ids.slice(0, MOST_CALLS) })
+    const { nodes, viewer } = await caller.ask<CallsData>(CALLS, { ids: ids.slice(0, MOST_CALLS) })
     const listed = new Set(viewer.pendingToolCalls.map(({ id }) => id))
     // The server lists the oldest only: a newer call may be answerable although the list lacks it.
     const mayAnswer = (call: PendingCall) => isAnswerable(call) && (listed.size >= MOST_LISTED || listed.has(call.id))
@@ -143,7 +143,7 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>, maxResponse
   ): AsyncGenerator<{ messages: Message[]; streamCursor: string | null; isLast: boolean }> {
     let after = messageId
     for (let count = 0; count < MOST_MESSAGES; count += REPLIES_A_PAGE) {
-      const { space }: RepliesData = await query(caller, REPLIES, { spaceId, after, first: REPLIES_A_PAGE })
+      const { space }: RepliesData = await caller.ask(REPLIES, { spaceId, after, first: REPLIES_A_PAGE })
       if (space === null) return yield { messages: [], streamCursor: null, isLast: true }
       const messages = space.messages.edges.map(({ node }) => node)
       const { hasNextPage, endCursor } = space.messages.pageInfo
@@ -199,7 +199,7 @@ export function createTasks({ run: query }: Pick<Operations, 'run'>, maxResponse
     },
 
     async messages(caller, ids) {
-      const { nodes } = await query<{ nodes: (Message | null)[] }>(caller, MESSAGES, { ids })
+      const { nodes } = await caller.ask<{ nodes: (Message | null)[] }>(MESSAGES, { ids })
       return nodes.filter((message) => message?.id !== undefined) as Message[]
     },
   }

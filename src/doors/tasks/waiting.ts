@@ -1,6 +1,6 @@
 import { createBell, sleep } from '../../lib/async.ts'
+import { type Caller, type DoorError, hasLostAccess, retryAfterOf } from '../exchange.ts'
 import { FOLLOW_ACTIVITY, FOLLOW_RUN } from './documents.ts'
-import { type Caller, hasLostAccess, type OperationError, type Operations, retryAfterOf } from './operations.ts'
 import type { Task, Tasks } from './tasks.ts'
 
 export interface WaitOptions {
@@ -19,10 +19,9 @@ const GATHER_MS = 100
 
 /**
  * Waits until a task has ended, or needs an answer that the viewer may give. Returns its last state; null if the task
- * exists no more. @throws OperationError, also when the viewer loses access
+ * exists no more. @throws DoorError, also when the viewer loses access
  */
 export async function waitForTask(
-  operations: Operations,
   tasks: Tasks,
   caller: Caller,
   id: string,
@@ -32,12 +31,12 @@ export async function waitForTask(
   let task = await tasks.read(caller, id)
   if (timeoutMs <= 0 || task === null || task.status !== 'working') return task
   const bell = createBell()
-  const ended: { error: OperationError | null } = { error: null }
-  const onEnd = (error: OperationError | null) => {
+  const ended: { error: DoorError | null } = { error: null }
+  const onEnd = (error: DoorError | null) => {
     ended.error = error
     bell.ring()
   }
-  const stop = await followTask(operations, caller, task, { onChange: () => bell.ring(), onEnd })
+  const stop = await followTask(caller, task, { onChange: () => bell.ring(), onEnd })
   try {
     // The task may have changed before the subscription began.
     bell.ring()
@@ -81,12 +80,11 @@ export interface TaskFollower {
   /** The runs of the task may have changed. */
   onChange(): void
   /** No more changes are reported. */
-  onEnd(error: OperationError | null): void
+  onEnd(error: DoorError | null): void
 }
 
-/** Follows the runs of a task. Returns a function that ends it. @throws OperationError */
+/** Follows the runs of a task. Returns a function that ends it. @throws DoorError */
 export async function followTask(
-  operations: Pick<Operations, 'follow'>,
   caller: Caller,
   { id, source, outcomes }: Task,
   { onChange, onEnd }: TaskFollower,
@@ -95,10 +93,9 @@ export async function followTask(
     const agents = new Set(outcomes.map(({ agent }) => agent.id))
     const onEvent = ({ agentActivity }: { agentActivity: { agent: { id: string } } }) =>
       void (agents.has(agentActivity.agent.id) && onChange())
-    return operations.follow(caller, FOLLOW_ACTIVITY, { spaceId: source.spaceId }, { onEvent, onEnd })
+    return caller.follow(FOLLOW_ACTIVITY, { spaceId: source.spaceId }, { onEvent, onEnd })
   }
-  return operations.follow<{ runEvents: { __typename: string } }>(
-    ...([caller, FOLLOW_RUN, { runId: outcomes[0]?.runId ?? id }] as const),
-    { onEvent: ({ runEvents }) => void (runEvents.__typename.endsWith('Delta') || onChange()), onEnd },
-  )
+  const onEvent = ({ runEvents }: { runEvents: { __typename: string } }) =>
+    void (runEvents.__typename.endsWith('Delta') || onChange())
+  return caller.follow(FOLLOW_RUN, { runId: outcomes[0]?.runId ?? id }, { onEvent, onEnd })
 }

@@ -1,40 +1,35 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ExecutionResult, GraphQLError } from 'graphql'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
-import {
-  type Caller,
-  type Door,
-  DoorError,
-  type DoorErrorCode,
-  type EventStream,
-  type Exchange,
-} from '../../doors/exchange.ts'
-import { CHALLENGE, type MaskError } from '../../graphql/masking.ts'
-import { BadInputError, DomainError, RateLimitedError } from '../../lib/errors.ts'
+import { type Door, DoorError, type EventStream, type Exchange } from '../../doors/exchange.ts'
+import type { MaskError } from '../../graphql/masking.ts'
+import { UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
+import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
-import type { Sending } from '../responses-in-flight.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { authenticate, bearerOf } from './authentication.ts'
-import { type BodyReader, BodyRefusedError, ownerOf } from './body.ts'
-import { type Graphql, LARGEST_REQUEST_BYTES, type OperationContext } from './graphql.ts'
+import { type BodyReader, ownerOf } from './body.ts'
+import { type Callers, failureOf } from './door-callers.ts'
+import { LARGEST_REQUEST_BYTES } from './graphql.ts'
 import { type Handler, sendJson } from './health.ts'
-import { errorsOf, prepareOperation } from './operation.ts'
 import type { Origins } from './origins.ts'
 import { REQUEST_ID_HEADER } from './request-ids.ts'
 import { STREAM_HEADERS } from './stream-headers.ts'
 import { parametersOf, pathOf } from './targets.ts'
+import { createUnanswered } from './unanswered.ts'
 
 export interface DoorsParts {
-  graphql: Graphql
+  callerOf: Callers
   maskError: MaskError
   signIns: SignIns
   origins: Origins
   publicUrl: Pick<PublicUrl, 'to'>
   rates: Pick<Rates, 'take'>
   bodies: BodyReader
+  /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
+  watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxResponseBytes: number
   /** Also of other requests that wait for agents. */
   maxStreamsPerViewer: number
@@ -42,110 +37,165 @@ export interface DoorsParts {
   doors: Readonly<Record<string, Door>>
 }
 
-/** Serves other protocols. */
+/** Serves other protocols: sign-in, limits, operations, errors and shutting down are the same for all doors. */
 export interface Doors {
   /** Null if the path belongs to no door. */
   handlerOf(path: string): Handler | null
-  /** Refuses new streams and waits, and ends the open ones: clients of streams rejoin on another process. */
-  endStreams(): void
+  /**
+   * Refuses new streams, ends the open ones, whose clients rejoin on another process, and waits until the other requests are
+   * answered, for `timeoutMs` at most. Requests that still wait for agents then are refused.
+   */
+  drain(timeoutMs: number): Promise<void>
 }
 
-export function createDoors({ doors, ...parts }: DoorsParts): Doors {
-  const { graphql, maskError, signIns, origins, publicUrl, rates, bodies, maxResponseBytes, maxStreamsPerViewer } =
-    parts
-  /** The responses that wait for agents: streams, and others that have not begun. */
-  const open = new Map<ServerResponse, { viewer: Viewer; door: Door }>()
-  let isEnding = false
+/** How long a stream stays open after its viewer's token has ended, so that the error is sent first. */
+const ENDED_LINGER_MS = 500
+const PLACES_RETRY_MS = 5000
 
-  /** @throws DoorError */
-  function checkStreams(viewer: Viewer): void {
-    if (isEnding) throw new DoorError('UNAVAILABLE', 'The server shuts down. Send the request again.')
-    const own = [...open.values()].filter((one) => one.viewer.id === viewer.id).length
-    if (own >= maxStreamsPerViewer)
-      throw new DoorError('RATE_LIMITED', 'You have too many open streams. End some, then try again.', {
-        retryAfterMs: 10_000,
-      })
+export function createDoors({ doors, ...parts }: DoorsParts): Doors {
+  const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, maxResponseBytes } = parts
+  const places = createPlaces(parts.maxStreamsPerViewer)
+  /** The responses that wait for agents: streams, and others that have not begun. */
+  const open = new Map<ServerResponse, Door>()
+  const unanswered = createUnanswered()
+  const draining = new AbortController()
+
+  interface Asked {
+    door: Door
+    prefix: string
+    viewer: Viewer
   }
 
-  function exchangeOf(door: Door, request: IncomingMessage, response: ServerResponse, path: string): Exchange {
+  function exchangeOf(request: IncomingMessage, response: ServerResponse, { door, prefix, viewer }: Asked): Exchange {
     const closed = new AbortController()
     response.once('close', () => closed.abort(new Error('The client has closed the connection.')))
-    let known: Caller | null = null
+    const { signal } = closed
+    const askedOrigin = askedOriginOf(request.headers)
+    let waiting: AbortSignal | null = null
 
-    async function caller(): Promise<Caller> {
-      if (known !== null) return known
-      // Unlike GraphQL, no sessions: a page of another site cannot use the cookie of its reader here.
-      const credentials = { bearer: bearerOf(request.headers.authorization), cookie: null }
-      const viewer = await authenticate(signIns, { ...credentials, address: request.socket.remoteAddress })
-      const context: OperationContext = {
-        viewer,
-        signal: closed.signal,
-        onSlow: () => void response.destroy(),
-        askedOrigin: askedOriginOf(request.headers),
-      }
-      known = callerOf({ graphql, maskError }, response, { ...context, viewer, signal: closed.signal })
-      return known
-    }
-
-    function takePlace(): void {
-      const { viewer } = known ?? {}
-      if (viewer === undefined) throw new Error('a place needs a caller')
-      if (response.destroyed) throw new Error('The client has closed the connection.')
-      if (open.has(response)) return
-      checkStreams(viewer)
-      open.set(response, { viewer, door })
-      response.once('close', () => open.delete(response))
+    function endWithToken(): void {
+      const ended = failureOf(new UnauthenticatedError(), maskError)
+      closed.abort(ended)
+      if (response.headersSent) setTimeout(() => response.end(), ENDED_LINGER_MS).unref()
+      else fail(door, { request, response }, ended)
     }
 
     return {
+      caller: callerOf({ viewer, signal, askedOrigin, response }),
+      get waiting() {
+        waiting ??= AbortSignal.any([signal, draining.signal])
+        return waiting
+      },
       method: request.method ?? 'GET',
-      path,
+      path: pathOf(request).slice(prefix.length),
       query: parametersOf(request),
       header: (name) => (request.headers[name] === undefined ? undefined : String(request.headers[name])),
-      caller,
+      headers: () => headersOf(request),
       async json() {
-        if (!/^application\/json\s*(;|$)/i.test(request.headers['content-type'] ?? ''))
+        if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(request.headers['content-type'] ?? ''))
           throw new DoorError('BAD_INPUT', 'Send JSON, with Content-Type: application/json.', { status: 415 })
-        const { viewer } = await caller()
         // Requests that are refused because of their bodies count too.
         await rates.take('requests', viewer)
-        const body = await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner: ownerOf(viewer) })
-        try {
-          return parseExactJson(decodeUtf8(body))
-        } catch (error) {
-          if (error instanceof BadInputError) throw error
-          throw new DoorError('BAD_INPUT', 'The body is not valid JSON.')
-        }
+        const body = parsed(await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner: ownerOf(viewer) }))
+        // Each message of a batch is a request.
+        if (Array.isArray(body) && body.length > 1) await rates.take('requests', viewer, body.length - 1)
+        return body
       },
       send(status, body, headers) {
-        if (response.headersSent) return
+        if (response.headersSent || response.destroyed) return
         sendJson(response, status, body as object, { 'cache-control': 'no-store', ...headers })
       },
-      takePlace,
+      respond: (made) => respond(response, made),
+      async takePlace({ count = 1, isServedWhileDraining = false } = {}) {
+        signal.throwIfAborted()
+        if (open.has(response)) return
+        if (unanswered.isDraining() && !isServedWhileDraining)
+          throw new DoorError('UNAVAILABLE', 'The server shuts down. Send the request again.')
+        const leave = places.take(viewer, count)
+        if (leave === null)
+          throw new DoorError(
+            'RATE_LIMITED',
+            'You have too many open streams and waiting calls. End some, then try again.',
+            {
+              retryAfterMs: PLACES_RETRY_MS,
+            },
+          )
+        open.set(response, door)
+        let unwatch = () => {}
+        response.once('close', () => {
+          leave()
+          open.delete(response)
+          unwatch()
+        })
+        unwatch = await parts.watchToken(viewer, endWithToken)
+        if (response.destroyed) unwatch()
+        signal.throwIfAborted()
+      },
       openStream() {
-        takePlace()
-        if (response.headersSent) throw new Error('The response has ended.')
+        if (!open.has(response)) throw new Error('a stream needs a place')
+        signal.throwIfAborted()
         response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...STREAM_HEADERS })
         response.flushHeaders()
         return streamOf(response)
       },
-      linkTo: (to) => publicUrl.to(to, askedOriginOf(request.headers)),
+      linkTo: (to) => publicUrl.to(to, askedOrigin),
       maxResponseBytes,
     }
   }
 
-  function fail(door: Door, response: ServerResponse, error: unknown): void {
+  /** Browsers send cookies by themselves, also for other sites: doors take bearer tokens only. */
+  async function viewerOf(request: IncomingMessage): Promise<Viewer> {
+    const credentials = { bearer: bearerOf(request.headers.authorization), cookie: null }
+    return authenticate(signIns, { ...credentials, address: request.socket.remoteAddress })
+  }
+
+  function challenge({ metadataPath }: Door, { headers }: IncomingMessage): Record<string, string> {
+    const invalid = bearerOf(headers.authorization) === null ? '' : ', error="invalid_token"'
+    const metadata =
+      metadataPath === undefined ? '' : `, resource_metadata="${publicUrl.to(metadataPath, askedOriginOf(headers))}"`
+    return { 'www-authenticate': `Bearer realm="parley"${invalid}${metadata}` }
+  }
+
+  function fail(
+    door: Door,
+    { request, response }: { request: IncomingMessage; response: ServerResponse },
+    error: unknown,
+  ): void {
+    if (response.writableEnded) return
     // Nobody reads the response, or it has begun.
-    if (response.destroyed || response.headersSent) return void response.destroy()
+    if (response.destroyed || response.headersSent || (request.destroyed && !request.complete))
+      return void response.destroy()
     const failure = failureOf(error, maskError)
-    const { retryAfterMs } = failure
+    const { status, retryAfterMs } = failure
     const headers = {
       ...failure.headers,
       'cache-control': 'no-store',
-      ...(failure.status === 401 ? CHALLENGE : {}),
-      ...(retryAfterMs === null ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) }),
+      ...(status === 401 ? challenge(door, request) : {}),
+      ...(retryAfterMs === null ? {} : { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) }),
     }
-    sendJson(response, failure.status, door.failureOf(failure) as object, headers)
+    sendJson(response, status, door.failureOf(failure) as object, headers)
+  }
+
+  /** Returns before the door has answered, because each function that waits for a stream takes memory as long as it is open. */
+  async function serve(
+    { door, prefix }: Pick<Asked, 'door' | 'prefix'>,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    origins.welcome(request, response)
+    response.setHeader('access-control-expose-headers', `${REQUEST_ID_HEADER}, www-authenticate`)
+    unanswered.add(response)
+    response.once('close', () => unanswered.delete(response))
+    const onError = (error: unknown) => fail(door, { request, response }, error)
+    try {
+      if (!origins.allows(request)) throw new DoorError('FORBIDDEN', 'Pages of this origin may not use the server.')
+      if (request.method === 'OPTIONS') return preflight(request, response)
+      const viewer = await viewerOf(request)
+      const handle = () => door.handle(exchangeOf(request, response, { door, prefix, viewer }))
+      void forRequester(viewer.id, handle).catch(onError)
+    } catch (error) {
+      onError(error)
+    }
   }
 
   return {
@@ -153,25 +203,46 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
       const prefix = Object.keys(doors).find((one) => path === one || path.startsWith(`${one}/`))
       const door = prefix === undefined ? undefined : doors[prefix]
       if (prefix === undefined || door === undefined) return null
-      return async (request, response) => {
-        origins.welcome(request, response)
-        response.setHeader('access-control-expose-headers', REQUEST_ID_HEADER)
-        if (request.method === 'OPTIONS') return preflight(request, response)
-        const exchange = exchangeOf(door, request, response, pathOf(request).slice(prefix.length))
-        try {
-          await door.handle(exchange)
-        } catch (error) {
-          fail(door, response, error)
-        }
+      return (request, response) => serve({ door, prefix }, request, response)
+    },
+    async drain(timeoutMs) {
+      draining.abort()
+      for (const [response, door] of open) if (!door.endsAtDrain && response.headersSent) response.destroy()
+      await unanswered.drain(timeoutMs)
+      for (const [response, door] of open)
+        fail(door, { request: response.req, response }, new DoorError('UNAVAILABLE', SHUT_DOWN, { status: 422 }))
+    },
+  }
+}
+
+// Clients send a request again by themselves after 503, although its message may have been posted.
+const SHUT_DOWN = 'The server shuts down. The message may have been posted: read the conversation before you try again.'
+
+/** Counts what each viewer keeps open. */
+function createPlaces(mostPerViewer: number) {
+  const taken = new Map<string, number>()
+  return {
+    /** Returns a function that releases the places; null if there are not as many. */
+    take({ id }: Viewer, wanted: number): (() => void) | null {
+      const count = taken.get(id) ?? 0
+      if (count + wanted > mostPerViewer) return null
+      taken.set(id, count + wanted)
+      return () => {
+        const left = (taken.get(id) ?? wanted) - wanted
+        if (left === 0) taken.delete(id)
+        else taken.set(id, left)
       }
     },
-    endStreams() {
-      isEnding = true
-      for (const [response, { door }] of open) {
-        if (response.headersSent) response.destroy()
-        else fail(door, response, new DoorError('UNAVAILABLE', SHUT_DOWN, { status: 422 }))
-      }
-    },
+  }
+}
+
+/** @throws BadInputError, DoorError */
+function parsed(body: Buffer): unknown {
+  try {
+    return parseExactJson(decodeUtf8(body))
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new DoorError('BAD_INPUT', 'The body is not valid JSON.')
+    throw error
   }
 }
 
@@ -187,161 +258,57 @@ function preflight(request: IncomingMessage, response: ServerResponse): void {
     .end()
 }
 
-// Clients send a request again by themselves after 503, although its message may have been posted.
-const SHUT_DOWN = 'The server shuts down. The message may have been posted: read the conversation before you try again.'
+function headersOf({ headers }: IncomingMessage): Headers {
+  const copied = new Headers()
+  for (const [name, value] of Object.entries(headers))
+    if (typeof value === 'string' && name !== 'authorization' && name !== 'cookie') copied.set(name, value)
+  return copied
+}
 
-/** The result of an operation counts as in flight until its door has it, or the client has gone. */
-function createSending(response: ServerResponse): Sending & { release(): void } {
-  let listeners: (() => void)[] = []
-  let isOver = response.closed
-  const release = () => {
-    isOver = true
-    response.off('close', release)
-    for (const listener of listeners.splice(0)) listener()
+async function respond(response: ServerResponse, { status, headers, body }: Response): Promise<void> {
+  if (response.destroyed || response.headersSent) return void body?.cancel()
+  const type = headers.get('content-type')
+  response.writeHead(status === 499 ? 400 : status, {
+    'cache-control': 'no-store',
+    ...(type === null ? {} : { 'content-type': type }),
+    ...(headers.has('allow') ? { allow: headers.get('allow') as string } : {}),
+    ...(type?.startsWith('text/event-stream') === true ? STREAM_HEADERS : {}),
+  })
+  if (body === null) return void response.end()
+  const reader = body.getReader()
+  const stop = () => void reader.cancel().catch(() => {})
+  response.once('close', stop)
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      if (response.destroyed || response.writableEnded) return
+      if (!response.write(next.value)) await drained(response)
+    }
+    response.end()
+  } finally {
+    response.off('close', stop)
   }
-  if (!isOver) response.once('close', release)
-  return {
-    release,
-    onSent(listener) {
-      if (isOver) listener()
-      else listeners = [...listeners, listener]
-    },
-    cutOff: () => void response.destroy(),
-  }
+}
+
+/** Resolves when the client has read, or has gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      response.off('drain', done).off('close', done)
+      resolve()
+    }
+    response.on('drain', done).on('close', done)
+  })
 }
 
 function streamOf(response: ServerResponse): EventStream {
   return {
     async write(text) {
       if (response.destroyed) throw new Error('The client has closed the connection.')
-      if (!response.write(text))
-        await new Promise<void>((resolve) => {
-          const done = () => {
-            response.off('drain', done).off('close', done)
-            resolve()
-          }
-          response.on('drain', done).on('close', done)
-        })
+      // The linger of a stream whose token has ended may be over.
+      if (!response.writableEnded && !response.write(text)) await drained(response)
     },
+    isBusy: () => response.writableNeedDrain,
+    onReady: (listener) => void response.on('drain', listener),
     end: () => void response.end(),
   }
-}
-
-type CallerContext = OperationContext & { viewer: Viewer; signal: AbortSignal }
-
-function callerOf(
-  { graphql, maskError }: Pick<DoorsParts, 'graphql' | 'maskError'>,
-  response: ServerResponse,
-  context: CallerContext,
-): Caller {
-  const { viewer, signal } = context
-  const run = async (query: string, variables: object) => {
-    // An object for each operation: several operations of a request may run at once.
-    const sending = createSending(response)
-    try {
-      const request = { query, variables: variables as Record<string, unknown> }
-      return await prepareOperation(graphql, { ...context, sending }, request).run()
-    } catch (error) {
-      throw failureOfErrors(errorsOf(error, maskError))
-    } finally {
-      sending.release()
-    }
-  }
-  return {
-    viewer,
-    signal,
-    async ask<Data>(query: string, variables: object) {
-      const { data, errors } = (await run(query, variables)) as ExecutionResult
-      signal.throwIfAborted()
-      if (errors !== undefined && errors.length > 0) throw failureOfErrors(errors)
-      return data as Data
-    },
-    subscribe: <Data>(query: string, variables: object) =>
-      subscribed<Data>(run(query, variables) as Promise<Subscribed>, signal, maskError),
-  }
-}
-
-type Event = ExecutionResult & { stringify?: () => string }
-type Subscribed = AsyncIterable<Event> | ExecutionResult
-
-/** Iterates a subscription from the moment that it is opened. `return` also ends one that waits for an event. */
-function subscribed<Data>(
-  opening: Promise<Subscribed>,
-  signal: AbortSignal,
-  maskError: MaskError,
-): AsyncIterableIterator<Data> {
-  let isOver = false
-  const opened = opening.then((result) => {
-    if (!(Symbol.asyncIterator in result)) throw failureOfErrors(result.errors ?? [])
-    return result[Symbol.asyncIterator]()
-  })
-  opened.catch(() => {})
-  const end = async () => {
-    if (!isOver) {
-      isOver = true
-      signal.removeEventListener('abort', abort)
-      await opened.then((iterator) => iterator.return?.()).catch(() => {})
-    }
-    return { done: true as const, value: undefined }
-  }
-  const abort = () => void end()
-  signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
-  const iterator: AsyncIterableIterator<Data> = {
-    [Symbol.asyncIterator]: () => iterator,
-    async next() {
-      if (isOver) return end()
-      try {
-        const result = await (await opened).next()
-        if (result.done === true) return await end()
-        const { errors, data } = eventOf(result.value)
-        if (errors !== undefined && errors.length > 0) throw failureOfErrors(errors)
-        return { done: false, value: data as Data }
-      } catch (error) {
-        await end()
-        throw error instanceof DoorError ? error : failureOf(error, maskError)
-      }
-    },
-    return: end,
-  }
-  return iterator
-}
-
-/** An event is serialized already; an error that ends the subscription is not. */
-function eventOf(event: Event): ExecutionResult {
-  if (event.stringify === undefined) return event
-  return { ...(JSON.parse(event.stringify()) as ExecutionResult), ...(event.errors ? { errors: event.errors } : {}) }
-}
-
-const CODE_OF: Readonly<Record<string, DoorErrorCode>> = {
-  UNAUTHENTICATED: 'UNAUTHENTICATED',
-  FORBIDDEN: 'FORBIDDEN',
-  NOT_FOUND: 'NOT_FOUND',
-  BAD_USER_INPUT: 'BAD_INPUT',
-  QUERY_TOO_COMPLEX: 'BAD_INPUT',
-  RATE_LIMITED: 'RATE_LIMITED',
-}
-
-function failureOfErrors(errors: readonly GraphQLError[]): DoorError {
-  const [first] = errors
-  const { code = '', retryAfterMs, field } = (first?.extensions ?? {}) as Record<string, unknown> & { code?: string }
-  const own = CODE_OF[code] ?? 'INTERNAL_SERVER_ERROR'
-  return new DoorError(own, first?.message ?? 'The operation failed.', {
-    retryAfterMs: typeof retryAfterMs === 'number' ? retryAfterMs : null,
-    field: typeof field === 'string' ? field : null,
-  })
-}
-
-/** Converts anything thrown into a failure for clients. */
-function failureOf(error: unknown, maskError: MaskError): DoorError {
-  if (error instanceof DoorError) return error
-  if (error instanceof DomainError)
-    return new DoorError(error.code, error.message, {
-      field: error instanceof BadInputError ? error.field : null,
-      retryAfterMs: error instanceof RateLimitedError ? error.retryAfterMs : null,
-    })
-  if (error instanceof BodyRefusedError && error.status === 503)
-    return failureOf(new RateLimitedError(error.message, 5000), maskError)
-  if (error instanceof BodyRefusedError) return new DoorError('BAD_INPUT', error.message, { status: error.status })
-  return failureOfErrors([maskError(error)])
 }

@@ -1,0 +1,219 @@
+import type { ServerResponse } from 'node:http'
+import type { ExecutionResult, GraphQLError } from 'graphql'
+import type { Viewer } from '../../access/viewer.ts'
+import type { Answer, Sink } from '../../delivery/answer.ts'
+import { type Caller, DoorError, type DoorErrorCode, doorErrorOf, type Follower } from '../../doors/exchange.ts'
+import type { MaskError } from '../../graphql/masking.ts'
+import { DomainError, RateLimitedError } from '../../lib/errors.ts'
+import type { Sending } from '../responses-in-flight.ts'
+import { BodyRefusedError } from './body.ts'
+import type { Graphql } from './graphql.ts'
+import { errorsOf, prepareOperation } from './operation.ts'
+
+/** A viewer who runs operations. */
+export interface CallerContext {
+  viewer: Viewer
+  signal: AbortSignal
+  askedOrigin: string | null
+  /** The response of the request. Null for work that no client waits for. */
+  response: ServerResponse | null
+}
+
+/** Creates the callers of doors, whose operations run in the pipeline of every other transport. */
+export type Callers = (context: CallerContext) => Caller
+
+export function createCallers({ graphql, maskError }: { graphql: Graphql; maskError: MaskError }): Callers {
+  async function run({ response, ...context }: CallerContext & { sink?: Sink }, query: string, variables: object) {
+    // An object for each operation: several operations of a request may run at once.
+    const sending = createSending(response)
+    const onSlow = sending.cutOff
+    try {
+      const request = { query, variables: variables as Record<string, unknown> }
+      return await prepareOperation(graphql, { ...context, onSlow, sending }, request).run()
+    } catch (error) {
+      throw failureOf(error, maskError)
+    } finally {
+      sending.release()
+    }
+  }
+
+  return (context) => ({
+    viewer: context.viewer,
+    signal: context.signal,
+    async ask<Data>(query: string, variables: object) {
+      const { data, errors } = (await run(context, query, variables)) as ExecutionResult
+      context.signal.throwIfAborted()
+      if (errors !== undefined && errors.length > 0) throw failureOfErrors(errors.map(maskError))
+      return data as Data
+    },
+    async follow<Data>(query: string, variables: object, to: Follower<Data>) {
+      const following = new Following(to as Follower<unknown>, context.signal, maskError)
+      const result = await run({ ...context, sink: following }, query, variables)
+      if (!(Symbol.asyncIterator in result)) throw failureOfErrors((result.errors ?? []).map(maskError))
+      following.begin(result[Symbol.asyncIterator]())
+      return () => following.end()
+    },
+  })
+}
+
+/** Passes the events of a subscription on to its follower, one at a time. A subscription keeps little while it is idle. */
+class Following implements Sink {
+  readonly #to: Follower<unknown>
+  readonly #signal: AbortSignal
+  readonly #maskError: MaskError
+  #waiting: Answer[] = []
+  #isDelivering = false
+  #isOver = false
+  #iteration: AsyncIterator<unknown> | null = null
+  #failure: DoorError | null = null
+  /** Whether the subscription has ended, with `#failure`. */
+  #hasEnded = false
+  #onReady: (() => void)[] = []
+  readonly #onAbort = () => this.end()
+
+  constructor(to: Follower<unknown>, signal: AbortSignal, maskError: MaskError) {
+    this.#to = to
+    this.#signal = signal
+    this.#maskError = maskError
+  }
+
+  /** @param iteration yields nothing, and ends with the subscription */
+  begin(iteration: AsyncIterator<unknown>): void {
+    this.#iteration = iteration
+    this.#signal.addEventListener('abort', this.#onAbort, { once: true })
+    if (this.#signal.aborted) this.end()
+    iteration.next().then(
+      () => this.#finish(null),
+      (error: unknown) => this.#finish(error),
+    )
+  }
+
+  send(answers: readonly Answer[]): void {
+    if (this.#isOver) return
+    this.#waiting.push(...answers)
+    this.#deliver()
+  }
+
+  isBusy = (): boolean => this.#isDelivering
+
+  whenReady(listener: () => void): () => void {
+    this.#onReady = [...this.#onReady, listener]
+    return () => {
+      this.#onReady = this.#onReady.filter((one) => one !== listener)
+    }
+  }
+
+  /** Delivers what waits, until the follower takes longer. */
+  #deliver(): void {
+    if (this.#isDelivering) return
+    this.#isDelivering = true
+    for (let answer = this.#waiting.shift(); answer !== undefined; answer = this.#waiting.shift()) {
+      const taken = this.#deliverOne(answer)
+      if (taken === undefined) continue
+      const goOn = () => {
+        this.#isDelivering = false
+        this.#deliver()
+      }
+      void taken.then(goOn, (error: unknown) => {
+        this.#fail(error)
+        goOn()
+      })
+      return
+    }
+    this.#isDelivering = false
+    for (const listener of this.#onReady) listener()
+    if (this.#hasEnded) this.#tellEnd()
+  }
+
+  #deliverOne({ errors, text }: Answer): Promise<void> | undefined {
+    if (this.#isOver) return undefined
+    try {
+      if (errors.length > 0) throw failureOfErrors(errors.map(this.#maskError))
+      const { data } = JSON.parse(text) as ExecutionResult
+      return (data == null ? undefined : this.#to.onEvent(data)) ?? undefined
+    } catch (error) {
+      this.#fail(error)
+      return undefined
+    }
+  }
+
+  /** Ends the subscription because of an event, without those after it. */
+  #fail(error: unknown): void {
+    this.#waiting = []
+    this.#finish(error)
+  }
+
+  /** Ends the subscription after the events that wait. */
+  #finish(error: unknown): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#failure = error === null ? null : failureOf(error, this.#maskError)
+    // The follower is too slow: it goes on after its last event.
+    if (this.#failure?.code === 'RATE_LIMITED') this.#waiting = []
+    if (!this.#isDelivering) this.#tellEnd()
+  }
+
+  #tellEnd(): void {
+    if (this.#isOver) return
+    this.end()
+    this.#to.onEnd(this.#failure)
+  }
+
+  end(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#waiting = []
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    // Also ends one that waits for an event.
+    void Promise.resolve(this.#iteration?.return?.()).catch(() => {})
+  }
+}
+
+/** The result of an operation counts as in flight until its door has it, or the client has gone. */
+function createSending(response: ServerResponse | null): Sending & { release(): void } {
+  let listeners: (() => void)[] = []
+  let isOver = response?.closed === true
+  const release = () => {
+    isOver = true
+    response?.off('close', release)
+    for (const listener of listeners.splice(0)) listener()
+  }
+  if (!isOver) response?.once('close', release)
+  return {
+    release,
+    onSent(listener) {
+      if (isOver) listener()
+      else listeners = [...listeners, listener]
+    },
+    cutOff: () => void response?.destroy(),
+  }
+}
+
+const CODE_OF: Readonly<Record<string, DoorErrorCode>> = {
+  UNAUTHENTICATED: 'UNAUTHENTICATED',
+  FORBIDDEN: 'FORBIDDEN',
+  NOT_FOUND: 'NOT_FOUND',
+  BAD_USER_INPUT: 'BAD_INPUT',
+  QUERY_TOO_COMPLEX: 'BAD_INPUT',
+  RATE_LIMITED: 'RATE_LIMITED',
+}
+
+function failureOfErrors(errors: readonly GraphQLError[]): DoorError {
+  const [first] = errors
+  const { code = '', retryAfterMs, field } = (first?.extensions ?? {}) as Record<string, unknown> & { code?: string }
+  const own = CODE_OF[code] ?? 'INTERNAL_SERVER_ERROR'
+  return new DoorError(own, first?.message ?? 'The operation failed.', {
+    retryAfterMs: typeof retryAfterMs === 'number' ? retryAfterMs : null,
+    field: typeof field === 'string' ? field : null,
+  })
+}
+
+/** Converts anything thrown into a failure for clients. Errors that no client caused are logged and masked. */
+export function failureOf(error: unknown, maskError: MaskError): DoorError {
+  if (error instanceof DoorError) return error
+  if (error instanceof DomainError) return doorErrorOf(error)
+  if (error instanceof BodyRefusedError && error.status === 503)
+    return failureOf(new RateLimitedError(error.message, 5000), maskError)
+  if (error instanceof BodyRefusedError) return new DoorError('BAD_INPUT', error.message, { status: error.status })
+  return failureOfErrors(errorsOf(error, maskError))
+}

@@ -1,0 +1,189 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import { startServer } from '../../src/server/server.ts'
+import { steps } from '../support/model-server-script.ts'
+import { type PushService, startPushService } from '../support/push-service.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { until } from '../support/until.ts'
+
+describe('push notifications of A2A tasks', () => {
+  let parley: TestServer
+  let receiver: PushService
+  beforeAll(async () => {
+    receiver = await startPushService()
+    parley = await startTestServer({ push: receiver.network })
+  })
+  afterAll(async () => {
+    await parley?.close()
+    await receiver?.close()
+  })
+  beforeEach(() => parley.models.reset())
+
+  const prisma = () => parley.app.platform.db.prisma
+  const pushesOf = (url: string) =>
+    receiver.received
+      .filter(({ path }) => url.endsWith(path))
+      .map(({ headers, body }) => ({ headers, ...JSON.parse(body.toString()) }))
+  const statesOf = (url: string) => pushesOf(url).map(({ statusUpdate }) => statusUpdate.status.state)
+  const addressOf = () => receiver.browser().input.endpoint
+  const none = (taskId: string) =>
+    until('the configuration is removed', async () => (await prisma().taskPush.count({ where: { taskId } })) === 0)
+
+  async function clientOf(human: HumanViewer, spaceId: string, token: string | null = null) {
+    const authorization = `Bearer ${token ?? (await parley.tokenOf(human))}`
+    // biome-ignore lint/suspicious/noExplicitAny: what a server answers, of any shape.
+    return async (method: string, params: object, origin = parley.origin): Promise<any> => {
+      const response = await fetch(`${origin}/a2a/spaces/${spaceId}`, {
+        method: 'POST',
+        headers: { authorization, 'content-type': 'application/json', 'a2a-version': '1.0' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+      })
+      return response.json()
+    }
+  }
+  const message = (text: string, configuration: object = {}) => ({
+    message: { messageId: crypto.randomUUID(), role: 'ROLE_USER', parts: [{ text }] },
+    configuration: { returnImmediately: true, ...configuration },
+  })
+
+  test('a task that ends is notified of once, with the secrets of its client, and its configuration is removed', async () => {
+    const { human, space } = await parley.room()
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+    parley.models.script(steps([{ gate }, { text: 'Done.' }]))
+    const ask = await clientOf(human, space.id)
+    const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
+    const url = addressOf()
+    const authentication = { scheme: 'Bearer', credentials: 'secret-of-the-client' }
+    const created = await ask('CreateTaskPushNotificationConfig', {
+      taskId,
+      id: 'one',
+      url,
+      token: 'mine',
+      authentication,
+    })
+    const shown = { id: 'one', taskId, url, authentication: { scheme: 'Bearer', credentials: '' } }
+    expect(created.result).toEqual(shown)
+    expect((await ask('GetTaskPushNotificationConfig', { taskId, id: 'one' })).result).toEqual(shown)
+    expect((await ask('ListTaskPushNotificationConfigs', { taskId })).result.configs).toEqual([shown])
+    const [row] = await prisma().taskPush.findMany({ where: { taskId } })
+    expect(JSON.stringify(row)).not.toMatch(/secret-of-the-client|mine|example/)
+    open()
+    await none(taskId)
+    expect(pushesOf(url)).toMatchObject([
+      {
+        headers: {
+          'content-type': 'application/a2a+json',
+          'x-a2a-notification-token': 'mine',
+          authorization: 'Bearer secret-of-the-client',
+        },
+        statusUpdate: { taskId, contextId: space.id, status: { state: 'TASK_STATE_COMPLETED' } },
+      },
+    ])
+    expect((await ask('CreateTaskPushNotificationConfig', { taskId, url })).error.code).toBe(-32004)
+  })
+
+  test('a configuration comes with a message too, and a receiver that is busy gets the state again later', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(steps([{ text: 'Done.' }]))
+    const ask = await clientOf(human, space.id)
+    const url = addressOf()
+    const at = new URL(url).pathname
+    receiver.statuses.set(at, 503)
+    const { result } = await ask('SendMessage', message('Go', { taskPushNotificationConfig: { url } }))
+    await until('it was sent', () => statesOf(url).length === 1)
+    receiver.statuses.delete(at)
+    await none(result.task.id)
+    expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
+  })
+
+  test('addresses inside the network are refused, or never connected to, and nothing is posted for them', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(() => [{ hang: true }])
+    const ask = await clientOf(human, space.id)
+    for (const url of [
+      'http://push.example.com/',
+      'https://127.0.0.1/',
+      'https://localhost/',
+      'https://[::1]/',
+      'x',
+      7,
+    ]) {
+      const refused = await ask('SendMessage', message('Go', { taskPushNotificationConfig: { url } }))
+      expect([url, refused.error?.code]).toEqual([url, -32602])
+    }
+    expect(await parley.messages(space.id)).toEqual([])
+    const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
+    const [{ id: runId } = { id: '' }] = await prisma().run.findMany({ where: { rootId: taskId } })
+    for (const fault of [
+      { id: 'a b' },
+      { token: 'a\r\nb' },
+      { token: 'x'.repeat(5000) },
+      { authentication: { scheme: 'a b', credentials: 'c' } },
+      { authentication: { scheme: 'Bearer', credentials: 'a\nb' } },
+    ]) {
+      const refused = await ask('CreateTaskPushNotificationConfig', { taskId, url: addressOf(), ...fault })
+      expect([fault, refused.error?.code]).toEqual([fault, -32602])
+    }
+    const inside = addressOf().replace('push.example.com', 'inside.example.com')
+    await ask('CreateTaskPushNotificationConfig', { taskId, url: inside })
+    const before = receiver.received.length
+    await parley.app.domain.control.stopRun(human, { runId, cascade: true })
+    await none(taskId)
+    expect(receiver.received.length).toBe(before)
+  })
+
+  test('it is deleted by its client, belongs to its viewer, and ends with its token and its task', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(() => [{ hang: true }])
+    const { domain } = parley.app
+    const { accessToken, secret } = await domain.tokens.create(parley.admin, { grant: { humanId: human.id } })
+    const [ask, other] = [await clientOf(human, space.id), await clientOf(human, space.id, secret)]
+    const eve = await parley.human('Eve')
+    const stranger = await clientOf(eve, space.id)
+    const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
+    const url = addressOf()
+    const create = (by: typeof ask, more: object = {}) =>
+      by('CreateTaskPushNotificationConfig', { taskId, url, ...more })
+    expect((await create(stranger)).error.code).toBe(-32001)
+    await create(ask, { id: 'one' })
+    for (const method of ['Get', 'List', 'Delete'])
+      expect(
+        (await stranger(`${method}TaskPushNotificationConfig${method === 'List' ? 's' : ''}`, { taskId, id: 'one' }))
+          .error.code,
+      ).toBe(-32001)
+    await domain.members.add(human, { spaceId: space.id, entityId: eve.id })
+    expect((await stranger('ListTaskPushNotificationConfigs', { taskId })).result.configs).toEqual([])
+    expect((await stranger('GetTaskPushNotificationConfig', { taskId, id: 'one' })).error.code).toBe(-32001)
+    expect((await ask('DeleteTaskPushNotificationConfig', { taskId, id: 'one' })).result).toEqual({})
+    expect((await ask('GetTaskPushNotificationConfig', { taskId, id: 'one' })).error.code).toBe(-32001)
+    await create(other, { id: 'two' })
+    await domain.tokens.revoke(parley.admin, { id: accessToken.id })
+    await none(taskId)
+    const ids = Array.from({ length: 11 }, (_, n) => `n${n}`)
+    const codes = await Promise.all(ids.map(async (id) => (await create(ask, { id })).error?.data?.code))
+    expect(codes.filter((code) => code === 'LIMIT_EXCEEDED')).toHaveLength(1)
+    await domain.deletion.deleteSpace(human, { id: space.id })
+    await none(taskId)
+    expect(pushesOf(url)).toEqual([])
+  })
+
+  test('another process goes on for one that leaves', async () => {
+    const { human, space } = await parley.room()
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+    parley.models.script(steps([{ gate }, { text: 'Done.' }]))
+    const ask = await clientOf(human, space.id)
+    const leaving = await startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
+    const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
+    const url = addressOf()
+    await ask('CreateTaskPushNotificationConfig', { taskId, url }, `http://127.0.0.1:${leaving.port}`)
+    await leaving.close({ drain: false })
+    open()
+    await until(
+      'the run has ended',
+      async () => (await ask('GetTask', { id: taskId })).result.status.state === 'TASK_STATE_COMPLETED',
+    )
+    await until('another process has sent it', () => statesOf(url).length === 1)
+    expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
+    await none(taskId)
+  }, 60_000)
+})
