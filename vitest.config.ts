@@ -96,7 +96,7 @@ const ALONE = ['attacks/randomized', 'attacks/unfinished-bodies', 'e2e/behind-ng
   (name) => `test/${name}.test.ts`,
 )
 
-/** In the projects whose files share processes, a file leaves its application and its database to the next one: test/support/reuse.ts. */
+/** A file leaves its application and its database to the next one in its process: test/support/reuse.ts. */
 const REUSE = { TEST_REUSE: '1' }
 
 export default defineConfig({
@@ -133,7 +133,6 @@ export default defineConfig({
           ],
           exclude: ALONE,
           isolate: false,
-          env: REUSE,
         },
       },
       { extends: true, test: { name: 'heap', include: HEAPS } },
