@@ -4,8 +4,8 @@ import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { isAvailable } from './scripts/packages.ts'
 
-// Five projects. `npm test` runs `suite`, which takes about 10 minutes on two cores. `npm run test:long` runs `long`, `heap` and
-// `alone`: whole servers as an operator starts them, browsers, heap measurements, and random attacks by hostile members.
+// Five projects. `npm test` runs `suite`, which takes about 3 minutes on two cores. `npm run test:long` runs `long`, `heap` and
+// `alone`: whole servers as an operator starts them, browsers, periods and time limits, heap measurements, and random attacks.
 // `npm run test:faults` runs `faults`, which kills processes and servers and takes many minutes. Several files run at a time. In
 // `heap` and `faults` each file has a process of its own; in the other projects files share a few processes, which load the
 // server and its packages once.
@@ -16,24 +16,68 @@ const graphql = createRequire(import.meta.url).resolve('graphql')
 process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache')
 
 // A connection plans each statement once instead of six times: in a short test, planning is more than half of PostgreSQL's work.
-process.env['PGOPTIONS'] ??= '-c plan_cache_mode=force_generic_plan'
+// It also compiles none: without statistics, PostgreSQL takes some statements on a few rows for large ones.
+process.env['PGOPTIONS'] ??= '-c plan_cache_mode=force_generic_plan -c jit=off'
 
 /**
  * These files take many seconds each. They start whole servers, browsers or compilers many times, attack a server in every way
- * that we know, act at random, or query a database with years of data.
+ * that we know, act at random, query a database with years of data, let processes or servers die, or test periods and time limits.
  */
 const LONG = [
   ...['attacks', 'browser', 'e2e', 'package'].map((folder) => `test/${folder}/**/*.test.ts`),
-  ...['*/*-property', 'guide', 'confidentiality/secrets', 'engine/broken-off'].map((name) => `test/${name}.test.ts`),
-  ...['broker/redis-cluster', 'broker/redis-faults', 'tools/any-input'].map((name) => `test/${name}.test.ts`),
-  ...['runs/decisions-at-once', 'server/request-ids'].map((name) => `test/${name}.test.ts`),
-  'test/delivery/crowds.test.ts',
-  'test/server/draining-load.test.ts',
-  ...['backup', 'compose', 'moving'].map((name) => `test/operation/${name}.test.ts`),
-  ...['directory-lock', 'hot-statements', 'migrate', 'upgrade'].map((name) => `test/platform/${name}.test.ts`),
-  ...['pooler', 'postgres-refusals', 'postgres-settings', 'surroundings'].map(
-    (name) => `test/platform/${name}.test.ts`,
-  ),
+  ...[
+    '*/*-property',
+    'access/start-link',
+    'api/statements',
+    'broker/redis-cluster',
+    'broker/redis-faults',
+    'broker/redis-sentinel',
+    'broker/redis-start',
+    'client/renewal',
+    'confidentiality/secrets',
+    'context/one-cycle',
+    'context/outages',
+    'context/prompt-sizes',
+    'delivery/crowds',
+    'delivery/paced-subscriptions',
+    'engine/broken-off',
+    'guide',
+    'jobs/dying-processes',
+    'jobs/worker',
+    'operation/backup',
+    'operation/compose',
+    'operation/deletion',
+    'operation/grants',
+    'operation/moving',
+    'operation/retention',
+    'plans/two-schedulers',
+    'platform/collation',
+    'platform/connections',
+    'platform/directory-lock',
+    'platform/embedded-statements',
+    'platform/hot-statements',
+    'platform/migrate',
+    'platform/pooler',
+    'platform/postgres-refusals',
+    'platform/postgres-settings',
+    'platform/surroundings',
+    'platform/upgrade',
+    'runs/decisions-at-once',
+    'runs/decisions-restarted',
+    'runs/due',
+    'runs/limits',
+    'runs/presence',
+    'scenarios/decisions-at-once',
+    'scenarios/hundred-calls',
+    'scenarios/narrowing',
+    'server/draining',
+    'server/draining-load',
+    'server/ping-progress',
+    'server/request-ids',
+    'spaces/presence',
+    'tools/any-input',
+    'tools/dying-worker',
+  ].map((name) => `test/${name}.test.ts`),
 ]
 /** The examples, and the clients and conformance kits of other protocols, have packages of their own, which `npm ci` at the root leaves out. */
 const KITS = isAvailable('kits', 'kits/test')
@@ -51,6 +95,9 @@ const HEAPS = [
 const ALONE = ['attacks/randomized', 'attacks/unfinished-bodies', 'e2e/behind-nginx'].map(
   (name) => `test/${name}.test.ts`,
 )
+
+/** A file leaves its application and its database to the next one in its process: test/support/reuse.ts. */
+const REUSE = { TEST_REUSE: '1' }
 
 export default defineConfig({
   resolve: { alias: [{ find: /^graphql$/, replacement: graphql }] },
@@ -72,6 +119,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts', ...(EXAMPLES ? ['examples/test/chats.test.ts'] : [])],
           exclude: ['test/faults/**', ...LONG, ...HEAPS],
           isolate: false,
+          env: REUSE,
         },
       },
       {

@@ -32,6 +32,27 @@ check() {
   if timeout "${minutes}m" "$@"; then passed=$((passed + 1)); else fail "$*"; return 1; fi
 }
 
+# Steps that are checks, two at a time: checks <minutes> <npm script…>. Prints the output of each under its name.
+checks() {
+  local minutes=$1 name folder
+  shift
+  folder=$(mktemp -d)
+  for name; do
+    while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
+    (
+      timeout "${minutes}m" npm run --silent "$name" >"$folder/$name" 2>&1
+      echo $? >"$folder/$name.code"
+    ) &
+  done
+  wait
+  for name; do
+    echo "+ npm run $name"
+    cat "$folder/$name"
+    if [ "$(cat "$folder/$name.code")" = 0 ]; then passed=$((passed + 1)); else fail "npm run $name"; fi
+  done
+  rm -rf "$folder"
+}
+
 # Runs vitest: run_tests <minutes> <report> <npm script> [test file…]
 run_tests() {
   local minutes=$1 report=$2

@@ -191,7 +191,10 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
       beside: null,
       transaction: (work) => withRetries(() => prisma.$transaction(work, TRANSACTION)),
       query: <Row extends object>({ text, values }: Prisma.Sql) => withRetries(() => queryNamed<Row>(text, values)),
-      fault: shareForAMoment(() => within(HEALTH_TIMEOUT_MS, writeFault(prisma))),
+      fault: shareForAMoment(async () => {
+        const fault = await within(HEALTH_TIMEOUT_MS, writeFault(prisma))
+        return fault === undefined ? SILENT : fault
+      }),
       async close() {
         // Closes after the running transaction, whose next statement would crash a closed PGlite.
         await turns.run(undefined, () => pglite.close())
@@ -348,8 +351,9 @@ async function writeFault(prisma: PrismaClient): Promise<string | null> {
   }
 }
 
-async function within(timeoutMs: number, fault: Promise<string | null>): Promise<string | null> {
-  return Promise.race([fault, sleep(timeoutMs).then(() => SILENT)])
+/** Returns undefined if the time is over first. */
+async function within(timeoutMs: number, fault: Promise<string | null>): Promise<string | null | undefined> {
+  return Promise.race([fault, sleep(timeoutMs).then(() => undefined)])
 }
 
 /**
@@ -357,7 +361,6 @@ async function within(timeoutMs: number, fault: Promise<string | null>): Promise
  * their statements then count in place of the waiting one.
  */
 async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<string | null> {
-  const startedAt = performance.now()
   let returned = 0
   const onRelease = (error: Error | null | undefined) => {
     if (!error) returned += 1
@@ -365,8 +368,8 @@ async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<str
   pool.on('release', onRelease)
   try {
     const fault = await within(HEALTH_TIMEOUT_MS, writeFault(prisma))
-    const isTimeOver = fault === SILENT && performance.now() - startedAt >= HEALTH_TIMEOUT_MS
-    return isTimeOver && returned > 0 ? null : fault
+    if (fault !== undefined) return fault
+    return returned > 0 ? null : SILENT
   } finally {
     pool.off('release', onRelease)
   }

@@ -1,6 +1,6 @@
 import { generateKeyPair, SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { freePort } from '../support/free-port.ts'
 import {
   CLIENT,
@@ -38,7 +38,7 @@ async function nameAt(base: string, jar: CookieJar): Promise<string | null> {
 const logoutAt = (base: string, token: string, provider = 'default') =>
   fetch(`${base}/auth/oidc/${provider}/logout`, { method: 'POST', body: new URLSearchParams({ logout_token: token }) })
 
-describe.each(STACKS)('logout by an identity provider, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (stack) => {
   let provider: TestIdentityProvider
   let parley: TestServer
   beforeAll(async () => {

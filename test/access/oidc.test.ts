@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import {
   CLIENT,
   type CookieJar,
@@ -13,7 +13,7 @@ import { until } from '../support/until.ts'
 
 const ME = '{ viewer { scope human { id name picture email role } sessions { id current } } }'
 
-describe.each(STACKS)('sign-in by OpenID Connect, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack) => {
   let provider: TestIdentityProvider
   let parley: TestServer
   beforeAll(async () => {

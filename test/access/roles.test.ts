@@ -2,7 +2,7 @@ import { SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import WebSocket from 'ws'
 import type { HumanViewer } from '../../src/access/viewer.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
@@ -21,7 +21,7 @@ const END = `mutation ($id: ID) { endSession(input: { id: $id }) {
 
 type Headers = Record<string, string>
 
-describe.each(STACKS)('the role of a human, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
   let parley: TestServer
   beforeAll(async () => {
     parley = await startTestServer({ stack, worker: false, settings: { AUTH_JWT_SECRET: JWT_SECRET } })

@@ -7,7 +7,7 @@ import { type HumanViewer, OPERATOR_ID, type Viewer } from '../../src/access/vie
 import { SESSIONS_CHANNEL } from '../../src/broker/topics.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { createAuthBodies, createAuthHandlers } from '../../src/server/http/auth.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
@@ -24,7 +24,7 @@ interface Listed {
   current: boolean
 }
 
-describe.each(STACKS)('sessions, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
   let parley: TestServer
   let human: HumanViewer
   beforeAll(async () => {

@@ -38,8 +38,10 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
 
   beforeAll(async () => {
     parley = await startTestServer({ stack: 'postgres', worker: false, settings: { PARLEY_ROLE: 'api' } })
+    const database = new URL(parley.stores.settings['DATABASE_URL'] ?? '').pathname.slice(1)
     pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
-      statements += 1
+      // Applications that wait for further test files have periodic statements.
+      if (this.database === database) statements += 1
       return query.apply(this, args as never)
     } as never
   })

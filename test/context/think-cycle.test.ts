@@ -188,7 +188,10 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     const sent = parley.models.requests.slice(-3)
     expect(page?.items.map(({ messages }) => messages.length)).toEqual(sent.map(({ messages }) => messages.length - 1))
     expect(page?.items.map(({ messages }) => imbalanceOf(messages))).toEqual([null, null, null])
-    const steps = await parley.app.platform.db.prisma.step.findMany({ where: { runId: run?.id ?? '' } })
+    const steps = await parley.app.platform.db.prisma.step.findMany({
+      where: { runId: run?.id ?? '' },
+      orderBy: { index: 'asc' },
+    })
     expect(steps.map(({ messagesAdded }) => (messagesAdded as unknown[]).length)).toEqual([1, 0, 0])
   })
 

@@ -11,7 +11,7 @@ import {
   textsOf,
   userMessage,
 } from '../support/ag-ui.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -21,7 +21,7 @@ const DECIDE = `mutation ($input: DecideToolCallInput!) {
 }`
 const SPACES = `{ spaces { edges { node { id name members { name } messages { edges { node { text } } } } } } }`
 
-describe.each(STACKS)('the AG-UI door on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
   let parley: TestServer
   let ana: HumanViewer
   let token: string

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer, ServiceViewer } from '../../src/access/viewer.ts'
 import { startServer } from '../../src/server/server.ts'
 import type { AgUiEvent as Read } from '../support/ag-ui.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-describe.each(STACKS)('the Open Responses door on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) => {
   let parley: TestServer
   let ana: HumanViewer
   let token: string

@@ -32,7 +32,7 @@ describe('traces', () => {
 
   async function start(settings: Record<string, string> = {}) {
     const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...settings }
-    parley = await startApplication({ settings: traced })
+    parley = await startApplication({ settings: traced, isFresh: true })
     isOpen = true
     thinking = thinkingOn(parley)
     const human = await parley.human('Husam')

@@ -3,7 +3,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import { pictureIn } from '../../src/rules/picture.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
 const UPDATE = `mutation ($input: UpdateHumanInput!) { updateHuman(input: $input) {
@@ -25,7 +25,7 @@ async function sizeOf(picture: string | null | undefined) {
   return { width, height, format }
 }
 
-describe.each(STACKS)('pictures of people, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('pictures of people, on the %s stack', (stack) => {
   let parley: TestServer
   let ada: HumanViewer
   let bob: HumanViewer

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import { keyOfHash } from '../../src/files/stored-bytes.ts'
 import { createFileSweep } from '../../src/operation/file-sweep.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 
-describe.each(STACKS)('files that no message needs, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('files that no message needs, on the %s stack', (stack) => {
   let parley: TestApplication
   let ada: HumanViewer
   beforeAll(async () => {

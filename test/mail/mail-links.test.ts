@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { type MailServer, startMailServer } from '../support/mail-server.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { openStage, type Read, type Stage } from '../support/stage.ts'
@@ -21,7 +21,7 @@ const AUDIT = `query ($action: String) { auditLog(action: $action) { edges { nod
 const cookieOf = (response: Response) =>
   /parley_session=([\w-]+)/.exec(response.headers.get('set-cookie') ?? '')?.[1] ?? null
 
-describe.each(STACKS)('links in mails, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
   let smtp: MailServer
   let parley: TestServer
   let stage: Stage

@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import { enqueueMail, type NewMail } from '../../src/stores/mail-store.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { freePort } from '../support/free-port.ts'
 import { type MailServer, startMailServer } from '../support/mail-server.ts'
 import { until } from '../support/until.ts'
 
-describe.each(STACKS)('mails, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('mails, on the %s stack', (stack) => {
   let smtp: MailServer
   let parley: TestApplication
   let person: HumanViewer & { email: string }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { type Named, playScenarios, type Read, type Stage } from '../support/stage.ts'
@@ -13,7 +13,7 @@ const RUN = `query ($id: ID!) { run(id: $id) { status error toolCalls { toolName
 const MESSAGES =
   'query ($id: ID!) { space(id: $id) { messages { edges { node { text sender { name } run { id } } } } } }'
 
-describe.each(STACKS)('a step that is run again, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   playScenarios(stack, (opened) => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { type Named, type Person, playScenarios, type Read, type Stage, wokenBy } from '../support/stage.ts'
@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 
 const WHY = 'query ($id: ID!) { why(id: $id) { steps { kind id text at causes } } }'
 
-describe.each(STACKS)('why, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('why, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   playScenarios(stack, (opened) => {

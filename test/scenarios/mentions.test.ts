@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import type { TestServer } from '../support/served.ts'
 import { type Named, type Person, playScenarios, type Read, type Stage } from '../support/stage.ts'
 
@@ -13,7 +13,7 @@ const READ = `mutation ($input: MarkReadInput!) {
   markRead(input: $input) { ... on MarkReadPayload { space { unreadCount unreadMentions } } ... on Error { message } }
 }`
 
-describe.each(STACKS)('mentions of several members, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('mentions of several members, on the %s stack', (stack) => {
   let stage: Stage
   let parley: TestServer
   playScenarios(stack, (opened) => ({ parley, stage } = opened))

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type MailServer, startMailServer } from '../support/mail-server.ts'
 import { startPushService } from '../support/push-service.ts'
 import { until } from '../support/until.ts'
 
 const MAIL = { PARLEY_MAIL_FROM: 'Parley <parley@example.org>', PARLEY_PUBLIC_URL: 'https://example.com/parley' }
 
-describe.each(STACKS)('mails with notices, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('mails with notices, on the %s stack', (stack) => {
   let smtp: MailServer
   let parley: TestApplication
   let people = 0

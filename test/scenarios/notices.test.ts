@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { decidersOn, openRoom, refund, refundTool } from '../support/decisions.ts'
 import { playNotices } from '../support/notices.ts'
 import type { Read } from '../support/stage.ts'
@@ -9,7 +9,7 @@ const SETTINGS = '{ viewer { notificationSettings { push mail notifyAfterMinutes
 const LEVELS = '{ spaces { edges { node { id notifyLevel } } } }'
 const SECRET = 'The merger is called Falcon'
 
-describe.each(STACKS)('notices, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
   const play = playNotices(stack)
   const say = (...given: Parameters<typeof play.stage.say>) => play.stage.say(...given)
   const people = (...names: string[]) => Promise.all(names.map((name) => play.stage.person(name)))

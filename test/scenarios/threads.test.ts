@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, type ModelRequest, steps, when } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { sayIn } from '../support/space-tools.ts'
@@ -30,7 +30,7 @@ const WAKES = 'query ($spaceId: ID!, $replyToId: ID) { wakes(spaceId: $spaceId, 
 
 const send = (text: string, more: object = {}) => ({ toolCall: 'send_message', input: { text, ...more } })
 
-for (const stack of STACKS) {
+for (const stack of RULE_STACKS) {
   describe(`threads, on the ${stack} stack`, () => {
     let parley: TestServer
     let stage: Stage

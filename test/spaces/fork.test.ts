@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { newId } from '../../src/lib/ids.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
 import { type Named, type Person, playScenarios, type Read, resultsIn, type Stage } from '../support/stage.ts'
@@ -29,7 +29,7 @@ const tool = (name: string, execution: string, more: object = {}) => ({
   ...more,
 })
 
-describe.each(STACKS)('a copy of a space, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   playScenarios(

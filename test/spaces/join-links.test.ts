@@ -3,7 +3,7 @@ import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import type { Space } from '../../src/generated/prisma/client.ts'
 import { resealAll } from '../../src/operation/key-rotation.ts'
 import { createSecretBox } from '../../src/platform/secret-box.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
@@ -22,7 +22,7 @@ interface Link {
   url: string
 }
 
-describe.each(STACKS)('join links, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
   let parley: TestServer
   let ada: HumanViewer
   let space: Space

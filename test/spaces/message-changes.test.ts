@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { exportSpace } from '../../src/operation/moving.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import type { TestServer } from '../support/served.ts'
 import { type Person, playScenarios, promptOf, type Read, resultsIn, type Stage } from '../support/stage.ts'
 import { until } from '../support/until.ts'
@@ -26,7 +26,7 @@ const STEPS = `query ($id: ID!) { run(id: $id) { triggerSummary summary toolCall
 const CANARY = 'The code word is "canary-4711"\nand nobody else may know it.'
 const WORD = 'canary-4711'
 
-describe.each(STACKS)('messages that change, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   playScenarios(stack, (opened) => {

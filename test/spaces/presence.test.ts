@@ -201,7 +201,7 @@ describe.skipIf(!hasPostgres)('presence over several processes', () => {
   let two: TestServer
 
   beforeAll(async () => {
-    one = await startTestServer({ stack: 'postgres', worker: false })
+    one = await startTestServer({ stack: 'postgres', worker: false, isFresh: true })
     two = await startTestServer({ stack: 'postgres', worker: false, beside: one })
   })
   afterAll(async () => {

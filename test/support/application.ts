@@ -10,7 +10,7 @@ import type { Message, Run, RunStatus, Space } from '../../src/generated/prisma/
 import { isNightly } from './effort.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { createTestDataDirectory } from './pglite.ts'
-import { createTestDatabase, hasPostgres } from './postgres.ts'
+import { createTestDatabase, hasPostgres, type TestDatabase } from './postgres.ts'
 import { openTestRedis } from './redis.ts'
 import { keepOrDispose, type Reusable, shapeOf, takeKept } from './reuse.ts'
 import { until } from './until.ts'
@@ -121,7 +121,9 @@ function keyOf({
 async function openApplication(options: TestApplicationOptions): Promise<Opened> {
   const { stack = DEFAULT_STACK, beside } = options
   const models = beside?.models ?? (await startModelServer())
-  const stores = beside?.stores ?? (await openStores(stack))
+  const stores =
+    beside?.stores ??
+    (await openStores(stack, options.isFresh || stack === 'embedded' ? undefined : emptyDatabases.pop()))
   const settings = {
     PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
     PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
@@ -137,11 +139,11 @@ async function openApplication(options: TestApplicationOptions): Promise<Opened>
     ...options.settings,
   }
   const app = await createApp(readConfig(settings), { ...options, ...stores.options })
-  const dispose = async () => {
+  const dispose: Reusable['dispose'] = async (state) => {
     await app.close(2000)
     if (beside !== undefined) return
     await models.close()
-    await stores.close()
+    await stores.close(state)
   }
   const settle = async () => {
     await app.stopWorker(GRACE_MS)
@@ -155,24 +157,32 @@ async function openApplication(options: TestApplicationOptions): Promise<Opened>
 export interface Stores {
   settings: Record<string, string>
   options: AppOptions
-  close(): Promise<void>
+  /** Removes them, but leaves a database that is empty again to the next application. */
+  close(state?: { isEmpty: boolean }): Promise<void>
 }
 
-/** Separate stores for tests that restart an application on them; the test that opened them closes them. */
-export async function openStores(stack: 'postgres' | 'embedded'): Promise<Stores> {
+/** PostgreSQL copies about a thousand files for a new database, which takes longer than a short test. */
+const emptyDatabases: TestDatabase[] = []
+
+/**
+ * Separate stores for tests that restart an application on them; the test that opened them closes them.
+ * @param empty a database for the stack `postgres`; by default a new one
+ */
+export async function openStores(stack: 'postgres' | 'embedded', empty?: TestDatabase): Promise<Stores> {
   if (stack === 'embedded') {
     const directory = await createTestDataDirectory()
     return { settings: { DATA_DIR: directory.path }, options: {}, close: directory.remove }
   }
-  const database = await createTestDatabase()
+  const database = empty ?? (await createTestDatabase())
   const redis = await openTestRedis()
   if (redis === null) throw new Error('this test needs a Redis')
   return {
     settings: { DATABASE_URL: database.url, REDIS_URL: redis.url, DATA_DIR: path.join(tmpdir(), 'parley-no-data') },
     options: { redisPrefix: redis.prefix },
-    close: async () => {
+    close: async ({ isEmpty } = { isEmpty: false }) => {
       await redis.release()
-      await database.drop()
+      if (isEmpty) emptyDatabases.push(database)
+      else await database.drop()
     },
   }
 }

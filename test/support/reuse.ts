@@ -7,8 +7,8 @@ export interface Reusable {
   shape: string
   /** Resolves when nothing uses the database any more. */
   settle(): Promise<void>
-  /** Closes everything and removes the database. */
-  dispose(): Promise<void>
+  /** Closes everything, and removes the database or, if it is empty, may leave it to an application with other options. */
+  dispose(state?: { isEmpty: boolean }): Promise<void>
 }
 
 /**
@@ -35,7 +35,7 @@ export function takeKept<Item extends Reusable>(key: string): Item | undefined {
 export async function keepOrDispose(key: string | null, item: Reusable): Promise<void> {
   if (key === null || !isReusing || !(await isEmptied(item))) return item.dispose()
   kept.push({ key, item })
-  if (kept.length > MOST_KEPT) await kept.shift()?.item.dispose()
+  if (kept.length > MOST_KEPT) await kept.shift()?.item.dispose({ isEmpty: true })
 }
 
 /** Returns false if tests have closed the database, changed its schema or filled its tables. */

@@ -6,7 +6,7 @@ import { createSecretBox } from '../../../src/platform/secret-box.ts'
 import { createGuardedHttp } from '../../../src/tools/custom/guarded-http.ts'
 import { createMcpConnection } from '../../../src/tools/mcp/connection.ts'
 import { createMcpOAuth } from '../../../src/tools/mcp/oauth.ts'
-import { STACKS } from '../../support/application.ts'
+import { RULE_STACKS } from '../../support/application.ts'
 import { inTurn, steps } from '../../support/model-server-script.ts'
 import { type OAuthMcpServer, startOAuthMcpServer } from '../../support/oauth-mcp-server.ts'
 import { startTestServer, type TestServer } from '../../support/served.ts'
@@ -22,7 +22,7 @@ const DECIDE = `mutation ($input: DecideToolCallInput!) { decideToolCall(input: 
 const CONNECT = `mutation ($input: ConnectMcpServerInput!) { connectMcpServer(input: $input) { __typename
   ... on ConnectMcpServerPayload { tools { name } authorizationUrl error } ... on Error { message } } }`
 
-describe.each(STACKS)('an MCP server that each person uses with their own authorization, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('an MCP server that each person uses with their authorization, on the %s stack', (stack) => {
   let parley: TestServer
   let mcp: OAuthMcpServer
   let ada: HumanViewer
