@@ -52,6 +52,12 @@ export type Entity = Prisma.EntityModel
  */
 export type Agent = Prisma.AgentModel
 /**
+ * Model CopyOrigin
+ * The first original of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies
+ * of copies stay related and share budgets.
+ */
+export type CopyOrigin = Prisma.CopyOriginModel
+/**
  * Model AgentVersion
  * The definition of an agent at some time, without secrets. Rows are not changed.
  */

@@ -10,6 +10,7 @@
  */
 export type * from './models/Entity.ts'
 export type * from './models/Agent.ts'
+export type * from './models/CopyOrigin.ts'
 export type * from './models/AgentVersion.ts'
 export type * from './models/AgentDraft.ts'
 export type * from './models/AgentTool.ts'

@@ -399,6 +399,7 @@ type FieldRefInputType<Model, FieldType> = Model extends never ? never : FieldRe
 export const ModelName = {
   Entity: 'Entity',
   Agent: 'Agent',
+  CopyOrigin: 'CopyOrigin',
   AgentVersion: 'AgentVersion',
   AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
@@ -475,7 +476,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
+    modelProps: "entity" | "agent" | "copyOrigin" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -624,6 +625,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.AgentCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.AgentCountAggregateOutputType> | number
+        }
+      }
+    }
+    CopyOrigin: {
+      payload: Prisma.$CopyOriginPayload<ExtArgs>
+      fields: Prisma.CopyOriginFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.CopyOriginFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.CopyOriginFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        findFirst: {
+          args: Prisma.CopyOriginFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.CopyOriginFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        findMany: {
+          args: Prisma.CopyOriginFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>[]
+        }
+        create: {
+          args: Prisma.CopyOriginCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        createMany: {
+          args: Prisma.CopyOriginCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.CopyOriginCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>[]
+        }
+        delete: {
+          args: Prisma.CopyOriginDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        update: {
+          args: Prisma.CopyOriginUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        deleteMany: {
+          args: Prisma.CopyOriginDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.CopyOriginUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.CopyOriginUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>[]
+        }
+        upsert: {
+          args: Prisma.CopyOriginUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        aggregate: {
+          args: Prisma.CopyOriginAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateCopyOrigin>
+        }
+        groupBy: {
+          args: Prisma.CopyOriginGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.CopyOriginGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.CopyOriginCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.CopyOriginCountAggregateOutputType> | number
         }
       }
     }
@@ -5214,6 +5289,14 @@ export const AgentScalarFieldEnum = {
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
 
 
+export const CopyOriginScalarFieldEnum = {
+  copyId: 'copyId',
+  originId: 'originId'
+} as const
+
+export type CopyOriginScalarFieldEnum = (typeof CopyOriginScalarFieldEnum)[keyof typeof CopyOriginScalarFieldEnum]
+
+
 export const AgentVersionScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
@@ -6748,6 +6831,7 @@ export type PrismaClientOptions = PrismaClientOptionsWithAccelerateUrl | PrismaC
 export type GlobalOmitConfig = {
   entity?: Prisma.EntityOmit
   agent?: Prisma.AgentOmit
+  copyOrigin?: Prisma.CopyOriginOmit
   agentVersion?: Prisma.AgentVersionOmit
   agentDraft?: Prisma.AgentDraftOmit
   agentTool?: Prisma.AgentToolOmit

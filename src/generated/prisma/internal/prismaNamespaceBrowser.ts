@@ -53,6 +53,7 @@ export const AnyNull = runtime.AnyNull
 export const ModelName = {
   Entity: 'Entity',
   Agent: 'Agent',
+  CopyOrigin: 'CopyOrigin',
   AgentVersion: 'AgentVersion',
   AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
@@ -180,6 +181,14 @@ export const AgentScalarFieldEnum = {
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
+
+
+export const CopyOriginScalarFieldEnum = {
+  copyId: 'copyId',
+  originId: 'originId'
+} as const
+
+export type CopyOriginScalarFieldEnum = (typeof CopyOriginScalarFieldEnum)[keyof typeof CopyOriginScalarFieldEnum]
 
 
 export const AgentVersionScalarFieldEnum = {
