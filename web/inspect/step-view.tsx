@@ -1,4 +1,5 @@
 import { memo } from 'react'
+import { Link } from 'wouter'
 import type { RunStep } from '../../client/index.ts'
 import { stateOf } from '../decide/approval-view.tsx'
 import { CallValue, plainCall } from '../talk/call-card.tsx'
@@ -42,6 +43,7 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
               <Icon name="wrench" size={16} />
               <code>{call.toolName}</code>
               <Status of={stateOf(call)} />
+              <Link href={`/why/${call.id}`}>Why</Link>
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
             <CallValue label="Input" value={call.input} />
