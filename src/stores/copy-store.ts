@@ -1,4 +1,3 @@
-import { Prisma } from '../generated/prisma/client.ts'
 import { copiedId } from '../lib/copied-id.ts'
 import type { Tx } from '../platform/db.ts'
 import { TODAY } from './run-store.ts'
@@ -32,6 +31,3 @@ export async function familyOf(tx: Tx, ids: readonly string[]): Promise<string[]
     SELECT DISTINCT member AS id FROM unnest(${[...ids]}::text[]) given(id), unnest("copyFamily"(given.id)) member ORDER BY 1`
   return rows.map(({ id }) => id)
 }
-
-/** Column: the id of the first original of an agent, space or root; its own id if it is not a copy. */
-export const originOfSql = (id: Prisma.Sql): Prisma.Sql => Prisma.sql`("copyFamily"(${id}))[1]`

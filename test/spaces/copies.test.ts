@@ -48,6 +48,12 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     prisma().dailyUsage.create({
       data: { day: new Date(new Date().toISOString().slice(0, 10)), agentId, spaceId, model: 'x', inputTokens: tokens },
     })
+  /** Waits until the second message of a space shows a call that waits. */
+  const callIn = (space: Named): Promise<Read> =>
+    until('the call waits', async () => {
+      const message = (await stage.messagesIn(space))[1]
+      return message?.parts[0]?.toolCall?.status === 'WAITING' ? message : null
+    })
   const outcome = async (person: Person, space: Named, text: string) => {
     const { id } = (await stage.say(person, space, text)).sentMessage
     return (await stage.ask(stage.admin, OUTCOMES, { id })).outcomes[0]?.kind
@@ -105,7 +111,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     const space = await stage.space('Desk', [ann, bot])
     parley.models.script(steps([{ toolCall: 'show', input: { word: 'CANARY', targetSpaceId: space.id } }]))
     await stage.say(ann, space, 'Show it')
-    const shown = await until('the call waits', async () => (await stage.messagesIn(space))[1] ?? null)
+    const shown = await callIn(space)
     const call = shown.parts[0].toolCall
     await stage.ask(
       ann.client,
@@ -139,7 +145,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     const space = await stage.space('Desk', [ann, bob, bot])
     parley.models.script(steps([{ toolCall: 'show', input: { targetSpaceId: space.id } }]))
     await stage.say(ann, space, 'Show it')
-    const shown = await until('the call waits', async () => (await stage.messagesIn(space))[1] ?? null)
+    const shown = await callIn(space)
     const copy = await copyOf(ann, space)
     const copied = (await stage.messagesIn(copy))[1].parts[0].toolCall
     const { steps: trace } = await stage.ask(ann.client, WHY, { id: copied.id })

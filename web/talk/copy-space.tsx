@@ -27,7 +27,6 @@ export function CopySpace({ space, onCopied }: { space: Space; onCopied(): void 
       <Form
         label="Copy this space"
         submit="Copy this space"
-        look="plain"
         isBusy={copy.isBusy}
         error={copy.error}
         onSubmit={(values) => copy.start(values, open)}
