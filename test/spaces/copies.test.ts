@@ -18,6 +18,7 @@ const CALL = 'query ($id: ID!) { node(id: $id) { ... on ToolCall { id output } }
 const WHY = 'query ($id: ID!) { why(id: $id) { steps { kind id text causes } } }'
 const SPENT = 'query ($id: ID!) { agent(id: $id) { internals { budget { tokensSpentToday } } } }'
 
+const SECRET = 'The CANARY sings in the old mine behind the third hill'
 const show = { name: 'show', description: 'Shows.', inputSchema: { type: 'object' }, execution: 'SPACE', visible: true }
 
 describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
@@ -80,7 +81,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris')
     const space = await stage.space('Desk', [ann, bot])
-    const secret = (await stage.say(ann, space, 'CANARY one')).sentMessage.id
+    const secret = (await stage.say(ann, space, SECRET)).sentMessage.id
     await stage.endedRuns(bot, 1)
     const middle = await copyOf(ann, space)
     const last = await copyOf(ann, middle)
@@ -89,7 +90,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
         id: newId('mem'),
         agentId: agentOf(last).id,
         key: 'k',
-        value: 'They said: CANARY one',
+        value: `They said: ${SECRET}`,
         updatedAt: new Date(),
       },
     })
@@ -117,7 +118,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
       ann.client,
       'mutation ($input: SubmitToolResultInput!) { submitToolResult(input: $input) { __typename } }',
       {
-        input: { toolCallId: call.id, output: { word: 'CANARY' } },
+        input: { toolCallId: call.id, result: { word: 'CANARY' } },
       },
     )
     await stage.endedRuns(bot, 1)
