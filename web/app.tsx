@@ -25,6 +25,7 @@ import { Time } from './ui/time.tsx'
 const AuditPage = lazy(() => import('./inspect/audit-page.tsx').then(({ AuditPage: page }) => ({ default: page })))
 const RunPage = lazy(() => import('./inspect/run-page.tsx').then(({ RunPage: page }) => ({ default: page })))
 const RunsPage = lazy(() => import('./inspect/runs-page.tsx').then(({ RunsPage: page }) => ({ default: page })))
+const WhyPage = lazy(() => import('./inspect/why-page.tsx').then(({ WhyPage: page }) => ({ default: page })))
 const UsagePage = lazy(() => import('./inspect/usage-page.tsx').then(({ UsagePage: page }) => ({ default: page })))
 const AgentsPage = lazy(() => import('./operate/agents-page.tsx').then(({ AgentsPage: page }) => ({ default: page })))
 const PeoplePage = lazy(() => import('./operate/people-page.tsx').then(({ PeoplePage: page }) => ({ default: page })))
@@ -233,6 +234,7 @@ function Pages() {
         <RunsPage />
       </Route>
       <Route path="/runs/:id">{({ id }) => <RunPage key={id} runId={id} />}</Route>
+      <Route path="/why/:id">{({ id }) => <WhyPage key={id} id={id} />}</Route>
       {isAdmin && (
         <Route path="/people">
           <PeoplePage />

@@ -5,6 +5,7 @@ import { copiedId } from '../lib/copied-id.ts'
 import { LimitExceededError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
+import { recordCopiedAgents } from '../stores/copy-store.ts'
 import { copyAgentRows, type Fork } from '../stores/fork-store.ts'
 import { readDefinition } from './agent-definition.ts'
 import { MOST_AGENTS } from './agents.ts'
@@ -31,13 +32,14 @@ interface Copying {
 /**
  * Copies the agents of a space into its copy. Tools that act outside of the server ask for approval there. A copy has those
  * memories and goals that may flow to the viewer; no plans, standing grants, webhooks, notifications or authorizations at
- * MCP servers, and no consciousness. @throws LimitExceededError past the maximum of agents
+ * MCP servers, and no consciousness. It shares the budget of its original. @throws LimitExceededError past the maximum of agents
  */
 export async function copyAgents(tx: Tx, fork: Fork, { viewer, at, secretBox, change }: Copying): Promise<void> {
   const { agentIds, intoId } = fork
   if ((await tx.agent.count()) + agentIds.length > MOST_AGENTS)
     throw new LimitExceededError(`The server has the maximum of ${MOST_AGENTS} agents: delete some first.`)
   await copyAgentRows(tx, fork, isHeardBy(Prisma.sql`${viewer.id}`, Prisma.sql`t.places || t.label`), at)
+  await recordCopiedAgents(tx, agentIds, intoId)
   await copyTools(tx, fork, secretBox)
   await copyServers(tx, fork, secretBox)
   await copyRemotes(tx, fork, secretBox)

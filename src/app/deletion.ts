@@ -5,17 +5,18 @@ import { createErasure } from '../operation/erasure.ts'
 import type { Platform } from '../platform/platform.ts'
 
 type Parts = { derivedTexts: Pick<TextUpkeep, 'sweep'> } & Parameters<typeof createAgentDeletion>[1] &
-  Parameters<typeof createSpaceDeletion>[1] &
+  Omit<Parameters<typeof createSpaceDeletion>[1], 'agents'> &
   Parameters<typeof createErasure>[1]
 
 const settled = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
 
 /** Deletion of agents, spaces and messages and erasure of humans, with a sweep that continues interrupted deletions. */
 export function createDeletion(platform: Platform, parts: Parts) {
-  const spaces = createSpaceDeletion(platform, parts)
+  const agents = createAgentDeletion(platform, parts)
+  const spaces = createSpaceDeletion(platform, { ...parts, agents })
   const erasure = createErasure(platform, parts)
   return {
-    ...createAgentDeletion(platform, parts),
+    deleteAgent: agents.deleteAgent,
     deleteSpace: spaces.deleteSpace,
     eraseHuman: erasure.eraseHuman,
     /** Tries all sweeps even if one fails. @throws the first error, after all have been tried */

@@ -153,6 +153,7 @@ function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): Boun
     ...(isAnythingDeleted ? [bindJob(DELETE_OLD_ROWS, (_, { signal }) => retention.sweep(signal))] : []),
     bindJob(FIRE_PLAN, ({ planId }, job) => planFiring.fire(planId, job)),
     createCopyIndexing(platform),
+    core.messageDeletions.copyDeletion,
     bindJob(FINISH_DELETIONS, () => deletion.sweep()),
     bindJob(SWEEP_FILES, (_, { signal }) => files.sweep(signal)),
     bindJob(RESTORE_JOBS, async () => {

@@ -1,5 +1,6 @@
 import { normalEmail } from '../lib/email.ts'
 import { isLoopback } from '../lib/loopback.ts'
+import { percentDecoded } from '../lib/percent-encoding.ts'
 
 /** How emails are sent. */
 export interface MailSettings {
@@ -59,7 +60,7 @@ function serverOf(value: string): Omit<MailSettings, 'from'> | string {
   if (unknown.length > 0 || isBad) return `may have the parameters ${SMTP_PARAMETERS.join(', ')}, each true or false`
   const secure = url.protocol === 'smtps:'
   const host = url.hostname.replace(/^\[|\]$/g, '')
-  const [user, pass] = [decoded(url.username), decoded(url.password)]
+  const [user, pass] = [percentDecoded(url.username), percentDecoded(url.password)]
   if (user === null || pass === null) return 'has a malformed percent-encoding in the user or the password'
   const ignoreTls = query.get('ignoreTLS') === 'true'
   return {
@@ -71,14 +72,6 @@ function serverOf(value: string): Omit<MailSettings, 'from'> | string {
     ignoreTls,
     verifiesCertificate: query.get('tls.rejectUnauthorized') !== 'false',
     auth: user === '' ? null : { user, pass },
-  }
-}
-
-function decoded(text: string): string | null {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return null
   }
 }
 

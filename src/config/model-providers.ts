@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { FOREIGN_PREFIXES } from '../lib/foreign-model.ts'
+import { isObject } from '../lib/json.ts'
 import { PROVIDER_NAME } from '../lib/model-name.ts'
 import {
   isBaseUrl,
@@ -189,8 +190,4 @@ function openAIProviders({ OPENAI_API_KEY, OPENAI_BASE_URL }: Environment): Mode
     { name: 'openai', api: 'openai', ...common },
     { name: 'openai.chat', api: 'openai-chat', ...common },
   ]
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { percentDecoded } from '../lib/percent-encoding.ts'
 
 /** Where traces are exported to, from the standard OpenTelemetry variables. */
 export interface TelemetrySettings {
@@ -26,13 +27,7 @@ const headers = z
   .transform((pairs): Record<string, string> => Object.fromEntries(pairs))
   .optional()
 
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
+const decoded = (text: string): string => percentDecoded(text) ?? text
 
 const endpoint = z
   .string()

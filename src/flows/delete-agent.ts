@@ -13,6 +13,7 @@ import { deleteConversationsOf } from '../stores/conversation-store.ts'
 import { deleteCyclesOfAgent } from '../stores/cycle-store.ts'
 import { endGrantsOfOtherVersions } from '../stores/grant-store.ts'
 import { deleteEventsOfAgent } from '../stores/inbox-store.ts'
+import { deleteFiringsOfAgent } from '../stores/plan-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
 import type { Leaving } from './leave-space.ts'
 import type { Lifecycle } from './lifecycle.ts'
@@ -25,6 +26,15 @@ export interface AgentDeletion {
    * end as CANCELED (GONE); if this process dies before that, a worker ends them. @throws ForbiddenError, NotFoundError
    */
   deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
+  /**
+   * Deletes those of the agents that are copies and belong to no space, in the transaction that deletes the only space of each.
+   * `afterCommit` does not end their runs: the caller does, with `Lifecycle.endGone`.
+   */
+  deleteLoneCopies(tx: Tx, ids: readonly string[]): Promise<AgentRemoval>
+}
+
+interface AgentRemoval {
+  afterCommit(): Promise<void>
 }
 
 interface DeletionParts {
@@ -38,29 +48,59 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
   const { leaving, lifecycle, settleCall } = parts
   const grantPublisher = createGrantPublisher(platform)
 
+  async function remove(tx: Tx, id: string): Promise<AgentRemoval> {
+    await markGone(tx, id, new Date(clock.now()))
+    const left = await leaving.leaveAll(tx, id)
+    // Canceling the pending approvals of ended runs completes the messages that wait for nothing else.
+    const settled = await settleCall.applyAbandoned(tx, await cancelCallsOfAgent(tx, id))
+    await deleteConversationsOf(tx, id)
+    await eraseMind(tx, id)
+    const endedGrants = await endGrantsOfOtherVersions(tx, id, new Map())
+    await tx.agent.delete({ where: { id } })
+    return {
+      async afterCommit() {
+        await left.afterCommit()
+        for (const one of settled) await settleCall.publishSettled(one)
+        for (const grant of endedGrants) await grantPublisher.changed(grant)
+      },
+    }
+  }
+
   return {
     async deleteAgent(viewer, { id }) {
       requireAdmin(viewer, 'delete agents')
       if (prefixOf(id) !== 'agt') throw new NotFoundError(NO_SUCH_AGENT)
-      const { left, settled, endedGrants } = await db.transaction(async (tx) => {
+      const removal = await db.transaction(async (tx) => {
         await lockSpacesOf(tx, id)
-        await markGone(tx, id, new Date(clock.now()))
-        const left = await leaving.leaveAll(tx, id)
-        // Canceling the pending approvals of ended runs completes the messages that wait for nothing else.
-        const settled = await settleCall.applyAbandoned(tx, await cancelCallsOfAgent(tx, id))
-        await deleteConversationsOf(tx, id)
-        await eraseMind(tx, id)
-        const endedGrants = await endGrantsOfOtherVersions(tx, id, new Map())
-        await tx.agent.delete({ where: { id } })
-        return { left, settled, endedGrants }
+        return remove(tx, id)
       })
-      await left.afterCommit()
-      for (const one of settled) await settleCall.publishSettled(one)
-      for (const grant of endedGrants) await grantPublisher.changed(grant)
+      await removal.afterCommit()
       await lifecycle.endGone()
       return { deletedAgentId: id }
     },
+    async deleteLoneCopies(tx, ids) {
+      const removals: AgentRemoval[] = []
+      for (const id of await lockLoneCopies(tx, ids)) removals.push(await remove(tx, id))
+      return {
+        async afterCommit() {
+          for (const removal of removals) await removal.afterCommit()
+        },
+      }
+    },
   }
+}
+
+/** Locks those of the agents that are copies, and returns those among them that belong to no space. */
+async function lockLoneCopies(tx: Tx, ids: readonly string[]): Promise<string[]> {
+  // The lock waits for spaces that are about to get the agent as a member.
+  const copies = await tx.$queryRaw<{ id: string }[]>`
+    SELECT e.id FROM "Entity" e JOIN "Agent" a ON a.id = e.id AND a."copyOfId" IS NOT NULL
+    WHERE e.id = ANY(${[...ids]}::text[]) ORDER BY e.id FOR NO KEY UPDATE OF e`
+  const members = await tx.membership.findMany({
+    where: { entityId: { in: copies.map(({ id }) => id) } },
+    select: { entityId: true },
+  })
+  return copies.flatMap(({ id }) => (members.some(({ entityId }) => entityId === id) ? [] : [id]))
 }
 
 /** Marks the agent as deleted, under its row lock, which every write of the agent's rows takes. */
@@ -76,6 +116,5 @@ async function eraseMind(tx: Tx, agentId: string): Promise<void> {
   await deleteEventsOfAgent(tx, agentId)
   await deleteCyclesOfAgent(tx, agentId)
   await tx.webhook.deleteMany({ where: { agentId } })
-  await tx.$executeRaw`
-    DELETE FROM "PlanFiring" f USING "Plan" p WHERE p."agentId" = ${agentId} AND f."planId" = p.id`
+  await deleteFiringsOfAgent(tx, agentId)
 }

@@ -1,6 +1,8 @@
 import type { Viewer } from '../access/viewer.ts'
 import { spaceChannel, spaceTopic } from '../broker/topics.ts'
 import { Prisma } from '../generated/prisma/client.ts'
+import { type BoundJob, bindJob } from '../jobs/job.ts'
+import { DELETE_COPY } from '../jobs/queues.ts'
 import { ConflictError, ForbiddenError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
@@ -9,12 +11,12 @@ import { type Message, messageOfRow } from '../rules/message.ts'
 import { faultOfDeletion } from '../rules/message-changes.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { describeFile } from '../spaces/readable-text.ts'
-import { deleteCallsOfMessagesSql, forgetReadFiles, hideCallsOfMessage } from '../stores/call-store.ts'
-import { insertDeletion } from '../stores/deletion-store.ts'
+import { deleteCallsOfMessagesSql, forgetReadFiles, hideCallsOfMessages } from '../stores/call-store.ts'
+import { insertDeletions } from '../stores/deletion-store.ts'
 import { deleteFilesOfMessages, textsOfFiles } from '../stores/file-store.ts'
-import { copiesOfMessage } from '../stores/fork-store.ts'
+import { lockCopiesOfMessage } from '../stores/fork-store.ts'
 import { dropWaiting, readersOf, tellChange } from '../stores/inbox-store.ts'
-import { clearMessage, versionsOf } from '../stores/message-store.ts'
+import { clearMessages, lockMessage, versionsOf } from '../stores/message-store.ts'
 import { lockSpace } from '../stores/space-store.ts'
 import { loseTurns } from './chain.ts'
 import { type ChangingRun, checkSender, lockReached, lockVisible, type ReachedMessage } from './message-access.ts'
@@ -30,6 +32,8 @@ export interface MessageDeletions {
   deleteMessage(viewer: Viewer, input: { messageId: string }): Promise<Message>
   /** Deletes a message of a run's agent, in the transaction of the call. @throws the same */
   deleteOwn(tx: Tx, run: ChangingRun, message: ReachedMessage): Promise<{ afterCommit(): Promise<void> }>
+  /** Does for one copy of a deleted message what its deletion did not do at once. */
+  copyDeletion: BoundJob
 }
 
 /** Removes the text of a deleted message from rows that were derived from it. */
@@ -48,31 +52,33 @@ export function createMessageDeletions(
   platform: Platform,
   { derivedTexts }: { derivedTexts: DerivedTexts },
 ): MessageDeletions {
-  const { db, log } = platform
+  const { db, jobs, log } = platform
 
   async function remove(tx: Tx, message: Message): Promise<AfterCommit & { deleted: Message }> {
-    const { id: messageId, spaceId, runId, createdAt: sentAt } = message
     const fault = faultOfDeletion(message)
     if (fault !== null) throw new ConflictError(fault)
+    const [deleted = message] = await clear(tx, [message])
+    const told = await tellAgents(tx, message)
+    const copies = await clearCopies(tx, message)
+    return {
+      deleted,
+      async afterCommit() {
+        await Promise.all([message, ...copies].map((one) => publishDeletion(platform, one)))
+        await told.afterCommit()
+        await derivedTexts.forget(message.id)
+      },
+    }
+  }
+
+  /** Drops the deleted message from the inboxes that it waits in, and notifies persistent agents that have read it. */
+  async function tellAgents(tx: Tx, message: Message): Promise<AfterCommit> {
+    const { id: messageId, spaceId } = message
     const [readerIds, payload] = [await readersOf(tx, messageId), await noticeOf(tx, message)]
-    await insertDeletion(tx, {
-      messageId,
-      spaceId,
-      sentAt,
-      runId,
-      texts: [...textsIn(message), ...(await versionsOf(tx, messageId)), ...(await textsOfFiles(tx, messageId))],
-    })
-    await tx.$executeRaw(deleteCallsOfMessagesSql(Prisma.sql`${messageId}`))
-    await hideCallsOfMessage(tx, messageId)
-    await forgetReadFiles(tx, filesIn(message))
-    await deleteFilesOfMessages(tx, [messageId])
-    const deleted = await clearMessage(tx, messageId)
     const outcomes = collectOutcomeChanges(tx, log)
     const dropped = await dropWaiting(tx, messageId)
     for (const { agentId } of dropped)
       await outcomes.set({ messageId, agentId, kind: 'DROPPED', reason: DROPPED, runId: null })
     const lost = await loseTurns(tx, platform, dropped)
-    const copies = await removeCopies(tx, message)
     const { rootId, depth, places, label, askers } = message
     const provenance = { places: [...new Set([...places, spaceId])].sort(), label, askers }
     await tellChange(tx, {
@@ -86,27 +92,46 @@ export function createMessageDeletions(
       ...provenance,
     })
     return {
-      deleted,
       async afterCommit() {
-        await publishDeletion(platform, message)
         await outcomes.announce()
         await lost.afterCommit()
-        await derivedTexts.forget(messageId)
-        for (const copy of copies) await copy.afterCommit()
       },
     }
   }
 
-  /** Removes the message from copies of its space. The lock lets copies that are in the making finish. */
-  async function removeCopies(tx: Tx, { spaceId, seq }: Message): Promise<AfterCommit[]> {
+  /**
+   * Clears the message in all copies of its space, in a few statements, so that nobody sees it after the commit. A job for each
+   * copy does the rest, and clears a copy that a repeated run is still writing. @returns the cleared copies
+   */
+  async function clearCopies(tx: Tx, { spaceId, seq }: Message): Promise<Message[]> {
     await lockSpace(tx, spaceId)
-    const rows = await copiesOfMessage(tx, { spaceId, seq })
-    const removed: AfterCommit[] = []
-    for (const row of rows) removed.push(await remove(tx, messageOfRow(row)))
-    return removed
+    const rows = await lockCopiesOfMessage(tx, { spaceId, seq })
+    const copies = rows.map(messageOfRow)
+    const ready = copies.filter((copy) => faultOfDeletion(copy) === null)
+    if (ready.length > 0) await clear(tx, ready)
+    const tasks = copies.map(({ id: messageId }) => ({ input: { messageId }, key: messageId }))
+    if (tasks.length > 0) await jobs.enqueue(tx, DELETE_COPY, tasks)
+    return ready
+  }
+
+  async function deleteCopy(messageId: string): Promise<void> {
+    const told = await db.transaction(async (tx) => {
+      const message = await lockMessage(tx, messageId)
+      if (message === null) return null
+      const fault = message.deletedAt === null ? faultOfDeletion(message) : null
+      if (fault !== null) throw new ConflictError(fault)
+      if (message.deletedAt === null) await clear(tx, [message])
+      return { message, ...(await tellAgents(tx, message)) }
+    })
+    if (told === null) return
+    // Published again, because the process that deleted the original may have died before it did.
+    await publishDeletion(platform, told.message)
+    await told.afterCommit()
+    await derivedTexts.forget(messageId)
   }
 
   return {
+    copyDeletion: bindJob(DELETE_COPY, ({ messageId }) => deleteCopy(messageId)),
     async deleteMessage(viewer, { messageId }) {
       const { deleted, afterCommit } = await db.transaction(async (tx) => {
         const message = await lockVisible(tx, viewer, messageId)
@@ -123,6 +148,30 @@ export function createMessageDeletions(
       return remove(tx, message)
     },
   }
+}
+
+/** Removes the content of messages, and records that what was derived from it must be removed too. */
+async function clear(tx: Tx, messages: readonly Message[]): Promise<Message[]> {
+  const ids = messages.map(({ id }) => id)
+  const stored = [...(await versionsOf(tx, ids)), ...(await textsOfFiles(tx, ids))]
+  await insertDeletions(
+    tx,
+    messages.map((message) => ({
+      messageId: message.id,
+      spaceId: message.spaceId,
+      sentAt: message.createdAt,
+      runId: message.runId,
+      texts: [
+        ...textsIn(message),
+        ...stored.flatMap(({ messageId, text }) => (messageId === message.id ? [text] : [])),
+      ],
+    })),
+  )
+  await tx.$executeRaw(deleteCallsOfMessagesSql(Prisma.sql`SELECT unnest(${ids}::text[])`))
+  await hideCallsOfMessages(tx, ids)
+  await forgetReadFiles(tx, messages.flatMap(filesIn))
+  await deleteFilesOfMessages(tx, ids)
+  return clearMessages(tx, ids)
 }
 
 /** Publishes a deletion, and drops the earlier events of the space, some of which may contain the text. */

@@ -2,6 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
+import { prefixOf } from '../lib/ids.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
@@ -14,17 +15,18 @@ import { deleteMembersIn } from '../stores/membership-store.ts'
 import { deleteMessagesSql, lockOldestMessagesSql } from '../stores/message-store.ts'
 import { deleteOutcomesSql } from '../stores/outcome-store.ts'
 import { deleteRunSpaces } from '../stores/run-store.ts'
-import { hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace } from '../stores/space-store.ts'
+import { forgetForks, hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace } from '../stores/space-store.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 import { deleteThreadsOfSpace } from '../stores/thread-store.ts'
-import { forgetSpace } from './forget.ts'
+import type { AgentDeletion } from './delete-agent.ts'
+import { forgetSpaceWithCopies } from './forget.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
 /** Deletion of spaces. */
 export interface SpaceDeletion {
   /**
    * For admins, and for the last human member. One transaction hides the space from everybody, removes what agents were
-   * given in it, and ends everything that waits in it. Then its active runs end as CANCELED (GONE), and its rows are removed in
+   * given in it, deletes copied agents that were in no other space, and ends everything that waits in it. Then its active runs end as CANCELED (GONE), and its rows are removed in
    * batches. If many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError
    */
@@ -34,6 +36,7 @@ export interface SpaceDeletion {
 }
 
 interface DeletionParts {
+  agents: Pick<AgentDeletion, 'deleteLoneCopies'>
   visibility: Pick<Visibility, 'spaces'>
   lifecycle: Pick<Lifecycle, 'endGone'>
   publisher: Pick<SpacePublisher, 'deleted'>
@@ -45,7 +48,7 @@ const MOST_BATCHES = 20
 
 export function createSpaceDeletion(
   platform: Platform,
-  { visibility, lifecycle, publisher }: DeletionParts,
+  { agents, visibility, lifecycle, publisher }: DeletionParts,
 ): SpaceDeletion {
   const { db, clock, logger } = platform
 
@@ -53,8 +56,16 @@ export function createSpaceDeletion(
     async deleteSpace(viewer, { id }) {
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
       if (!isAdmin(viewer)) await checkIsLastHuman(db.prisma, id)
-      const memberIds = await db.transaction((tx) => hide(tx, viewer, id, new Date(clock.now())))
+      const { memberIds, removal } = await db.transaction(async (tx) => {
+        const memberIds = await hide(tx, viewer, id, new Date(clock.now()))
+        const removal = await agents.deleteLoneCopies(
+          tx,
+          memberIds.filter((memberId) => prefixOf(memberId) === 'agt'),
+        )
+        return { memberIds, removal }
+      })
       await publisher.deleted(id, memberIds)
+      await removal.afterCommit()
       await lifecycle.endGone()
       await remove(db, id, MOST_BATCHES)
       return { deletedSpaceId: id }
@@ -73,6 +84,7 @@ export function createSpaceDeletion(
           )
         }
       }
+      await forgetForks(db.prisma)
     },
   }
 }
@@ -102,7 +114,8 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   await deleteChainsOfSpace(tx, spaceId)
   await expireCallsOfSpace(tx, spaceId)
   await deleteGrantsOfSpace(tx, spaceId)
-  await forgetSpace(tx, { spaceId, agentIds: known.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id) })
+  const agentIds = known.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id)
+  await forgetSpaceWithCopies(tx, { spaceId, agentIds })
   await hideSpace(tx, spaceId, deletedAt)
   return members.map(({ id }) => id)
 }

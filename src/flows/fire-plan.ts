@@ -13,6 +13,7 @@ import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { overBudgetOf, wayToWake } from '../rules/wake.ts'
+import { deleteFiringsBefore, insertFiring, setNextSlot } from '../stores/plan-store.ts'
 import { publishWoken, wake } from './wake.ts'
 
 /** Fires plans. Each slot fires once across all processes, however often its job runs. */
@@ -143,9 +144,9 @@ async function wakeOnce(tx: Tx, platform: Platform, plan: PlanRow, slot: Date) {
   const isOver = originId !== null && (await hasHadItsFirings(tx, platform, originId, firedAt))
   const result = isOver ? ('LIMIT' as const) : resultOf(plan)
   const firing = { id: newId('plf'), planId, slot, rootId: newId('trg'), result, firedAt, originId }
-  const { count } = await tx.planFiring.createMany({ data: [firing], skipDuplicates: true })
-  await tx.planFiring.deleteMany({ where: { planId, slot: { lt: new Date(firedAt.getTime() - REMEMBERED_MS) } } })
-  if (count === 0) return { firing: null, async afterCommit() {} }
+  const isNew = await insertFiring(tx, firing)
+  await deleteFiringsBefore(tx, planId, new Date(firedAt.getTime() - REMEMBERED_MS))
+  if (!isNew) return { firing: null, async afterCommit() {} }
   if (firing.result !== 'RUN' && firing.result !== 'INBOX') return { firing, async afterCommit() {} }
   const woken = await wake(
     tx,
@@ -187,7 +188,7 @@ function resultOf(plan: PlanRow): PlanFiring['result'] {
 /** Sets the next slot after now. All missed slots count as one firing. */
 async function goOn(tx: Tx, platform: Platform, { id, cron, timeZone, nextRunAt, now }: ScheduledPlan): Promise<void> {
   const next = cron === null ? null : nextSlot({ cron, timeZone }, Math.max(now.getTime(), nextRunAt.getTime()))
-  await tx.plan.update({ where: { id }, data: { nextRunAt: next, enabled: next !== null } })
+  await setNextSlot(tx, id, next)
   if (next !== null) await enqueueSlots(tx, platform.jobs, [{ id, nextRunAt: next }])
 }
 
@@ -208,6 +209,6 @@ async function takeBack(tx: Tx, platform: Platform, now: Prisma.Sql, planId: str
   if (plan === null || plan.cron === null) return
   const next = nextSlot({ cron: plan.cron, timeZone: plan.timeZone }, plan.now.getTime())
   if (next === null || next >= plan.nextRunAt) return
-  await tx.plan.update({ where: { id: planId }, data: { nextRunAt: next } })
+  await setNextSlot(tx, planId, next)
   await enqueueSlots(tx, platform.jobs, [{ id: planId, nextRunAt: next }])
 }

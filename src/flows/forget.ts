@@ -4,12 +4,13 @@ import { agentChannel } from '../broker/topics.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
-import { removePlans } from '../plans/plans.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { familyOf } from '../stores/copy-store.ts'
 import { deleteCycle, deleteCyclesOfSpace } from '../stores/cycle-store.ts'
 import { deleteEventsOfSpace } from '../stores/inbox-store.ts'
+import { removePlans } from '../stores/plan-store.ts'
 import { forgetSpaceInCycles } from '../stores/run-store.ts'
 import { lockSpace } from '../stores/space-store.ts'
 
@@ -80,4 +81,25 @@ export async function forgetSpace(
   await deleteCyclesOfSpace(tx, agentIds, spaceId)
   for (const kept of KEPT) await tx.$executeRaw`DELETE FROM ${kept} WHERE ${theirs} AND ${spaceId} = ANY(places)`
   await deleteEventsOfSpace(tx, agentIds, spaceId)
+}
+
+/**
+ * Does so for the agents of a space that is being deleted. Their copies lose the memories and goals that come from this space,
+ * unless they also come from a copy of the space that still exists.
+ */
+export async function forgetSpaceWithCopies(
+  tx: Tx,
+  { spaceId, agentIds }: { spaceId: string; agentIds: string[] },
+): Promise<void> {
+  await forgetSpace(tx, { spaceId, agentIds })
+  const copyIds = (await familyOf(tx, agentIds)).filter((id) => !agentIds.includes(id))
+  if (copyIds.length === 0) return
+  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${copyIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
+  const relatives = (await familyOf(tx, [spaceId])).filter((id) => id !== spaceId)
+  const living = await tx.space.findMany({ where: { id: { in: relatives }, deletedAt: null }, select: { id: true } })
+  const livingIds = living.map(({ id }) => id)
+  for (const kept of KEPT) {
+    await tx.$executeRaw`
+      DELETE FROM ${kept} WHERE "agentId" = ANY(${copyIds}::text[]) AND ${spaceId} = ANY(places) AND NOT places && ${livingIds}::text[]`
+  }
 }

@@ -12,6 +12,7 @@ import { checkInteger, checkName } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { recordCopy } from '../stores/copy-store.ts'
 import {
   copyMessages,
   type Fork,
@@ -151,6 +152,7 @@ export async function copySpace(
     forkSeq: upTo,
     unindexedSeq: unindexedSeq === 0 ? null : unindexedSeq,
   })
+  await recordCopy(tx, { id: intoId, ofId: spaceId })
   await copyAgents(tx, fork, { viewer, at: new Date(now), secretBox, ...(change === undefined ? {} : { change }) })
   const own = members.find(({ entityId }) => entityId === viewer.id)
   const joining = [

@@ -16,6 +16,7 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { isEndedRun } from '../rules/statuses.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { recordCopy } from '../stores/copy-store.ts'
 import {
   copiedAmong,
   type Fork,
@@ -120,6 +121,7 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
   const { fork, memberIds } = await scratchCopy(tx, platform, viewer, { run, at, change })
   const again = await insertRun(tx, await newRunOf(tx, fork, viewer, run))
   if (again === null) throw new Error(`The run ${run.id} could not be repeated.`)
+  await recordCopy(tx, { id: again.rootId, ofId: run.rootId })
   for (const message of await adoptMessages(tx, fork, { from: run.id, into: again.id })) {
     const kept = message.composite ? partsBefore(message, journal.calls, fork.intoId) : message.parts
     if (kept.length < message.parts.length) await keepParts(tx, message.id, kept)
@@ -173,7 +175,10 @@ async function scratchSpace(tx: Tx, platform: Platform, viewer: Viewer, { run, c
   return { fork, memberIds }
 }
 
-/** The new run has the trigger of the original, in the copy, and works for the viewer. */
+/**
+ * The new run has the trigger of the original, in the copy, and works for the viewer. Its root is a new one, which shares the budget
+ * of the original's.
+ */
 async function newRunOf(tx: Tx, fork: Fork, viewer: Viewer, run: Run) {
   const { triggerType, triggerName, triggerSummary, triggerSpaceId, triggerMessageId, triggerSenderId } = run
   const { fromId, intoId, atSeq, agentIds } = fork

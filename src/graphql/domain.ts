@@ -149,5 +149,5 @@ export interface Domain {
   usage: Pick<UsageReading, 'query' | 'ofRoots' | 'today'>
   webhooks: Webhooks & WebhookDeliveries
   invitations: Invitations
-  deletion: AgentDeletion & Pick<SpaceDeletion, 'deleteSpace'> & Pick<Erasure, 'eraseHuman'>
+  deletion: Pick<AgentDeletion, 'deleteAgent'> & Pick<SpaceDeletion, 'deleteSpace'> & Pick<Erasure, 'eraseHuman'>
 }

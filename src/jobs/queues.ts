@@ -144,6 +144,16 @@ export const INDEX_COPY = defineJob({
   concurrency: 1,
 })
 
+/** Deletes a copy of a deleted message: notifies the agents of its space, and removes derived texts. */
+export const DELETE_COPY = defineJob({
+  name: 'delete-copy',
+  input: z.object({ messageId: z.string() }),
+  subject: ({ messageId }) => messageId,
+  // About four hours.
+  retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 2,
+})
+
 const PERIODIC = {
   input: z.object({}),
   subject: () => null,
@@ -179,6 +189,7 @@ export const JOB_KINDS = [
   SEND_PUSH,
   MAIL_NOTICES,
   INDEX_COPY,
+  DELETE_COPY,
   DELETE_OLD_ROWS,
   SWEEP_FILES,
   FINISH_DELETIONS,

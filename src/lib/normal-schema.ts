@@ -1,5 +1,5 @@
 import traverse from 'json-schema-traverse'
-import type { Json, JsonObject } from './json.ts'
+import { isObject, type Json, type JsonObject } from './json.ts'
 
 /**
  * Returns a schema with the same meaning, as far as possible, in the form that model providers and validators
@@ -111,9 +111,6 @@ function resolved(part: JsonObject, root: JsonObject): JsonObject {
 
 const inAll = (lists: string[][]): string[] =>
   (lists[0] ?? []).filter((name) => lists.every((list) => list.includes(name)))
-
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const objectIn = (value: Json | undefined): JsonObject => (isObject(value) ? value : {})
 

@@ -1,3 +1,5 @@
+import { isObject } from '../lib/json.ts'
+
 /** The part of JSON Schema that the demo model understands; `ai`'s own type is `any` without @types/json-schema. */
 export interface InputSchema {
   $ref?: string
@@ -37,7 +39,7 @@ export interface InputHints {
  */
 export function plausibleInput(schema: InputSchema, hints: InputHints): Record<string, unknown> {
   const value = plausibleValue(schema, '', hints, schema, 0)
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}
+  return isObject(value) ? value : {}
 }
 
 /** Deeper values of recursive schemas become null. */

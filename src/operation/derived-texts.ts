@@ -7,6 +7,7 @@ import { runIdAt } from '../lib/ids.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createTextRemoval, type TextRemoval } from '../rules/deleted-text.ts'
+import { familyOf } from '../stores/copy-store.ts'
 import {
   deletionsDuring,
   endDeletion,
@@ -120,17 +121,16 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
     await endDeletion(prisma, messageId)
   }
 
-  /** The current and former agents of the space, those of the runs that the message started, and copies of all these. */
+  /** The current and former agents of the space, those of the runs that the message started, and their originals and copies. */
   async function agentsOf({ spaceId, messageId, runId }: MessageDeletion): Promise<string[]> {
     const rows = await prisma.$queryRaw<{ id: string }[]>`
-      WITH RECURSIVE readers AS (
-        SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
-        UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
-        UNION SELECT "agentId" FROM "Run" WHERE "triggerMessageId" = ${messageId} OR id = ${runId}
-      ), found AS (
-        SELECT id FROM readers UNION SELECT a.id FROM "Agent" a JOIN found f ON a."copyOfId" = f.id
-      ) SELECT id FROM found`
-    return rows.map(({ id }) => id).filter((id) => id.startsWith('agt_'))
+      SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
+      UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
+      UNION SELECT "agentId" FROM "Run" WHERE "triggerMessageId" = ${messageId} OR id = ${runId}`
+    return familyOf(
+      prisma,
+      rows.map(({ id }) => id).filter((id) => id.startsWith('agt_')),
+    )
   }
 
   async function runsAfter(agentIds: string[], after: string): Promise<string[]> {

@@ -282,10 +282,3 @@ export async function* stagedRows(tx: Tx, table: MovedTable, most: number): Asyn
     after = rows.at(-1)?.line ?? after
   }
 }
-
-/** Writes the texts of the imported files, which were found in their bytes. */
-export async function insertFileTexts(tx: Tx): Promise<void> {
-  await tx.$executeRaw`
-    INSERT INTO "FileText" ("fileId", text) SELECT t.key, t.row->>'text' FROM "ImportedRow" t JOIN "File" f ON f.id = t.key
-    WHERE t."table" = 'File' AND NOT t."isHere" AND t.row->>'text' IS NOT NULL`
-}

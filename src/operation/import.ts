@@ -4,9 +4,10 @@ import { parseForeignModel } from '../lib/foreign-model.ts'
 import { jsonbText, oneLine } from '../lib/json.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { insertImportedTexts } from '../stores/file-store.ts'
 import { deleteRemains, insertRemains } from '../stores/space-store.ts'
 import { type LeftOutList, NO_EXPORT, readAll } from './import-reading.ts'
-import { createForgetting, insertFileTexts, type LeftOut, missingLabels, settle, stagedRows } from './import-staging.ts'
+import { createForgetting, type LeftOut, missingLabels, settle, stagedRows } from './import-staging.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
 export interface ImportOptions {
@@ -228,7 +229,7 @@ async function writeAll(
         leftOut.add({ table, reason: 'conflicts with an existing row', count, firstLine: rows[0]?.line ?? 0 })
     }
   }
-  await insertFileTexts(tx)
+  await insertImportedTexts(tx)
   return counts
 }
 

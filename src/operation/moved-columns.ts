@@ -1,6 +1,6 @@
 import { Mind, Toolset, TriggerType } from '../generated/prisma/enums.ts'
 import { type IdPrefix, prefixOf } from '../lib/ids.ts'
-import { isTooDeep, jsonBytes } from '../lib/json.ts'
+import { isObject, isTooDeep, jsonBytes } from '../lib/json.ts'
 
 export type MovedTable =
   | 'Entity'
@@ -119,8 +119,6 @@ export const ids = (...prefixes: IdPrefix[]) =>
 export const texts = () =>
   column('text[]', (value) => (Array.isArray(value) && value.every(isText) ? null : 'must be a list of strings'))
 
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 export const object = json((value) => (isObject(value) ? null : 'must be an object'))
 export const array = json((value) => (Array.isArray(value) ? null : 'must be a list'))
 export const arrayOfTexts = json((value) =>

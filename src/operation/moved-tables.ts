@@ -364,6 +364,7 @@ export const MOVED_TABLES = {
  * audit log, and the server's own state, which includes its model providers.
  */
 export const TABLES_THAT_STAY = [
+  'CopyOrigin',
   'AgentVersion',
   'AgentDraft',
   'SearchText',

@@ -1,4 +1,4 @@
-import { nameIn, oneLine } from '../lib/json.ts'
+import { isObject, nameIn, oneLine } from '../lib/json.ts'
 import { isBuiltInTool } from '../tools/built-in-tools.ts'
 import { ERASED, type ErasedHuman } from './erased-human.ts'
 
@@ -40,9 +40,6 @@ export interface NameRedaction {
 }
 
 type JsonRecord = Record<string, unknown>
-
-const isRecord = (value: unknown): value is JsonRecord =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Fields with the name of the entity whose id is in another field. */
 const NAMES_BESIDE_IDS = [
@@ -161,7 +158,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
       const [one, at] = next
       if (typeof one !== 'object' || one === null) continue
-      if (isRecord(one)) objectEdits(one, at, edits)
+      if (isObject(one)) objectEdits(one, at, edits)
       for (const [key, inner] of Object.entries(one)) waiting.push([inner, [...at, key]])
     }
     return edits
@@ -170,8 +167,8 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
   function toolOutput(toolName: string, value: unknown): Edit[] {
     if (isBuiltInTool(toolName)) return walk(value)
     // In results of other tools, the server writes only refusals and timeouts.
-    const error = isRecord(value) ? value['error'] : undefined
-    if (!isRecord(error) || !BEFORE_DECIDERS.test(String(error['message']))) return []
+    const error = isObject(value) ? value['error'] : undefined
+    if (!isObject(error) || !BEFORE_DECIDERS.test(String(error['message']))) return []
     return editOf(error['message'], ['error', 'message'], sentence)
   }
 
@@ -179,9 +176,9 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     toolOutput,
     toolError: sentence,
     toolState: walk,
-    origin: (value) => (isRecord(value) ? shallow(value, objectEdits) : []),
+    origin: (value) => (isObject(value) ? shallow(value, objectEdits) : []),
     payload(value) {
-      if (!isRecord(value)) return []
+      if (!isObject(value)) return []
       const { senderId, senderName, toolName, result, decisions, mention } = value
       return [
         ...shallow({ senderId, senderName }, objectEdits),
@@ -191,19 +188,19 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
       ]
     },
     cycleState(value) {
-      if (!isRecord(value)) return []
+      if (!isObject(value)) return []
       const injections = Array.isArray(value['injections']) ? value['injections'] : []
       return [
         ...editOf(value['inbox'], ['inbox'], promptText),
         ...injections.flatMap((one, index) =>
-          isRecord(one) ? editOf(one['text'], ['injections', String(index), 'text'], promptText) : [],
+          isObject(one) ? editOf(one['text'], ['injections', String(index), 'text'], promptText) : [],
         ),
       ]
     },
     modelMessages(value) {
       if (!Array.isArray(value)) return []
       return value.flatMap((message, index) =>
-        isRecord(message) ? within([String(index)], messageEdits(message, { promptText, toolOutput })) : [],
+        isObject(message) ? within([String(index)], messageEdits(message, { promptText, toolOutput })) : [],
       )
     },
   }
@@ -218,10 +215,10 @@ function messageEdits(
   if ((role !== 'user' && role !== 'tool') || !Array.isArray(content)) return []
   return content.flatMap((part, index) => {
     const path = ['content', String(index)]
-    if (!isRecord(part)) return []
+    if (!isObject(part)) return []
     if (role === 'user') return editOf(part['text'], [...path, 'text'], promptText)
     const output = part['output']
-    if (!isRecord(output)) return []
+    if (!isObject(output)) return []
     return within([...path, 'output', 'value'], toolOutput(String(part['toolName']), output['value']))
   })
 }

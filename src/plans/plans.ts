@@ -2,12 +2,13 @@ import type { Viewer } from '../access/viewer.ts'
 import { isKnownTo, isOfLabel, type Marks, type Provenance, UNMARKED } from '../confidentiality/marks.ts'
 import { type Plan, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
-import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { insertPlan, removePlans, updatePlan } from '../stores/plan-store.ts'
 import { checkSchedule, checkTimeZone, nextSlot, nextTimes, type Schedule, type ScheduleInput } from './schedule.ts'
 import { enqueueSlots } from './slots.ts'
 
@@ -116,7 +117,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
           Plan[]
         >`SELECT * FROM "Plan" WHERE id = ANY(${wellFormedIds([input.id])}::text[]) FOR UPDATE`
         if (before === undefined) throw new NotFoundError(NO_SUCH_PLAN)
-        const plan = await tx.plan.update({ where: { id: before.id }, data: changesOf(input, before, clock.now()) })
+        const plan = await updatePlan(tx, before.id, changesOf(input, before, clock.now()))
         if (plan.enabled && plan.nextRunAt !== null)
           await enqueueSlots(tx, platform.jobs, [{ id: plan.id, nextRunAt: plan.nextRunAt }])
         return plan
@@ -279,9 +280,7 @@ async function write(
   const values = { ...plan, ...provenance, enabled: true, createdAt: new Date(clock.now()) }
   const before = await namesakeOf(tx, agentId, plan)
   const written =
-    before === null
-      ? await tx.plan.create({ data: { id: newId('pln'), agentId, ...values } })
-      : await tx.plan.update({ where: { id: before.id }, data: values })
+    before === null ? await insertPlan(tx, { agentId, ...values }) : await updatePlan(tx, before.id, values)
   await enqueueSlots(tx, jobs, [{ id: written.id, nextRunAt: plan.nextRunAt }])
   return written
 }
@@ -301,18 +300,4 @@ async function makeRoom(tx: Tx, agentId: string, marks: Marks): Promise<void> {
     tx,
     over.slice(0, Math.max(0, plans.length - MOST_PLANS)).map(({ id }) => id),
   )
-}
-
-/**
- * Deletes plans and their firings; firings that count towards the limit of an origin are deleted an hour later. Returns
- * the number of deleted plans.
- */
-export async function removePlans(tx: Tx, ids: string[]): Promise<number> {
-  if (ids.length === 0) return 0
-  const { count } = await tx.plan.deleteMany({ where: { id: { in: ids } } })
-  await tx.$executeRaw`
-    DELETE FROM "PlanFiring" f WHERE ("planId" = ANY(${ids}::text[]) AND "originId" IS NULL)
-      OR ("originId" IS NOT NULL AND "firedAt" < clock_timestamp() - interval '1 hour' AND NOT EXISTS (
-        SELECT 1 FROM "Plan" p WHERE p.id = f."planId"))`
-  return count
 }

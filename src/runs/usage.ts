@@ -47,7 +47,10 @@ export interface UsageReading {
   query(filter: UsageFilter): Promise<UsageRow[]>
   /** The usage of all runs and cycles of each root so far; a root without usage is left out. */
   ofRoots(rootIds: readonly string[]): Promise<Map<string, CostedUsage>>
-  /** Returns today's (UTC) usage of agents, spaces and humans, by id; an id without usage is left out. */
+  /**
+   * Returns today's (UTC) usage that counts against the budgets of agents, spaces and humans, by id; an id without usage is left
+   * out. That of an agent or space includes its original and all their copies, which share one budget.
+   */
   today(ownerIds: readonly string[]): Promise<Map<string, SpentToday>>
   /** The messages whose changed usage must be published. */
   timed: Timed
@@ -103,10 +106,12 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
     },
     async today(ownerIds) {
       const ofOwner = (owner: Prisma.Sql, ledger: Prisma.Sql = DAILY) => Prisma.sql`
-        SELECT ${owner} AS id, sum("inputTokens" + "outputTokens") AS tokens,
+        SELECT member.id, sum("inputTokens" + "outputTokens") AS tokens,
           CASE WHEN bool_or("isUnpriced") THEN NULL ELSE sum("costNanos") END AS "costNanos"
-        FROM ${ledger} WHERE day = ${TODAY} AND ${owner} = ANY(${[...ownerIds]}::text[]) GROUP BY 1`
+        FROM member JOIN ${ledger} ON day = ${TODAY} AND ${owner} = member.relative GROUP BY 1`
       const rows = await db.prisma.$queryRaw<(SpentToday & { id: string })[]>`
+        WITH member AS MATERIALIZED (
+          SELECT given.id, relative FROM unnest(${[...new Set(ownerIds)]}::text[]) given(id), unnest("copyFamily"(given.id)) relative)
         ${ofOwner(Prisma.sql`"agentId"`)} UNION ALL ${ofOwner(Prisma.sql`"spaceId"`)}
         UNION ALL ${ofOwner(Prisma.sql`"humanId"`, Prisma.sql`"HumanUsage"`)}`
       return new Map(rows.map(({ id, ...spent }) => [id, spent]))

@@ -1,6 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
-import type { Prisma } from '../generated/prisma/client.ts'
+import type { Prisma, Run } from '../generated/prisma/client.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { cut, oneLine } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -70,9 +70,21 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   }
 
   const calls: Reader = async (viewer, ids) => {
-    const rows = await prisma.toolCall.findMany({ where: { id: { in: ids } }, include: { decisions: true } })
-    const seen = await visibility.toolCalls(viewer, rows)
+    const rows = await prisma.toolCall.findMany({
+      where: { id: { in: ids } },
+      include: { decisions: true },
+      omit: { input: true, output: true, state: true },
+    })
     const read = await visibility.toolCallContents(viewer, rows)
+    const originals = await originalCalls(ids)
+    // A copied call has no run: the copy of its message shows it.
+    const copied = rows.filter(({ id, spaceId }) => originals.has(id) && spaceId !== null)
+    const spaces = await visibility.spaces(
+      viewer,
+      copied.map(({ spaceId }) => spaceId ?? ''),
+    )
+    const shown = copied.flatMap(({ id, spaceId }) => (spaces.has(spaceId ?? '') ? [id] : []))
+    const seen = new Set([...(await visibility.toolCalls(viewer, rows)), ...shown])
     const steps = await prisma.step.findMany({
       where: { OR: rows.map(({ runId, stepIndex }) => ({ runId, index: stepIndex })) },
       select: { id: true, runId: true, index: true },
@@ -87,71 +99,104 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const people = read.has(row.id) ? [...deciders, ...granting].map(({ humanId }) => humanId) : []
       return {
         ...{ key: row.id, kind: 'TOOL_CALL', at: row.createdAt },
-        text: `Call of ${row.toolName} (${row.status.toLowerCase()})${people.length > 0 ? ', approved by people' : ''}`,
-        causes: [step?.id ?? row.runId, ...people],
+        text: `Call of ${row.toolName} (${row.status.toLowerCase()})${people.length > 0 ? ', approved by people' : ''}${originals.has(row.id) ? ', copied' : ''}`,
+        causes: originals.has(row.id)
+          ? [originals.get(row.id) ?? `${ERASED}${row.id}`]
+          : [step?.id ?? row.runId, ...people],
         isVisible: seen.has(row.id),
       }
     })
   }
 
-  const steps: Reader = async (viewer, ids) => {
-    const rows = await prisma.step.findMany({ where: { id: { in: ids } }, include: { run: true } })
-    const found: Found[] = []
-    for (const { run, ...row } of rows) {
-      const before = await prisma.toolCall.findMany({
-        where: { runId: run.id, stepIndex: row.index - 1 },
-        select: { id: true, output: true },
-        orderBy: { id: 'asc' },
-      })
-      const [last] =
-        row.index === 0
-          ? []
-          : await prisma.step.findMany({ where: { runId: run.id, index: row.index - 1 }, select: { id: true } })
-      const from = before.length > 0 ? before.map(({ id }) => id) : [last?.id ?? run.id]
-      const isVisible = visibility.runThoughts(viewer, run)
-      found.push({
-        ...{ key: row.id, kind: 'STEP', at: row.startedAt },
-        text: `Step ${row.index} of a run, by ${row.model}`,
-        causes: [
-          ...from,
-          ...(isVisible
-            ? await promptParts(
-                { ...row, agentId: run.agentId },
-                before.map(({ output }) => output),
-              )
-            : []),
-        ],
-        isVisible,
-        knownCauses: from,
-      })
-    }
-    return found
+  /** The originals of those calls that were copied with a message and have no run; null: the original is gone. */
+  async function originalCalls(ids: readonly string[]): Promise<Map<string, string | null>> {
+    const rows = await prisma.$queryRaw<{ id: string; originalId: string | null }[]>`
+      SELECT c.id, (
+        SELECT o.id FROM "Message" om JOIN "ToolCall" o ON o."messageId" = om.id
+        WHERE om."spaceId" = s."forkOfId" AND om.seq = m.seq AND "copiedId"(o.id, s.id) = c.id LIMIT 1) AS "originalId"
+      FROM "ToolCall" c JOIN "Message" m ON m.id = c."messageId" JOIN "Space" s ON s.id = m."spaceId" AND m.seq <= s."forkSeq"
+      WHERE c.id = ANY(${[...ids]}::text[]) AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = c."runId")`
+    return new Map(rows.map(({ id, originalId }) => [id, originalId]))
   }
 
-  /** The memories and messages that a step was shown: as quoted in its instructions, and by id in its messages. */
-  async function promptParts(
-    { runId, index, agentId, messagesAdded }: { runId: string; index: number; agentId: string; messagesAdded: unknown },
-    results: readonly unknown[],
-  ): Promise<string[]> {
-    const [shown] = await prisma.step.findMany({
-      where: { runId, index: { lte: index }, instructions: { not: null } },
-      select: { instructions: true },
-      orderBy: { index: 'desc' },
-      take: 1,
+  const steps: Reader = async (viewer, ids) => {
+    const rows = await prisma.step.findMany({
+      where: { id: { in: ids } },
+      select: { id: true, index: true, startedAt: true, model: true, run: true },
     })
-    const memories = await prisma.memory.findMany({ where: { agentId }, orderBy: { updatedAt: 'desc' } })
-    const instructions = shown?.instructions ?? ''
-    const isShown = ({ key, value }: { key: string; value: string }) =>
-      instructions.includes(`- ${JSON.stringify(key)}: ${JSON.stringify(value)}`)
-    const text = JSON.stringify([messagesAdded, results])
-    const messageIds = [...new Set(text.match(/\bmsg_[0-9a-f]{32}\b/g))].slice(-MOST_MESSAGES_OF_STEP)
+    const before = await callsBefore(ids)
+    const isVisible = ({ run }: { run: Run }) => visibility.runThoughts(viewer, run)
+    const prompts = await promptParts(rows.filter(isVisible).map(({ id }) => id))
+    const previous = await prisma.step.findMany({
+      where: { OR: rows.filter(isVisible).map(({ run, index }) => ({ runId: run.id, index: index - 1 })) },
+      select: { id: true, runId: true, index: true },
+    })
+    return rows.map((row): Found => {
+      const calls = before.filter(({ stepId }) => stepId === row.id)
+      const isNext = calls.some(({ stepIndex }) => stepIndex === row.index - 1)
+      const last = previous.find(({ runId, index }) => runId === row.run.id && index === row.index - 1)
+      const from = calls.length > 0 ? calls.map(({ callId }) => callId) : [row.run.id]
+      return {
+        ...{ key: row.id, kind: 'STEP', at: row.startedAt },
+        text: `Step ${row.index} of a run, by ${row.model}`,
+        causes: [...(isNext || last === undefined ? from : [last.id]), ...(prompts.get(row.id) ?? [])],
+        isVisible: isVisible(row),
+        knownCauses: from,
+      }
+    })
+  }
+
+  /** For each step, the calls of the last step before it that called tools. */
+  function callsBefore(stepIds: readonly string[]): Promise<{ stepId: string; callId: string; stepIndex: number }[]> {
+    return prisma.$queryRaw`
+      SELECT s.id AS "stepId", c.id AS "callId", c."stepIndex" FROM "Step" s JOIN "ToolCall" c ON c."runId" = s."runId" AND c."stepIndex" = (
+        SELECT max(b."stepIndex") FROM "ToolCall" b WHERE b."runId" = s."runId" AND b."stepIndex" < s.index)
+      WHERE s.id = ANY(${[...stepIds]}::text[]) ORDER BY c.id`
+  }
+
+  /**
+   * The memories and messages that each step was shown: as quoted in its instructions, and by id in its messages and in the
+   * results of the calls before it.
+   */
+  async function promptParts(stepIds: readonly string[]): Promise<Map<string, string[]>> {
+    if (stepIds.length === 0) return new Map()
+    const shown = await prisma.$queryRaw<
+      { id: string; runId: string; agentId: string; instructions: string | null; messageIds: string[] }[]
+    >`
+      SELECT s.id, s."runId", r."agentId", (
+          SELECT i.instructions FROM "Step" i WHERE i."runId" = s."runId" AND i.index <= s.index AND i.instructions IS NOT NULL
+          ORDER BY i.index DESC LIMIT 1) AS instructions,
+        ARRAY(SELECT found[1] FROM (
+          SELECT s."messagesAdded"::text AS text
+          UNION ALL SELECT c.output::text FROM "ToolCall" c WHERE c."runId" = s."runId" AND c."stepIndex" = s.index - 1
+        ) t, regexp_matches(t.text, '\\mmsg_[0-9a-f]{32}\\M', 'g') found) AS "messageIds"
+      FROM "Step" s JOIN "Run" r ON r.id = s."runId" WHERE s.id = ANY(${[...stepIds]}::text[])`
+    const agentIds = [...new Set(shown.map(({ agentId }) => agentId))]
+    const memories = await prisma.memory.findMany({
+      where: { agentId: { in: agentIds } },
+      orderBy: { updatedAt: 'desc' },
+      select: { id: true, agentId: true, key: true, value: true },
+    })
+    const messageIds = (ids: string[]) => [...new Set(ids)].slice(-MOST_MESSAGES_OF_STEP)
     const known = await prisma.message.findMany({
-      // Messages of the run itself came from its steps, not the other way round.
-      where: { id: { in: messageIds }, NOT: { runId } },
-      select: { id: true },
+      where: { id: { in: shown.flatMap((step) => messageIds(step.messageIds)) } },
+      select: { id: true, runId: true },
     })
-    const memoryIds = memories.filter(isShown).slice(0, MOST_MEMORIES_OF_STEP)
-    return [...memoryIds, ...known].map(({ id }) => id)
+    return new Map(
+      shown.map(({ id, runId, agentId, instructions, messageIds: all }) => {
+        const isShown = ({ key, value, ...memory }: { agentId: string; key: string; value: string }) =>
+          memory.agentId === agentId && instructions?.includes(`- ${JSON.stringify(key)}: ${JSON.stringify(value)}`)
+        const own = new Set(messageIds(all))
+        return [
+          id,
+          [
+            ...memories.filter(isShown).slice(0, MOST_MEMORIES_OF_STEP),
+            // Messages of the run itself came from its steps, not the other way round.
+            ...known.filter((message) => own.has(message.id) && message.runId !== runId),
+          ].map((part) => part.id),
+        ]
+      }),
+    )
   }
 
   const runs: Reader = async (viewer, ids) => {

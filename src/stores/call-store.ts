@@ -487,9 +487,12 @@ export async function expireCallsOfSpace(tx: Tx, spaceId: string): Promise<void>
   await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE "spaceId" = ${spaceId} AND status = 'WAITING'`
 }
 
-/** Hides the settled calls of a deleted message from people: only their run shows them. */
-export async function hideCallsOfMessage(tx: Tx, messageId: string): Promise<void> {
-  await tx.toolCall.updateMany({ where: { messageId }, data: { messageId: null, spaceId: null } })
+/** Hides the settled calls of deleted messages from people: only their run shows them. */
+export async function hideCallsOfMessages(tx: Tx, messageIds: readonly string[]): Promise<void> {
+  await tx.toolCall.updateMany({
+    where: { messageId: { in: [...messageIds] } },
+    data: { messageId: null, spaceId: null },
+  })
 }
 
 /** Removes the content of deleted files from the results of calls that have read them. */

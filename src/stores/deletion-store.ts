@@ -5,12 +5,12 @@ import type { Tx } from '../platform/db.ts'
 
 export type { MessageDeletion }
 
-/** Records that the text of a deleted message must be removed from rows that were derived from it. */
-export async function insertDeletion(
+/** Records that the texts of deleted messages must be removed from rows that were derived from them. */
+export async function insertDeletions(
   tx: Tx,
-  deletion: Pick<MessageDeletion, 'messageId' | 'spaceId' | 'sentAt' | 'runId' | 'texts'>,
+  deletions: Pick<MessageDeletion, 'messageId' | 'spaceId' | 'sentAt' | 'runId' | 'texts'>[],
 ): Promise<void> {
-  await tx.messageDeletion.create({ data: deletion })
+  await tx.messageDeletion.createMany({ data: deletions })
 }
 
 /** The ids of all messages whose text must still be removed and that no process has claimed. */

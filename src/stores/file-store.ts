@@ -155,13 +155,22 @@ export async function deleteUpload(tx: Tx, id: string): Promise<void> {
   await tx.fileUpload.deleteMany({ where: { id } })
 }
 
+/** Writes the texts of imported files, which the import has found in their bytes and staged. */
+export async function insertImportedTexts(tx: Tx): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "FileText" ("fileId", text) SELECT t.key, t.row->>'text' FROM "ImportedRow" t JOIN "File" f ON f.id = t.key
+    WHERE t."table" = 'File' AND NOT t."isHere" AND t.row->>'text' IS NOT NULL`
+}
+
 /** How many characters of a file's text prompts quote. */
 const MOST_QUOTED = 20_000
 
-/** The beginnings of the texts of a message's files, as prompts may have quoted them. */
-export async function textsOfFiles(tx: Tx, messageId: string): Promise<string[]> {
-  const rows = await tx.$queryRaw<{ text: string }[]>`
-    SELECT left(x.text, ${MOST_QUOTED}) AS text FROM "FileText" x JOIN "File" f ON f.id = x."fileId"
-    WHERE f."messageId" = ${messageId} AND x.text <> ''`
-  return rows.map(({ text }) => text)
+/** The beginnings of the texts of the files of messages, as prompts may have quoted them. */
+export async function textsOfFiles(
+  tx: Tx,
+  messageIds: readonly string[],
+): Promise<{ messageId: string; text: string }[]> {
+  return tx.$queryRaw`
+    SELECT f."messageId", left(x.text, ${MOST_QUOTED}) AS text FROM "FileText" x JOIN "File" f ON f.id = x."fileId"
+    WHERE f."messageId" = ANY(${[...messageIds]}::text[]) AND x.text <> ''`
 }

@@ -190,15 +190,14 @@ export async function markActed(tx: Tx, id: string): Promise<void> {
   await tx.$executeRaw`UPDATE "Message" SET acted = true WHERE id = ${id}`
 }
 
-/** Removes all content of a message, which the caller has locked; its sequence number and its key stay. */
-export async function clearMessage(tx: Tx, id: string): Promise<Message> {
-  await deleteVersions(tx, [id])
-  await tx.messageReaction.deleteMany({ where: { messageId: id } })
-  const [row] = await tx.$queryRaw<MessageRow[]>`
+/** Removes all content of messages, which the caller has locked; their sequence numbers and keys stay. */
+export async function clearMessages(tx: Tx, ids: string[]): Promise<Message[]> {
+  await deleteVersions(tx, ids)
+  await tx.messageReaction.deleteMany({ where: { messageId: { in: ids } } })
+  const rows = await tx.$queryRaw<MessageRow[]>`
     UPDATE "Message" SET parts = '[]', "mentionedAgentId" = NULL, "mentionedIds" = '{}', origin = NULL, "editedAt" = NULL,
-      "reactionCount" = 0, "deletedAt" = clock_timestamp() WHERE id = ${id} RETURNING *`
-  if (row === undefined) throw new Error(`message ${id} to be deleted does not exist`)
-  return messageOfRow(row)
+      "reactionCount" = 0, "deletedAt" = clock_timestamp() WHERE id = ANY(${ids}::text[]) RETURNING *`
+  return rows.map(messageOfRow)
 }
 
 // MessageVersion.
@@ -220,10 +219,12 @@ export async function insertVersion(
   await tx.messageVersion.deleteMany({ where: { messageId, number: { lte: number - most } } })
 }
 
-/** The stored earlier texts of a message. */
-export async function versionsOf(tx: Tx, messageId: string): Promise<string[]> {
-  const rows = await tx.messageVersion.findMany({ where: { messageId }, select: { text: true } })
-  return rows.map(({ text }) => text)
+/** The stored earlier texts of messages. */
+export async function versionsOf(tx: Tx, messageIds: string[]): Promise<{ messageId: string; text: string }[]> {
+  return tx.messageVersion.findMany({
+    where: { messageId: { in: messageIds } },
+    select: { messageId: true, text: true },
+  })
 }
 
 async function deleteVersions(tx: Tx, messageIds: string[]): Promise<void> {

@@ -95,20 +95,32 @@ export async function hideSpace(tx: Tx, id: string, deletedAt: Date): Promise<vo
   await tx.space.update({ where: { id }, data: { deletedAt } })
 }
 
-/** Finds the rows that remain of deleted confidential spaces. They have no name. */
+/** Finds the rows that remain of deleted spaces that are confidential or have copies. They have no name. */
 export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.SpaceWhereInput
 
 /**
  * Removes the row of a hidden space that has no messages left. A confidential space leaves a row without a name, so
- * that content which agents took from it stays confidential.
+ * that content which agents took from it stays confidential, and so does a space with copies, so that deletions of messages find
+ * the copies of a copy (`forgetForks` removes the row after the last copy).
  */
 export async function removeSpace(prisma: Database['prisma'], id: string): Promise<void> {
   // Without this condition, if another worker is deleting rows, this statement would delete all remaining rows at once.
   const isEmpty = Prisma.sql`id = ${id} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "spaceId" = ${id})`
-  await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND ${isEmpty}`
+  await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND NOT ${HAS_COPIES_SQL} AND ${isEmpty}`
   await prisma.$executeRaw`
     UPDATE "Space" SET name = '', description = NULL, "adminAgentId" = NULL, "lastPickedId" = NULL, budget = NULL, "creatorId" = NULL
-    WHERE confidential AND ${isEmpty}`
+    WHERE (confidential OR ${HAS_COPIES_SQL}) AND ${isEmpty}`
+}
+
+const HAS_COPIES_SQL = Prisma.sql`EXISTS (SELECT 1 FROM "Space" c WHERE c."forkOfId" = "Space".id)`
+
+/** Removes the rows that remained of spaces with copies, once these are gone too. */
+export async function forgetForks(prisma: Database['prisma']): Promise<void> {
+  let removed: number
+  do {
+    removed = await prisma.$executeRaw`
+      DELETE FROM "Space" WHERE "deletedAt" IS NOT NULL AND name = '' AND NOT confidential AND NOT ${HAS_COPIES_SQL}`
+  } while (removed > 0)
 }
 
 /** Deletes the row that remained of a confidential space, so that an import can write the space again. */

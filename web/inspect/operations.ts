@@ -197,3 +197,30 @@ export const CURRENT_VERSION = graphql(`
     agent(id: $id) { id internals { versions(first: 1) { edges { node { id number } } } } }
   }
 `)
+
+export const WHY = graphql(`
+  query ConsoleWhy($id: ID!) {
+    why(id: $id) { steps { kind id text at causes } }
+  }
+`)
+
+export const WHY_PLACE = graphql(`
+  query ConsoleWhyPlace($id: ID!) {
+    node(id: $id) {
+      __typename
+      id
+      ... on Message { space { id } }
+      ... on ToolCall { run { id } }
+    }
+  }
+`)
+
+export const RERUN_STEP = graphql(`
+  mutation ConsoleRerunStep($input: RerunStepInput!) {
+    rerunStep(input: $input) {
+      __typename
+      ... on RerunStepPayload { run { id } }
+      ... on Error { message code }
+    }
+  }
+`)

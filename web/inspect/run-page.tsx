@@ -17,6 +17,7 @@ import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { CURRENT_VERSION, RUN } from './operations.ts'
+import { RerunStep } from './rerun-step.tsx'
 import { RunConfidence } from './run-confidence.tsx'
 import { RunFailure, RunOrigin } from './run-origin.tsx'
 import { RunTree } from './run-tree.tsx'
@@ -80,6 +81,12 @@ function RunView({ run, live, onRetry }: RunViewProps) {
     <>
       <PageHead title={`${run.agent.name}’s run`} note={run.triggerSummary}>
         <CopyButton what="a link" look="button" text={() => addressOf(`/runs/${run.id}`)} />
+        <Link className="button plain" href={`/why/${run.id}`}>
+          Why
+        </Link>
+        {isAdmin && isOver && now.stepCount > 0 && run.triggerType !== 'INBOX' && (
+          <RerunStep runId={run.id} stepCount={now.stepCount} />
+        )}
         {!isOver && (
           <Button icon="stop" onClick={() => verbs.stop.start(null)} isBusy={verbs.stop.isBusy}>
             Stop

@@ -1,4 +1,5 @@
 import { memo } from 'react'
+import { Link } from 'wouter'
 import type { RunStep } from '../../client/index.ts'
 import { stateOf } from '../decide/approval-view.tsx'
 import { CallValue, plainCall, wordsOfTool } from '../talk/call-card.tsx'
@@ -50,6 +51,7 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
               <Icon name="wrench" size={16} />
               <b title={call.toolName}>{wordsOfTool(call.toolName)}</b>
               <Status of={stateOf(call)} />
+              <Link href={`/why/${call.id}`}>Why</Link>
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
             <CallValue label="Input" value={call.input} />

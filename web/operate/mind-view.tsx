@@ -186,7 +186,8 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
         {memories.map(({ id, key, value, updatedAt, confidentialTo }) => (
           <li key={id} className="tool-row">
             <div className="grow">
-              <b>{key}</b> <Moment at={updatedAt} /> <Confided to={confidentialTo} />
+              <b>{key}</b> <Moment at={updatedAt} /> <Confided to={confidentialTo} />{' '}
+              <Link href={`/why/${id}`}>Why</Link>
               <PlainText text={value} />
             </div>
             <IconButton label={`Forget ${key}`} icon="cross" onClick={() => remove.start(key)} />

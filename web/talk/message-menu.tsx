@@ -1,6 +1,7 @@
 import { Menu } from '@base-ui/react/menu'
 import { Popover } from '@base-ui/react/popover'
 import { type RefObject, useRef } from 'react'
+import { useLocation } from 'wouter'
 import { type Message, payloadOf } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { addressOf } from '../location.ts'
@@ -66,6 +67,7 @@ interface Verb {
 /** Add what else can be done with a message here. */
 function useVerbs({ message, verbs }: SurfaceProps): Verb[] {
   const session = useSession()
+  const [, go] = useLocation()
   const { edit, quote, tell, openThread, spaceId } = verbs
   const text = textOf(message)
   const copy = (copied: string, words: string) =>
@@ -87,6 +89,7 @@ function useVerbs({ message, verbs }: SurfaceProps): Verb[] {
     mayEdit(message, session) && { words: 'Edit', icon: 'pen', movesFocus: true, act: () => edit(message.id) },
     text !== '' && { words: 'Copy text', icon: 'copy', act: () => copy(text, 'Text copied.') },
     { words: 'Copy link', icon: 'link', act: () => copy(link, 'Link copied.') },
+    { words: 'Why?', icon: 'branch', movesFocus: true, act: () => go(`/why/${message.id}`) },
     message.reactions.length > 0 && { words: 'People who reacted', icon: 'people', opens: 'who' },
     mayDelete(message, session) && { words: 'Delete…', icon: 'bin', isDangerous: true, opens: 'delete' },
   ]

@@ -147,3 +147,13 @@ export const VERSIONS = graphql(`
     message(id: $messageId) { id versions { text editedAt } staleRuns { id agent { id name } } }
   }
 `)
+
+export const FORK_SPACE = graphql(`
+  mutation ConsoleForkSpace($input: ForkSpaceInput!) {
+    forkSpace(input: $input) {
+      __typename
+      ... on ForkSpacePayload { space { id } }
+      ... on Error { message code }
+    }
+  }
+`)

@@ -14,6 +14,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { Confidence } from './confidence.tsx'
+import { CopySpace } from './copy-space.tsx'
 import { JoinLinks } from './join-links.tsx'
 import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
 import { PresenceDot } from './presence.tsx'
@@ -58,6 +59,7 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
       <Grants spaceId={space.id} />
       <EditSpace space={space} agents={agents} />
       <SpaceBudget spaceId={space.id} />
+      <CopySpace space={space} onCopied={() => onOpenChange(false)} />
     </Dialog>
   )
 }

@@ -1,3 +1,4 @@
+import { percentDecoded } from '../../lib/percent-encoding.ts'
 import type { Activity } from '../activity.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
 import {
@@ -169,7 +170,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
         throw new DoorError('BAD_INPUT', `Use ${allow}.`, { status: 405, headers: { allow } })
       }
       const [, path, handle] = route
-      const id = decoded(path.exec(exchange.path)?.[1] ?? '')
+      const id = percentDecoded(path.exec(exchange.path)?.[1] ?? '')
       if (id === null) {
         throw notFound('There is no such path.')
       }
@@ -219,15 +220,6 @@ const TYPES: Readonly<Record<string, string>> = {
 const failureOf = ({ message, code, field }: DoorError) => ({
   error: { message, type: TYPES[code] ?? 'invalid_request_error', param: field, code: code.toLowerCase() },
 })
-
-/** Returns null for text that is no URL encoding. */
-function decoded(text: string): string | null {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return null
-  }
-}
 
 const LONGEST_KEY = 190
 

@@ -16,6 +16,7 @@ import {
   RateLimitedError,
   UnauthenticatedError,
 } from '../../lib/errors.ts'
+import { percentDecoded } from '../../lib/percent-encoding.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import { type ByteRange, StorageUnavailableError } from '../../platform/file-storage/file-storage.ts'
 import type { Authentication } from './authentication.ts'
@@ -187,15 +188,7 @@ interface SentFile {
 function fileOfBody(request: IncomingMessage): SentFile {
   const given = request.headers['x-file-name']
   const name = Buffer.from(typeof given === 'string' ? given : '', 'latin1').toString()
-  return { name: unescaped(name), body: request, bytes: announcedBytes(request) }
-}
-
-function unescaped(name: string): string {
-  try {
-    return decodeURIComponent(name)
-  } catch {
-    return name
-  }
+  return { name: percentDecoded(name) ?? name, body: request, bytes: announcedBytes(request) }
 }
 
 /** Resolves once the first file of the form begins. Its body ends with an error unless the form is complete and has one file. */

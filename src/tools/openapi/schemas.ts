@@ -1,4 +1,5 @@
 import { isObject, type Json, type JsonObject } from '../../lib/json.ts'
+import { percentDecoded } from '../../lib/percent-encoding.ts'
 
 /** An operation cannot be a tool; the message has the reason, as a sentence. */
 export class OperationProblem extends Error {}
@@ -94,11 +95,7 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
 
 function nameOf(segment: string): string {
   const name = segment.replaceAll('~1', '/').replaceAll('~0', '~')
-  try {
-    return decodeURIComponent(name)
-  } catch {
-    return name
-  }
+  return percentDecoded(name) ?? name
 }
 
 function childOf(value: Json | undefined, name: string): Json | undefined {

@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises'
+import { describe, expect, test } from 'vitest'
+import { hasBrowserFor } from '../support/browser.ts'
+import { PATIENCE } from '../support/console-page.ts'
+import { playConsole } from '../support/console-play.ts'
+import { forAgent, steps } from '../support/model-server-script.ts'
+import type { TestServer } from '../support/served.ts'
+
+const hasBrowser = hasBrowserFor('the test of copies and why')
+
+describe.skipIf(!hasBrowser)('why and copies in the console', () => {
+  let parley: TestServer
+  const { openAs } = playConsole((started) => {
+    parley = started
+  })
+
+  test('a message is explained by a path to click, which can be exported; its space is copied, and its run repeated', async () => {
+    const { human, agent, space } = await parley.room('Iris')
+    parley.models.script(forAgent(agent.name, steps([{ toolCall: 'send_message', input: { text: 'Good day.' } }])))
+    const { runs } = await parley.send(human, space.id, 'Hello?')
+    const runId = runs[0]?.id ?? ''
+    await parley.runWhen(runId, 'COMPLETED')
+    const { page, violations } = await openAs(parley.admin, `/spaces/${space.id}`)
+    const answer = page.getByRole('article').filter({ hasText: 'Good day.' })
+    await answer.hover(PATIENCE)
+    await answer.getByRole('button', { name: 'Message actions' }).click()
+    await page.getByRole('menuitem', { name: 'Why?' }).click()
+    const path = page.getByRole('list', { name: 'Path' }).getByRole('listitem')
+    await path.first().getByText('Good day.').waitFor(PATIENCE)
+    for (const cause of ['Call of send_message', 'Step 0', 'Run of Iris', 'Message 1'])
+      await page.getByRole('button', { name: `Follow ${cause}` }).click(PATIENCE)
+    await path.nth(4).getByText('Hello?').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    const downloading = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'PROV-JSON' }).click()
+    const exported = JSON.parse(await readFile(await (await downloading).path(), 'utf8'))
+    expect(Object.keys(exported.activity)).toContain(`parley:${runId}`)
+    expect(Object.keys(exported.agent)).toEqual([`parley:${human.id}`])
+    await path.first().getByRole('button', { name: 'Back to here' }).click()
+    await path.nth(1).waitFor({ ...PATIENCE, state: 'detached' })
+
+    await page.evaluate(`history.pushState(null, '', '/runs/${runId}')`)
+    await page.getByRole('button', { name: 'Try again' }).click(PATIENCE)
+    const form = page.getByRole('form', { name: 'Try again' })
+    await form.getByLabel('Instructions').fill('You are brief.', PATIENCE)
+    await form.getByRole('button', { name: 'Start' }).click()
+    await page.waitForURL((url) => /\/runs\/run_/.test(url.pathname) && !url.pathname.endsWith(runId), PATIENCE)
+
+    await page.evaluate(`history.pushState(null, '', '/spaces/${space.id}')`)
+    await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
+    const copying = page.getByRole('form', { name: 'Copy this space' })
+    await copying.getByLabel('Name of the copy').fill('Sandbox', PATIENCE)
+    await copying.getByRole('button', { name: 'Copy this space' }).click()
+    await page.getByRole('heading', { name: 'Sandbox', level: 1 }).waitFor(PATIENCE)
+    await page.getByText('Good day.').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+  }, 90_000)
+})

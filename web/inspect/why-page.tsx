@@ -1,0 +1,140 @@
+import { useState } from 'react'
+import { Link } from 'wouter'
+import { useAsk } from '../ask.ts'
+import { PageHead } from '../shell/page-head.tsx'
+import { Button } from '../ui/button.tsx'
+import { Empty, Unanswered } from '../ui/notice.tsx'
+import { PlainText } from '../ui/plain-text.tsx'
+import { Moment } from '../ui/time.tsx'
+import { WHY, WHY_PLACE } from './operations.ts'
+import { provJsonOf, type WhySteps } from './prov-json.ts'
+
+type Step = WhySteps[number]
+
+/** Where a message, tool call, run or memory came from: a path back to people, plans and services, one click for each cause. */
+export function WhyPage({ id }: { id: string }) {
+  const ask = useAsk(WHY, { id })
+  const steps = ask.data?.why?.steps
+  return (
+    <>
+      <PageHead title="Why" note={steps?.[0]?.text}>
+        {steps !== undefined && (
+          <Button icon="down" onClick={() => save(`why-${id}.prov.json`, provJsonOf(steps))}>
+            PROV-JSON
+          </Button>
+        )}
+      </PageHead>
+      {steps !== undefined && (
+        <div className="page-scroll">
+          <Path steps={steps} />
+        </div>
+      )}
+      {steps === undefined &&
+        (ask.data === undefined ? (
+          <div className="page-scroll">
+            <Unanswered what="the explanation" ask={ask} />
+          </div>
+        ) : (
+          <Empty icon="branch" title="Nothing to explain">
+            <p>There is no such message, tool call, run or memory, or you may not see it.</p>
+          </Empty>
+        ))}
+    </>
+  )
+}
+
+function Path({ steps }: { steps: WhySteps }) {
+  const [path, setPath] = useState([0])
+  const last = path.at(-1) ?? 0
+  const causes = (steps[last]?.causes ?? []).flatMap((index) => steps[index] ?? [])
+  return (
+    <>
+      <ol className="steps" aria-label="Path">
+        {path.map((index, at) => {
+          const step = steps[index]
+          if (step === undefined) return null
+          return (
+            <li key={index} className="step">
+              <StepHead step={step}>
+                {at < path.length - 1 && (
+                  <Button look="quiet" onClick={() => setPath(path.slice(0, at + 1))}>
+                    Back to here
+                  </Button>
+                )}
+              </StepHead>
+            </li>
+          )
+        })}
+      </ol>
+      <section className="block">
+        <h2>Came from</h2>
+        {causes.length === 0 && <p className="hint">The path ends here.</p>}
+        <ul className="rows" aria-label="Causes">
+          {causes.map((cause) => {
+            const index = steps.indexOf(cause)
+            return (
+              <li key={index} className="tool-row">
+                <span className="grow">
+                  <span className="kind">{wordOf(cause)}</span> {cause.text}
+                </span>
+                {path.includes(index) ? (
+                  <span className="note">on the path already</span>
+                ) : (
+                  <Button icon="chevron" aria-label={`Follow ${cause.text}`} onClick={() => setPath([...path, index])}>
+                    Follow
+                  </Button>
+                )}
+              </li>
+            )
+          })}
+        </ul>
+      </section>
+    </>
+  )
+}
+
+const wordOf = ({ kind }: Step) => kind.toLowerCase().replaceAll('_', ' ')
+
+function StepHead({ step, children }: { step: Step; children: React.ReactNode }) {
+  return (
+    <>
+      <header>
+        <span className="kind">{wordOf(step)}</span>
+        {step.at !== null && (
+          <span className="note">
+            <Moment at={step.at} />
+          </span>
+        )}
+        {step.id !== null && <Place id={step.id} />}
+        {children}
+      </header>
+      <PlainText text={step.text} />
+    </>
+  )
+}
+
+/** A link to the page that shows the step, if there is one. */
+function Place({ id }: { id: string }) {
+  const { data } = useAsk(WHY_PLACE, { id })
+  const node = data?.node
+  const href =
+    node?.__typename === 'Message'
+      ? `/spaces/${node.space.id}#${id}`
+      : node?.__typename === 'ToolCall'
+        ? node.run === null
+          ? null
+          : `/runs/${node.run.id}`
+        : node?.__typename === 'Run'
+          ? `/runs/${id}`
+          : null
+  return href === null ? null : <Link href={href}>Open</Link>
+}
+
+function save(name: string, value: unknown): void {
+  const url = URL.createObjectURL(new Blob([JSON.stringify(value, null, 2)], { type: 'application/json' }))
+  const link = document.createElement('a')
+  link.href = url
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(url), 1000)
+}
