@@ -13,7 +13,7 @@ interface Opening {
   body: object
 }
 
-/** What all doors share: signing in, limits, bodies, origins, and the end of a token. */
+/** Everything that all doors share: signing in, limits, bodies, origins, and the end of a token. */
 describe('every door', () => {
   let parley: TestServer
   let ada: HumanViewer

@@ -92,7 +92,7 @@ async function runOf(parley: TestApplication, human: HumanViewer, spaceId: strin
 }
 
 async function runs(parley: TestApplication, measure: Measure): Promise<Cost[]> {
-  // What such an agent says at its end is a message only if the run has posted none.
+  // The closing text of such an agent is a message only if the run has posted none.
   const { human, space } = await parley.room('Ada', { plainText: 'SPOKEN_IF_SILENT' })
   const run = () => runOf(parley, human, space.id)
   parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'Hello.' } }], [{ text: 'Done.' }]))

@@ -1,4 +1,4 @@
-import { payloadOf } from '../../client/index.ts'
+import { type ParleyError, payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
@@ -15,7 +15,7 @@ interface RemoteAgentProps {
   agentId: string
   remote: Remote
   isBusy: boolean
-  error: string | null
+  error: ParleyError | null
   onSave(remote: object): void
 }
 

@@ -28,6 +28,12 @@ export type Entity = Prisma.EntityModel
  */
 export type Agent = Prisma.AgentModel
 /**
+ * Model CopyOrigin
+ * The first original of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies
+ * of copies stay related and share budgets.
+ */
+export type CopyOrigin = Prisma.CopyOriginModel
+/**
  * Model AgentVersion
  * The definition of an agent at some time, without secrets. Rows are not changed.
  */
@@ -329,6 +335,11 @@ export type NotificationSettings = Prisma.NotificationSettingsModel
  * A browser that receives push messages for a human.
  */
 export type PushSubscription = Prisma.PushSubscriptionModel
+/**
+ * Model TaskPush
+ * Where an A2A client is notified of a task: a message or a run. Deleted when the task has ended, or exists no more.
+ */
+export type TaskPush = Prisma.TaskPushModel
 /**
  * Model Notice
  * Something that a human was notified of. Deleted once it is neither to be mailed nor counted for the limit of notices.

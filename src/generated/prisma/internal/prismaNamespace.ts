@@ -399,6 +399,7 @@ type FieldRefInputType<Model, FieldType> = Model extends never ? never : FieldRe
 export const ModelName = {
   Entity: 'Entity',
   Agent: 'Agent',
+  CopyOrigin: 'CopyOrigin',
   AgentVersion: 'AgentVersion',
   AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
@@ -415,6 +416,8 @@ export const ModelName = {
   Conversation: 'Conversation',
   Message: 'Message',
   SearchText: 'SearchText',
+  SearchVector: 'SearchVector',
+  SearchModel: 'SearchModel',
   MessageVersion: 'MessageVersion',
   ThreadReader: 'ThreadReader',
   ThreadTurn: 'ThreadTurn',
@@ -456,6 +459,7 @@ export const ModelName = {
   FileStorageUse: 'FileStorageUse',
   NotificationSettings: 'NotificationSettings',
   PushSubscription: 'PushSubscription',
+  TaskPush: 'TaskPush',
   Notice: 'Notice',
   PushKeys: 'PushKeys',
   Identity: 'Identity',
@@ -475,7 +479,7 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
     omit: GlobalOmitOptions
   }
   meta: {
-    modelProps: "entity" | "agent" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
+    modelProps: "entity" | "agent" | "copyOrigin" | "agentVersion" | "agentDraft" | "agentTool" | "mcpServer" | "mcpPersonAuthorization" | "memory" | "goal" | "plan" | "planFiring" | "space" | "spaceCreator" | "membership" | "formerMember" | "conversation" | "message" | "searchText" | "searchVector" | "searchModel" | "messageVersion" | "threadReader" | "threadTurn" | "messageReaction" | "messageDeletion" | "outcome" | "run" | "modelProvider" | "modelProviderHealth" | "readinessCheck" | "dailyUsage" | "humanUsage" | "rootUsage" | "auditEntry" | "runSpace" | "step" | "toolCall" | "decision" | "standingGrant" | "grantDecision" | "notification" | "inboxEvent" | "cycle" | "chain" | "accessToken" | "serverDefault" | "joinLink" | "session" | "webhook" | "invitation" | "mail" | "mailCode" | "mailInvitation" | "file" | "fileText" | "fileObject" | "uploadedBytes" | "fileUpload" | "fileStorageUse" | "notificationSettings" | "pushSubscription" | "taskPush" | "notice" | "pushKeys" | "identity" | "usedLogoutToken"
     txIsolationLevel: TransactionIsolationLevel
   }
   model: {
@@ -624,6 +628,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.AgentCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.AgentCountAggregateOutputType> | number
+        }
+      }
+    }
+    CopyOrigin: {
+      payload: Prisma.$CopyOriginPayload<ExtArgs>
+      fields: Prisma.CopyOriginFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.CopyOriginFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.CopyOriginFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        findFirst: {
+          args: Prisma.CopyOriginFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.CopyOriginFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        findMany: {
+          args: Prisma.CopyOriginFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>[]
+        }
+        create: {
+          args: Prisma.CopyOriginCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        createMany: {
+          args: Prisma.CopyOriginCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.CopyOriginCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>[]
+        }
+        delete: {
+          args: Prisma.CopyOriginDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        update: {
+          args: Prisma.CopyOriginUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        deleteMany: {
+          args: Prisma.CopyOriginDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.CopyOriginUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.CopyOriginUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>[]
+        }
+        upsert: {
+          args: Prisma.CopyOriginUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$CopyOriginPayload>
+        }
+        aggregate: {
+          args: Prisma.CopyOriginAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateCopyOrigin>
+        }
+        groupBy: {
+          args: Prisma.CopyOriginGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.CopyOriginGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.CopyOriginCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.CopyOriginCountAggregateOutputType> | number
         }
       }
     }
@@ -1792,6 +1870,154 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         count: {
           args: Prisma.SearchTextCountArgs<ExtArgs>
           result: runtime.Types.Utils.Optional<Prisma.SearchTextCountAggregateOutputType> | number
+        }
+      }
+    }
+    SearchVector: {
+      payload: Prisma.$SearchVectorPayload<ExtArgs>
+      fields: Prisma.SearchVectorFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SearchVectorFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SearchVectorFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        findFirst: {
+          args: Prisma.SearchVectorFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SearchVectorFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        findMany: {
+          args: Prisma.SearchVectorFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>[]
+        }
+        create: {
+          args: Prisma.SearchVectorCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        createMany: {
+          args: Prisma.SearchVectorCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.SearchVectorCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>[]
+        }
+        delete: {
+          args: Prisma.SearchVectorDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        update: {
+          args: Prisma.SearchVectorUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        deleteMany: {
+          args: Prisma.SearchVectorDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SearchVectorUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SearchVectorUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>[]
+        }
+        upsert: {
+          args: Prisma.SearchVectorUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchVectorPayload>
+        }
+        aggregate: {
+          args: Prisma.SearchVectorAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSearchVector>
+        }
+        groupBy: {
+          args: Prisma.SearchVectorGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchVectorGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SearchVectorCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchVectorCountAggregateOutputType> | number
+        }
+      }
+    }
+    SearchModel: {
+      payload: Prisma.$SearchModelPayload<ExtArgs>
+      fields: Prisma.SearchModelFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.SearchModelFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.SearchModelFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        findFirst: {
+          args: Prisma.SearchModelFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.SearchModelFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        findMany: {
+          args: Prisma.SearchModelFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>[]
+        }
+        create: {
+          args: Prisma.SearchModelCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        createMany: {
+          args: Prisma.SearchModelCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.SearchModelCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>[]
+        }
+        delete: {
+          args: Prisma.SearchModelDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        update: {
+          args: Prisma.SearchModelUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        deleteMany: {
+          args: Prisma.SearchModelDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.SearchModelUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.SearchModelUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>[]
+        }
+        upsert: {
+          args: Prisma.SearchModelUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$SearchModelPayload>
+        }
+        aggregate: {
+          args: Prisma.SearchModelAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateSearchModel>
+        }
+        groupBy: {
+          args: Prisma.SearchModelGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchModelGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.SearchModelCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.SearchModelCountAggregateOutputType> | number
         }
       }
     }
@@ -4829,6 +5055,80 @@ export type TypeMap<ExtArgs extends runtime.Types.Extensions.InternalArgs = runt
         }
       }
     }
+    TaskPush: {
+      payload: Prisma.$TaskPushPayload<ExtArgs>
+      fields: Prisma.TaskPushFieldRefs
+      operations: {
+        findUnique: {
+          args: Prisma.TaskPushFindUniqueArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload> | null
+        }
+        findUniqueOrThrow: {
+          args: Prisma.TaskPushFindUniqueOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        findFirst: {
+          args: Prisma.TaskPushFindFirstArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload> | null
+        }
+        findFirstOrThrow: {
+          args: Prisma.TaskPushFindFirstOrThrowArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        findMany: {
+          args: Prisma.TaskPushFindManyArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>[]
+        }
+        create: {
+          args: Prisma.TaskPushCreateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        createMany: {
+          args: Prisma.TaskPushCreateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        createManyAndReturn: {
+          args: Prisma.TaskPushCreateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>[]
+        }
+        delete: {
+          args: Prisma.TaskPushDeleteArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        update: {
+          args: Prisma.TaskPushUpdateArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        deleteMany: {
+          args: Prisma.TaskPushDeleteManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateMany: {
+          args: Prisma.TaskPushUpdateManyArgs<ExtArgs>
+          result: BatchPayload
+        }
+        updateManyAndReturn: {
+          args: Prisma.TaskPushUpdateManyAndReturnArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>[]
+        }
+        upsert: {
+          args: Prisma.TaskPushUpsertArgs<ExtArgs>
+          result: runtime.Types.Utils.PayloadToResult<Prisma.$TaskPushPayload>
+        }
+        aggregate: {
+          args: Prisma.TaskPushAggregateArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.AggregateTaskPush>
+        }
+        groupBy: {
+          args: Prisma.TaskPushGroupByArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.TaskPushGroupByOutputType>[]
+        }
+        count: {
+          args: Prisma.TaskPushCountArgs<ExtArgs>
+          result: runtime.Types.Utils.Optional<Prisma.TaskPushCountAggregateOutputType> | number
+        }
+      }
+    }
     Notice: {
       payload: Prisma.$NoticePayload<ExtArgs>
       fields: Prisma.NoticeFieldRefs
@@ -5219,6 +5519,14 @@ export const AgentScalarFieldEnum = {
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
 
 
+export const CopyOriginScalarFieldEnum = {
+  copyId: 'copyId',
+  originId: 'originId'
+} as const
+
+export type CopyOriginScalarFieldEnum = (typeof CopyOriginScalarFieldEnum)[keyof typeof CopyOriginScalarFieldEnum]
+
+
 export const AgentVersionScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
@@ -5467,6 +5775,26 @@ export const SearchTextScalarFieldEnum = {
 } as const
 
 export type SearchTextScalarFieldEnum = (typeof SearchTextScalarFieldEnum)[keyof typeof SearchTextScalarFieldEnum]
+
+
+export const SearchVectorScalarFieldEnum = {
+  messageId: 'messageId',
+  fileId: 'fileId',
+  vector: 'vector',
+  model: 'model',
+  revision: 'revision'
+} as const
+
+export type SearchVectorScalarFieldEnum = (typeof SearchVectorScalarFieldEnum)[keyof typeof SearchVectorScalarFieldEnum]
+
+
+export const SearchModelScalarFieldEnum = {
+  id: 'id',
+  name: 'name',
+  backfillBefore: 'backfillBefore'
+} as const
+
+export type SearchModelScalarFieldEnum = (typeof SearchModelScalarFieldEnum)[keyof typeof SearchModelScalarFieldEnum]
 
 
 export const MessageVersionScalarFieldEnum = {
@@ -6033,6 +6361,7 @@ export const FileScalarFieldEnum = {
   thumbnailHash: 'thumbnailHash',
   messageId: 'messageId',
   spaceId: 'spaceId',
+  callId: 'callId',
   createdAt: 'createdAt'
 } as const
 
@@ -6112,6 +6441,21 @@ export const PushSubscriptionScalarFieldEnum = {
 } as const
 
 export type PushSubscriptionScalarFieldEnum = (typeof PushSubscriptionScalarFieldEnum)[keyof typeof PushSubscriptionScalarFieldEnum]
+
+
+export const TaskPushScalarFieldEnum = {
+  viewerId: 'viewerId',
+  taskId: 'taskId',
+  id: 'id',
+  tokenId: 'tokenId',
+  expiresAt: 'expiresAt',
+  sealed: 'sealed',
+  sentState: 'sentState',
+  leasedUntil: 'leasedUntil',
+  createdAt: 'createdAt'
+} as const
+
+export type TaskPushScalarFieldEnum = (typeof TaskPushScalarFieldEnum)[keyof typeof TaskPushScalarFieldEnum]
 
 
 export const NoticeScalarFieldEnum = {
@@ -6448,6 +6792,20 @@ export type ListEnumMessageStatusFieldRefInput<$PrismaModel> = FieldRefInputType
 
 
 /**
+ * Reference to a field of type 'Float[]'
+ */
+export type ListFloatFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Float[]'>
+    
+
+
+/**
+ * Reference to a field of type 'Float'
+ */
+export type FloatFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Float'>
+    
+
+
+/**
  * Reference to a field of type 'OutcomeKind'
  */
 export type EnumOutcomeKindFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'OutcomeKind'>
@@ -6486,20 +6844,6 @@ export type EnumTriggerTypeFieldRefInput<$PrismaModel> = FieldRefInputType<$Pris
  * Reference to a field of type 'TriggerType[]'
  */
 export type ListEnumTriggerTypeFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'TriggerType[]'>
-    
-
-
-/**
- * Reference to a field of type 'Float'
- */
-export type FloatFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Float'>
-    
-
-
-/**
- * Reference to a field of type 'Float[]'
- */
-export type ListFloatFieldRefInput<$PrismaModel> = FieldRefInputType<$PrismaModel, 'Float[]'>
     
 
 
@@ -6753,6 +7097,7 @@ export type PrismaClientOptions = PrismaClientOptionsWithAccelerateUrl | PrismaC
 export type GlobalOmitConfig = {
   entity?: Prisma.EntityOmit
   agent?: Prisma.AgentOmit
+  copyOrigin?: Prisma.CopyOriginOmit
   agentVersion?: Prisma.AgentVersionOmit
   agentDraft?: Prisma.AgentDraftOmit
   agentTool?: Prisma.AgentToolOmit
@@ -6769,6 +7114,8 @@ export type GlobalOmitConfig = {
   conversation?: Prisma.ConversationOmit
   message?: Prisma.MessageOmit
   searchText?: Prisma.SearchTextOmit
+  searchVector?: Prisma.SearchVectorOmit
+  searchModel?: Prisma.SearchModelOmit
   messageVersion?: Prisma.MessageVersionOmit
   threadReader?: Prisma.ThreadReaderOmit
   threadTurn?: Prisma.ThreadTurnOmit
@@ -6810,6 +7157,7 @@ export type GlobalOmitConfig = {
   fileStorageUse?: Prisma.FileStorageUseOmit
   notificationSettings?: Prisma.NotificationSettingsOmit
   pushSubscription?: Prisma.PushSubscriptionOmit
+  taskPush?: Prisma.TaskPushOmit
   notice?: Prisma.NoticeOmit
   pushKeys?: Prisma.PushKeysOmit
   identity?: Prisma.IdentityOmit

@@ -53,6 +53,7 @@ export const AnyNull = runtime.AnyNull
 export const ModelName = {
   Entity: 'Entity',
   Agent: 'Agent',
+  CopyOrigin: 'CopyOrigin',
   AgentVersion: 'AgentVersion',
   AgentDraft: 'AgentDraft',
   AgentTool: 'AgentTool',
@@ -69,6 +70,8 @@ export const ModelName = {
   Conversation: 'Conversation',
   Message: 'Message',
   SearchText: 'SearchText',
+  SearchVector: 'SearchVector',
+  SearchModel: 'SearchModel',
   MessageVersion: 'MessageVersion',
   ThreadReader: 'ThreadReader',
   ThreadTurn: 'ThreadTurn',
@@ -110,6 +113,7 @@ export const ModelName = {
   FileStorageUse: 'FileStorageUse',
   NotificationSettings: 'NotificationSettings',
   PushSubscription: 'PushSubscription',
+  TaskPush: 'TaskPush',
   Notice: 'Notice',
   PushKeys: 'PushKeys',
   Identity: 'Identity',
@@ -185,6 +189,14 @@ export const AgentScalarFieldEnum = {
 } as const
 
 export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof AgentScalarFieldEnum]
+
+
+export const CopyOriginScalarFieldEnum = {
+  copyId: 'copyId',
+  originId: 'originId'
+} as const
+
+export type CopyOriginScalarFieldEnum = (typeof CopyOriginScalarFieldEnum)[keyof typeof CopyOriginScalarFieldEnum]
 
 
 export const AgentVersionScalarFieldEnum = {
@@ -435,6 +447,26 @@ export const SearchTextScalarFieldEnum = {
 } as const
 
 export type SearchTextScalarFieldEnum = (typeof SearchTextScalarFieldEnum)[keyof typeof SearchTextScalarFieldEnum]
+
+
+export const SearchVectorScalarFieldEnum = {
+  messageId: 'messageId',
+  fileId: 'fileId',
+  vector: 'vector',
+  model: 'model',
+  revision: 'revision'
+} as const
+
+export type SearchVectorScalarFieldEnum = (typeof SearchVectorScalarFieldEnum)[keyof typeof SearchVectorScalarFieldEnum]
+
+
+export const SearchModelScalarFieldEnum = {
+  id: 'id',
+  name: 'name',
+  backfillBefore: 'backfillBefore'
+} as const
+
+export type SearchModelScalarFieldEnum = (typeof SearchModelScalarFieldEnum)[keyof typeof SearchModelScalarFieldEnum]
 
 
 export const MessageVersionScalarFieldEnum = {
@@ -1001,6 +1033,7 @@ export const FileScalarFieldEnum = {
   thumbnailHash: 'thumbnailHash',
   messageId: 'messageId',
   spaceId: 'spaceId',
+  callId: 'callId',
   createdAt: 'createdAt'
 } as const
 
@@ -1080,6 +1113,21 @@ export const PushSubscriptionScalarFieldEnum = {
 } as const
 
 export type PushSubscriptionScalarFieldEnum = (typeof PushSubscriptionScalarFieldEnum)[keyof typeof PushSubscriptionScalarFieldEnum]
+
+
+export const TaskPushScalarFieldEnum = {
+  viewerId: 'viewerId',
+  taskId: 'taskId',
+  id: 'id',
+  tokenId: 'tokenId',
+  expiresAt: 'expiresAt',
+  sealed: 'sealed',
+  sentState: 'sentState',
+  leasedUntil: 'leasedUntil',
+  createdAt: 'createdAt'
+} as const
+
+export type TaskPushScalarFieldEnum = (typeof TaskPushScalarFieldEnum)[keyof typeof TaskPushScalarFieldEnum]
 
 
 export const NoticeScalarFieldEnum = {
