@@ -1,0 +1,330 @@
+import { isDeepStrictEqual } from 'node:util'
+import type {
+  Decision,
+  InboxEvent,
+  Message,
+  MessageReaction,
+  Plan,
+  PlanFiring,
+  Run,
+  ToolCall,
+} from '../generated/prisma/client.ts'
+import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
+import type { JsonObject } from '../lib/json.ts'
+import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
+
+/** Something that happened in a recording. A replay makes it happen again, or lets the engine continue to it. */
+export type Action =
+  | { type: 'say'; message: Recorded<Message> }
+  | { type: 'edit'; message: Recorded<Message>; text: string }
+  | { type: 'react'; reaction: Recorded<MessageReaction> }
+  | { type: 'join' | 'leave'; entityId: string }
+  | { type: 'version'; version: Recording['versions'][number] }
+  | { type: 'make-plan'; plan: Recorded<Plan>; nextRunAt: string | null }
+  | { type: 'fire'; firing: Recorded<PlanFiring>; plan: Recorded<Plan> }
+  | { type: 'service'; agentId: string; name: string; payload: unknown; urgent: boolean }
+  | { type: 'begin'; run: Recorded<Run> }
+  /** The prompt of a step is built. */
+  | { type: 'step'; run: Recorded<Run>; index: number }
+  /** The model's answer is complete. */
+  | { type: 'answer'; run: Recorded<Run>; index: number }
+  /** A message of a run gets its number. */
+  | { type: 'post'; message: Recorded<Message> }
+  /** Something outside of the server answers a call. */
+  | { type: 'result'; call: Recorded<ToolCall> }
+  | { type: 'decide'; call: Recorded<ToolCall>; decision: Recorded<Decision>; input: JsonObject | null }
+  | { type: 'submit'; call: Recorded<ToolCall> }
+  | { type: 'expire'; call: Recorded<ToolCall>; isApproval: boolean }
+  | { type: 'stop'; run: Recorded<Run> }
+  | { type: 'retry'; run: Recorded<Run> }
+
+export interface ScheduledAction {
+  /** Milliseconds since 1970, by the recorded clocks, and never before an action on which this one depends. */
+  at: number
+  action: Action
+}
+
+/** How far the clocks of a database and a worker may differ. */
+const CLOCKS_MS = 500
+
+interface Node extends ScheduledAction {
+  key: string
+  after: string[]
+}
+
+/** Whether the call left the server. */
+export const isOutside = ({ execution, toolName }: Pick<Recorded<ToolCall>, 'execution' | 'toolName'>): boolean =>
+  execution === 'HTTP' || (execution === null && toolName.includes(MCP_NAME_SEPARATOR))
+
+/** Who is in the space before the first action. */
+export function firstMembers({ memberships, formerMembers, space, messages, audit }: Recording): {
+  initial: string[]
+  joined: { entityId: string; at: string }[]
+  left: { entityId: string; at: string }[]
+} {
+  const begun = messages[0]?.createdAt ?? space.createdAt
+  const joined = memberships
+    .filter(({ joinedAt }) => joinedAt !== null && Date.parse(joinedAt) > Date.parse(begun))
+    .map(({ entityId, joinedAt }) => ({ entityId, at: String(joinedAt) }))
+  const later = new Set(joined.map(({ entityId }) => entityId))
+  const stays = memberships.filter(({ entityId }) => !later.has(entityId)).map(({ entityId }) => entityId)
+  const changes = audit
+    .filter(({ action }) => ['removeMember', 'leaveSpace', 'addMember'].includes(action))
+    .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
+  const nameOf = ({ detail, actorId, action }: (typeof changes)[number]) =>
+    action === 'leaveSpace' ? actorId : (((detail as JsonObject)['entityId'] ?? actorId) as string | null)
+  const left: { entityId: string; at: string }[] = []
+  const before = new Set(stays)
+  for (const { entityId } of formerMembers) {
+    const own = changes.filter((change) => nameOf(change) === entityId)
+    const gone = own.findLast(({ action }) => action !== 'addMember')
+    if (gone === undefined)
+      throw new UnusableRecordingError(
+        `It does not say when the former member ${entityId} left: the audit log no longer has it (PARLEY_KEEP_AUDIT_DAYS).`,
+      )
+    left.push({ entityId, at: gone.at })
+    const came = own.find(({ action, at }) => action === 'addMember' && Date.parse(at) > Date.parse(begun))
+    if (came !== undefined && own[0] === came) joined.push({ entityId, at: came.at })
+    else before.add(entityId)
+  }
+  return { initial: [...before], joined, left }
+}
+
+/** Returns everything that happened, in an order in which it can happen again. */
+export function scheduleOf(recording: Recording): ScheduledAction[] {
+  const nodes = new Map<string, Node>()
+  const add = (key: string, at: string | number, action: Action, after: string[] = []) => {
+    nodes.set(key, { key, at: typeof at === 'number' ? at : Date.parse(at), action, after })
+  }
+  addMessages(recording, add)
+  addRuns(recording, add)
+  addCalls(recording, add)
+  addCauses(recording, add)
+  return inOrder(nodes)
+}
+
+type Add = (key: string, at: string | number, action: Action, after?: string[]) => void
+
+const messageKey = ({ seq }: { seq: number }) => `message ${seq}`
+const stepKey = (runId: string, index: number) => `step ${runId} ${index}`
+const answerKey = (runId: string, index: number) => `answer ${runId} ${index}`
+
+function addMessages({ messages, messageVersions, reactions, calls }: Recording, add: Add): void {
+  const callOf = new Map(calls.map((call) => [call.id, call]))
+  const bySeq = new Map(messages.map((message) => [message.id, message]))
+  for (const message of messages) {
+    const before = message.seq > 1 ? [`message ${message.seq - 1}`] : []
+    if (message.runId === null) add(messageKey(message), message.createdAt, { type: 'say', message }, before)
+    else add(messageKey(message), message.createdAt, { type: 'post', message }, [...before, ...postsAfter(message, message.runId)])
+    if (message.runId !== null) continue
+    const versions = messageVersions.filter(({ messageId }) => messageId === message.id)
+    versions.forEach(({ editedAt, number }, index) => {
+      const text = versions[index + 1]?.text ?? textOf(message)
+      const after = index === 0 ? messageKey(message) : `edit ${message.id} ${Number(versions[index - 1]?.number)}`
+      add(`edit ${message.id} ${number}`, editedAt, { type: 'edit', message, text }, [after])
+    })
+  }
+  for (const reaction of reactions) {
+    const message = bySeq.get(reaction.messageId)
+    if (message === undefined || !reaction.entityId.startsWith('hum_')) continue
+    const { messageId, emoji, entityId, createdAt } = reaction
+    add(`react ${messageId} ${emoji} ${entityId}`, createdAt, { type: 'react', reaction }, [messageKey(message)])
+  }
+
+  /** A message begins while its step's first call streams, or after the step's answer. */
+  function postsAfter({ runPostKey, id }: Recorded<Message>, runId: string): string[] {
+    const own = calls.filter((call) => call.runId === runId)
+    const call = callOf.get(runPostKey ?? '') ?? own.find(({ messageId }) => messageId === id)
+    if (call === undefined) return []
+    const isFirst = own.find(({ stepIndex }) => stepIndex === call.stepIndex) === call
+    return [isFirst ? stepKey(runId, call.stepIndex) : answerKey(runId, call.stepIndex)]
+  }
+}
+
+/** Returns the text of a message, as its sender wrote it. */
+export function textOf({ parts }: Pick<Recorded<Message>, 'parts'>): string {
+  return (parts as { type: string; text?: string }[]).flatMap(({ type, text }) => (type === 'text' ? (text ?? '') : [])).join('')
+}
+
+function addRuns({ runs, steps, messages, outcomes }: Recording, add: Add): void {
+  const seqOf = new Map(messages.map((message) => [message.id, messageKey(message)]))
+  for (const run of runs) {
+    if (run.startedAt === null) continue
+    const read = outcomes.filter(({ runId }) => runId === run.id).map(({ messageId }) => messageId)
+    const causes = [run.triggerMessageId ?? '', ...(run.triggerType === 'INBOX' ? read : [])]
+    // Events of an inbox may also be read by a cycle that has already begun.
+    const before = causes.flatMap((id) => seqOf.get(id) ?? [])
+    const isLate = (key: string) => {
+      const message = messages.find((one) => messageKey(one) === key)
+      return message !== undefined && Date.parse(message.createdAt) > Date.parse(String(run.startedAt))
+    }
+    add(`begin ${run.id}`, run.startedAt, { type: 'begin', run }, [
+      ...before.filter((key) => run.triggerType !== 'INBOX' || !isLate(key)),
+      ...(run.retryOfId === null ? [] : [`retry ${run.id}`]),
+    ])
+    const own = steps.filter(({ runId }) => runId === run.id)
+    for (const { index, startedAt, durationMs } of own) {
+      const before = index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
+      add(stepKey(run.id, index), startedAt, { type: 'step', run, index }, before)
+      add(answerKey(run.id, index), Date.parse(startedAt) + (durationMs ?? 0), { type: 'answer', run, index }, [
+        stepKey(run.id, index),
+      ])
+    }
+    const isOver = run.finishedAt !== null
+    // A generation that failed, or that a stop cut off, is not in the journal.
+    const isCutOff = isOver && (run.status === 'CANCELED' || run.stopReason === 'MODEL_FAILED')
+    if (isCutOff && (own.length === 0 || wentOn(run, own.length))) {
+      const index = own.length
+      const before = index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
+      const last = own.at(-1)
+      const earliest = last === undefined ? Date.parse(run.startedAt) : Date.parse(last.startedAt) + (last.durationMs ?? 0)
+      add(stepKey(run.id, index), earliest, { type: 'step', run, index }, before)
+      if (run.stopReason === 'MODEL_FAILED')
+        add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index }, [stepKey(run.id, index)])
+    }
+    if (run.status === 'CANCELED' && run.stopReason === 'STOPPED' && (run.stoppedById === null || run.stoppedById.startsWith('hum_')))
+      add(`stop ${run.id}`, String(run.finishedAt), { type: 'stop', run }, [`begin ${run.id}`])
+    if (run.retryOfId !== null) add(`retry ${run.id}`, run.queuedAt, { type: 'retry', run })
+  }
+
+  /** Whether the model was called once more after the last journaled step: it had calls, or its answer was incomplete. */
+  function wentOn(run: Recorded<Run>, count: number): boolean {
+    const last = steps.find(({ runId, index }) => runId === run.id && index === count - 1)
+    if (last === undefined || ['error', 'interrupted', 'length', 'content-filter'].includes(last.finishReason ?? '')) return false
+    return Array.isArray((last.assistant as JsonObject | null)?.['content'])
+  }
+}
+
+function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
+  for (const call of calls) {
+    const { id, runId, stepIndex, settledAt, status } = call
+    const before = [answerKey(runId, stepIndex)]
+    const own = decisions.filter(({ toolCallId }) => toolCallId === id).toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
+    let isEdited = false
+    for (const decision of own) {
+      const input: JsonObject | null = isEdited || !decision.approve ? null : editOf(call)
+      isEdited ||= input !== null
+      add(`decide ${id} ${decision.humanId} ${decision.inputDigest}`, decision.at, { type: 'decide', call, decision, input }, before)
+    }
+    const decided = own.map(({ humanId, inputDigest }) => `decide ${id} ${humanId} ${inputDigest}`)
+    if (settledAt === null) continue
+    if (call.approvalState === 'EXPIRED' || status === 'TIMED_OUT')
+      add(`settle ${id}`, settledAt, { type: 'expire', call, isApproval: call.approvalState === 'EXPIRED' }, before)
+    else if (call.answeredById !== null || call.answeredByService !== null)
+      add(`settle ${id}`, settledAt, { type: 'submit', call }, [...before, ...decided])
+    else if (isOutside(call) && ['DONE', 'FAILED'].includes(status))
+      add(`settle ${id}`, settledAt, { type: 'result', call }, [...before, ...decided])
+  }
+
+  /** The input as people changed it before they approved the call; null if they did not. */
+  function editOf(call: Recorded<ToolCall>): JsonObject | null {
+    const step = steps.find(({ runId, index }) => runId === call.runId && index === call.stepIndex)
+    const content = (step?.assistant as { content?: unknown } | null)?.content
+    const part = Array.isArray(content)
+      ? (content as { type: string; toolCallId?: string; input?: unknown }[]).find(
+          ({ type, toolCallId }) => type === 'tool-call' && toolCallId === call.modelCallId,
+        )
+      : undefined
+    return part === undefined || isDeepStrictEqual(part.input, call.input) ? null : (call.input as JsonObject)
+  }
+}
+
+function addCauses(recording: Recording, add: Add): void {
+  const { versions, firings, plans, inboxEvents, runs, calls } = recording
+  const { joined, left } = firstMembers(recording)
+  for (const { entityId, at } of joined) add(`join ${entityId} ${at}`, at, { type: 'join', entityId })
+  for (const { entityId, at } of left) add(`leave ${entityId} ${at}`, at, { type: 'leave', entityId })
+  const begun = beginOf(recording)
+  for (const version of versions)
+    if (Date.parse(version.createdAt) > begun) add(`version ${version.id}`, version.createdAt, { type: 'version', version })
+  const made = madeByTools(calls)
+  for (const plan of plans) {
+    const own = firings.filter(({ planId }) => planId === plan.id)
+    if (made.has(plan.id)) continue
+    const nextRunAt = own.find(({ slot, firedAt }) => slot !== firedAt)?.slot ?? plan.nextRunAt
+    add(`make-plan ${plan.id}`, Math.max(Date.parse(plan.createdAt), begun), { type: 'make-plan', plan, nextRunAt })
+  }
+  for (const firing of firings) {
+    const plan = plans.find(({ id }) => id === firing.planId)
+    const hasWoken = firing.result === 'RUN' || firing.result === 'INBOX'
+    if (plan === undefined) {
+      if (hasWoken && runs.some(({ rootId }) => rootId === firing.rootId))
+        throw new UnusableRecordingError(`The plan ${firing.planId} is gone, which fired at ${firing.firedAt}.`)
+      continue
+    }
+    const after = made.has(plan.id) ? [] : [`make-plan ${plan.id}`]
+    add(`fire ${firing.id}`, firing.firedAt, { type: 'fire', firing, plan }, after)
+  }
+  for (const run of runs) {
+    if (run.triggerType !== 'SERVICE' || run.depth !== 0 || run.retryOfId !== null) continue
+    const { agentId, triggerName, triggerPayload: payload } = run
+    const name = triggerName ?? 'a service'
+    add(`service ${run.id}`, run.queuedAt, { type: 'service', agentId, name, payload, urgent: false })
+  }
+  for (const event of inboxEvents) if (isService(event)) addService(event)
+
+  function addService({ id, agentId, payload, urgent, createdAt }: Recorded<InboxEvent>): void {
+    const { name, payload: given } = payload as { name: string; payload: unknown }
+    add(`service ${id}`, createdAt, { type: 'service', agentId, name, payload: given, urgent })
+  }
+}
+
+const isService = ({ type, depth }: Recorded<InboxEvent>): boolean => type === 'SERVICE' && depth === 0
+
+/** The ids of plans that agents made with their tools. */
+function madeByTools(calls: readonly Recorded<ToolCall>[]): Set<string> {
+  const ids = calls.flatMap(({ output }) => JSON.stringify(output ?? null).match(/pln_[0-9a-f]{32}/g) ?? [])
+  return new Set(ids)
+}
+
+/** When the space began: what is older is there before the first action. */
+export function beginOf({ messages, space, runs }: Recording): number {
+  const first = [messages[0]?.createdAt, runs[0]?.queuedAt].flatMap((at) => (at === undefined ? [] : [Date.parse(at)]))
+  return first.length === 0 ? Date.parse(space.createdAt) : Math.min(...first)
+}
+
+/** Sorts by time, but never an action before another on which it depends; their times are raised accordingly. */
+function inOrder(nodes: Map<string, Node>): ScheduledAction[] {
+  expandSettled(nodes)
+  const placed = new Map<string, { at: number; depth: number }>()
+  const open = new Set<string>()
+  function place(node: Node): { at: number; depth: number } {
+    const known = placed.get(node.key)
+    if (known !== undefined) return known
+    // The rows of one recording cannot depend on each other in a circle, unless their times are wrong.
+    if (open.has(node.key)) return { at: node.at, depth: 0 }
+    open.add(node.key)
+    const before = node.after.flatMap((key) => {
+      const one = nodes.get(key)
+      return one === undefined ? [] : [place(one)]
+    })
+    open.delete(node.key)
+    const found = {
+      at: Math.max(node.at, ...before.map(({ at }) => at)),
+      depth: Math.max(0, ...before.map(({ depth }) => depth + 1)),
+    }
+    placed.set(node.key, found)
+    return found
+  }
+  return [...nodes.values()]
+    .map((node) => ({ node, ...place(node) }))
+    .toSorted((a, b) => a.at - b.at || a.depth - b.depth || (a.node.key < b.node.key ? -1 : 1))
+    .map(({ node: { action }, at }) => ({ at, action }))
+}
+
+/**
+ * Replaces `settled <run> <step>` by the ends of the calls of that step. A persistent agent continues before the results of
+ * its calls arrive.
+ */
+function expandSettled(nodes: Map<string, Node>): void {
+  const settling = Map.groupBy(
+    [...nodes.values()].flatMap((node) => ('call' in node.action ? [{ key: node.key, call: node.action.call }] : [])),
+    ({ call }) => `settled ${call.runId} ${call.stepIndex}`,
+  )
+  for (const node of nodes.values())
+    node.after = node.after.flatMap((key) =>
+      key.startsWith('settled ')
+        ? (settling.get(key) ?? []).map((one) => one.key).filter((one) => (nodes.get(one)?.at ?? 0) <= node.at + CLOCKS_MS)
+        : [key],
+    )
+}
