@@ -115,7 +115,7 @@ async function* valuesOf(
     prices: await pricesOf(prisma, agentIds, prices),
   }
   yield heading
-  for await (const { table, row } of readMovedRows(db, spaceId, ofSpace(spaceId))) {
+  for await (const { table, row } of readMovedRows(db, spaceId, runsOfSpace(spaceId))) {
     yield { table, row: table === 'Entity' ? { ...row, externalId: null } : row }
     if (table === 'File') yield* bytesOfFile(files, row as { id: string; hash: string })
   }
@@ -125,7 +125,7 @@ async function* valuesOf(
 /**
  * A condition on a run `t`: the space triggered it, or a plan, a service or an inbox did, and the run has worked nowhere else.
  */
-const ofSpace = (spaceId: string) => Prisma.sql`(t."triggerSpaceId" = ${spaceId} OR (t."triggerSpaceId" IS NULL
+export const runsOfSpace = (spaceId: string) => Prisma.sql`(t."triggerSpaceId" = ${spaceId} OR (t."triggerSpaceId" IS NULL
   AND NOT EXISTS (SELECT 1 FROM "RunSpace" w WHERE w."runId" = t.id AND w."spaceId" <> ${spaceId})
   AND NOT EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = t.id AND e."spaceId" <> ${spaceId})
   AND (t."activeSpaceId" = ${spaceId}
@@ -199,7 +199,7 @@ async function* furtherRows(
     [
       'RunVersion',
       Prisma.sql`SELECT t.id, jsonb_build_object('id', t.id, 'agentVersion', t."agentVersion", 'serviceId', t."triggerServiceId" IS NOT NULL) AS row
-        FROM "Run" t WHERE ${ofSpace(spaceId)}`,
+        FROM "Run" t WHERE ${runsOfSpace(spaceId)}`,
     ],
   ]
   for (const [table, select] of selects) {

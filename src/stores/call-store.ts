@@ -495,3 +495,10 @@ export async function adoptCalls(tx: Tx, calls: readonly ToolCall[], runId: stri
   const ids = calls.map(({ id }) => id)
   await tx.$executeRaw`UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${ids}::text[])`
 }
+
+/** Ends the time of a waiting call now: that for its result, or that for people's decision. For replays. */
+export async function makeCallDue(tx: Tx, id: string, what: 'result' | 'approval'): Promise<void> {
+  if (what === 'approval')
+    await tx.$executeRaw`UPDATE "ToolCall" SET "approvalExpiresAt" = now(), "expiresAt" = now() WHERE id = ${id} AND status = 'WAITING'`
+  else await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE id = ${id} AND status = 'WAITING'`
+}

@@ -1,0 +1,4 @@
+// The package's export `parley/testing`.
+export { type Divergence, type DivergenceKind } from './compare.ts'
+export { type Recording, UnusableRecordingError } from './recording.ts'
+export { openRecording, type Replayed, replay } from './replay.ts'
