@@ -15,6 +15,7 @@ import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { CURRENT_VERSION, RUN } from './operations.ts'
+import { RunAsTest } from './run-as-test.tsx'
 import { RunConfidence } from './run-confidence.tsx'
 import { RunTree } from './run-tree.tsx'
 import { SentSteps } from './sent-steps.tsx'
@@ -128,6 +129,9 @@ function RunView({ run, live, onRetry }: RunViewProps) {
           {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
         </Boundary>
         <Boundary what="part of the page">{isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}</Boundary>
+        {isAdmin && run.triggerSpace !== null && (
+          <RunAsTest spaceId={run.triggerSpace.id} agentName={run.agent.name} />
+        )}
       </div>
     </>
   )
