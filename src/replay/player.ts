@@ -66,6 +66,8 @@ const personOf = (id: string): HumanViewer => ({ scope: 'HUMAN', id, tokenId: nu
 const STALL_MS = 1200
 const LONGEST_WAIT_MS = 30_000
 const POLL_MS = 4
+/** Runs that may be claimed this soon count as moving. */
+const SOON_MS = 50
 const ENDED = ['COMPLETED', 'FAILED', 'CANCELED']
 
 /**
@@ -158,7 +160,7 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
     const failed = (step?.failedModels as { model: string; error: string }[] | undefined)?.find((one) => one.model === model)
     if (failed !== undefined && !failedModels.has(`${step?.id} ${model}`)) {
       failedModels.add(`${step?.id} ${model}`)
-      return { type: 'failure', error: failed.error, fault: null }
+      return { type: 'failure', error: failed.error, fault: null, hasFallback: true }
     }
     if (step !== undefined) return { type: 'step', step: { ...step, assistant: ids.toReplay(step.assistant) } }
     if (run?.stopReason === 'MODEL_FAILED' && run.error !== null) return { type: 'failure', error: run.error, fault: run.fault }
@@ -224,7 +226,7 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
   const recordedModels = Object.fromEntries([...models].map((name) => [name, createRecordedModel(name, modelParts)]))
   const stored = (): StoredListing[] =>
     recording.mcpServers.map(({ name, url, listing }) => ({ name, url, listing: (listing ?? []) as never }))
-  const config = readConfig(settingsOf(folder, recording))
+  const config = { ...readConfig(settingsOf(folder, recording)), prices: new Map(Object.entries(heading.prices)) }
   app = await createApp(config, {
     clock: { now: () => now },
     models: { providers: [], extra: recordedModels },
@@ -336,7 +338,13 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
       }
       case 'fire': {
         const planId = replayed(action.plan.id) ?? action.plan.id
-        return tried(() => domain.plans.runNow(ADMIN, { id: planId }))
+        const { firing, plan } = action
+        return tried(async () => {
+          await domain.plans.runNow(ADMIN, { id: planId })
+          // A plan that fires once is over after its slot.
+          if (plan.cron === null && firing.slot !== firing.firedAt)
+            await app.platform.db.prisma.plan.update({ where: { id: planId }, data: { enabled: false, nextRunAt: null } })
+        })
       }
       case 'service': {
         const { agentId, name, payload, urgent } = action
@@ -352,14 +360,15 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
       }
       case 'step': {
         const { id, agentId } = action.run
-        return pass(() => `step ${replayed(id)} ${action.index}`, `${nameOf(recording, agentId)} does not come to step ${action.index}.`)
+        const reason = `${nameOf(recording, agentId)} does not come to step ${action.index}.`
+        const hasPassed = await pass(() => `step ${replayed(id)} ${action.index}`, reason)
+        return action.isOptional ? null : hasPassed
       }
       case 'answer': {
         const { id, agentId } = action.run
-        return pass(
-          () => `answer ${replayed(id)} ${action.index}`,
-          `${nameOf(recording, agentId)} does not call its model for step ${action.index}.`,
-        )
+        const reason = `${nameOf(recording, agentId)} does not call its model for step ${action.index}.`
+        const hasPassed = await pass(() => `answer ${replayed(id)} ${action.index}`, reason)
+        return action.isOptional ? null : hasPassed
       }
       case 'post': {
         const { runId, seq, senderId } = action.message
@@ -468,10 +477,11 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
     const { prisma } = app.platform.db
     const [active, events, approved] = await Promise.all([
       prisma.run.findMany({
-        where: { OR: [{ status: 'RUNNING' }, { status: { in: ['QUEUED', 'WAITING_TOOL'] }, claimableAt: { not: null } }] },
+        where: { OR: [{ status: 'RUNNING' }, { status: { in: ['QUEUED', 'WAITING_TOOL'] }, claimableAt: { lte: new Date(Date.now() + SOON_MS) } }],
+        },
         select: { id: true, status: true, agentId: true },
       }),
-      prisma.inboxEvent.findMany({ where: { doneAt: null, runId: null, quiet: false, waitsUntil: null }, select: { agentId: true } }),
+      prisma.inboxEvent.findMany({ where: { doneAt: null, runId: null, quiet: false, waitsUntil: null, retryAt: null }, select: { agentId: true } }),
       prisma.toolCall.findMany({ where: { carryAt: { not: null }, settledAt: null }, select: { runId: true } }),
     ])
     const waits = async (runId: string) =>
@@ -517,7 +527,7 @@ function modelsIn(row: Record<string, unknown>): string[] {
   return names.filter((name): name is string => typeof name === 'string')
 }
 
-function settingsOf(folder: string, { heading: { limits, prices } }: Recording): Record<string, string> {
+function settingsOf(folder: string, { heading: { limits } }: Recording): Record<string, string> {
   return {
     DATA_DIR: folder,
     PARLEY_ADMIN_TOKEN: randomBytes(24).toString('hex'),
@@ -527,7 +537,6 @@ function settingsOf(folder: string, { heading: { limits, prices } }: Recording):
     PARLEY_DELTA_MS: '0',
     PARLEY_DIRECTORY: 'everyone',
     PARLEY_ALLOW_PRIVATE_TOOLS: 'true',
-    PARLEY_PRICES: JSON.stringify(prices),
     PARLEY_DEFAULT_MODEL: 'demo',
     PARLEY_MAX_RUN_SECONDS: String(limits.maxRunSeconds),
     PARLEY_TOOL_WAIT_SECONDS: String(limits.toolWaitSeconds),

@@ -9,7 +9,7 @@ import type { Recorded } from './recording.ts'
 /** What a model answers in a replay. */
 export type ModelAnswer =
   | { type: 'step'; step: Recorded<Step> }
-  | { type: 'failure'; error: string; fault: string | null }
+  | { type: 'failure'; error: string; fault: string | null; hasFallback?: true }
   /** The recording has no answer: nothing is sent until the run is stopped. */
   | { type: 'none' }
   /** Another model answers. */
@@ -35,7 +35,7 @@ export function createRecordedModel(name: string, { answer, complete }: Recorded
       const found = await answer(name, options)
       if (found.type === 'model') return found.model.doStream(options)
       if (found.type === 'failure') {
-        await complete()
+        if (found.hasFallback !== true) await complete()
         throw errorOf(found.error, found.fault)
       }
       return { stream: streamOf(found.type === 'step' ? partsOf(found.step) : [], complete, options.abortSignal) }

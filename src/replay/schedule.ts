@@ -25,9 +25,9 @@ export type Action =
   | { type: 'service'; agentId: string; name: string; payload: unknown; urgent: boolean }
   | { type: 'begin'; run: Recorded<Run> }
   /** The prompt of a step is built. */
-  | { type: 'step'; run: Recorded<Run>; index: number }
+  | { type: 'step'; run: Recorded<Run>; index: number; isOptional: boolean }
   /** The model's answer is complete. */
-  | { type: 'answer'; run: Recorded<Run>; index: number }
+  | { type: 'answer'; run: Recorded<Run>; index: number; isOptional: boolean }
   /** A message of a run gets its number. */
   | { type: 'post'; message: Recorded<Message> }
   /** Something outside of the server answers a call. */
@@ -103,6 +103,9 @@ export function scheduleOf(recording: Recording): ScheduledAction[] {
   return inOrder(nodes)
 }
 
+/** Why a run ended in the middle of a step. */
+const CUTS_OFF = new Set(['STOPPED', 'MODEL_FAILED', 'OVER_BUDGET', 'TIME_LIMIT', 'WORKER_LOST', 'GONE', 'INTERNAL'])
+
 type Add = (key: string, at: string | number, action: Action, after?: string[]) => void
 
 const messageKey = ({ seq }: { seq: number }) => `message ${seq}`
@@ -165,22 +168,22 @@ function addRuns({ runs, steps, messages, outcomes }: Recording, add: Add): void
     const own = steps.filter(({ runId }) => runId === run.id)
     for (const { index, startedAt, durationMs } of own) {
       const before = index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
-      add(stepKey(run.id, index), startedAt, { type: 'step', run, index }, before)
-      add(answerKey(run.id, index), Date.parse(startedAt) + (durationMs ?? 0), { type: 'answer', run, index }, [
+      add(stepKey(run.id, index), startedAt, { type: 'step', run, index, isOptional: false }, before)
+      add(answerKey(run.id, index), Date.parse(startedAt) + (durationMs ?? 0), { type: 'answer', run, index, isOptional: false }, [
         stepKey(run.id, index),
       ])
     }
     const isOver = run.finishedAt !== null
-    // A generation that failed, or that a stop cut off, is not in the journal.
-    const isCutOff = isOver && (run.status === 'CANCELED' || run.stopReason === 'MODEL_FAILED')
+    // A step that failed, or that the end of the run cut off, is not in the journal. It may also not have begun.
+    const isCutOff = isOver && CUTS_OFF.has(run.stopReason ?? '')
     if (isCutOff && (own.length === 0 || wentOn(run, own.length))) {
       const index = own.length
       const before = index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
       const last = own.at(-1)
       const earliest = last === undefined ? Date.parse(run.startedAt) : Date.parse(last.startedAt) + (last.durationMs ?? 0)
-      add(stepKey(run.id, index), earliest, { type: 'step', run, index }, before)
+      add(stepKey(run.id, index), earliest, { type: 'step', run, index, isOptional: true }, before)
       if (run.stopReason === 'MODEL_FAILED')
-        add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index }, [stepKey(run.id, index)])
+        add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [stepKey(run.id, index)])
     }
     if (run.status === 'CANCELED' && run.stopReason === 'STOPPED' && (run.stoppedById === null || run.stoppedById.startsWith('hum_')))
       add(`stop ${run.id}`, String(run.finishedAt), { type: 'stop', run }, [`begin ${run.id}`])
