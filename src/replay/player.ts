@@ -564,7 +564,11 @@ async function writeCast(app: Application, recording: Recording, options: PlayOp
   const former = recording.formerMembers
     .filter(({ entityId }) => initial.includes(entityId))
     .map(({ entityId, spaceId }) => ({ table: 'Membership', row: { spaceId, entityId, joinedAt: recording.space.createdAt } }))
-  const all = [...lines, ...former]
+  // An import leaves out people and agents without a relation to the space.
+  const later = entities
+    .filter(({ id }) => !initial.includes(id))
+    .map(({ id: entityId }) => ({ table: 'FormerMember', row: { spaceId: heading.spaceId, entityId } }))
+  const all = [...lines, ...later, ...former]
   const first = { format: FORMAT, version: FORMAT_VERSION, spaceId: heading.spaceId, at: heading.at }
   const { db, files, config } = app.platform
   await importSpace({ db, files, config }, [first, ...all, { end: true, rows: all.length }].map((line) => JSON.stringify(line)))
