@@ -162,7 +162,11 @@ export async function backtest(recording: Recording, { changes, checks, models, 
   const hold = checks.length === 0 ? isEqual : results.every(({ failure }) => failure === null)
   const { divergence, notes } = baseline
   return {
-    ...{ name: recording.name, recorded, candidate, notes, differences },
+    name: recording.name,
+    recorded,
+    candidate,
+    notes,
+    differences,
     missing: [...new Set(played.missing)],
     baseline: divergence,
     checks: results,

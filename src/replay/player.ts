@@ -103,10 +103,11 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
     if (ids.recordedOf(runId) !== undefined) return
     const { prisma } = app.platform.db
     const run = await prisma.run.findUniqueOrThrow({ where: { id: runId } })
-    const { seq = null } =
-      run.triggerMessageId === null
-        ? {}
-        : ((await prisma.message.findUnique({ where: { id: run.triggerMessageId }, select: { seq: true } })) ?? {})
+    const trigger = await prisma.message.findUnique({
+      where: { id: run.triggerMessageId ?? '' },
+      select: { seq: true },
+    })
+    const seq = trigger?.seq ?? null
     const seqOf = new Map(recording.messages.map((message) => [message.id, message.seq]))
     const found = runs.find(
       (one) =>
