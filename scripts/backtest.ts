@@ -6,11 +6,11 @@ import { readConfig } from '../src/config.ts'
 import { messageOf } from '../src/lib/errors.ts'
 import { oneLine } from '../src/lib/json.ts'
 import { createModelRegistry } from '../src/models/registry.ts'
-import { BACKTEST_OPTIONS } from './command-options.ts'
-import { type Backtest, backtest, readChecks, readChanges } from '../src/replay/backtest.ts'
+import { type Backtest, backtest, readChanges, readChecks } from '../src/replay/backtest.ts'
 import { junitOf, markdownOf } from '../src/replay/backtest-report.ts'
 import { UnusableRecordingError } from '../src/replay/recording.ts'
 import { openRecording } from '../src/replay/replay.ts'
+import { BACKTEST_OPTIONS } from './command-options.ts'
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: BACKTEST_OPTIONS })
 try {

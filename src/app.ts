@@ -76,7 +76,15 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     journal: core.journal,
     /** Starts executing runs in this process. */
     async startWorker() {
-      engine = await startEngine(platform, { config, core, domain, models, pushKeys, push: options.push ?? {}, ...(options.tools === undefined ? {} : { tools: options.tools }) })
+      engine = await startEngine(platform, {
+        config,
+        core,
+        domain,
+        models,
+        pushKeys,
+        push: options.push ?? {},
+        ...(options.tools === undefined ? {} : { tools: options.tools }),
+      })
     },
     /** Gives active runs `graceMs` to finish, then releases them. */
     stopWorker,

@@ -36,7 +36,7 @@ export interface AppOptions {
   push?: AddressGuardOptions
   /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
   redisPrefix?: string
-  /** Determines the order of the engine's work, and leaves plans to whoever fires them. */
+  /** Determines the order of the engine's work. Plans then fire only on request. */
   conductor?: Conductor
   /** Replaces what the tools of agents reach outside the server. */
   tools?: { http: GuardedHttp; mcp: McpTools }

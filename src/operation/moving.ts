@@ -67,11 +67,7 @@ export async function* readMovedRows(
     yield { table, row: withoutSecrets(table, row) }
 }
 
-async function* rowsOf(
-  prisma: Database['prisma'],
-  spaceId: string,
-  ofSpaceRuns: Prisma.Sql,
-): AsyncGenerator<MovedRow> {
+async function* rowsOf(prisma: Database['prisma'], spaceId: string, ofSpaceRuns: Prisma.Sql): AsyncGenerator<MovedRow> {
   const ofSpace = Prisma.sql`t."spaceId" = ${spaceId}`
   const read = (table: MovedTable, where: Prisma.Sql, options?: PageOptions) =>
     pagesOf(prisma, { table, where, spaceId }, options)

@@ -40,7 +40,7 @@ export type RecordedLimits = Pick<
 >
 
 /**
- * What a recording contains besides the rows of an export: versions and notes of the agents, plans and their firings, events
+ * The tables of a recording besides the rows of an export: versions and notes of the agents, plans and their firings, events
  * of inboxes, changes by people, and, as `RunVersion`, the version of its agent with which a run began.
  */
 export const RECORDED_TABLES = [
@@ -125,7 +125,9 @@ async function* valuesOf(
 /**
  * A condition on a run `t`: the space triggered it, or a plan, a service or an inbox did, and the run has worked nowhere else.
  */
-export const runsOfSpace = (spaceId: string) => Prisma.sql`(t."triggerSpaceId" = ${spaceId} OR (t."triggerSpaceId" IS NULL
+export const runsOfSpace = (
+  spaceId: string,
+) => Prisma.sql`(t."triggerSpaceId" = ${spaceId} OR (t."triggerSpaceId" IS NULL
   AND NOT EXISTS (SELECT 1 FROM "RunSpace" w WHERE w."runId" = t.id AND w."spaceId" <> ${spaceId})
   AND NOT EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = t.id AND e."spaceId" <> ${spaceId})
   AND (t."activeSpaceId" = ${spaceId}
@@ -153,15 +155,26 @@ async function pricesOf(
     select: { model: true, fallbackModels: true },
   })
   const used = await prisma.step.findMany({
-    where: { runId: { in: (await prisma.run.findMany({ where: { agentId: { in: agentIds } }, select: { id: true } })).map(({ id }) => id) } },
+    where: {
+      runId: {
+        in: (await prisma.run.findMany({ where: { agentId: { in: agentIds } }, select: { id: true } })).map(
+          ({ id }) => id,
+        ),
+      },
+    },
     distinct: ['model'],
     select: { model: true },
   })
-  const names = new Set([...agents.flatMap(({ model, fallbackModels }) => [model, ...fallbackModels]), ...used.map(({ model }) => model)])
-  return Object.fromEntries([...names].sort().flatMap((name) => {
-    const price = prices.get(name)
-    return price === undefined ? [] : [[name, price]]
-  }))
+  const names = new Set([
+    ...agents.flatMap(({ model, fallbackModels }) => [model, ...fallbackModels]),
+    ...used.map(({ model }) => model),
+  ])
+  return Object.fromEntries(
+    [...names].sort().flatMap((name) => {
+      const price = prices.get(name)
+      return price === undefined ? [] : [[name, price]]
+    }),
+  )
 }
 
 /** Yields the rows of RECORDED_TABLES whose sources are not confidential for this space's members. */

@@ -6,7 +6,9 @@ export function answerOf({ assistant }: Pick<Recorded<Step>, 'assistant'>): {
   text: string
   calls: { toolName: string; input: unknown }[]
 } {
-  const { content } = assistant as { content: string | { type: string; text?: string; toolName?: string; input?: unknown }[] }
+  const { content } = assistant as {
+    content: string | { type: string; text?: string; toolName?: string; input?: unknown }[]
+  }
   if (typeof content === 'string') return { text: content, calls: [] }
   return {
     text: content.flatMap(({ type, text }) => (type === 'text' ? (text ?? '') : [])).join(''),

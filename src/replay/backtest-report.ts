@@ -5,7 +5,17 @@ export function markdownOf(results: readonly Backtest[]): string {
   return results.map(sectionOf).join('\n\n')
 }
 
-function sectionOf({ name, recorded, candidate, baseline, differences, missing, checks, notes, isPassed }: Backtest): string {
+function sectionOf({
+  name,
+  recorded,
+  candidate,
+  baseline,
+  differences,
+  missing,
+  checks,
+  notes,
+  isPassed,
+}: Backtest): string {
   const lines = [
     `## ${isPassed ? 'Passed' : 'Failed'}: ${cell(name)}`,
     '',
@@ -20,11 +30,19 @@ function sectionOf({ name, recorded, candidate, baseline, differences, missing, 
   if (differences.length > 0)
     lines.push(
       ...['', '| agent | what | recorded | candidate |', '|---|---|---|---|'],
-      ...differences.map((one) => `| ${cell(one.agent)} | ${one.what} | ${cell(one.recorded)} | ${cell(one.candidate)} |`),
+      ...differences.map(
+        (one) => `| ${cell(one.agent)} | ${one.what} | ${cell(one.recorded)} | ${cell(one.candidate)} |`,
+      ),
     )
   if (missing.length > 0) lines.push('', 'The recording lacks:', ...missing.map((one) => `- ${cell(one)}`))
   if (checks.length > 0)
-    lines.push('', ...checks.map(({ name: check, failure }) => `- [${failure === null ? 'x' : ' '}] ${cell(check)}${failure === null ? '' : `: ${cell(failure)}`}`))
+    lines.push(
+      '',
+      ...checks.map(
+        ({ name: check, failure }) =>
+          `- [${failure === null ? 'x' : ' '}] ${cell(check)}${failure === null ? '' : `: ${cell(failure)}`}`,
+      ),
+    )
   if (notes.length > 0) lines.push('', ...notes.map((note) => `Note: ${note}`))
   return lines.join('\n')
 }
@@ -48,12 +66,25 @@ function cell(text: string): string {
 export function junitOf(results: readonly Backtest[]): string {
   const suites = results.map(({ name, baseline, missing, checks, differences }) => {
     const cases = [
-      { name: 'the replay without the change is equal', failure: baseline === null ? null : `${baseline.kind}: ${baseline.where}. ${baseline.cause}` },
+      {
+        name: 'the replay without the change is equal',
+        failure: baseline === null ? null : `${baseline.kind}: ${baseline.where}. ${baseline.cause}`,
+      },
       { name: 'the recording has everything', failure: missing.length === 0 ? null : missing.join('\n') },
       ...checks,
       ...(checks.length > 0
         ? []
-        : [{ name: 'the candidate is equal', failure: differences.length === 0 ? null : differences.map((one) => `${one.agent}, ${one.what}: ${one.recorded} → ${one.candidate}`).join('\n') }]),
+        : [
+            {
+              name: 'the candidate is equal',
+              failure:
+                differences.length === 0
+                  ? null
+                  : differences
+                      .map((one) => `${one.agent}, ${one.what}: ${one.recorded} → ${one.candidate}`)
+                      .join('\n'),
+            },
+          ]),
     ]
     const failures = cases.filter(({ failure }) => failure !== null).length
     const lines = cases.map(({ name: one, failure }) =>

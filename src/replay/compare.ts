@@ -6,7 +6,7 @@ import { compareInstructions, compareMessages } from './prompts.ts'
 import type { Recorded, Recording, RoomRows } from './recording.ts'
 import type { Action } from './schedule.ts'
 
-/** What differs first. */
+/** The kind of the first difference. */
 export type DivergenceKind = 'wake-up' | 'prompt' | 'call' | 'arguments' | 'message' | 'budget' | 'end'
 
 /** The first difference between a recording and its replay. */
@@ -84,7 +84,13 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
       run() {
         if (run.startedAt === null || replayedRun(run) !== undefined) return null
         const recorded = `${name} was woken: ${run.triggerSummary}`
-        return { kind: 'wake-up', where, recorded, replayed: `${name} was not woken`, cause: causeOfSilence(input, run) }
+        return {
+          kind: 'wake-up',
+          where,
+          recorded,
+          replayed: `${name} was not woken`,
+          cause: causeOfSilence(input, run),
+        }
       },
     },
   ]
@@ -96,7 +102,11 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
       const replayed = replayedRun(run)
       return rows.steps.find(({ runId, index }) => runId === replayed?.id && index === step.index)
     }
-    checks.push({ at: timeOf(step.startedAt), rank: 2, run: () => comparePrompt(input, { run, step, place, replayedStep }) })
+    checks.push({
+      at: timeOf(step.startedAt),
+      rank: 2,
+      run: () => comparePrompt(input, { run, step, place, replayedStep }),
+    })
     const endedAt = timeOf(step.startedAt) + (step.durationMs ?? 0)
     checks.push({
       at: endedAt,
@@ -110,7 +120,8 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
       const same = () => {
         const replayed = replayedRun(run)
         return rows.calls.find(
-          ({ runId, stepIndex, modelCallId }) => runId === replayed?.id && stepIndex === call.stepIndex && modelCallId === call.modelCallId,
+          ({ runId, stepIndex, modelCallId }) =>
+            runId === replayed?.id && stepIndex === call.stepIndex && modelCallId === call.modelCallId,
         )
       }
       checks.push({ at: endedAt, rank: 4, run: () => compareArguments(input, call, same(), place) })
@@ -131,7 +142,8 @@ function causeOfSilence({ rows, ids }: Input, run: Recorded<Run>): string {
     : 'Nothing in the replay woke the agent.'
 }
 
-const outcomeText = ({ kind, reason }: Pick<Outcome, 'kind' | 'reason'>) => (reason === null ? kind : `${kind} (${reason})`)
+const outcomeText = ({ kind, reason }: Pick<Outcome, 'kind' | 'reason'>) =>
+  reason === null ? kind : `${kind} (${reason})`
 
 function comparePrompt(
   { ids, isKnown, notes, recording, rows, replayedRun }: Input,
@@ -145,26 +157,57 @@ function comparePrompt(
   const replayed = replayedStep()
   if (replayed === undefined) {
     const other = replayedRun(run)
-    const end = other === undefined || !isEndedStatus(other.status) ? 'did not come to this step' : `ended ${other.status} (${other.stopReason})`
+    const end =
+      other === undefined || !isEndedStatus(other.status)
+        ? 'did not come to this step'
+        : `ended ${other.status} (${other.stopReason})`
     const kind = other?.stopReason === 'OVER_BUDGET' || other?.stopReason === 'TOKEN_BUDGET' ? 'budget' : 'end'
-    return { kind, where: place, recorded: 'The run went on.', replayed: `The run ${end}.`, cause: other?.error ?? 'The run of the replay has fewer steps.' }
+    return {
+      kind,
+      where: place,
+      recorded: 'The run went on.',
+      replayed: `The run ${end}.`,
+      cause: other?.error ?? 'The run of the replay has fewer steps.',
+    }
   }
   if (step.model !== replayed.model)
-    return { kind: 'prompt', where: place, recorded: step.model, replayed: replayed.model, cause: 'Another model was called.' }
+    return {
+      kind: 'prompt',
+      where: place,
+      recorded: step.model,
+      replayed: replayed.model,
+      cause: 'Another model was called.',
+    }
   if (step.instructions !== null && replayed.instructions !== null) {
     for (const one of compareInstructions(step.instructions, replayed.instructions, { ids, isKnown })) {
       if (one.isWording) notes.add(`Prompts differ in the server's own wording (${one.what}).`)
-      else return { kind: 'prompt', where: place, recorded: one.recorded, replayed: one.replayed, cause: `The prompt differs in ${one.what}.` }
+      else
+        return {
+          kind: 'prompt',
+          where: place,
+          recorded: one.recorded,
+          replayed: one.replayed,
+          cause: `The prompt differs in ${one.what}.`,
+        }
     }
   } else if (step.instructions === null && step.index === 0)
-    notes.add('Instructions are not in the recording, because other spaces of its server are confidential: they were not compared.')
+    notes.add(
+      'Instructions are not in the recording, because other spaces of its server are confidential: they were not compared.',
+    )
   else if (step.instructions !== replayed.instructions && !recording.heading.hasOtherConfidential) {
     const before = (steps: readonly Recorded<Step>[], runId: string) =>
-      steps.findLast((one) => one.runId === runId && one.index <= step.index && one.instructions !== null)?.instructions ?? ''
+      steps.findLast((one) => one.runId === runId && one.index <= step.index && one.instructions !== null)
+        ?.instructions ?? ''
     const [a, b] = [before(recording.steps, run.id), before(rows.steps, replayed.runId)]
     const found = compareInstructions(a, b, { ids, isKnown }).find(({ isWording }) => !isWording)
     if (found !== undefined)
-      return { kind: 'prompt', where: place, recorded: found.recorded, replayed: found.replayed, cause: `The prompt differs in ${found.what}.` }
+      return {
+        kind: 'prompt',
+        where: place,
+        recorded: found.recorded,
+        replayed: found.replayed,
+        cause: `The prompt differs in ${found.what}.`,
+      }
   }
   const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, ids)
   if (difference !== null) {
@@ -201,9 +244,18 @@ function compareAnswer(
   { step, replayed, place }: { step: Recorded<Step>; replayed: Recorded<Step>; place: string },
 ): Divergence | null {
   const [recorded, other] = [answerOf(step), answerOf(replayed)]
-  if (recorded.calls.length !== other.calls.length || recorded.calls.some(({ toolName }, index) => toolName !== other.calls[index]?.toolName)) {
+  if (
+    recorded.calls.length !== other.calls.length ||
+    recorded.calls.some(({ toolName }, index) => toolName !== other.calls[index]?.toolName)
+  ) {
     const names = ({ calls }: typeof recorded) => calls.map(({ toolName }) => toolName).join(', ') || '(no call)'
-    return { kind: 'call', where: place, recorded: names(recorded), replayed: names(other), cause: 'The model called other tools.' }
+    return {
+      kind: 'call',
+      where: place,
+      recorded: names(recorded),
+      replayed: names(other),
+      cause: 'The model called other tools.',
+    }
   }
   const index = recorded.calls.findIndex(({ input }, at) => !ids.areSame(input, other.calls[at]?.input))
   if (index !== -1)
@@ -215,29 +267,64 @@ function compareAnswer(
       cause: 'The model gave the call other arguments.',
     }
   if (!ids.areSame(recorded.text, other.text))
-    return { kind: 'end', where: place, recorded: recorded.text, replayed: other.text, cause: "The model's own text differs." }
+    return {
+      kind: 'end',
+      where: place,
+      recorded: recorded.text,
+      replayed: other.text,
+      cause: "The model's own text differs.",
+    }
   for (const field of ['inputTokens', 'outputTokens', 'costNanos'] as const)
     if (step[field] !== replayed[field])
-      return { kind: 'budget', where: place, recorded: `${field}: ${step[field]}`, replayed: `${field}: ${replayed[field]}`, cause: 'The usage differs.' }
+      return {
+        kind: 'budget',
+        where: place,
+        recorded: `${field}: ${step[field]}`,
+        replayed: `${field}: ${replayed[field]}`,
+        cause: 'The usage differs.',
+      }
   return null
 }
 
-function compareArguments({ ids }: Input, call: Recorded<ToolCall>, same: Recorded<ToolCall> | undefined, place: string): Divergence | null {
+function compareArguments(
+  { ids }: Input,
+  call: Recorded<ToolCall>,
+  same: Recorded<ToolCall> | undefined,
+  place: string,
+): Divergence | null {
   const where = `${place}, ${call.toolName}`
   if (same === undefined) return null
   if (ids.areSame(call.input, same.input)) return null
-  return { kind: 'arguments', where, recorded: json(call.input), replayed: json(same.input), cause: 'The call was executed with other arguments.' }
+  return {
+    kind: 'arguments',
+    where,
+    recorded: json(call.input),
+    replayed: json(same.input),
+    cause: 'The call was executed with other arguments.',
+  }
 }
 
-function compareResult({ ids }: Input, call: Recorded<ToolCall>, same: Recorded<ToolCall> | undefined, place: string): Divergence | null {
+function compareResult(
+  { ids }: Input,
+  call: Recorded<ToolCall>,
+  same: Recorded<ToolCall> | undefined,
+  place: string,
+): Divergence | null {
   const where = `${place}, ${call.toolName}`
   if (call.settledAt === null) return null
   const textOf = ({ status, output, approvalState }: Recorded<ToolCall>) =>
     `${status}${approvalState === null ? '' : `, approval ${approvalState}`}: ${json(output)}`
   if (same === undefined)
     return { kind: 'call', where, recorded: textOf(call), replayed: '(no such call)', cause: 'The call was not made.' }
-  if (call.status === same.status && call.approvalState === same.approvalState && ids.areSame(call.output, same.output)) return null
-  return { kind: 'call', where, recorded: textOf(call), replayed: textOf(same), cause: same.error ?? 'The result of the call differs.' }
+  if (call.status === same.status && call.approvalState === same.approvalState && ids.areSame(call.output, same.output))
+    return null
+  return {
+    kind: 'call',
+    where,
+    recorded: textOf(call),
+    replayed: textOf(same),
+    cause: same.error ?? 'The result of the call differs.',
+  }
 }
 
 function compareEnd({ replayedRun }: Input, run: Recorded<Run>, ids: IdMap, where: string): Divergence | null {
@@ -246,8 +333,16 @@ function compareEnd({ replayedRun }: Input, run: Recorded<Run>, ids: IdMap, wher
   const textOf = ({ status, stopReason, error, summary }: Recorded<Run>) =>
     [status, stopReason, error ?? summary].filter((part) => part !== null).join(', ')
   const same = run.status === replayed.status && run.stopReason === replayed.stopReason
-  if (same && ids.areSame(run.summary, replayed.summary) && run.fault === replayed.fault && ids.areSame(run.error, replayed.error)) return null
-  const isBudget = [run.stopReason, replayed.stopReason].some((reason) => reason === 'OVER_BUDGET' || reason === 'TOKEN_BUDGET')
+  if (
+    same &&
+    ids.areSame(run.summary, replayed.summary) &&
+    run.fault === replayed.fault &&
+    ids.areSame(run.error, replayed.error)
+  )
+    return null
+  const isBudget = [run.stopReason, replayed.stopReason].some(
+    (reason) => reason === 'OVER_BUDGET' || reason === 'TOKEN_BUDGET',
+  )
   return {
     kind: isBudget && !same ? 'budget' : 'end',
     where,
@@ -272,16 +367,28 @@ function checkOfMessage({ recording, rows, ids }: Input, message: RoomRows['mess
         replyToId,
       })
       if (same === undefined)
-        return { kind: 'message', where, recorded: json(message.parts), replayed: '(no message)', cause: 'The message was not posted.' }
+        return {
+          kind: 'message',
+          where,
+          recorded: json(message.parts),
+          replayed: '(no message)',
+          cause: 'The message was not posted.',
+        }
       if (ids.areSame(shown(message), shown(same))) return null
-      return { kind: 'message', where, recorded: json(shown(message)), replayed: json(shown(same)), cause: 'The message differs.' }
+      return {
+        kind: 'message',
+        where,
+        recorded: json(shown(message)),
+        replayed: json(shown(same)),
+        cause: 'The message differs.',
+      }
     },
   }
 }
 
 function checkOfOutcome({ recording, rows, ids, replayedRun }: Input, outcome: Recorded<Outcome>): Check {
   const message = recording.messages.find(({ id }) => id === outcome.messageId)
-  const where = `What message ${message?.seq} did to ${nameOf(recording, outcome.agentId)}`
+  const where = `The outcome of message ${message?.seq} for ${nameOf(recording, outcome.agentId)}`
   return {
     at: timeOf(message?.createdAt),
     rank: 7,
@@ -290,7 +397,8 @@ function checkOfOutcome({ recording, rows, ids, replayedRun }: Input, outcome: R
       const same = rows.outcomes.find(({ messageId, agentId }) => messageId === seqs?.id && agentId === outcome.agentId)
       const run = recording.runs.find(({ id }) => id === outcome.runId)
       // The outcome of a run that has not ended may still change.
-      if (run !== undefined && (!isEndedStatus(run.status) || !isEndedStatus(replayedRun(run)?.status ?? ''))) return null
+      if (run !== undefined && (!isEndedStatus(run.status) || !isEndedStatus(replayedRun(run)?.status ?? '')))
+        return null
       if (same !== undefined && same.kind === outcome.kind && ids.areSame(same.reason, outcome.reason)) return null
       return {
         kind: 'wake-up',
@@ -303,7 +411,7 @@ function checkOfOutcome({ recording, rows, ids, replayedRun }: Input, outcome: R
   }
 }
 
-/** What only the replay contains. */
+/** Checks for runs and messages that only the replay contains. */
 function checksOfAdditions({ recording, rows, ids }: Input): Check[] {
   const end = Number.MAX_SAFE_INTEGER
   const runs = rows.runs
@@ -325,17 +433,19 @@ function checksOfAdditions({ recording, rows, ids }: Input): Check[] {
     })
   const messages = rows.messages
     .filter(({ seq }) => seq > recording.messages.length)
-    .map((message): Check => ({
-      at: end,
-      rank: 9,
-      run: () => ({
-        kind: 'message',
-        where: `Message ${message.seq}, from ${nameOf(recording, message.senderId)}`,
-        recorded: '(no message)',
-        replayed: json(message.parts),
-        cause: 'The replay has a message that the recording does not have.',
+    .map(
+      (message): Check => ({
+        at: end,
+        rank: 9,
+        run: () => ({
+          kind: 'message',
+          where: `Message ${message.seq}, from ${nameOf(recording, message.senderId)}`,
+          recorded: '(no message)',
+          replayed: json(message.parts),
+          cause: 'The replay has a message that the recording does not have.',
+        }),
       }),
-    }))
+    )
   return [...runs, ...messages]
 }
 
@@ -352,8 +462,8 @@ function ofStall(recording: Recording, { action, reason }: Stall): Divergence {
   return {
     kind: KIND_OF_ACTION[action.type] ?? 'call',
     where: agentId === null ? 'The space' : nameOf(recording, agentId),
-    recorded: `It happened (${action.type}).`,
-    replayed: 'It cannot happen.',
+    recorded: `The action ${action.type} happened.`,
+    replayed: 'The action cannot happen.',
     cause: reason,
   }
 }

@@ -61,7 +61,7 @@ export function createIdMap(): IdMap {
   function learn(recorded: unknown, replayed: unknown): void {
     if (typeof recorded === 'string' && typeof replayed === 'string') {
       const [a, b] = [recorded.match(EACH_ID) ?? [], replayed.match(EACH_ID) ?? []]
-      if (a.length === b.length) a.forEach((id, index) => link(id, b[index] ?? ''))
+      if (a.length === b.length) for (const [index, id] of a.entries()) link(id, b[index] ?? '')
     } else if (Array.isArray(recorded) && Array.isArray(replayed)) {
       if (recorded.length === replayed.length) recorded.forEach((one, index) => void learn(one, replayed[index]))
     } else if (typeof recorded === 'object' && typeof replayed === 'object' && recorded !== null && replayed !== null) {

@@ -18,7 +18,8 @@ export function blockNetwork(): { attempts: string[]; unblock(): void } {
   const attempts: string[] = []
   const refuse = (...given: unknown[]): never => {
     const [target] = given.flat()
-    const where = typeof target === 'object' && target !== null ? describe(target as Record<string, unknown>) : String(target)
+    const where =
+      typeof target === 'object' && target !== null ? describe(target as Record<string, unknown>) : String(target)
     attempts.push(where)
     throw new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
   }

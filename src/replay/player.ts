@@ -22,9 +22,9 @@ import { createIdMap, type IdMap } from './ids.ts'
 import { createRecordedModel, type ModelAnswer } from './recorded-model.ts'
 import { createRecordedHttp, createRecordedMcp, type RecordedAnswer, type StoredListing } from './recorded-tools.ts'
 import { type Recorded, type Recording, type RoomRows, roomOf, type Tables } from './recording.ts'
-import { type Action, beginOf, firstMembers, isOutside, scheduleOf, type ScheduledAction, textOf } from './schedule.ts'
+import { type Action, beginOf, firstMembers, isOutside, type ScheduledAction, scheduleOf, textOf } from './schedule.ts'
 
-/** What a replay did differently from its recording while it ran. */
+/** The place at which a replay could not follow its recording. */
 export interface Stall {
   action: Action
   reason: string
@@ -33,7 +33,7 @@ export interface Stall {
 export interface Played {
   rows: RoomRows
   ids: IdMap
-  /** Where the replay could not follow the recording. */
+
   stall: Stall | null
   /** Ids of the replay's runs by the recorded runs that they repeat. */
   runs: Map<string, string>
@@ -153,18 +153,24 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
     const { runId, agentId } = context
     await learnMessages()
     await learnCalls(runId)
-    const { stepCount } = await app.platform.db.prisma.run.findUniqueOrThrow({ where: { id: runId }, select: { stepCount: true } })
+    const { stepCount } = await app.platform.db.prisma.run.findUniqueOrThrow({
+      where: { id: runId },
+      select: { stepCount: true },
+    })
     const run = recordedRunOf(runId)
     const step = run === undefined ? undefined : (stepsOf.get(run.id) ?? []).find(({ index }) => index === stepCount)
     const given = await options.model?.({ model, agentId, options: callOptions, step })
     if (given != null) return given
-    const failed = (step?.failedModels as { model: string; error: string }[] | undefined)?.find((one) => one.model === model)
+    const failed = (step?.failedModels as { model: string; error: string }[] | undefined)?.find(
+      (one) => one.model === model,
+    )
     if (failed !== undefined && !failedModels.has(`${step?.id} ${model}`)) {
       failedModels.add(`${step?.id} ${model}`)
       return { type: 'failure', error: failed.error, fault: null, hasFallback: true }
     }
     if (step !== undefined) return { type: 'step', step: { ...step, assistant: ids.toReplay(step.assistant) } }
-    if (run?.stopReason === 'MODEL_FAILED' && run.error !== null) return { type: 'failure', error: run.error, fault: run.fault }
+    if (run?.stopReason === 'MODEL_FAILED' && run.error !== null)
+      return { type: 'failure', error: run.error, fault: run.fault }
     if (run?.status !== 'CANCELED') {
       const name = nameOf(recording, agentId)
       missing.push(
@@ -172,7 +178,8 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
           ? `${name} was woken, and the recording has no run of ${name} at this place.`
           : `${name} called its model for step ${stepCount}, and the recording has no such step.`,
       )
-      if (options.isFree === true) return { type: 'failure', error: 'The recording has no answer of the model for this step.', fault: null }
+      if (options.isFree === true)
+        return { type: 'failure', error: 'The recording has no answer of the model for this step.', fault: null }
     }
     return { type: 'none' }
   }
@@ -192,14 +199,16 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
   async function answerCall(callId: string): Promise<RecordedAnswer> {
     const call = await app.platform.db.prisma.toolCall.findUniqueOrThrow({ where: { id: callId } })
     const run = ids.recordedOf(call.runId)
-    const isSame = (one: (typeof calls)[number]) => one.agentId === call.agentId && one.toolName === call.toolName && isOutside(one)
+    const isSame = (one: (typeof calls)[number]) =>
+      one.agentId === call.agentId && one.toolName === call.toolName && isOutside(one)
     const exact = calls.find(
       (one) => one.runId === run && one.stepIndex === call.stepIndex && one.modelCallId === call.modelCallId,
     )
     // A candidate may make the same call at another place.
     const found =
       exact ?? calls.find((one) => !usedAnswers.has(one.id) && isSame(one) && ids.areSame(one.input, call.input))
-    const isUsable = found !== undefined && found.output !== null && (options.isFree !== true || ids.areSame(found.input, call.input))
+    const isUsable =
+      found !== undefined && found.output !== null && (options.isFree !== true || ids.areSame(found.input, call.input))
     if (!isUsable) {
       missing.push(`The recording has no result of ${call.toolName}(${JSON.stringify(call.input)}).`)
       return { type: 'failure', code: 'NOT_RECORDED', message: 'The recording has no result of this call.' }
@@ -209,7 +218,11 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
     if (options.isFree !== true) await gates.reach(`result ${found.id}`, call.runId)
     const output = ids.toReplay(found.output as Json)
     if (found.status !== 'FAILED') return { type: 'output', output }
-    const { code = 'FAILED', message = '', details } = ((output as JsonObject)['error'] ?? {}) as {
+    const {
+      code = 'FAILED',
+      message = '',
+      details,
+    } = ((output as JsonObject)['error'] ?? {}) as {
       code?: string
       message?: string
       details?: Json
@@ -221,7 +234,8 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
   for (const { model } of steps) models.add(model)
   for (const { row, table } of recording.castLines)
     if (table === 'Agent') for (const name of modelsIn(row)) models.add(name)
-  for (const { definition } of recording.versions) for (const name of modelsIn(definition as unknown as JsonObject)) models.add(name)
+  for (const { definition } of recording.versions)
+    for (const name of modelsIn(definition as unknown as JsonObject)) models.add(name)
   for (const change of options.changes?.values() ?? []) for (const name of modelsIn(change)) models.add(name)
   const modelParts = { answer: answerModel, complete: completeAnswer }
   const recordedModels = Object.fromEntries([...models].map((name) => [name, createRecordedModel(name, modelParts)]))
@@ -283,7 +297,9 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
       ids,
       stall,
       missing,
-      runs: new Map(runs.flatMap(({ id }) => (ids.replayedOf(id) === undefined ? [] : [[id, String(ids.replayedOf(id))]]))),
+      runs: new Map(
+        runs.flatMap(({ id }) => (ids.replayedOf(id) === undefined ? [] : [[id, String(ids.replayedOf(id))]])),
+      ),
     }
   } finally {
     gates.openAll()
@@ -334,7 +350,9 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
         const { id, agentId, name, instruction, cron, timeZone, originId, places, label, askers } = plan
         const data = { id, agentId, name, instruction, cron, timeZone, originId, places, label, askers }
         return tried(() =>
-          app.platform.db.prisma.plan.create({ data: { ...data, enabled: true, nextRunAt: nextRunAt === null ? null : new Date(nextRunAt) } }),
+          app.platform.db.prisma.plan.create({
+            data: { ...data, enabled: true, nextRunAt: nextRunAt === null ? null : new Date(nextRunAt) },
+          }),
         )
       }
       case 'fire': {
@@ -344,7 +362,10 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
           await domain.plans.runNow(ADMIN, { id: planId })
           // A plan that fires once is over after its slot.
           if (plan.cron === null && firing.slot !== firing.firedAt)
-            await app.platform.db.prisma.plan.update({ where: { id: planId }, data: { enabled: false, nextRunAt: null } })
+            await app.platform.db.prisma.plan.update({
+              where: { id: planId },
+              data: { enabled: false, nextRunAt: null },
+            })
         })
       }
       case 'service': {
@@ -393,7 +414,12 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
         if (toolCallId === null) return `The call of ${call.toolName} on which people decide is not made.`
         const { humanId, approve, reason } = decision
         return tried(() =>
-          domain.control.decideToolCall(personOf(humanId), { toolCallId, approve, reason, ...(input === null ? {} : { input: ids.toReplay(input) }) } as never),
+          domain.control.decideToolCall(personOf(humanId), {
+            toolCallId,
+            approve,
+            reason,
+            ...(input === null ? {} : { input: ids.toReplay(input) }),
+          } as never),
         )
       }
       case 'submit': {
@@ -409,7 +435,10 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
         if (toolCallId === null) return `The call of ${call.toolName}, whose time ends here, is not made.`
         await makeCallDue(app.platform.db.prisma, toolCallId, isApproval ? 'approval' : 'result')
         const isOver = await waitFor(async () => {
-          const row = await app.platform.db.prisma.toolCall.findUnique({ where: { id: toolCallId }, select: { settledAt: true } })
+          const row = await app.platform.db.prisma.toolCall.findUnique({
+            where: { id: toolCallId },
+            select: { settledAt: true },
+          })
           return row?.settledAt != null
         })
         return isOver ? null : `The time of the call of ${call.toolName} does not end.`
@@ -478,11 +507,18 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
     const { prisma } = app.platform.db
     const [active, events, approved] = await Promise.all([
       prisma.run.findMany({
-        where: { OR: [{ status: 'RUNNING' }, { status: { in: ['QUEUED', 'WAITING_TOOL'] }, claimableAt: { lte: new Date(Date.now() + SOON_MS) } }],
+        where: {
+          OR: [
+            { status: 'RUNNING' },
+            { status: { in: ['QUEUED', 'WAITING_TOOL'] }, claimableAt: { lte: new Date(Date.now() + SOON_MS) } },
+          ],
         },
         select: { id: true, status: true, agentId: true },
       }),
-      prisma.inboxEvent.findMany({ where: { doneAt: null, runId: null, quiet: false, waitsUntil: null, retryAt: null }, select: { agentId: true } }),
+      prisma.inboxEvent.findMany({
+        where: { doneAt: null, runId: null, quiet: false, waitsUntil: null, retryAt: null },
+        select: { agentId: true },
+      }),
       prisma.toolCall.findMany({ where: { carryAt: { not: null }, settledAt: null }, select: { runId: true } }),
     ])
     const waits = async (runId: string) =>
@@ -490,7 +526,12 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
     const running = active.filter(({ status }) => status === 'RUNNING')
     for (const { id, status, agentId } of active) {
       if (gates.isHeld(id)) continue
-      if (status === 'QUEUED' && running.filter((one) => one.agentId === agentId).length > 0 && (await isFull(agentId, running))) continue
+      if (
+        status === 'QUEUED' &&
+        running.filter((one) => one.agentId === agentId).length > 0 &&
+        (await isFull(agentId, running))
+      )
+        continue
       if (status === 'RUNNING' && (await waits(id))) continue
       return false
     }
@@ -500,13 +541,17 @@ async function playIn(folder: string, recording: Recording, options: PlayOptions
   }
 
   async function isFull(agentId: string, running: { agentId: string }[]): Promise<boolean> {
-    const agent = await app.platform.db.prisma.agent.findUnique({ where: { id: agentId }, select: { maxConcurrentRuns: true } })
+    const agent = await app.platform.db.prisma.agent.findUnique({
+      where: { id: agentId },
+      select: { maxConcurrentRuns: true },
+    })
     return running.filter((one) => one.agentId === agentId).length >= (agent?.maxConcurrentRuns ?? 1)
   }
 }
 
-/** What the engine does by itself, if nothing holds it. */
-const isEngines = ({ type }: ScheduledAction['action']): boolean => ['begin', 'step', 'answer', 'post', 'result'].includes(type)
+/** Whether the engine does this by itself, if nothing holds it. */
+const isEngines = ({ type }: ScheduledAction['action']): boolean =>
+  ['begin', 'step', 'answer', 'post', 'result'].includes(type)
 
 async function tried(work: () => Promise<unknown>): Promise<string | null> {
   try {
@@ -557,14 +602,21 @@ async function writeCast(app: Application, recording: Recording, options: PlayOp
   const isFirst = ({ table, row }: Recording['castLines'][number]) =>
     table === 'FormerMember' ? false : table !== 'Membership' || initial.includes(String(row['entityId']))
   const lines = castLines.filter(isFirst).map(({ table, row }) => {
-    if (table === 'Space') return { table, row: { ...row, lastSeq: 0, firstSeq: 1, version: 0, lastPickedId: null, lastPickedJoinedAt: null } }
+    if (table === 'Space')
+      return {
+        table,
+        row: { ...row, lastSeq: 0, firstSeq: 1, version: 0, lastPickedId: null, lastPickedJoinedAt: null },
+      }
     if (table === 'StandingGrant') return { table, row: { ...row, usedCalls: 0, usedAmount: 0 } }
     if (table === 'Membership') return { table, row: { ...row, lastReadSeq: 0 } }
     return { table, row }
   })
   const former = recording.formerMembers
     .filter(({ entityId }) => initial.includes(entityId))
-    .map(({ entityId, spaceId }) => ({ table: 'Membership', row: { spaceId, entityId, joinedAt: recording.space.createdAt } }))
+    .map(({ entityId, spaceId }) => ({
+      table: 'Membership',
+      row: { spaceId, entityId, joinedAt: recording.space.createdAt },
+    }))
   // An import leaves out people and agents without a relation to the space.
   const later = entities
     .filter(({ id }) => !initial.includes(id))
@@ -572,7 +624,10 @@ async function writeCast(app: Application, recording: Recording, options: PlayOp
   const all = [...lines, ...later, ...former]
   const first = { format: FORMAT, version: FORMAT_VERSION, spaceId: heading.spaceId, at: heading.at }
   const { db, files, config } = app.platform
-  await importSpace({ db, files, config }, [first, ...all, { end: true, rows: all.length }].map((line) => JSON.stringify(line)))
+  await importSpace(
+    { db, files, config },
+    [first, ...all, { end: true, rows: all.length }].map((line) => JSON.stringify(line)),
+  )
   const { prisma } = db
   const isOld = ({ updatedAt }: { updatedAt: string }) => Date.parse(updatedAt) < begun
   await prisma.memory.createMany({ data: memories.filter(isOld) as never })
@@ -588,7 +643,10 @@ async function writeCast(app: Application, recording: Recording, options: PlayOp
   }
 }
 
-const changedInput = <T extends { id: string }>(id: string, input: T, { changes }: PlayOptions): T => ({ ...input, ...changes?.get(id) })
+const changedInput = <T extends { id: string }>(id: string, input: T, { changes }: PlayOptions): T => ({
+  ...input,
+  ...changes?.get(id),
+})
 
 /** Reads the rows of the replay as a recording of it would contain them. */
 async function readRoom({ platform }: Application, spaceId: string): Promise<RoomRows> {

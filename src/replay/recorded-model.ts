@@ -6,7 +6,7 @@ import { ModelNotSetUpError } from '../lib/model-fault.ts'
 import type { CallOptions, LanguageModelV4, StreamPart } from '../models/language-model.ts'
 import type { Recorded } from './recording.ts'
 
-/** What a model answers in a replay. */
+/** The answer of a model in a replay. */
 export type ModelAnswer =
   | { type: 'step'; step: Recorded<Step> }
   | { type: 'failure'; error: string; fault: string | null; hasFallback?: true }
@@ -56,7 +56,8 @@ function streamOf(
       const aborted = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
       // The stream is read while it waits for its end.
       void Promise.race([complete(), aborted]).then(() => {
-        if (signal?.aborted === true || end === undefined) return controller.error(signal?.reason ?? new Error('aborted'))
+        if (signal?.aborted === true || end === undefined)
+          return controller.error(signal?.reason ?? new Error('aborted'))
         controller.enqueue(end)
         controller.close()
       })
@@ -64,10 +65,24 @@ function streamOf(
   })
 }
 
-type Content = { type: string; text?: string; toolCallId?: string; toolName?: string; input?: unknown; providerOptions?: unknown }
+type Content = {
+  type: string
+  text?: string
+  toolCallId?: string
+  toolName?: string
+  input?: unknown
+  providerOptions?: unknown
+}
 
 /** Returns the stream of a recorded answer, with the recorded usage. */
-function partsOf({ assistant, keyOrders, finishReason, inputTokens, cachedInputTokens, outputTokens }: Recorded<Step>): StreamPart[] {
+function partsOf({
+  assistant,
+  keyOrders,
+  finishReason,
+  inputTokens,
+  cachedInputTokens,
+  outputTokens,
+}: Recorded<Step>): StreamPart[] {
   const { content } = inKeyOrder(assistant as Json, keyOrders) as unknown as { content: string | Content[] }
   const list: Content[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content
   const parts = list.flatMap((part, index): StreamPart[] => {
@@ -95,7 +110,11 @@ function partsOf({ assistant, keyOrders, finishReason, inputTokens, cachedInputT
     inputTokens: { total: inputTokens, noCache, cacheRead: cachedInputTokens, cacheWrite: 0 },
     outputTokens: { total: outputTokens, text: outputTokens, reasoning: 0 },
   }
-  const finish = { type: 'finish', finishReason: { unified: finishReason ?? 'stop', raw: undefined }, usage } as StreamPart
+  const finish = {
+    type: 'finish',
+    finishReason: { unified: finishReason ?? 'stop', raw: undefined },
+    usage,
+  } as StreamPart
   return [{ type: 'stream-start', warnings: [] }, ...parts, finish]
 }
 

@@ -1,6 +1,6 @@
-import { compareListing, type McpListing, type McpTools } from '../tools/mcp/mcp-tools.ts'
-import type { GuardedHttp, GuardedOutcome } from '../tools/custom/guarded-http.ts'
 import type { Json } from '../lib/json.ts'
+import type { GuardedHttp, GuardedOutcome } from '../tools/custom/guarded-http.ts'
+import { compareListing, type McpListing, type McpTools } from '../tools/mcp/mcp-tools.ts'
 
 /** The recorded answer to a call. */
 export type RecordedAnswer =

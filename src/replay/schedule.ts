@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import type {
   Decision,
   InboxEvent,
@@ -9,7 +10,6 @@ import type {
   Run,
   ToolCall,
 } from '../generated/prisma/client.ts'
-import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
@@ -56,7 +56,7 @@ interface Node extends ScheduledAction {
 export const isOutside = ({ execution, toolName }: Pick<Recorded<ToolCall>, 'execution' | 'toolName'>): boolean =>
   execution === 'HTTP' || (execution === null && toolName.includes(MCP_NAME_SEPARATOR))
 
-/** Who is in the space before the first action. */
+/** Returns the members before the first action, and who joined and left later. */
 export function firstMembers({ memberships, formerMembers, space, messages, audit }: Recording): {
   initial: string[]
   joined: { entityId: string; at: string }[]
@@ -80,7 +80,7 @@ export function firstMembers({ memberships, formerMembers, space, messages, audi
     const gone = own.findLast(({ action }) => action !== 'addMember')
     if (gone === undefined)
       throw new UnusableRecordingError(
-        `It does not say when the former member ${entityId} left: the audit log no longer has it (PARLEY_KEEP_AUDIT_DAYS).`,
+        `The recording does not say when the former member ${entityId} left: the audit log no longer has the entry (PARLEY_KEEP_AUDIT_DAYS).`,
       )
     left.push({ entityId, at: gone.at })
     const came = own.find(({ action, at }) => action === 'addMember' && Date.parse(at) > Date.parse(begun))
@@ -118,7 +118,11 @@ function addMessages({ messages, messageVersions, reactions, calls }: Recording,
   for (const message of messages) {
     const before = message.seq > 1 ? [`message ${message.seq - 1}`] : []
     if (message.runId === null) add(messageKey(message), message.createdAt, { type: 'say', message }, before)
-    else add(messageKey(message), message.createdAt, { type: 'post', message }, [...before, ...postsAfter(message, message.runId)])
+    else
+      add(messageKey(message), message.createdAt, { type: 'post', message }, [
+        ...before,
+        ...postsAfter(message, message.runId),
+      ])
     if (message.runId !== null) continue
     const versions = messageVersions.filter(({ messageId }) => messageId === message.id)
     versions.forEach(({ editedAt, number }, index) => {
@@ -146,68 +150,80 @@ function addMessages({ messages, messageVersions, reactions, calls }: Recording,
 
 /** Returns the text of a message, as its sender wrote it. */
 export function textOf({ parts }: Pick<Recorded<Message>, 'parts'>): string {
-  return (parts as { type: string; text?: string }[]).flatMap(({ type, text }) => (type === 'text' ? (text ?? '') : [])).join('')
+  return (parts as { type: string; text?: string }[])
+    .flatMap(({ type, text }) => (type === 'text' ? (text ?? '') : []))
+    .join('')
 }
 
-function addRuns({ runs, steps, messages, outcomes }: Recording, add: Add): void {
-  const seqOf = new Map(messages.map((message) => [message.id, messageKey(message)]))
-  for (const run of runs) {
+function addRuns(recording: Recording, add: Add): void {
+  for (const run of recording.runs) {
     if (run.startedAt === null) continue
-    const read = outcomes.filter(({ runId }) => runId === run.id).map(({ messageId }) => messageId)
-    const causes = [run.triggerMessageId ?? '', ...(run.triggerType === 'INBOX' ? read : [])]
-    // Events of an inbox may also be read by a cycle that has already begun.
-    const before = causes.flatMap((id) => seqOf.get(id) ?? [])
-    const isLate = (key: string) => {
-      const message = messages.find((one) => messageKey(one) === key)
-      return message !== undefined && Date.parse(message.createdAt) > Date.parse(String(run.startedAt))
+    const begin = `begin ${run.id}`
+    const after = causesOf(recording, run)
+    if (run.retryOfId !== null) {
+      add(`retry ${run.id}`, run.queuedAt, { type: 'retry', run })
+      after.push(`retry ${run.id}`)
     }
-    add(`begin ${run.id}`, run.startedAt, { type: 'begin', run }, [
-      ...before.filter((key) => run.triggerType !== 'INBOX' || !isLate(key)),
-      ...(run.retryOfId === null ? [] : [`retry ${run.id}`]),
-    ])
-    const own = steps.filter(({ runId }) => runId === run.id)
-    for (const { index, startedAt, durationMs } of own) {
-      const before = index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
-      add(stepKey(run.id, index), startedAt, { type: 'step', run, index, isOptional: false }, before)
-      add(answerKey(run.id, index), Date.parse(startedAt) + (durationMs ?? 0), { type: 'answer', run, index, isOptional: false }, [
-        stepKey(run.id, index),
-      ])
-    }
-    const isOver = run.finishedAt !== null
-    // A step that failed, or that the end of the run cut off, is not in the journal. It may also not have begun.
-    const isCutOff = isOver && CUTS_OFF.has(run.stopReason ?? '')
-    if (isCutOff && (own.length === 0 || wentOn(run, own.length))) {
-      const index = own.length
-      const before = index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
-      const last = own.at(-1)
-      const earliest = last === undefined ? Date.parse(run.startedAt) : Date.parse(last.startedAt) + (last.durationMs ?? 0)
-      add(stepKey(run.id, index), earliest, { type: 'step', run, index, isOptional: true }, before)
-      if (run.stopReason === 'MODEL_FAILED')
-        add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [stepKey(run.id, index)])
-    }
-    if (run.status === 'CANCELED' && run.stopReason === 'STOPPED' && (run.stoppedById === null || run.stoppedById.startsWith('hum_')))
-      add(`stop ${run.id}`, String(run.finishedAt), { type: 'stop', run }, [`begin ${run.id}`])
-    if (run.retryOfId !== null) add(`retry ${run.id}`, run.queuedAt, { type: 'retry', run })
-  }
-
-  /** Whether the model was called once more after the last journaled step: it had calls, or its answer was incomplete. */
-  function wentOn(run: Recorded<Run>, count: number): boolean {
-    const last = steps.find(({ runId, index }) => runId === run.id && index === count - 1)
-    if (last === undefined || ['error', 'interrupted', 'length', 'content-filter'].includes(last.finishReason ?? '')) return false
-    return Array.isArray((last.assistant as JsonObject | null)?.['content'])
+    add(begin, run.startedAt, { type: 'begin', run }, after)
+    addSteps(recording, run, add)
+    const isByPerson = run.stoppedById === null || run.stoppedById.startsWith('hum_')
+    if (run.status === 'CANCELED' && run.stopReason === 'STOPPED' && isByPerson)
+      add(`stop ${run.id}`, String(run.finishedAt), { type: 'stop', run }, [begin])
   }
 }
+
+/** Returns the messages that started a run. A cycle may also read messages that were posted after it had begun. */
+function causesOf({ messages, outcomes }: Recording, run: Recorded<Run>): string[] {
+  const isInbox = run.triggerType === 'INBOX'
+  const read = outcomes.filter(({ runId }) => isInbox && runId === run.id).map(({ messageId }) => messageId)
+  const ids = new Set([run.triggerMessageId, ...read])
+  const begun = Date.parse(String(run.startedAt))
+  return messages
+    .filter(({ id, createdAt }) => ids.has(id) && !(isInbox && Date.parse(createdAt) > begun))
+    .map(messageKey)
+}
+
+function addSteps({ steps }: Recording, run: Recorded<Run>, add: Add): void {
+  const own = steps.filter(({ runId }) => runId === run.id)
+  const before = (index: number) =>
+    index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
+  let endedAt = Date.parse(String(run.startedAt))
+  for (const { index, startedAt, durationMs } of own) {
+    const step = stepKey(run.id, index)
+    endedAt = Date.parse(startedAt) + (durationMs ?? 0)
+    add(step, startedAt, { type: 'step', run, index, isOptional: false }, before(index))
+    add(answerKey(run.id, index), endedAt, { type: 'answer', run, index, isOptional: false }, [step])
+  }
+  // A step that failed, or that the end of the run cut off, is not in the journal. It may also not have begun.
+  const isCutOff = run.finishedAt !== null && CUTS_OFF.has(run.stopReason ?? '')
+  if (!isCutOff || BROKEN_OFF.has(own.at(-1)?.finishReason ?? '')) return
+  const index = own.length
+  const step = stepKey(run.id, index)
+  add(step, endedAt, { type: 'step', run, index, isOptional: true }, before(index))
+  if (run.stopReason === 'MODEL_FAILED')
+    add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [step])
+}
+
+/** The finish reasons of answers after which the model is not called again. */
+const BROKEN_OFF = new Set(['error', 'interrupted', 'length', 'content-filter'])
 
 function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
   for (const call of calls) {
     const { id, runId, stepIndex, settledAt, status } = call
     const before = [answerKey(runId, stepIndex)]
-    const own = decisions.filter(({ toolCallId }) => toolCallId === id).toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
+    const own = decisions
+      .filter(({ toolCallId }) => toolCallId === id)
+      .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
     let isEdited = false
     for (const decision of own) {
       const input: JsonObject | null = isEdited || !decision.approve ? null : editOf(call)
       isEdited ||= input !== null
-      add(`decide ${id} ${decision.humanId} ${decision.inputDigest}`, decision.at, { type: 'decide', call, decision, input }, before)
+      add(
+        `decide ${id} ${decision.humanId} ${decision.inputDigest}`,
+        decision.at,
+        { type: 'decide', call, decision, input },
+        before,
+      )
     }
     const decided = own.map(({ humanId, inputDigest }) => `decide ${id} ${humanId} ${inputDigest}`)
     if (settledAt === null) continue
@@ -239,7 +255,8 @@ function addCauses(recording: Recording, add: Add): void {
   for (const { entityId, at } of left) add(`leave ${entityId} ${at}`, at, { type: 'leave', entityId })
   const begun = beginOf(recording)
   for (const version of versions)
-    if (Date.parse(version.createdAt) > begun) add(`version ${version.id}`, version.createdAt, { type: 'version', version })
+    if (Date.parse(version.createdAt) > begun)
+      add(`version ${version.id}`, version.createdAt, { type: 'version', version })
   const made = madeByTools(calls)
   for (const plan of plans) {
     const own = firings.filter(({ planId }) => planId === plan.id)
@@ -327,7 +344,9 @@ function expandSettled(nodes: Map<string, Node>): void {
   for (const node of nodes.values())
     node.after = node.after.flatMap((key) =>
       key.startsWith('settled ')
-        ? (settling.get(key) ?? []).map((one) => one.key).filter((one) => (nodes.get(one)?.at ?? 0) <= node.at + CLOCKS_MS)
+        ? (settling.get(key) ?? [])
+            .map((one) => one.key)
+            .filter((one) => (nodes.get(one)?.at ?? 0) <= node.at + CLOCKS_MS)
         : [key],
     )
 }

@@ -1,5 +1,6 @@
-// The package's export `parley/testing`.
-export { type Divergence, type DivergenceKind } from './compare.ts'
+// biome-ignore-all lint/performance/noBarrelFile: the package's export `parley/testing`
+
+export { type Backtest, type BacktestOptions, backtest, type Check } from './backtest.ts'
+export type { Divergence, DivergenceKind } from './compare.ts'
 export { type Recording, UnusableRecordingError } from './recording.ts'
 export { openRecording, type Replayed, replay } from './replay.ts'
-export { type Backtest, type BacktestOptions, backtest, type Check } from './backtest.ts'

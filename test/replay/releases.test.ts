@@ -31,5 +31,8 @@ test('the command says by its exit code whether files are equal or unusable', as
     )
   const [first = ''] = RECORDINGS
   expect(await run(first)).toMatchObject({ code: 0, stdout: expect.stringContaining('equal') })
-  expect(await run(first, 'package.json')).toMatchObject({ code: 2, stderr: expect.stringContaining('not a recording') })
+  expect(await run(first, 'package.json')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('not a recording'),
+  })
 })

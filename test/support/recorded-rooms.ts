@@ -13,7 +13,18 @@ export interface RoomKind {
   routing: CreateSpaceInput['routing']
   mind: 'STATELESS' | 'PERSISTENT'
   toolset: 'ACTIVE_SPACE' | 'SPACE_TOOLS'
-  happens: 'talk' | 'failure' | 'approval' | 'denial' | 'answer' | 'plan' | 'service' | 'memory' | 'version' | 'stop' | 'edit'
+  happens:
+    | 'talk'
+    | 'failure'
+    | 'approval'
+    | 'denial'
+    | 'answer'
+    | 'plan'
+    | 'service'
+    | 'memory'
+    | 'version'
+    | 'stop'
+    | 'edit'
   confidential: boolean
 }
 
@@ -32,7 +43,14 @@ export function roomKind(n: number): RoomKind {
   const toolset = TOOLSETS[Math.floor(n / 6) % 2] ?? 'ACTIVE_SPACE'
   const happens = HAPPENINGS[n % HAPPENINGS.length] ?? 'talk'
   const confidential = n % 4 === 3
-  return { name: `${routing} ${mind} ${toolset} ${happens}${confidential ? ' confidential' : ''}`, routing, mind, toolset, happens, confidential }
+  return {
+    name: `${routing} ${mind} ${toolset} ${happens}${confidential ? ' confidential' : ''}`,
+    routing,
+    mind,
+    toolset,
+    happens,
+    confidential,
+  }
 }
 
 /** Text that a recording must not contain. */
@@ -45,23 +63,32 @@ export const CANARIES = {
 
 const SCHEMA = { type: 'object' as const, properties: { amount: { type: 'integer' } }, required: ['amount'] }
 
-/** Reads a recording of a space that is at rest. */
-export async function recordingOf(parley: TestApplication, spaceId: string): Promise<{ text: string; recording: Recording }> {
+/** Reads a recording of an idle space. */
+export async function recordingOf(
+  parley: TestApplication,
+  spaceId: string,
+): Promise<{ text: string; recording: Recording }> {
   const { limits, prices } = parley.app.platform.config
   let text = ''
-  for await (const line of recordSpace(parley.app.platform, spaceId, { release: '0.2.0', limits, prices })) text += `${line}\n`
+  for await (const line of recordSpace(parley.app.platform, spaceId, { release: '0.2.0', limits, prices }))
+    text += `${line}\n`
   return { text, recording: readRecording(spaceId, text) }
 }
 
 /** Replaces lines of a recording, and its checksum. */
-export function edited(text: string, change: (value: Record<string, any>) => void): string {
+export function edited(
+  text: string,
+  change: (value: { table?: string; row?: Record<string, unknown> }) => void,
+): string {
   const lines = text.trimEnd().split('\n').slice(0, -1)
   const body = lines.map((line) => {
     const value = JSON.parse(line)
     change(value)
     return JSON.stringify(value)
   })
-  const sha256 = createHash('sha256').update(`${body.join('\n')}\n`).digest('hex')
+  const sha256 = createHash('sha256')
+    .update(`${body.join('\n')}\n`)
+    .digest('hex')
   return `${[...body, JSON.stringify({ end: true, lines: body.length, sha256 })].join('\n')}\n`
 }
 
@@ -107,12 +134,16 @@ export async function playRoom(
       }),
     )
   const [ada, bob] = agents as [{ id: string; name: string }, { id: string; name: string }]
-  const space = await parley.space(human, agents.map(({ id }) => id), {
-    name: `Room ${round}`,
-    routing: kind.routing,
-    confidential: kind.confidential,
-    ...(kind.routing === 'ADMIN' ? { adminAgentId: ada.id } : {}),
-  })
+  const space = await parley.space(
+    human,
+    agents.map(({ id }) => id),
+    {
+      name: `Room ${round}`,
+      routing: kind.routing,
+      confidential: kind.confidential,
+      ...(kind.routing === 'ADMIN' ? { adminAgentId: ada.id } : {}),
+    },
+  )
   const spaceId = space.id
   let failures = 0
 
@@ -121,30 +152,33 @@ export async function playRoom(
       ? [{ toolCall: 'send_message', input: { text } }]
       : [{ toolCall: 'sendSpaceMessage', input: { spaceId, text } }]
 
-  function decide(name: string, request: ModelRequest): ModelAction[] {
-    const text = JSON.stringify(request.messages)
-    const done = (sent: string) => text.includes(sent)
-    if (kind.toolset === 'ACTIVE_SPACE' && request.messages.filter(({ role }) => role === 'tool').length === 0 && kind.happens !== 'failure')
-      return [{ toolCall: 'enter_space', input: { spaceId } }]
-    const results = request.messages.filter(({ role }) => role === 'tool').length
-    const isAda = name === ada.name
-    if (kind.happens === 'failure' && failures++ === 0) return [{ error: 'No such model.', status: 404 }]
-    if (results < 3 && isAda && !done('"refund"') && !done('"ask"') && !done('"lookup"')) {
-      if (kind.happens === 'approval' || kind.happens === 'denial') return [{ toolCall: 'refund', input: { amount: 42 } }]
-      if (kind.happens === 'answer') {
-        return [{ toolCall: 'ask', input: kind.toolset === 'ACTIVE_SPACE' ? { amount: 1 } : { targetSpaceId: spaceId, amount: 1 } }]
-      }
-      if (kind.happens === 'talk') return [{ toolCall: 'lookup', input: { amount: round } }]
-      if (kind.happens === 'memory' && results < 2)
-        return [
-          kind.toolset === 'ACTIVE_SPACE'
-            ? { toolCall: 'set_memories', input: { memories: [{ key: 'colour', value: 'green' }] } }
-            : { toolCall: 'setMemories', input: { memories: [{ key: 'colour', value: 'green' }] } },
-        ]
+  /** The call with which the room's kind of event begins; null for none. */
+  function firstCall(): ModelAction | null {
+    const memory = { memories: [{ key: 'colour', value: 'green' }] }
+    const isActive = kind.toolset === 'ACTIVE_SPACE'
+    const calls: Partial<Record<RoomKind['happens'], ModelAction>> = {
+      approval: { toolCall: 'refund', input: { amount: 42 } },
+      denial: { toolCall: 'refund', input: { amount: 42 } },
+      answer: { toolCall: 'ask', input: isActive ? { amount: 1 } : { targetSpaceId: spaceId, amount: 1 } },
+      talk: { toolCall: 'lookup', input: { amount: round } },
+      memory: { toolCall: isActive ? 'set_memories' : 'setMemories', input: memory },
     }
-    const said = `${name} answers.`
-    const mine = request.messages.some(({ role, toolCalls }) => role === 'assistant' && toolCalls.some(({ input }) => JSON.stringify(input).includes(said)))
-    return mine ? [{ text: 'Done.' }] : post(said)
+    return calls[kind.happens] ?? null
+  }
+
+  function decide(name: string, request: ModelRequest): ModelAction[] {
+    if (kind.happens === 'failure' && failures++ === 0) return [{ error: 'No such model.', status: 404 }]
+    const trigger = request.messages.findLast(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX)/.test(text))
+    const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
+    // Agents do not answer one another, so that the room becomes idle.
+    if (trigger?.text.includes('(agent') === true && !trigger.text.includes('(human')) return [{ text: 'Done.' }]
+    if (kind.toolset === 'ACTIVE_SPACE' && called.every((call) => call.name !== 'enter_space'))
+      return [{ toolCall: 'enter_space', input: { spaceId } }]
+    const first = name === ada.name ? firstCall() : null
+    if (first !== null && 'toolCall' in first && called.every((call) => call.name !== first.toolCall)) return [first]
+    const said = `${name} answers ${trigger?.text.length}.`
+    const hasSaid = called.some(({ input }) => JSON.stringify(input).includes(said))
+    return hasSaid ? [{ text: 'Done.' }] : post(said)
   }
 
   parley.models.script((request) => {
@@ -153,32 +187,45 @@ export async function playRoom(
   })
 
   const rest = () =>
-    until(`room ${round} is at rest`, async () => {
+    until(`room ${round} is idle`, async () => {
       const agentId = { in: agents.map(({ id }) => id) }
       const active = await prisma.run.count({ where: { agentId, status: { in: ['QUEUED', 'RUNNING'] } } })
       const events = await prisma.inboxEvent.count({ where: { agentId, doneAt: null, retryAt: null, quiet: false } })
       const carried = await prisma.toolCall.count({ where: { agentId, carryAt: { not: null }, settledAt: null } })
       return active + events + carried === 0
     })
-  const waitingCall = () => until('a call waits', () => prisma.toolCall.findFirst({ where: { agentId: { in: agents.map(({ id }) => id) }, status: 'WAITING' } }))
+  const waitingCall = () =>
+    until('a call waits', () =>
+      prisma.toolCall.findFirst({ where: { agentId: { in: agents.map(({ id }) => id) }, status: 'WAITING' } }),
+    )
 
   const { message } = await parley.send(human, spaceId, `Hello, number ${round}.`)
   await rest()
   if (kind.happens === 'approval' || kind.happens === 'denial') {
     const call = await waitingCall()
-    await domain.control.decideToolCall(human, { toolCallId: call.id, approve: kind.happens === 'approval', reason: 'Because.' } as never)
+    await domain.control.decideToolCall(human, {
+      toolCallId: call.id,
+      approve: kind.happens === 'approval',
+      reason: 'Because.',
+    } as never)
   }
   if (kind.happens === 'answer') {
     const call = await waitingCall()
     await domain.control.submitToolResult(human, { toolCallId: call.id, result: { answer: 'yes' } })
   }
   if (kind.happens === 'plan') {
-    const plan = await domain.plans.create(parley.admin, { agentId: ada.id, name: 'Daily', instruction: 'Say hello.', schedule: { cron: '0 9 * * *' } })
+    const plan = await domain.plans.create(parley.admin, {
+      agentId: ada.id,
+      name: 'Daily',
+      instruction: 'Say hello.',
+      schedule: { cron: '0 9 * * *' },
+    })
     await domain.plans.runNow(parley.admin, { id: plan.id })
   }
   if (kind.happens === 'service')
     await domain.control.triggerAgent(parley.admin, { agentId: ada.id, serviceName: 'Jira', payload: { issue: round } })
-  if (kind.happens === 'version') await domain.agents.update(parley.admin, { id: ada.id, instructions: 'Answer very briefly.' })
+  if (kind.happens === 'version')
+    await domain.agents.update(parley.admin, { id: ada.id, instructions: 'Answer very briefly.' })
   if (kind.happens === 'edit') await domain.messageChanges.edit(human, { messageId: message.id, text: 'Hello again.' })
   await rest()
   if (kind.happens !== 'stop') {

@@ -12,7 +12,10 @@ export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: 
           Records the space with everything that decided what happened in it, without secrets. The replay needs no
           network, key or server.
         </p>
-        <CodeBlock language="sh" code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`} />
+        <CodeBlock
+          language="sh"
+          code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`}
+        />
         <CodeBlock
           language="ts"
           code={`import { expect, test } from 'vitest'

@@ -129,9 +129,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
           {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
         </Boundary>
         <Boundary what="part of the page">{isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}</Boundary>
-        {isAdmin && run.triggerSpace !== null && (
-          <RunAsTest spaceId={run.triggerSpace.id} agentName={run.agent.name} />
-        )}
+        {isAdmin && run.triggerSpace !== null && <RunAsTest spaceId={run.triggerSpace.id} agentName={run.agent.name} />}
       </div>
     </>
   )
