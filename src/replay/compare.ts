@@ -145,89 +145,107 @@ function causeOfSilence({ rows, ids }: Input, run: Recorded<Run>): string {
 const outcomeText = ({ kind, reason }: Pick<Outcome, 'kind' | 'reason'>) =>
   reason === null ? kind : `${kind} (${reason})`
 
+interface StepPlace {
+  run: Recorded<Run>
+  step: Recorded<Step>
+  place: string
+}
+
 function comparePrompt(
-  { ids, isKnown, notes, recording, rows, replayedRun }: Input,
-  {
-    run,
-    step,
-    place,
-    replayedStep,
-  }: { run: Recorded<Run>; step: Recorded<Step>; place: string; replayedStep(): Recorded<Step> | undefined },
+  input: Input,
+  { replayedStep, ...at }: StepPlace & { replayedStep(): Recorded<Step> | undefined },
 ): Divergence | null {
+  const { step, place: where } = at
   const replayed = replayedStep()
-  if (replayed === undefined) {
-    const other = replayedRun(run)
-    const end =
-      other === undefined || !isEndedStatus(other.status)
-        ? 'did not come to this step'
-        : `ended ${other.status} (${other.stopReason})`
-    const kind = other?.stopReason === 'OVER_BUDGET' || other?.stopReason === 'TOKEN_BUDGET' ? 'budget' : 'end'
-    return {
-      kind,
-      where: place,
-      recorded: 'The run went on.',
-      replayed: `The run ${end}.`,
-      cause: other?.error ?? 'The run of the replay has fewer steps.',
-    }
-  }
+  if (replayed === undefined) return missingStep(input, at)
   if (step.model !== replayed.model)
-    return {
-      kind: 'prompt',
-      where: place,
-      recorded: step.model,
-      replayed: replayed.model,
-      cause: 'Another model was called.',
-    }
-  if (step.instructions !== null && replayed.instructions !== null) {
-    for (const one of compareInstructions(step.instructions, replayed.instructions, { ids, isKnown })) {
-      if (one.isWording) notes.add(`Prompts differ in the server's own wording (${one.what}).`)
-      else
-        return {
-          kind: 'prompt',
-          where: place,
-          recorded: one.recorded,
-          replayed: one.replayed,
-          cause: `The prompt differs in ${one.what}.`,
-        }
-    }
-  } else if (step.instructions === null && step.index === 0)
+    return { kind: 'prompt', where, recorded: step.model, replayed: replayed.model, cause: 'Another model was called.' }
+  return (
+    compareStepInstructions(input, at, replayed) ??
+    compareStepMessages(input, at, replayed) ??
+    compareTools(input, at, replayed)
+  )
+}
+
+function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): Divergence {
+  const other = replayedRun(run)
+  const isOver = other !== undefined && isEndedStatus(other.status)
+  const end = isOver ? `ended ${other.status} (${other.stopReason})` : 'did not come to this step'
+  const isBudget = other?.stopReason === 'OVER_BUDGET' || other?.stopReason === 'TOKEN_BUDGET'
+  return {
+    kind: isBudget ? 'budget' : 'end',
+    where,
+    recorded: 'The run went on.',
+    replayed: `The run ${end}.`,
+    cause: other?.error ?? 'The run of the replay has fewer steps.',
+  }
+}
+
+/** A step without instructions has those of the step before it, or they are not in the recording. */
+function compareStepInstructions(
+  { ids, isKnown, notes, recording, rows }: Input,
+  { run, step, place: where }: StepPlace,
+  replayed: Recorded<Step>,
+): Divergence | null {
+  if (recording.heading.hasOtherConfidential) {
     notes.add(
       'Instructions are not in the recording, because other spaces of its server are confidential: they were not compared.',
     )
-  else if (step.instructions !== replayed.instructions && !recording.heading.hasOtherConfidential) {
-    const before = (steps: readonly Recorded<Step>[], runId: string) =>
-      steps.findLast((one) => one.runId === runId && one.index <= step.index && one.instructions !== null)
-        ?.instructions ?? ''
-    const [a, b] = [before(recording.steps, run.id), before(rows.steps, replayed.runId)]
-    const found = compareInstructions(a, b, { ids, isKnown }).find(({ isWording }) => !isWording)
-    if (found !== undefined)
+    return null
+  }
+  const inForce = (steps: readonly Recorded<Step>[], runId: string) =>
+    steps.findLast((one) => one.runId === runId && one.index <= step.index && one.instructions !== null)
+      ?.instructions ?? ''
+  if (step.instructions === null && replayed.instructions === null) return null
+  const [before, after] = [inForce(recording.steps, run.id), inForce(rows.steps, replayed.runId)]
+  for (const one of compareInstructions(before, after, { ids, isKnown })) {
+    if (!one.isWording)
       return {
         kind: 'prompt',
-        where: place,
-        recorded: found.recorded,
-        replayed: found.replayed,
-        cause: `The prompt differs in ${found.what}.`,
+        where,
+        recorded: one.recorded,
+        replayed: one.replayed,
+        cause: `The prompt differs in ${one.what}.`,
       }
+    notes.add(`Prompts differ in the server's own wording (${one.what}).`)
   }
+  return null
+}
+
+function compareStepMessages(
+  { ids, notes }: Input,
+  { step, place: where }: StepPlace,
+  replayed: Recorded<Step>,
+): Divergence | null {
   const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, ids)
-  if (difference !== null) {
-    if (!difference.isWording) {
-      const { recorded, replayed } = firstDifferentLines(difference, ids)
-      return { kind: 'prompt', where: place, recorded, replayed, cause: `The prompt differs in ${difference.what}.` }
+  if (difference === null) return null
+  if (!difference.isWording)
+    return {
+      kind: 'prompt',
+      where,
+      ...firstDifferentLines(difference, ids),
+      cause: `The prompt differs in ${difference.what}.`,
     }
-    notes.add("Prompts differ in the server's own wording (the messages).")
-  }
-  const [tools, others] = [new Set(step.activeTools), new Set(replayed.activeTools)]
-  const gone = [...tools].filter((tool) => !others.has(tool))
+  notes.add("Prompts differ in the server's own wording (the messages).")
+  return null
+}
+
+function compareTools(
+  { notes }: Input,
+  { step, place: where }: StepPlace,
+  { activeTools }: Recorded<Step>,
+): Divergence | null {
+  const gone = step.activeTools.filter((tool) => !activeTools.includes(tool))
   if (gone.length > 0)
     return {
       kind: 'prompt',
-      where: place,
+      where,
       recorded: step.activeTools.join(', '),
-      replayed: replayed.activeTools.join(', '),
+      replayed: activeTools.join(', '),
       cause: `The model is not offered ${gone.join(', ')}.`,
     }
-  for (const tool of others) if (!tools.has(tool)) notes.add(`This release offers models a further tool: ${tool}.`)
+  for (const tool of activeTools)
+    if (!step.activeTools.includes(tool)) notes.add(`This release offers models a further tool: ${tool}.`)
   return null
 }
 

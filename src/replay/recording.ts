@@ -236,7 +236,9 @@ function checkIsComplete(recording: Recording): void {
   for (const run of recording.runs) checkRun(run, stepsOf.get(run.id) ?? [])
   for (const { messageId, name } of recording.files)
     if (messageId !== null)
-      fail(`The space contains the file ${JSON.stringify(oneLine(name))}: recordings with files cannot be replayed yet.`)
+      fail(
+        `The space contains the file ${JSON.stringify(oneLine(name))}: recordings with files cannot be replayed yet.`,
+      )
   checkTools(recording)
 }
 
