@@ -6,10 +6,11 @@ import type { ModelRegistry } from '../models/registry.ts'
 import { compare, type Divergence } from './compare.ts'
 import { createIdMap } from './ids.ts'
 import { blockNetwork } from './no-network.ts'
-import { type Asked, type Played, play } from './player.ts'
+import { type Played, play } from './player.ts'
 import type { ModelAnswer } from './recorded-model.ts'
 import { type Recording, type RoomRows, UnusableRecordingError } from './recording.ts'
 import { textOf } from './schedule.ts'
+import type { Asked } from './world.ts'
 
 /** The actions of one agent in a lane. */
 export interface AgentSummary {

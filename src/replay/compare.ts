@@ -1,10 +1,13 @@
 import type { Outcome, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import { answerOf } from './assistant.ts'
 import type { IdMap } from './ids.ts'
-import { isEndedStatus, nameOf, type Played, type Stall } from './player.ts'
+import type { Played, Stall } from './player.ts'
 import { compareInstructions, compareMessages } from './prompts.ts'
 import type { Recorded, Recording, RoomRows } from './recording.ts'
 import type { Action } from './schedule.ts'
+import { nameOf } from './world.ts'
+
+const isEndedStatus = (status: string): boolean => ['COMPLETED', 'FAILED', 'CANCELED'].includes(status)
 
 /** The kind of the first difference. */
 export type DivergenceKind = 'wake-up' | 'prompt' | 'call' | 'arguments' | 'message' | 'budget' | 'end'
@@ -36,7 +39,7 @@ interface Check {
 }
 
 /** Compares a replay with its recording, in the order of what happened, up to the first divergence. */
-export function compare(recording: Recording, { rows, ids, stall, runs: runIds }: Played): Comparison {
+export function compare(recording: Recording, { rows, ids, stall }: Played): Comparison {
   const notes = new Set<string>()
   const known = new Set([
     recording.heading.spaceId,
@@ -46,7 +49,7 @@ export function compare(recording: Recording, { rows, ids, stall, runs: runIds }
     ...recording.calls.map(({ id }) => id),
   ])
   const isKnown = (id: string) => known.has(id) || !['spc', 'run', 'agt', 'hum'].includes(id.slice(0, 3))
-  const replayedRun = (run: Recorded<Run>) => rows.runs.find(({ id }) => id === runIds.get(run.id))
+  const replayedRun = (run: Recorded<Run>) => rows.runs.find(({ id }) => id === ids.replayedOf(run.id))
   const input: Input = { recording, rows, ids, isKnown, notes, replayedRun }
   const checks = [
     ...recording.runs.flatMap((run) => checksOfRun(input, run)),

@@ -58,15 +58,18 @@ export function createIdMap(): IdMap {
     return isDeepStrictEqual(keys, others) && keys.every((key) => areSame(a[key], b[key]))
   }
 
+  function learnTexts(recorded: string, replayed: string): void {
+    const [a, b] = [recorded.match(EACH_ID) ?? [], replayed.match(EACH_ID) ?? []]
+    if (a.length !== b.length) return
+    for (const [index, id] of a.entries()) if (id.slice(0, 3) === b[index]?.slice(0, 3)) link(id, b[index])
+  }
+
   function learn(recorded: unknown, replayed: unknown): void {
-    if (typeof recorded === 'string' && typeof replayed === 'string') {
-      const [a, b] = [recorded.match(EACH_ID) ?? [], replayed.match(EACH_ID) ?? []]
-      if (a.length === b.length) for (const [index, id] of a.entries()) link(id, b[index] ?? '')
-    } else if (Array.isArray(recorded) && Array.isArray(replayed)) {
-      if (recorded.length === replayed.length) recorded.forEach((one, index) => void learn(one, replayed[index]))
-    } else if (typeof recorded === 'object' && typeof replayed === 'object' && recorded !== null && replayed !== null) {
-      for (const [key, value] of Object.entries(recorded)) learn(value, (replayed as Record<string, unknown>)[key])
-    }
+    if (typeof recorded === 'string' && typeof replayed === 'string') return learnTexts(recorded, replayed)
+    if (typeof recorded !== 'object' || typeof replayed !== 'object' || recorded === null || replayed === null) return
+    const isList = Array.isArray(recorded) && Array.isArray(replayed)
+    if (isList && recorded.length !== replayed.length) return
+    for (const [key, value] of Object.entries(recorded)) learn(value, (replayed as Record<string, unknown>)[key])
   }
 
   function toReplay<T>(value: T): T {

@@ -34,7 +34,7 @@ export type Action =
   | { type: 'result'; call: Recorded<ToolCall> }
   | { type: 'decide'; call: Recorded<ToolCall>; decision: Recorded<Decision>; input: JsonObject | null }
   | { type: 'submit'; call: Recorded<ToolCall> }
-  | { type: 'expire'; call: Recorded<ToolCall>; isApproval: boolean }
+  | { type: 'expire'; call: Recorded<ToolCall> }
   | { type: 'stop'; run: Recorded<Run> }
   | { type: 'retry'; run: Recorded<Run> }
 
@@ -228,7 +228,7 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
     const decided = own.map(({ humanId, inputDigest }) => `decide ${id} ${humanId} ${inputDigest}`)
     if (settledAt === null) continue
     if (call.approvalState === 'EXPIRED' || status === 'TIMED_OUT')
-      add(`settle ${id}`, settledAt, { type: 'expire', call, isApproval: call.approvalState === 'EXPIRED' }, before)
+      add(`settle ${id}`, settledAt, { type: 'expire', call }, before)
     else if (call.answeredById !== null || call.answeredByService !== null)
       add(`settle ${id}`, settledAt, { type: 'submit', call }, [...before, ...decided])
     else if (isOutside(call) && ['DONE', 'FAILED'].includes(status))
@@ -249,47 +249,49 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
 }
 
 function addCauses(recording: Recording, add: Add): void {
-  const { versions, firings, plans, inboxEvents, runs, calls } = recording
   const { joined, left } = firstMembers(recording)
   for (const { entityId, at } of joined) add(`join ${entityId} ${at}`, at, { type: 'join', entityId })
   for (const { entityId, at } of left) add(`leave ${entityId} ${at}`, at, { type: 'leave', entityId })
   const begun = beginOf(recording)
-  for (const version of versions)
+  for (const version of recording.versions)
     if (Date.parse(version.createdAt) > begun)
       add(`version ${version.id}`, version.createdAt, { type: 'version', version })
-  const made = madeByTools(calls)
-  for (const plan of plans) {
-    const own = firings.filter(({ planId }) => planId === plan.id)
-    if (made.has(plan.id)) continue
-    const nextRunAt = own.find(({ slot, firedAt }) => slot !== firedAt)?.slot ?? plan.nextRunAt
-    add(`make-plan ${plan.id}`, Math.max(Date.parse(plan.createdAt), begun), { type: 'make-plan', plan, nextRunAt })
-  }
-  for (const firing of firings) {
-    const plan = plans.find(({ id }) => id === firing.planId)
-    const hasWoken = firing.result === 'RUN' || firing.result === 'INBOX'
-    if (plan === undefined) {
-      if (hasWoken && runs.some(({ rootId }) => rootId === firing.rootId))
-        throw new UnusableRecordingError(`The plan ${firing.planId} is gone, which fired at ${firing.firedAt}.`)
-      continue
-    }
-    const after = made.has(plan.id) ? [] : [`make-plan ${plan.id}`]
-    add(`fire ${firing.id}`, firing.firedAt, { type: 'fire', firing, plan }, after)
-  }
-  for (const run of runs) {
-    if (run.triggerType !== 'SERVICE' || run.depth !== 0 || run.retryOfId !== null) continue
-    const { agentId, triggerName, triggerPayload: payload } = run
-    const name = triggerName ?? 'a service'
-    add(`service ${run.id}`, run.queuedAt, { type: 'service', agentId, name, payload, urgent: false })
-  }
-  for (const event of inboxEvents) if (isService(event)) addService(event)
+  addPlans(recording, add)
+  addServices(recording, add)
+}
 
-  function addService({ id, agentId, payload, urgent, createdAt }: Recorded<InboxEvent>): void {
-    const { name, payload: given } = payload as { name: string; payload: unknown }
-    add(`service ${id}`, createdAt, { type: 'service', agentId, name, payload: given, urgent })
+/** Adds plans that people made, and the firings that woke an agent for this space. */
+function addPlans(recording: Recording, add: Add): void {
+  const { firings, plans, inboxEvents, runs, calls } = recording
+  const made = madeByTools(calls)
+  const roots = new Set([...runs, ...inboxEvents].map(({ rootId }) => rootId))
+  const ofRoom = firings.filter(({ rootId }) => roots.has(rootId))
+  for (const plan of plans) {
+    if (made.has(plan.id)) continue
+    const slot = ofRoom.find((one) => one.planId === plan.id && one.slot !== one.firedAt)?.slot
+    const at = Math.max(Date.parse(plan.createdAt), beginOf(recording))
+    add(`make-plan ${plan.id}`, at, { type: 'make-plan', plan, nextRunAt: slot ?? plan.nextRunAt })
+  }
+  for (const firing of ofRoom) {
+    const plan = plans.find(({ id }) => id === firing.planId)
+    if (plan === undefined)
+      throw new UnusableRecordingError(`The plan ${firing.planId} is gone, which fired at ${firing.firedAt}.`)
+    add(`fire ${firing.id}`, firing.firedAt, { type: 'fire', firing, plan }, [`make-plan ${plan.id}`])
   }
 }
 
-const isService = ({ type, depth }: Recorded<InboxEvent>): boolean => type === 'SERVICE' && depth === 0
+/** Adds the calls of services: runs of agents without an inbox, and events of those with one. */
+function addServices({ inboxEvents, runs }: Recording, add: Add): void {
+  for (const { id, agentId, triggerType, triggerName, triggerPayload: payload, depth, retryOfId, queuedAt } of runs) {
+    if (triggerType !== 'SERVICE' || depth !== 0 || retryOfId !== null) continue
+    add(`service ${id}`, queuedAt, { type: 'service', agentId, name: triggerName ?? '', payload, urgent: false })
+  }
+  for (const { id, type, agentId, payload: event, depth, urgent, createdAt } of inboxEvents) {
+    if (type !== 'SERVICE' || depth !== 0) continue
+    const { name, payload } = event as { name: string; payload: unknown }
+    add(`service ${id}`, createdAt, { type: 'service', agentId, name, payload, urgent })
+  }
+}
 
 /** The ids of plans that agents made with their tools. */
 function madeByTools(calls: readonly Recorded<ToolCall>[]): Set<string> {

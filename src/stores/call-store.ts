@@ -496,9 +496,7 @@ export async function adoptCalls(tx: Tx, calls: readonly ToolCall[], runId: stri
   await tx.$executeRaw`UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${ids}::text[])`
 }
 
-/** Ends the time of a waiting call now: that for its result, or that for people's decision. For replays. */
-export async function makeCallDue(tx: Tx, id: string, what: 'result' | 'approval'): Promise<void> {
-  if (what === 'approval')
-    await tx.$executeRaw`UPDATE "ToolCall" SET "approvalExpiresAt" = now(), "expiresAt" = now() WHERE id = ${id} AND status = 'WAITING'`
-  else await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE id = ${id} AND status = 'WAITING'`
+/** Ends the time of a waiting call now, for its result or for people's decision. For replays. */
+export async function makeCallDue(tx: Tx, id: string): Promise<void> {
+  await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE id = ${id} AND status = 'WAITING'`
 }
