@@ -33,6 +33,7 @@ export async function perform(world: World, action: Action): Promise<string | nu
 async function letEngine(world: World, action: EngineAction): Promise<string | null> {
   const { ids, recording, thinking, app } = world
   const replayed = (id: string | null) => ids.replayedOf(id ?? '')
+  // biome-ignore lint/nursery/useExhaustiveSwitchCases: Biome does not evaluate Extract and Exclude
   switch (action.type) {
     case 'begin': {
       const { id, agentId, triggerType } = action.run
@@ -79,6 +80,7 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
   const { domain } = app
   const { spaceId } = recording.heading
   const replayed = (id: string | null) => ids.replayedOf(id ?? '')
+  // biome-ignore lint/nursery/useExhaustiveSwitchCases: Biome does not evaluate Extract and Exclude
   switch (action.type) {
     case 'join':
       await domain.members.add(ADMIN, { spaceId, entityId: action.entityId })

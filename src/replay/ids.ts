@@ -65,7 +65,7 @@ export function createIdMap(): IdMap {
   }
 
   function learn(recorded: unknown, replayed: unknown): void {
-    if (typeof recorded === 'string' && typeof replayed === 'string') return learnTexts(recorded, replayed)
+    if (typeof recorded === 'string' && typeof replayed === 'string') learnTexts(recorded, replayed)
     if (typeof recorded !== 'object' || typeof replayed !== 'object' || recorded === null || replayed === null) return
     const isList = Array.isArray(recorded) && Array.isArray(replayed)
     if (isList && recorded.length !== replayed.length) return

@@ -1,15 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
-import type {
-  Decision,
-  InboxEvent,
-  Message,
-  MessageReaction,
-  Plan,
-  PlanFiring,
-  Run,
-  ToolCall,
-} from '../generated/prisma/client.ts'
+import type { Decision, Message, MessageReaction, Plan, PlanFiring, Run, ToolCall } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
