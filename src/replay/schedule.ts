@@ -174,16 +174,20 @@ function causesOf({ messages, outcomes }: Recording, run: Recorded<Run>): string
     .map(messageKey)
 }
 
-function addSteps({ steps }: Recording, run: Recorded<Run>, add: Add): void {
-  const own = steps.filter(({ runId }) => runId === run.id)
+function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
+  const own = recording.steps.filter(({ runId }) => runId === run.id)
   const before = (index: number) =>
     index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
   let endedAt = Date.parse(String(run.startedAt))
-  for (const { index, startedAt, durationMs } of own) {
-    const step = stepKey(run.id, index)
-    endedAt = Date.parse(startedAt) + (durationMs ?? 0)
-    add(step, startedAt, { type: 'step', run, index, isOptional: false }, before(index))
-    add(answerKey(run.id, index), endedAt, { type: 'answer', run, index, isOptional: false }, [step])
+  for (const step of own) {
+    const { index, durationMs } = step
+    const key = stepKey(run.id, index)
+    const startedAt = Date.parse(step.startedAt)
+    // The prompt is built as soon as the results of the step before are there, and before the time that the step records.
+    const at = Math.min(startedAt, Math.max(endedAt, settledBy(recording, step)) + 1)
+    add(key, at, { type: 'step', run, index, isOptional: false }, [...before(index), ...runsShownIn(recording, step)])
+    endedAt = startedAt + (durationMs ?? 0)
+    add(answerKey(run.id, index), endedAt, { type: 'answer', run, index, isOptional: false }, [key])
   }
   // A step that failed, or that the end of the run cut off, is not in the journal. It may also not have begun.
   const isCutOff = run.finishedAt !== null && CUTS_OFF.has(run.stopReason ?? '')
@@ -193,6 +197,30 @@ function addSteps({ steps }: Recording, run: Recorded<Run>, add: Add): void {
   add(step, endedAt, { type: 'step', run, index, isOptional: true }, before(index))
   if (run.stopReason === 'MODEL_FAILED')
     add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [step])
+}
+
+/** When the last call of the step before was settled, if that was before this step. */
+function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<Step>): number {
+  const times = calls
+    .filter((call) => call.runId === runId && call.stepIndex === index - 1 && call.settledAt !== null)
+    .map(({ settledAt }) => Date.parse(String(settledAt)))
+    .filter((at) => at <= Date.parse(startedAt))
+  return Math.max(0, ...times)
+}
+
+/** Returns the answers with which the messages were posted that had woken the other runs of the agent in this prompt. */
+function runsShownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Step>): string[] {
+  const inForce = steps.findLast(
+    ({ runId, index, instructions }) => runId === step.runId && index <= step.index && instructions !== null,
+  )
+  const shown = new Set(inForce?.instructions?.match(/\brun_[0-9a-f]{32}\b/g) ?? [])
+  const triggers = new Set(runs.filter(({ id }) => shown.has(id)).map(({ triggerMessageId }) => triggerMessageId))
+  return messages
+    .filter(({ id, runId }) => triggers.has(id) && runId !== null && runId !== step.runId)
+    .flatMap(({ id, runId, runPostKey, seq }) => {
+      const call = calls.find((one) => one.id === runPostKey || (one.runId === runId && one.messageId === id))
+      return call === undefined ? [`message ${seq}`] : [answerKey(call.runId, call.stepIndex)]
+    })
 }
 
 /** The finish reasons of answers after which the model is not called again. */
