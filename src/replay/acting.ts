@@ -5,7 +5,7 @@ import type { ToolCall } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import { makeCallDue } from '../stores/call-store.ts'
 import type { Recorded } from './recording.ts'
-import { type Action, textOf } from './schedule.ts'
+import type { Action } from './schedule.ts'
 import { passGate, waitFor } from './waiting.ts'
 import { learnMessages, nameOf, type PlayOptions, prismaOf, type World } from './world.ts'
 
@@ -141,7 +141,7 @@ async function actOnMessage(
   }
   const { message } = await sending.send(personOf(senderId), {
     spaceId: recording.heading.spaceId,
-    text: textOf(action.message),
+    text: action.text,
     mentionedAgentId,
     ...(mentionedIds.length === 0 ? {} : { mentionedIds }),
     replyToId: replyToId === null ? null : replayed(replyToId),

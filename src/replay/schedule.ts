@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
-import type { Decision, Message, MessageReaction, Plan, PlanFiring, Run, ToolCall } from '../generated/prisma/client.ts'
+import type { Decision, Message, MessageReaction, Plan, PlanFiring, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
 /** Something that happened in a recording. A replay makes it happen again, or lets the engine continue to it. */
 export type Action =
-  | { type: 'say'; message: Recorded<Message> }
+  | { type: 'say'; message: Recorded<Message>; text: string }
   | { type: 'edit'; message: Recorded<Message>; text: string }
   | { type: 'react'; reaction: Recorded<MessageReaction> }
   | { type: 'join' | 'leave'; entityId: string }
@@ -91,6 +91,7 @@ export function scheduleOf(recording: Recording): ScheduledAction[] {
   addRuns(recording, add)
   addCalls(recording, add)
   addCauses(recording, add)
+  beginWakersLate(recording, nodes)
   return inOrder(nodes)
 }
 
@@ -108,7 +109,9 @@ function addMessages({ messages, messageVersions, reactions, calls }: Recording,
   const bySeq = new Map(messages.map((message) => [message.id, message]))
   for (const message of messages) {
     const before = message.seq > 1 ? [`message ${message.seq - 1}`] : []
-    if (message.runId === null) add(messageKey(message), message.createdAt, { type: 'say', message }, before)
+    const [first] = messageVersions.filter(({ messageId }) => messageId === message.id)
+    const text = first?.text ?? textOf(message)
+    if (message.runId === null) add(messageKey(message), message.createdAt, { type: 'say', message, text }, before)
     else
       add(messageKey(message), message.createdAt, { type: 'post', message }, [
         ...before,
@@ -150,7 +153,9 @@ function addRuns(recording: Recording, add: Add): void {
   for (const run of recording.runs) {
     if (run.startedAt === null) continue
     const begin = `begin ${run.id}`
-    const after = causesOf(recording, run)
+    // The first prompt is built from what is read at the beginning.
+    const first = recording.steps.find(({ runId, index }) => runId === run.id && index === 0)
+    const after = [...causesOf(recording, run), ...(first === undefined ? [] : shownIn(recording, first))]
     if (run.retryOfId !== null) {
       add(`retry ${run.id}`, run.queuedAt, { type: 'retry', run })
       after.push(`retry ${run.id}`)
@@ -185,7 +190,7 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     const startedAt = Date.parse(step.startedAt)
     // The prompt is built as soon as the results of the step before are there, and before the time that the step records.
     const at = Math.min(startedAt, Math.max(endedAt, settledBy(recording, step)) + 1)
-    add(key, at, { type: 'step', run, index, isOptional: false }, [...before(index), ...runsShownIn(recording, step)])
+    add(key, at, { type: 'step', run, index, isOptional: false }, [...before(index), ...shownIn(recording, step)])
     endedAt = startedAt + (durationMs ?? 0)
     add(answerKey(run.id, index), endedAt, { type: 'answer', run, index, isOptional: false }, [key])
   }
@@ -208,19 +213,43 @@ function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<S
   return Math.max(0, ...times)
 }
 
-/** Returns the answers with which the messages were posted that had woken the other runs of the agent in this prompt. */
-function runsShownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Step>): string[] {
+/**
+ * Returns the answers before which this prompt cannot have been built: those that posted the messages which it shows, or which
+ * had woken the other runs of the agent that it lists.
+ */
+function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Step>): string[] {
   const inForce = steps.findLast(
     ({ runId, index, instructions }) => runId === step.runId && index <= step.index && instructions !== null,
   )
   const shown = new Set(inForce?.instructions?.match(/\brun_[0-9a-f]{32}\b/g) ?? [])
-  const triggers = new Set(runs.filter(({ id }) => shown.has(id)).map(({ triggerMessageId }) => triggerMessageId))
+  const triggers = runs.filter(({ id }) => shown.has(id)).map(({ triggerMessageId }) => triggerMessageId)
+  const users = (step.messagesAdded as { role: string }[]).filter(({ role }) => role === 'user')
+  const ids = new Set([...triggers, ...(JSON.stringify(users).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])])
   return messages
-    .filter(({ id, runId }) => triggers.has(id) && runId !== null && runId !== step.runId)
+    .filter(({ id, runId }) => ids.has(id) && runId !== null && runId !== step.runId)
     .flatMap(({ id, runId, runPostKey, seq }) => {
       const call = calls.find((one) => one.id === runPostKey || (one.runId === runId && one.messageId === id))
       return call === undefined ? [`message ${seq}`] : [answerKey(call.runId, call.stepIndex)]
     })
+}
+
+/**
+ * Lets an answer that woke a run come after the messages that the run's first prompt shows: they had their numbers when the
+ * message of that answer was complete.
+ */
+function beginWakersLate({ calls, messages, runs, steps }: Recording, nodes: Map<string, Node>): void {
+  for (const run of runs) {
+    const trigger = messages.find(({ id }) => id === run.triggerMessageId)
+    const waker = calls.find(({ id, runId, messageId }) =>
+      trigger !== undefined && runId === trigger.runId && (id === trigger.runPostKey || messageId === trigger.id),
+    )
+    const first = steps.find(({ runId, index }) => runId === run.id && index === 0)
+    const node = waker === undefined ? undefined : nodes.get(answerKey(waker.runId, waker.stepIndex))
+    if (node === undefined || trigger === undefined || first === undefined || run.triggerType === 'INBOX') continue
+    const shown = new Set(JSON.stringify(first.messagesAdded).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
+    const before = messages.filter(({ id, seq, runId }) => shown.has(id) && seq > trigger.seq && runId !== trigger.runId)
+    node.after.push(...before.map(messageKey))
+  }
 }
 
 /** The finish reasons of answers after which the model is not called again. */

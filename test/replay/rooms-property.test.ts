@@ -1,9 +1,13 @@
+import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { describeReplay, replay } from '../../src/replay/replay.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { type BookedService, openService } from '../support/decisions.ts'
 import { runsOf } from '../support/effort.ts'
 import { CANARIES, playRoom, recordingOf, roomKind } from '../support/recorded-rooms.ts'
+
+/** A folder for recordings of a new release: `RECORD_TO=test/recordings/0.3.0 npx vitest run test/replay/rooms-property.test.ts`. */
+const RECORD_TO = process.env['RECORD_TO']
 
 const KINDS = Array.from({ length: runsOf({ usual: 12, nightly: 200 }) }, (_, n) => roomKind(n))
   // A confidential space changes what recordings of other spaces contain.
@@ -28,6 +32,7 @@ describe('a recorded room replays to an equal log', () => {
     const [called, asked] = [service.calls.length, parley.models.requests.length]
     const replayed = await replay(recording)
     expect(replayed.isEqual, describeReplay(kind.name, replayed)).toBe(true)
+    if (RECORD_TO !== undefined) writeFileSync(`${RECORD_TO}/${kind.name.replaceAll(' ', '-').toLowerCase()}.jsonl`, text)
     const expected = recording.heading.hasOtherConfidential ? [expect.stringContaining('Instructions are not')] : []
     expect(replayed.notes).toEqual(expected)
     expect([service.calls.length, parley.models.requests.length]).toEqual([called, asked])
