@@ -76,6 +76,11 @@ const ARROWS = {
       ...['tools', 'posting', 'context', 'operation', 'engine', 'graphql', 'server'],
     ],
   },
+  // The room as a test: replays and backtests of recordings, on an application of their own.
+  replay: {
+    values: ['lib', 'config', 'platform', 'broker', 'models', 'stores', 'agents', 'tools', 'operation', 'app'],
+    types: ['access', 'generated'],
+  },
   main: { values: ['lib', 'config', 'platform', 'app', 'server'] },
 }
 

@@ -1,8 +1,8 @@
 // The command `parley`: `npx parley` starts the server, and `npx parley <command>` is `npm run <command>` of a clone. Each command is a script
 // beside this one. This script refuses unknown commands and arguments before it starts one.
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { BACKTEST_OPTIONS } from './command-options.ts'
+import { releaseOf } from './release.ts'
 
 interface Command {
   /** The arguments, as the usage shows them. */
@@ -46,6 +46,27 @@ const COMMANDS: Record<string, Command> = {
     most: 1,
     run: () => import('./import.ts'),
   },
+  record: {
+    takes: '--space <id> --out <file>',
+    does: 'write a recording of a space, for replays',
+    options: { space: { type: 'string' }, out: { type: 'string' } },
+    run: () => import('./record.ts'),
+  },
+  replay: {
+    takes: '<file>…',
+    does: 'repeat recordings offline, and name the first difference',
+    least: 1,
+    most: Number.POSITIVE_INFINITY,
+    run: () => import('./replay.ts'),
+  },
+  backtest: {
+    takes: '<file>… --set agent.<id>.<field>=<value>…',
+    does: 'repeat recordings with changed agents',
+    options: BACKTEST_OPTIONS,
+    least: 1,
+    most: Number.POSITIVE_INFINITY,
+    run: () => import('./backtest.ts'),
+  },
   'rotate-secrets': {
     takes: '',
     does: 'encrypt the stored secrets with the new PARLEY_SECRET_KEY',
@@ -64,7 +85,7 @@ const USAGE = [
 
 const [name = 'serve', ...given] = process.argv.slice(2)
 if (name === '--help' || name === '-h' || name === 'help') console.log(USAGE)
-else if (name === '--version' || name === '-v') console.log(version())
+else if (name === '--version' || name === '-v') console.log(releaseOf())
 else {
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
   if (command === undefined) {
@@ -98,10 +119,4 @@ function problemOf(name: string, { options = {}, least = 0, most = 0 }: Command,
 function refuse(problem: string): void {
   console.error(`${problem}\n\n${USAGE}`)
   process.exitCode = 2
-}
-
-/** Returns the version in package.json, which is one folder above scripts/ in a clone, and two above dist/scripts/ in the package. */
-function version(): string {
-  const root = path.resolve(import.meta.dirname, import.meta.filename.endsWith('.ts') ? '..' : '../..')
-  return (JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { version: string }).version
 }

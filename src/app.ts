@@ -86,7 +86,8 @@ export async function createApp(config: Config, options: AppOptions = {}) {
     /** Starts executing runs in this process. */
     async startWorker() {
       const parts = { config, core, domain, models, pushKeys, push: options.push ?? {} }
-      engine = await startEngine(platform, { ...parts, embedder: meaning && embedder })
+      const tools = options.tools === undefined ? {} : { tools: options.tools }
+      engine = await startEngine(platform, { ...parts, ...tools, embedder: meaning && embedder })
     },
     /** Gives active runs `graceMs` to finish, then releases them. */
     stopWorker,

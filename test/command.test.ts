@@ -36,6 +36,8 @@ describe('the command parley', () => {
     [['export', 'spc_1', 'file', 'another'], 'parley export does not take the argument: another'],
     [['import', '--dry'], "parley import: Unknown option '--dry'"],
     [['seed', 'http://localhost', 'twice'], 'parley seed does not take the argument: twice'],
+    [['replay'], 'parley replay takes at least 1 argument, and none is given'],
+    [['record', '--file', 'x'], "parley record: Unknown option '--file'"],
     [['rotate-secrets', '-x'], "parley rotate-secrets: Unknown option '-x'"],
   ])('refuses %j in one line before the usage', async (given, line) => {
     const { code, stdout, stderr } = await parley(...given)

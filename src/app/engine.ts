@@ -43,6 +43,7 @@ import { createMcpOAuth, type McpOAuth } from '../tools/mcp/oauth.ts'
 import { createToolbox } from '../tools/toolbox.ts'
 import type { Core } from './core.ts'
 import type { OwnDomain } from './domain.ts'
+import type { AppOptions } from './outside.ts'
 
 const LARGEST_PUSH_ANSWER_BYTES = 65_536
 
@@ -56,6 +57,8 @@ export interface EngineParts {
   embedder: Embedder | null
   /** How to reach push services. */
   push: AddressGuardOptions
+  /** Replaces what the tools of agents reach outside the server. */
+  tools?: AppOptions['tools']
 }
 
 /** Executes runs in this process. */
@@ -67,12 +70,12 @@ export interface Engine {
 /** Builds and starts the engine. */
 export async function startEngine(
   platform: Platform,
-  { config, core, domain, models, pushKeys, embedder, push }: EngineParts,
+  { config, core, domain, models, pushKeys, embedder, push, tools }: EngineParts,
 ): Promise<Engine> {
-  const http = createGuardedHttp({ allowPrivate: config.allowPrivateTools })
+  const http = tools?.http ?? createGuardedHttp({ allowPrivate: config.allowPrivateTools })
   // Users supply the endpoints, so requests to private addresses are refused.
   const pushHttp = createGuardedHttp({ ...push, maxBytes: LARGEST_PUSH_ANSWER_BYTES })
-  const mcpTools = createMcpTools({ http, clock: platform.clock })
+  const mcpTools = tools?.mcp ?? createMcpTools({ http, clock: platform.clock })
   const { limits } = config
   const oauth = createMcpOAuth(platform, { http })
   const mcp = createMcpToolset(platform, mcpTools, oauth)
@@ -151,7 +154,10 @@ function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): Boun
   const files = createFileSweep(platform, { resumable: core.resumableUploads, sharedStorage: core.sharedStorage })
   return [
     ...(isAnythingDeleted ? [bindJob(DELETE_OLD_ROWS, (_, { signal }) => retention.sweep(signal))] : []),
-    bindJob(FIRE_PLAN, ({ planId }, job) => planFiring.fire(planId, job)),
+    // A replay fires plans when they fired in the recording.
+    ...(platform.conductor === undefined
+      ? [bindJob(FIRE_PLAN, ({ planId }, job) => planFiring.fire(planId, job))]
+      : []),
     createCopyIndexing(platform),
     core.messageDeletions.copyDeletion,
     bindJob(FINISH_DELETIONS, () => deletion.sweep()),

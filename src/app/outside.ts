@@ -11,6 +11,7 @@ import { messageOf } from '../lib/errors.ts'
 import { logContext } from '../lib/log-context.ts'
 import type { ModelRegistryOptions } from '../models/registry.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
+import type { Conductor } from '../platform/conductor.ts'
 import { makeDataDirectory } from '../platform/data-directory.ts'
 import { openDatabase } from '../platform/db.ts'
 import { openFileStorage } from '../platform/file-storage/open.ts'
@@ -23,8 +24,10 @@ import { createSecretBox } from '../platform/secret-box.ts'
 import { keptSecret } from '../platform/secrets.ts'
 import { faultsOf, StartFaults } from '../platform/start-faults.ts'
 import type { AddressGuardOptions } from '../tools/custom/guarded-connector.ts'
+import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
+import type { McpTools } from '../tools/mcp/mcp-tools.ts'
 
-/** Replacements for tests. */
+/** Replacements for tests and replays. */
 export interface AppOptions {
   clock?: Clock
   models?: ModelRegistryOptions
@@ -33,6 +36,10 @@ export interface AppOptions {
   push?: AddressGuardOptions
   /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
   redisPrefix?: string
+  /** Determines the order of the engine's work. Plans then fire only on request. */
+  conductor?: Conductor
+  /** Replaces what the tools of agents reach outside the server. */
+  tools?: { http: GuardedHttp; mcp: McpTools }
   /** An additional startup check. Its errors are reported together with those of the database and Redis. */
   alsoCheck?: () => Promise<void>
 }
@@ -100,6 +107,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       files,
       deltas: createDeltaJoiners(),
       racepoint,
+      ...(options.conductor === undefined ? {} : { conductor: options.conductor }),
     }
     return { platform, realtime, record, close }
   } catch (error) {

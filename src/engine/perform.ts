@@ -65,6 +65,8 @@ export interface Performance {
 /** Performs one attempt of a run, from its claim until the run ends or pauses. @throws RunLostError, database errors */
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
   const { run } = performance
+  const { id: runId, agentId } = run.context.run
+  await platform.conductor?.reached({ type: 'begin', runId, agentId })
   const { steps, observed, loop } = await prepare(platform, parts, performance)
   const { events, mind, writer } = loop
   try {
@@ -149,7 +151,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
     writer,
     events,
     runner: observed.watch(runner),
-    mind: observed.watchMind(mind),
+    mind: inTurn(platform, runId, observed.watchMind(mind)),
     writtenLabel,
     reserve: (plan, steps) => budget.reserve(estimatedSpending(plan, { tools, steps, prices })),
     release: budget.release,
@@ -167,6 +169,18 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
 function createMind(platform: Platform, { recalling }: PerformParts, input: MindInput): Mind {
   if (input.scene.agent.mind === 'STATELESS') return createStatelessMind(input)
   return createPersistentMind({ ...input, platform, recalling })
+}
+
+/** In a replay, plans a step when the recording planned it. */
+function inTurn({ conductor }: Platform, runId: string, mind: Mind): Mind {
+  if (conductor === undefined) return mind
+  return {
+    ...mind,
+    async plan(steps) {
+      await conductor.reached({ type: 'plan', runId, step: steps.length })
+      return mind.plan(steps)
+    },
+  }
 }
 
 /**

@@ -38,7 +38,7 @@ const FOR_LONG_MS = 60_000
  * signal announces new work.
  */
 export async function createWorker(platform: Platform, { lifecycle, cycles, executor }: WorkerParts): Promise<Worker> {
-  const { signals, logger, config } = platform
+  const { signals, logger, config, conductor } = platform
   const bell = createBell()
   const stopping = new AbortController()
   const handBack = new AbortController()
@@ -93,7 +93,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
       const { claims, inboxes, isMoreThere, isLeft } = await lifecycle.claim(room)
       isPlaceWanted = isLeft === true || isMoreThere || claims.length + inboxes.length >= room
       claims.forEach(begin)
-      await Promise.all(inboxes.map(beginCycle))
+      await Promise.all(inboxes.filter((agentId) => conductor?.mayThink(agentId) !== false).map(beginCycle))
       if (isPlaceWanted && (claims.length > 0 || isPlaceFree)) continue
       return isMoreThere ? Math.min(LONGEST_PAUSE_MS, 2 * pauseMs) : Number.POSITIVE_INFINITY
     }

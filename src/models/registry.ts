@@ -51,7 +51,7 @@ export interface ModelRegistryOptions {
   added?: readonly ModelProviderSettings[]
   /** The output speed of the demo model; 0 for no delay. */
   demoTokensPerSecond?: number
-  /** Further models by full name, for tests. */
+  /** Further models by full name, for tests and replays. */
   extra?: Record<string, LanguageModel>
 }
 
@@ -76,8 +76,10 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
   const { providers, isAdded } = joined(options.providers ?? [], added)
   const byName = new Map(providers.map((provider) => [provider.name, provider]))
   const opened = new Map<string, Promise<CreateModel>>()
-  const models = new Map<string, LanguageModel>(Object.entries(extra))
-  models.set('demo', createDemoModel({ tokensPerSecond: demoTokensPerSecond }))
+  const models = new Map<string, LanguageModel>([
+    ['demo', createDemoModel({ tokensPerSecond: demoTokensPerSecond })],
+    ...Object.entries(extra),
+  ])
 
   const providerOf = (name: string) => byName.get(parseModelName(name)?.provider ?? '')
 

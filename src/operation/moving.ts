@@ -45,16 +45,29 @@ export async function* exportSpace(
     throw new Error(`There is no space ${spaceId}.`)
   yield JSON.stringify({ format: FORMAT, version: FORMAT_VERSION, spaceId, at: new Date().toISOString() })
   let rows = 0
-  for await (const { table, row } of rowsOf(db, spaceId)) {
+  for await (const { table, row } of readMovedRows(db, spaceId, ofTriggers(spaceId))) {
     rows += 1
-    yield JSON.stringify({ table, row: withoutSecrets(table, row) })
+    yield JSON.stringify({ table, row })
     if (table === 'File')
       for await (const bytes of bytesOfFile(files, row as { id: string; hash: string })) yield JSON.stringify(bytes)
   }
   yield JSON.stringify({ end: true, rows })
 }
 
-async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): AsyncGenerator<MovedRow> {
+/** A condition on a run `t`: the space triggered it. */
+const ofTriggers = (spaceId: string) => Prisma.sql`t."triggerSpaceId" = ${spaceId}`
+
+/** Yields the rows of a space as an export contains them, without secrets. `ofSpaceRuns`: a condition on its runs `t`. */
+export async function* readMovedRows(
+  { prisma }: Pick<Database, 'prisma'>,
+  spaceId: string,
+  ofSpaceRuns: Prisma.Sql,
+): AsyncGenerator<MovedRow> {
+  for await (const { table, row } of rowsOf(prisma, spaceId, ofSpaceRuns))
+    yield { table, row: withoutSecrets(table, row) }
+}
+
+async function* rowsOf(prisma: Database['prisma'], spaceId: string, ofSpaceRuns: Prisma.Sql): AsyncGenerator<MovedRow> {
   const ofSpace = Prisma.sql`t."spaceId" = ${spaceId}`
   const read = (table: MovedTable, where: Prisma.Sql, options?: PageOptions) =>
     pagesOf(prisma, { table, where, spaceId }, options)
@@ -75,7 +88,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
 
   // Instructions have no label, because a separate rule decides which other spaces of the agent they list.
   const hasOthers = (await prisma.space.count({ where: { confidential: true, id: { not: spaceId } } })) > 0
-  const runs = read('Run', Prisma.sql`t."triggerSpaceId" = ${spaceId}`, { most: LARGE_ROWS_AT_ONCE })
+  const runs = read('Run', ofSpaceRuns, { most: LARGE_ROWS_AT_ONCE })
   for await (const page of runs) {
     const ids = page.map(idOf)
     const open = page.filter(({ foreign }) => foreign.length === 0).map(idOf)
@@ -91,7 +104,7 @@ async function* rowsOf({ prisma }: Pick<Database, 'prisma'>, spaceId: string): A
   for await (const page of read('Message', ofSpace, { key: 'seq', first: -1 })) {
     const ids = page.map(idOf)
     for (const found of page) yield { table: 'Message', row: exportedMessage(found, spaceId) }
-    const isOther = Prisma.sql`NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = t."runId" AND r."triggerSpaceId" = ${spaceId})`
+    const isOther = Prisma.sql`NOT EXISTS (SELECT 1 FROM (SELECT r.* FROM "Run" r WHERE r.id = t."runId") t WHERE ${ofSpaceRuns})`
     yield* calls(Prisma.sql`t."messageId" = ANY(${ids}::text[]) AND ${isOther}`)
     for (const row of await outcomesOf(prisma, ids, spaceId)) yield { table: 'Outcome', row }
     const ofMessages = Prisma.sql`t."messageId" = ANY(${ids}::text[])`

@@ -6,6 +6,7 @@ import type { Config } from '../config.ts'
 import type { Jobs } from '../jobs/jobs.ts'
 import type { DeltaJoiners } from '../lib/delta-joiner.ts'
 import type { Clock } from './clock.ts'
+import type { Conductor } from './conductor.ts'
 import type { Database } from './db.ts'
 import type { FileStorage } from './file-storage/file-storage.ts'
 import type { Mailer } from './mailer.ts'
@@ -34,6 +35,8 @@ export interface Platform {
   /** Joins streamed text for the same destination. */
   deltas: DeltaJoiners
   racepoint: Racepoint
+  /** Set in a replay only. */
+  conductor?: Conductor
 }
 
 /**

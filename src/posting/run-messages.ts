@@ -171,6 +171,7 @@ export function createRunMessages(
     fromPlainText = false,
     shown,
   }: Beginning): Promise<Message | null> {
+    await platform.conductor?.reached({ type: 'post', runId })
     const place = await placeOf(spaceId, replyTo)
     // Read when it is needed: a think cycle's root and depth change with the events that it takes.
     const { rootId, depth, places, label, askers } = run.context.run

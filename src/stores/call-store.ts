@@ -551,3 +551,8 @@ export async function adoptCalls(tx: Tx, calls: readonly ToolCall[], runId: stri
   const ids = calls.map(({ id }) => id)
   await tx.$executeRaw`UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${ids}::text[])`
 }
+
+/** Ends the time of a waiting call now, for its result or for people's decision. For replays. */
+export async function makeCallDue(tx: Tx, id: string): Promise<void> {
+  await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE id = ${id} AND status = 'WAITING'`
+}

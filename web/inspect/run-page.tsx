@@ -18,6 +18,7 @@ import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { CURRENT_VERSION, RUN } from './operations.ts'
 import { RerunStep } from './rerun-step.tsx'
+import { RunAsTest } from './run-as-test.tsx'
 import { RunConfidence } from './run-confidence.tsx'
 import { RunFailure, RunOrigin } from './run-origin.tsx'
 import { RunTree } from './run-tree.tsx'
@@ -150,6 +151,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
           {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
         </Boundary>
         <Boundary what="part of the page">{isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}</Boundary>
+        {isAdmin && run.triggerSpace !== null && <RunAsTest spaceId={run.triggerSpace.id} agentName={run.agent.name} />}
       </div>
     </>
   )

@@ -1,0 +1,13 @@
+/** The options of `parley backtest`. */
+export const BACKTEST_OPTIONS = {
+  /** agent.<id or name>.<field>=<value>; `@file` for the text of a file. */
+  set: { type: 'string', multiple: true },
+  /** A JSON file with checks. */
+  checks: { type: 'string' },
+  /** `real` (the default: models that are set up here answer for changed agents) or `recorded`. */
+  models: { type: 'string' },
+  /** The model that judges rubrics. */
+  judge: { type: 'string' },
+  junit: { type: 'string' },
+  markdown: { type: 'string' },
+} as const

@@ -1,0 +1,19 @@
+/**
+ * A point of a run that a replay can delay. `begin`: before anything is read for the run's first attempt; `plan`: before a
+ * step's prompt is built; `post`: before a message of the run gets its number in the space.
+ */
+export type ConductedPoint =
+  | { type: 'begin'; runId: string; agentId: string }
+  | { type: 'plan'; runId: string; step: number }
+  | { type: 'post'; runId: string }
+
+/**
+ * Determines the order of the engine's work in a replay. Without a conductor, which is the rule, each part of the engine
+ * works as soon as it can.
+ */
+export interface Conductor {
+  /** Whether the inbox of a persistent agent may be claimed now. */
+  mayThink(agentId: string): boolean
+  /** Resolves when the recorded order allows the run to continue. */
+  reached(point: ConductedPoint): Promise<void>
+}

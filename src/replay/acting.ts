@@ -1,0 +1,218 @@
+import type { AdminViewer, HumanViewer } from '../access/viewer.ts'
+import { inputOf } from '../agents/agent-definition.ts'
+import { JOBS_CHANNEL } from '../broker/topics.ts'
+import type { ToolCall } from '../generated/prisma/client.ts'
+import { messageOf } from '../lib/errors.ts'
+import { makeCallDue } from '../stores/call-store.ts'
+import type { Recorded } from './recording.ts'
+import type { Action } from './schedule.ts'
+import { passGate, waitFor } from './waiting.ts'
+import { learnMessages, nameOf, type PlayOptions, prismaOf, type World } from './world.ts'
+
+export const ADMIN: AdminViewer = { scope: 'ADMIN', id: `acc_${'0'.repeat(32)}`, tokenId: null, expiresAt: null }
+const personOf = (id: string): HumanViewer => ({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
+
+/** The actions that the engine takes by itself, if nothing holds it. */
+const OF_ENGINE = ['begin', 'step', 'answer', 'post', 'result'] as const
+type EngineAction = Extract<Action, { type: (typeof OF_ENGINE)[number] }>
+
+export const isOfEngine = (action: Action): action is EngineAction =>
+  (OF_ENGINE as readonly string[]).includes(action.type)
+
+/** Makes an action happen. Returns why it cannot happen, as a sentence; null if it has happened. */
+export async function perform(world: World, action: Action): Promise<string | null> {
+  if (isOfEngine(action)) return letEngine(world, action)
+  try {
+    return await actOutside(world, action)
+  } catch (error) {
+    return `The replay cannot repeat this: ${messageOf(error)}`
+  }
+}
+
+/** Lets the engine continue to an action. */
+async function letEngine(world: World, action: EngineAction): Promise<string | null> {
+  const { ids, recording, thinking, app } = world
+  const replayed = (id: string | null) => ids.replayedOf(id ?? '')
+  // biome-ignore lint/nursery/useExhaustiveSwitchCases: Biome does not evaluate Extract and Exclude
+  switch (action.type) {
+    case 'begin': {
+      const { id, agentId, triggerType } = action.run
+      if (triggerType === 'INBOX') {
+        thinking.add(agentId)
+        await app.platform.signals.publish(JOBS_CHANNEL, {})
+      }
+      return passGate(world, () => `begin ${replayed(id)}`, `${nameOf(recording, agentId)} is not woken here.`)
+    }
+    case 'step':
+    case 'answer': {
+      const { run, index, isOptional, type } = action
+      const reason = `${nameOf(recording, run.agentId)} does not come to step ${index}.`
+      const failure = await passGate(world, () => `${type} ${replayed(run.id)} ${index}`, reason)
+      return isOptional ? null : failure
+    }
+    case 'post': {
+      const { runId, seq, senderId } = action.message
+      const reason = `${nameOf(recording, senderId)} does not post the message ${seq}.`
+      const gate = () => `post ${replayed(runId)}`
+      const failure = await passGate(world, gate, reason)
+      if (failure !== null) return failure
+      const isThere = await waitFor(world, async () => {
+        // An attempt that is refused was refused in the recording, too.
+        world.gates.release(gate())
+        return (await prismaOf(world).message.count({ where: { spaceId: recording.heading.spaceId, seq } })) > 0
+      })
+      return isThere ? null : reason
+    }
+    case 'result':
+      // A call that was refused before it left the server has no result from outside.
+      await passGate(world, () => `result ${action.call.id}`, '')
+      return null
+  }
+}
+
+type OutsideAction = Exclude<Action, EngineAction>
+
+/** Repeats an action of people, plans, services or time. @throws the error of the flow that refuses it */
+async function actOutside(world: World, action: OutsideAction): Promise<string | null> {
+  if ('call' in action) return actOnCall(world, action)
+  if ('message' in action || action.type === 'react') return actOnMessage(world, action)
+  const { app, ids, options, recording } = world
+  const { domain } = app
+  const { spaceId } = recording.heading
+  const replayed = (id: string | null) => ids.replayedOf(id ?? '')
+  // biome-ignore lint/nursery/useExhaustiveSwitchCases: Biome does not evaluate Extract and Exclude
+  switch (action.type) {
+    case 'join':
+      await domain.members.add(ADMIN, { spaceId, entityId: action.entityId })
+      return null
+    case 'leave':
+      await domain.members.remove(ADMIN, { spaceId, entityId: action.entityId })
+      return null
+    case 'version': {
+      const { agentId, definition } = action.version
+      await domain.agents.update(ADMIN, withChanges(inputOf(agentId, definition), options))
+      return null
+    }
+    case 'make-plan':
+      await makePlan(world, action)
+      return null
+    case 'fire':
+      await firePlan(world, action)
+      return null
+    case 'service': {
+      const { agentId, name: serviceName, payload, urgent } = action
+      await domain.control.triggerAgent(ADMIN, { agentId, serviceName, payload, urgent })
+      return null
+    }
+    case 'stop': {
+      const { id, stoppedById } = action.run
+      const runId = replayed(id)
+      if (runId === undefined) return 'The run that is stopped here does not exist.'
+      world.gates.openRun(runId)
+      await domain.control.stopRun(stoppedById === null ? ADMIN : personOf(stoppedById), { runId, cascade: false })
+      return null
+    }
+    case 'retry': {
+      const runId = replayed(action.run.retryOfId)
+      if (runId === undefined) return 'The run that is repeated here does not exist.'
+      await domain.control.retryRun(ADMIN, { runId })
+      return null
+    }
+  }
+}
+
+async function actOnMessage(
+  world: World,
+  action: Extract<OutsideAction, { type: 'say' | 'edit' | 'react' }>,
+): Promise<null> {
+  const { app, ids, recording } = world
+  const { sending, messageChanges } = app.domain
+  await learnMessages(world)
+  const replayed = (id: string) => ids.replayedOf(id) ?? id
+  if (action.type === 'react') {
+    const { messageId, emoji, entityId } = action.reaction
+    await messageChanges.react(personOf(entityId), { messageId: replayed(messageId), emoji })
+    return null
+  }
+  const { id, senderId, mentionedIds, mentionedAgentId, replyToId } = action.message
+  if (action.type === 'edit') {
+    await messageChanges.edit(personOf(senderId), { messageId: replayed(id), text: action.text })
+    return null
+  }
+  const { message } = await sending.send(personOf(senderId), {
+    spaceId: recording.heading.spaceId,
+    text: action.text,
+    mentionedAgentId,
+    ...(mentionedIds.length === 0 ? {} : { mentionedIds }),
+    replyToId: replyToId === null ? null : replayed(replyToId),
+  })
+  ids.link(id, message.id)
+  return null
+}
+
+async function actOnCall(
+  world: World,
+  action: Extract<OutsideAction, { type: 'decide' | 'submit' | 'expire' }>,
+): Promise<string | null> {
+  const { app, ids } = world
+  const { control } = app.domain
+  const { call } = action
+  const toolCallId = await replayedCall(world, call)
+  if (toolCallId === null) return `The call of ${call.toolName}, on which somebody acts here, is not made.`
+  if (action.type === 'submit') {
+    const viewer = call.answeredById === null ? ADMIN : personOf(call.answeredById)
+    await control.submitToolResult(viewer, { toolCallId, result: ids.toReplay(call.output) })
+    return null
+  }
+  if (action.type === 'decide') {
+    const { humanId, approve, reason } = action.decision
+    const input = action.input === null ? {} : { input: ids.toReplay(action.input) }
+    await control.decideToolCall(personOf(humanId), { toolCallId, approve, reason, ...input })
+    return null
+  }
+  await makeCallDue(prismaOf(world), toolCallId)
+  const isOver = await waitFor(world, async () => {
+    const row = await prismaOf(world).toolCall.findUnique({ where: { id: toolCallId }, select: { settledAt: true } })
+    return row?.settledAt != null
+  })
+  return isOver ? null : `The time of the call of ${call.toolName} does not end.`
+}
+
+/** Waits for the call of the replay that repeats a recorded one; a candidate may make it at another place. */
+async function replayedCall(world: World, call: Recorded<ToolCall>): Promise<string | null> {
+  const { ids, isFree } = world
+  const { agentId, toolName, stepIndex, modelCallId } = call
+  const runId = ids.replayedOf(call.runId)
+  if (runId === undefined && !isFree) return null
+  const here = { runId: runId ?? '', stepIndex, modelCallId, status: { not: 'STREAMING' as const } }
+  const where = isFree ? { agentId, toolName, status: 'WAITING' as const } : here
+  const found: string[] = []
+  await waitFor(world, async () => {
+    const row = await prismaOf(world).toolCall.findFirst({ where, select: { id: true } })
+    if (row !== null) found.push(row.id)
+    return row !== null
+  })
+  return found[0] ?? null
+}
+
+async function makePlan(world: World, { plan, nextRunAt }: Extract<Action, { type: 'make-plan' }>): Promise<void> {
+  const { id, agentId, name, instruction, cron, timeZone, originId, places, label, askers } = plan
+  const next = nextRunAt === null ? null : new Date(nextRunAt)
+  await prismaOf(world).plan.create({
+    data: { id, agentId, name, instruction, cron, timeZone, originId, places, label, askers, nextRunAt: next },
+  })
+}
+
+async function firePlan(world: World, { firing, plan }: Extract<Action, { type: 'fire' }>): Promise<void> {
+  const id = world.ids.replayedOf(plan.id) ?? plan.id
+  await world.app.domain.plans.runNow(ADMIN, { id })
+  // A plan that fires once is over after its slot.
+  if (plan.cron === null && firing.slot !== firing.firedAt)
+    await prismaOf(world).plan.update({ where: { id }, data: { enabled: false, nextRunAt: null } })
+}
+
+/** Applies the changes of a backtest to the input for an agent. */
+export const withChanges = <T extends { id: string }>(input: T, { changes }: PlayOptions): T => ({
+  ...input,
+  ...changes?.get(input.id),
+})

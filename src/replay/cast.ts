@@ -1,0 +1,94 @@
+import { randomBytes } from 'node:crypto'
+import { inputOf } from '../agents/agent-definition.ts'
+import { importSpace } from '../operation/import.ts'
+import { FORMAT, FORMAT_VERSION } from '../operation/moving.ts'
+import { ADMIN, withChanges } from './acting.ts'
+import type { Recording } from './recording.ts'
+import { beginOf, firstMembers } from './schedule.ts'
+import type { PlayOptions, World } from './world.ts'
+
+/** Returns every model that an agent of the recording, or of a changed one, may call. */
+export function modelNamesOf({ steps, castLines, versions }: Recording, { changes }: PlayOptions): Set<string> {
+  const agents = castLines.filter(({ table }) => table === 'Agent').map(({ row }) => row)
+  const definitions = versions.map(({ definition }) => ({ ...definition }) as Record<string, unknown>)
+  const all = [...agents, ...definitions, ...(changes?.values() ?? [])]
+  return new Set(['demo', ...steps.map(({ model }) => model), ...all.flatMap(modelsIn)])
+}
+
+/** Returns the names of the models of an agent. */
+function modelsIn(row: Record<string, unknown>): string[] {
+  const phases = (row['phases'] ?? []) as { model?: string | null }[]
+  const names = [row['model'], ...((row['fallbackModels'] ?? []) as unknown[]), ...phases.map(({ model }) => model)]
+  return names.filter((name): name is string => typeof name === 'string')
+}
+
+/** The settings of a replay's application: its own folder, and the recorded limits. */
+export function settingsOf(folder: string, { heading: { limits } }: Recording): Record<string, string> {
+  return {
+    DATA_DIR: folder,
+    PARLEY_ADMIN_TOKEN: randomBytes(24).toString('hex'),
+    PARLEY_SECRET_KEY: randomBytes(24).toString('hex'),
+    PARLEY_LOG_LEVEL: 'silent',
+    PARLEY_CYCLE_REST_MS: '0',
+    PARLEY_DELTA_MS: '0',
+    PARLEY_DIRECTORY: 'everyone',
+    PARLEY_ALLOW_PRIVATE_TOOLS: 'true',
+    PARLEY_DEFAULT_MODEL: 'demo',
+    PARLEY_MAX_RUN_SECONDS: String(limits.maxRunSeconds),
+    PARLEY_TOOL_WAIT_SECONDS: String(limits.toolWaitSeconds),
+    PARLEY_APPROVAL_WAIT_SECONDS: String(limits.approvalWaitSeconds),
+    PARLEY_MAX_CHAIN_DEPTH: String(limits.maxChainDepth),
+    PARLEY_MAX_ROOT_RUNS: String(limits.maxRootRuns),
+    PARLEY_MAX_REPLY_STACK: String(limits.maxReplyStack),
+    PARLEY_HISTORY_LIMIT: String(limits.historyLimit),
+  }
+}
+
+/** Writes the people, the agents as they were at the beginning, and the empty space. */
+export async function writeCast({ app, recording, options }: World): Promise<void> {
+  const { heading, castLines, memories, goals, versions, entities } = recording
+  const begun = beginOf(recording)
+  const { initial } = firstMembers(recording)
+  const isFirst = ({ table, row }: Recording['castLines'][number]) =>
+    table === 'FormerMember' ? false : table !== 'Membership' || initial.includes(String(row['entityId']))
+  const lines = castLines.filter(isFirst).map(({ table, row }) => {
+    if (table === 'Space')
+      return {
+        table,
+        row: { ...row, lastSeq: 0, firstSeq: 1, version: 0, lastPickedId: null, lastPickedJoinedAt: null },
+      }
+    if (table === 'StandingGrant') return { table, row: { ...row, usedCalls: 0, usedAmount: 0 } }
+    if (table === 'Membership') return { table, row: { ...row, lastReadSeq: 0 } }
+    return { table, row }
+  })
+  const former = recording.formerMembers
+    .filter(({ entityId }) => initial.includes(entityId))
+    .map(({ entityId, spaceId }) => ({
+      table: 'Membership',
+      row: { spaceId, entityId, joinedAt: recording.space.createdAt },
+    }))
+  // An import leaves out people and agents without a relation to the space.
+  const later = entities
+    .filter(({ id }) => !initial.includes(id))
+    .map(({ id: entityId }) => ({ table: 'FormerMember', row: { spaceId: heading.spaceId, entityId } }))
+  const all = [...lines, ...later, ...former]
+  const first = { format: FORMAT, version: FORMAT_VERSION, spaceId: heading.spaceId, at: heading.at }
+  const { db, files, config } = app.platform
+  await importSpace(
+    { db, files, config },
+    [first, ...all, { end: true, rows: all.length }].map((line) => JSON.stringify(line)),
+  )
+  const { prisma } = db
+  const isOld = ({ updatedAt }: { updatedAt: string }) => Date.parse(updatedAt) < begun
+  await prisma.memory.createMany({ data: memories.filter(isOld) as never })
+  await prisma.goal.createMany({ data: goals.filter(isOld) as never })
+  for (const { id } of entities) {
+    if (!id.startsWith('agt_')) continue
+    const own = versions.filter(({ agentId }) => agentId === id)
+    const then = own.findLast(({ createdAt }) => Date.parse(createdAt) <= begun) ?? own[0]
+    const isLast = then === undefined || then === own.at(-1)
+    if (isLast && options.changes?.has(id) !== true) continue
+    const input = then === undefined || isLast ? { id } : inputOf(id, then.definition)
+    await app.domain.agents.update(ADMIN, withChanges(input, options))
+  }
+}

@@ -1,0 +1,490 @@
+import type { Outcome, Run, Step, ToolCall } from '../generated/prisma/client.ts'
+import { answerOf } from './assistant.ts'
+import type { IdMap } from './ids.ts'
+import type { Played, Stall } from './player.ts'
+import { compareInstructions, compareMessages } from './prompts.ts'
+import type { Recorded, Recording, RoomRows } from './recording.ts'
+import type { Action } from './schedule.ts'
+import { nameOf } from './world.ts'
+
+const isEndedStatus = (status: string): boolean => ['COMPLETED', 'FAILED', 'CANCELED'].includes(status)
+
+/** The kind of the first difference. */
+export type DivergenceKind = 'wake-up' | 'prompt' | 'call' | 'arguments' | 'message' | 'budget' | 'end'
+
+/** The first difference between a recording and its replay. */
+export interface Divergence {
+  kind: DivergenceKind
+  /** Where, as a sentence: the agent, the run and its step. */
+  where: string
+  /** Both sides, as text. */
+  recorded: string
+  replayed: string
+  /** Why, as a sentence. */
+  cause: string
+}
+
+export interface Comparison {
+  divergence: Divergence | null
+  /** Differences that are none of what happened, such as the server's own newer wording. */
+  notes: string[]
+}
+
+/** A place at which recording and replay are compared. */
+interface Check {
+  at: number
+  /** Checks at the same time are in this order. */
+  rank: number
+  run(): Divergence | null
+}
+
+/** Compares a replay with its recording, in the order of what happened, up to the first divergence. */
+export function compare(recording: Recording, { rows, ids, stall }: Played): Comparison {
+  const notes = new Set<string>()
+  const known = new Set([
+    recording.heading.spaceId,
+    ...recording.entities.map(({ id }) => id),
+    ...recording.runs.map(({ id }) => id),
+    ...recording.messages.map(({ id }) => id),
+    ...recording.calls.map(({ id }) => id),
+  ])
+  const isKnown = (id: string) => known.has(id) || !['spc', 'run', 'agt', 'hum'].includes(id.slice(0, 3))
+  const replayedRun = (run: Recorded<Run>) => rows.runs.find(({ id }) => id === ids.replayedOf(run.id))
+  const input: Input = { recording, rows, ids, isKnown, notes, replayedRun }
+  const checks = [
+    ...recording.runs.flatMap((run) => checksOfRun(input, run)),
+    ...recording.messages.map((message) => checkOfMessage(input, message)),
+    ...recording.outcomes.map((outcome) => checkOfOutcome(input, outcome)),
+    ...checksOfAdditions(input),
+  ].toSorted((a, b) => a.at - b.at || a.rank - b.rank)
+  for (const check of checks) {
+    const divergence = check.run()
+    if (divergence !== null) return { divergence, notes: [...notes] }
+  }
+  return { divergence: stall === null ? null : ofStall(recording, stall), notes: [...notes] }
+}
+
+interface Input {
+  recording: Recording
+  rows: RoomRows
+  ids: IdMap
+  isKnown(id: string): boolean
+  notes: Set<string>
+  replayedRun(run: Recorded<Run>): Recorded<Run> | undefined
+}
+
+const json = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+const timeOf = (at: string | null | undefined): number => (at == null ? Number.POSITIVE_INFINITY : Date.parse(at))
+
+function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
+  const { recording, rows, ids, replayedRun } = input
+  const name = nameOf(recording, run.agentId)
+  const where = `The run ${run.id} of ${name}`
+  const checks: Check[] = [
+    {
+      at: timeOf(run.queuedAt),
+      rank: 1,
+      run() {
+        if (run.startedAt === null || replayedRun(run) !== undefined) return null
+        const recorded = `${name} was woken: ${run.triggerSummary}`
+        return {
+          kind: 'wake-up',
+          where,
+          recorded,
+          replayed: `${name} was not woken`,
+          cause: causeOfSilence(input, run),
+        }
+      },
+    },
+  ]
+  const steps = recording.steps.filter(({ runId }) => runId === run.id)
+  const calls = recording.calls.filter(({ runId }) => runId === run.id)
+  for (const step of steps) {
+    const place = `${where}, step ${step.index}`
+    const replayedStep = () => {
+      const replayed = replayedRun(run)
+      return rows.steps.find(({ runId, index }) => runId === replayed?.id && index === step.index)
+    }
+    checks.push({
+      at: timeOf(step.startedAt),
+      rank: 2,
+      run: () => comparePrompt(input, { run, step, place, replayedStep }),
+    })
+    const endedAt = timeOf(step.startedAt) + (step.durationMs ?? 0)
+    checks.push({
+      at: endedAt,
+      rank: 3,
+      run() {
+        const replayed = replayedStep()
+        return replayed === undefined ? null : compareAnswer(input, { step, replayed, place })
+      },
+    })
+    for (const call of calls.filter(({ stepIndex }) => stepIndex === step.index)) {
+      const same = () => {
+        const replayed = replayedRun(run)
+        return rows.calls.find(
+          ({ runId, stepIndex, modelCallId }) =>
+            runId === replayed?.id && stepIndex === call.stepIndex && modelCallId === call.modelCallId,
+        )
+      }
+      checks.push({ at: endedAt, rank: 4, run: () => compareArguments(input, call, same(), place) })
+      checks.push({ at: timeOf(call.settledAt), rank: 5, run: () => compareResult(input, call, same(), place) })
+    }
+  }
+  checks.push({ at: timeOf(run.finishedAt), rank: 9, run: () => compareEnd(input, run, ids, where) })
+  return checks
+}
+
+/** Says why an agent was not woken, by the outcome of the message. */
+function causeOfSilence({ rows, ids }: Input, run: Recorded<Run>): string {
+  const messageId = ids.replayedOf(run.triggerMessageId ?? '')
+  const outcome = rows.outcomes.find((one) => one.messageId === messageId && one.agentId === run.agentId)
+  if (outcome !== undefined) return `In the replay the outcome of the message for the agent is ${outcomeText(outcome)}.`
+  return messageId === undefined && run.triggerMessageId !== null
+    ? 'The message that woke the agent does not exist in the replay.'
+    : 'Nothing in the replay woke the agent.'
+}
+
+const outcomeText = ({ kind, reason }: Pick<Outcome, 'kind' | 'reason'>) =>
+  reason === null ? kind : `${kind} (${reason})`
+
+interface StepPlace {
+  run: Recorded<Run>
+  step: Recorded<Step>
+  place: string
+}
+
+function comparePrompt(
+  input: Input,
+  { replayedStep, ...at }: StepPlace & { replayedStep(): Recorded<Step> | undefined },
+): Divergence | null {
+  const { step, place: where } = at
+  const replayed = replayedStep()
+  if (replayed === undefined) return missingStep(input, at)
+  if (step.model !== replayed.model)
+    return { kind: 'prompt', where, recorded: step.model, replayed: replayed.model, cause: 'Another model was called.' }
+  return (
+    compareStepInstructions(input, at, replayed) ??
+    compareStepMessages(input, at, replayed) ??
+    compareTools(input, at, replayed)
+  )
+}
+
+function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): Divergence {
+  const other = replayedRun(run)
+  const isOver = other !== undefined && isEndedStatus(other.status)
+  const end = isOver ? `ended ${other.status} (${other.stopReason})` : 'did not come to this step'
+  const isBudget = other?.stopReason === 'OVER_BUDGET' || other?.stopReason === 'TOKEN_BUDGET'
+  return {
+    kind: isBudget ? 'budget' : 'end',
+    where,
+    recorded: 'The run went on.',
+    replayed: `The run ${end}.`,
+    cause: other?.error ?? 'The run of the replay has fewer steps.',
+  }
+}
+
+/** A step without instructions has those of the step before it, or they are not in the recording. */
+function compareStepInstructions(
+  { ids, isKnown, notes, recording, rows }: Input,
+  { run, step, place: where }: StepPlace,
+  replayed: Recorded<Step>,
+): Divergence | null {
+  if (recording.heading.hasOtherConfidential) {
+    notes.add(
+      'Instructions are not in the recording, because other spaces of its server are confidential: they were not compared.',
+    )
+    return null
+  }
+  const inForce = (steps: readonly Recorded<Step>[], runId: string) =>
+    steps.findLast((one) => one.runId === runId && one.index <= step.index && one.instructions !== null)
+      ?.instructions ?? ''
+  if (step.instructions === null && replayed.instructions === null) return null
+  const [before, after] = [inForce(recording.steps, run.id), inForce(rows.steps, replayed.runId)]
+  for (const one of compareInstructions(before, after, { ids, isKnown })) {
+    if (!one.isWording)
+      return {
+        kind: 'prompt',
+        where,
+        recorded: one.recorded,
+        replayed: one.replayed,
+        cause: `The prompt differs in ${one.what}.`,
+      }
+    notes.add(`Prompts differ in the server's own wording (${one.what}).`)
+  }
+  return null
+}
+
+function compareStepMessages(
+  { ids, notes }: Input,
+  { step, place: where }: StepPlace,
+  replayed: Recorded<Step>,
+): Divergence | null {
+  const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, ids)
+  if (difference === null) return null
+  if (!difference.isWording)
+    return {
+      kind: 'prompt',
+      where,
+      ...firstDifferentLines(difference, ids),
+      cause: `The prompt differs in ${difference.what}.`,
+    }
+  notes.add("Prompts differ in the server's own wording (the messages).")
+  return null
+}
+
+function compareTools(
+  { notes }: Input,
+  { step, place: where }: StepPlace,
+  { activeTools }: Recorded<Step>,
+): Divergence | null {
+  const gone = step.activeTools.filter((tool) => !activeTools.includes(tool))
+  if (gone.length > 0)
+    return {
+      kind: 'prompt',
+      where,
+      recorded: step.activeTools.join(', '),
+      replayed: activeTools.join(', '),
+      cause: `The model is not offered ${gone.join(', ')}.`,
+    }
+  for (const tool of activeTools)
+    if (!step.activeTools.includes(tool)) notes.add(`This release offers models a further tool: ${tool}.`)
+  return null
+}
+
+/** Shortens two texts to their first lines that differ. */
+function firstDifferentLines({ recorded, replayed }: { recorded: string; replayed: string }, ids: IdMap) {
+  const [a, b] = [recorded.split('\n'), replayed.split('\n')]
+  const index = a.findIndex((line, at) => b[at] === undefined || !ids.areSame(line, b[at]))
+  const at = index === -1 ? a.length : index
+  return { recorded: a[at] ?? '(nothing)', replayed: b[at] ?? '(nothing)' }
+}
+
+function compareAnswer(
+  { ids }: Input,
+  { step, replayed, place }: { step: Recorded<Step>; replayed: Recorded<Step>; place: string },
+): Divergence | null {
+  const [recorded, other] = [answerOf(step), answerOf(replayed)]
+  if (
+    recorded.calls.length !== other.calls.length ||
+    recorded.calls.some(({ toolName }, index) => toolName !== other.calls[index]?.toolName)
+  ) {
+    const names = ({ calls }: typeof recorded) => calls.map(({ toolName }) => toolName).join(', ') || '(no call)'
+    return {
+      kind: 'call',
+      where: place,
+      recorded: names(recorded),
+      replayed: names(other),
+      cause: 'The model called other tools.',
+    }
+  }
+  const index = recorded.calls.findIndex(({ input }, at) => !ids.areSame(input, other.calls[at]?.input))
+  if (index !== -1)
+    return {
+      kind: 'arguments',
+      where: `${place}, ${recorded.calls[index]?.toolName}`,
+      recorded: json(recorded.calls[index]?.input),
+      replayed: json(other.calls[index]?.input),
+      cause: 'The model gave the call other arguments.',
+    }
+  if (!ids.areSame(recorded.text, other.text))
+    return {
+      kind: 'end',
+      where: place,
+      recorded: recorded.text,
+      replayed: other.text,
+      cause: "The model's own text differs.",
+    }
+  for (const field of ['inputTokens', 'outputTokens', 'costNanos'] as const)
+    if (step[field] !== replayed[field])
+      return {
+        kind: 'budget',
+        where: place,
+        recorded: `${field}: ${step[field]}`,
+        replayed: `${field}: ${replayed[field]}`,
+        cause: 'The usage differs.',
+      }
+  return null
+}
+
+function compareArguments(
+  { ids }: Input,
+  call: Recorded<ToolCall>,
+  same: Recorded<ToolCall> | undefined,
+  place: string,
+): Divergence | null {
+  const where = `${place}, ${call.toolName}`
+  if (same === undefined) return null
+  if (ids.areSame(call.input, same.input)) return null
+  return {
+    kind: 'arguments',
+    where,
+    recorded: json(call.input),
+    replayed: json(same.input),
+    cause: 'The call was executed with other arguments.',
+  }
+}
+
+function compareResult(
+  { ids }: Input,
+  call: Recorded<ToolCall>,
+  same: Recorded<ToolCall> | undefined,
+  place: string,
+): Divergence | null {
+  const where = `${place}, ${call.toolName}`
+  if (call.settledAt === null) return null
+  const textOf = ({ status, output, approvalState }: Recorded<ToolCall>) =>
+    `${status}${approvalState === null ? '' : `, approval ${approvalState}`}: ${json(output)}`
+  if (same === undefined)
+    return { kind: 'call', where, recorded: textOf(call), replayed: '(no such call)', cause: 'The call was not made.' }
+  if (call.status === same.status && call.approvalState === same.approvalState && ids.areSame(call.output, same.output))
+    return null
+  return {
+    kind: 'call',
+    where,
+    recorded: textOf(call),
+    replayed: textOf(same),
+    cause: same.error ?? 'The result of the call differs.',
+  }
+}
+
+function compareEnd({ replayedRun }: Input, run: Recorded<Run>, ids: IdMap, where: string): Divergence | null {
+  const replayed = replayedRun(run)
+  if (replayed === undefined || !isEndedStatus(run.status)) return null
+  const textOf = ({ status, stopReason, error, summary }: Recorded<Run>) =>
+    [status, stopReason, error ?? summary].filter((part) => part !== null).join(', ')
+  const same = run.status === replayed.status && run.stopReason === replayed.stopReason
+  if (
+    same &&
+    ids.areSame(run.summary, replayed.summary) &&
+    run.fault === replayed.fault &&
+    ids.areSame(run.error, replayed.error)
+  )
+    return null
+  const isBudget = [run.stopReason, replayed.stopReason].some(
+    (reason) => reason === 'OVER_BUDGET' || reason === 'TOKEN_BUDGET',
+  )
+  return {
+    kind: isBudget && !same ? 'budget' : 'end',
+    where,
+    recorded: textOf(run),
+    replayed: textOf(replayed),
+    cause: replayed.error ?? 'The run ended in another way.',
+  }
+}
+
+function checkOfMessage({ recording, rows, ids }: Input, message: RoomRows['messages'][number]): Check {
+  const where = `Message ${message.seq}, from ${nameOf(recording, message.senderId)}`
+  return {
+    at: Date.parse(message.createdAt),
+    rank: 6,
+    run() {
+      const same = rows.messages.find(({ seq }) => seq === message.seq)
+      const shown = ({ senderId, parts, status, mentionedAgentId, replyToId }: typeof message) => ({
+        senderId,
+        parts,
+        status,
+        mentionedAgentId,
+        replyToId,
+      })
+      if (same === undefined)
+        return {
+          kind: 'message',
+          where,
+          recorded: json(message.parts),
+          replayed: '(no message)',
+          cause: 'The message was not posted.',
+        }
+      if (ids.areSame(shown(message), shown(same))) return null
+      return {
+        kind: 'message',
+        where,
+        recorded: json(shown(message)),
+        replayed: json(shown(same)),
+        cause: 'The message differs.',
+      }
+    },
+  }
+}
+
+function checkOfOutcome({ recording, rows, ids, replayedRun }: Input, outcome: Recorded<Outcome>): Check {
+  const message = recording.messages.find(({ id }) => id === outcome.messageId)
+  const where = `The outcome of message ${message?.seq} for ${nameOf(recording, outcome.agentId)}`
+  return {
+    at: timeOf(message?.createdAt),
+    rank: 7,
+    run() {
+      const seqs = rows.messages.find(({ seq }) => seq === message?.seq)
+      const same = rows.outcomes.find(({ messageId, agentId }) => messageId === seqs?.id && agentId === outcome.agentId)
+      const run = recording.runs.find(({ id }) => id === outcome.runId)
+      // The outcome of a run that has not ended may still change.
+      if (run !== undefined && (!isEndedStatus(run.status) || !isEndedStatus(replayedRun(run)?.status ?? '')))
+        return null
+      if (same !== undefined && same.kind === outcome.kind && ids.areSame(same.reason, outcome.reason)) return null
+      return {
+        kind: 'wake-up',
+        where,
+        recorded: outcomeText(outcome),
+        replayed: same === undefined ? '(no outcome)' : outcomeText(same),
+        cause: 'Routing decided otherwise.',
+      }
+    },
+  }
+}
+
+/** Checks for runs and messages that only the replay contains. */
+function checksOfAdditions({ recording, rows, ids }: Input): Check[] {
+  const end = Number.MAX_SAFE_INTEGER
+  const runs = rows.runs
+    .filter(({ id, startedAt }) => startedAt !== null && ids.recordedOf(id) === undefined)
+    .map((run): Check => {
+      const trigger = recording.messages.find(({ id }) => ids.replayedOf(id) === run.triggerMessageId)
+      const name = nameOf(recording, run.agentId)
+      return {
+        at: trigger === undefined ? end : Date.parse(trigger.createdAt),
+        rank: 8,
+        run: () => ({
+          kind: 'wake-up',
+          where: trigger === undefined ? `A run of ${name}` : `Message ${trigger.seq}`,
+          recorded: `${name} was not woken`,
+          replayed: `${name} was woken: ${run.triggerSummary}`,
+          cause: 'The replay has a run that the recording does not have.',
+        }),
+      }
+    })
+  const messages = rows.messages
+    .filter(({ seq }) => seq > recording.messages.length)
+    .map(
+      (message): Check => ({
+        at: end,
+        rank: 9,
+        run: () => ({
+          kind: 'message',
+          where: `Message ${message.seq}, from ${nameOf(recording, message.senderId)}`,
+          recorded: '(no message)',
+          replayed: json(message.parts),
+          cause: 'The replay has a message that the recording does not have.',
+        }),
+      }),
+    )
+  return [...runs, ...messages]
+}
+
+const KIND_OF_ACTION: Partial<Record<Action['type'], DivergenceKind>> = {
+  begin: 'wake-up',
+  step: 'end',
+  answer: 'end',
+  post: 'message',
+  say: 'message',
+}
+
+function ofStall(recording: Recording, { action, reason }: Stall): Divergence {
+  const agentId = 'run' in action ? action.run.agentId : 'call' in action ? action.call.agentId : null
+  return {
+    kind: KIND_OF_ACTION[action.type] ?? 'call',
+    where: agentId === null ? 'The space' : nameOf(recording, agentId),
+    recorded: `The action ${action.type} happened.`,
+    replayed: 'The action cannot happen.',
+    cause: reason,
+  }
+}

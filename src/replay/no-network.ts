@@ -1,0 +1,44 @@
+import dgram from 'node:dgram'
+import { Socket } from 'node:net'
+
+/** Something in a replay tried to reach the network. */
+export class NetworkBlockedError extends Error {
+  override readonly name = 'NetworkBlockedError'
+}
+
+/** How many blocks are in force. Replays may overlap. */
+let blocks = 0
+const connect = Socket.prototype.connect
+const send = dgram.Socket.prototype.send
+
+/**
+ * Makes every new connection of this process fail until `unblock` is called. `attempts` lists the addresses that were tried.
+ */
+export function blockNetwork(): { attempts: string[]; unblock(): void } {
+  const attempts: string[] = []
+  const refuse = (...given: unknown[]): never => {
+    const [target] = given.flat()
+    const where =
+      typeof target === 'object' && target !== null ? describe(target as Record<string, unknown>) : String(target)
+    attempts.push(where)
+    throw new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
+  }
+  blocks += 1
+  Socket.prototype.connect = refuse as unknown as typeof connect
+  dgram.Socket.prototype.send = refuse as unknown as typeof send
+  let isOver = false
+  return {
+    attempts,
+    unblock() {
+      if (isOver) return
+      isOver = true
+      blocks -= 1
+      if (blocks > 0) return
+      Socket.prototype.connect = connect
+      dgram.Socket.prototype.send = send
+    },
+  }
+}
+
+const describe = ({ host, port, path }: Record<string, unknown>): string =>
+  path === undefined ? `${String(host ?? 'localhost')}:${String(port)}` : String(path)

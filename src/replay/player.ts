@@ -1,0 +1,138 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { type Application, createApp } from '../app.ts'
+import { readConfig } from '../config.ts'
+import { readMovedRows } from '../operation/moving.ts'
+import { runsOfSpace } from '../operation/recording.ts'
+import type { Conductor } from '../platform/conductor.ts'
+import { isOfEngine, perform } from './acting.ts'
+import { answerCall, answerModel, completeAnswer } from './answers.ts'
+import { modelNamesOf, settingsOf, writeCast } from './cast.ts'
+import type { IdMap } from './ids.ts'
+import { createRecordedModel } from './recorded-model.ts'
+import { createRecordedHttp, createRecordedMcp, type StoredListing } from './recorded-tools.ts'
+import { type Recording, type RoomRows, roomOf, type Tables } from './recording.ts'
+import { type Action, scheduleOf } from './schedule.ts'
+import { waitUntilQuiet } from './waiting.ts'
+import { createWorld, identifyRun, learnCalls, learnMessages, type PlayOptions, type World } from './world.ts'
+
+/** The place at which a replay could not follow its recording. */
+export interface Stall {
+  action: Action
+  /** A sentence. */
+  reason: string
+}
+
+export interface Played {
+  rows: RoomRows
+  ids: IdMap
+  stall: Stall | null
+  /** Answers and results that the recording lacks, as sentences. */
+  missing: string[]
+}
+
+/**
+ * Plays a recording on the real engine, in an embedded database of its own: people, plans and services act in the recorded
+ * order, models and tools give their recorded answers.
+ */
+export async function play(recording: Recording, options: PlayOptions = {}): Promise<Played> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'parley-replay-'))
+  try {
+    const world = await createWorld(recording, options, (created) => openApp(folder, created))
+    try {
+      return await playIn(world)
+    } finally {
+      world.gates.openAll()
+      await world.app.close(0)
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Opens an application whose models, tools and order of work are those of the recording. */
+function openApp(folder: string, world: World): Promise<Application> {
+  const { recording, options } = world
+  const models = [...modelNamesOf(recording, options)].map((name) => [
+    name,
+    createRecordedModel(name, {
+      answer: (model, asked) => answerModel(world, model, asked),
+      complete: () => completeAnswer(world),
+    }),
+  ])
+  const answer = (callId: string) => answerCall(world, callId)
+  const listings = recording.mcpServers.map(
+    ({ name, url, listing }): StoredListing => ({ name, url, listing: (listing ?? []) as never }),
+  )
+  const config = readConfig(settingsOf(folder, recording))
+  return createApp(
+    { ...config, prices: new Map(Object.entries(recording.heading.prices)) },
+    {
+      clock: { now: () => world.now },
+      models: { providers: [], extra: Object.fromEntries(models) },
+      tools: { http: createRecordedHttp(answer), mcp: createRecordedMcp(answer, () => listings) },
+      conductor: conductorOf(world),
+    },
+  )
+}
+
+/** Holds the engine at its points until the recorded order allows it to continue; a candidate is only identified. */
+function conductorOf(world: World): Conductor {
+  const { gates, isFree, started, thinking } = world
+  return {
+    mayThink: (agentId) => isFree || thinking.has(agentId),
+    async reached(point) {
+      const { runId, type } = point
+      if (type === 'begin') {
+        // A later attempt continues at once.
+        if (started.has(runId)) return
+        started.add(runId)
+        await learnMessages(world)
+        await identifyRun(world, runId)
+        thinking.delete(point.agentId)
+      }
+      if (isFree) return
+      await gates.reach(type === 'plan' ? `step ${runId} ${point.step}` : `${type} ${runId}`, runId)
+    },
+  }
+}
+
+async function playIn(world: World): Promise<Played> {
+  const { app, gates, ids, isFree, missing, recording } = world
+  await writeCast(world)
+  await app.startWorker()
+  const stall = await follow(world)
+  if (stall === null) {
+    gates.openAll()
+    await waitUntilQuiet(world)
+  }
+  await learnMessages(world)
+  for (const { id } of recording.runs) await learnCalls(world, ids.replayedOf(id) ?? '')
+  const rows = await readRoom(app, recording.heading.spaceId)
+  return { rows, ids, stall: isFree ? null : stall, missing: [...missing] }
+}
+
+/** Makes everything happen again, in order. Returns the place at which that is not possible; null if it is. */
+async function follow(world: World): Promise<Stall | null> {
+  for (const { at, action } of scheduleOf(world.recording)) {
+    if (world.isFree && isOfEngine(action)) continue
+    world.now = Math.max(world.now, at)
+    const reason = await perform(world, action)
+    if (reason !== null && !world.isFree) return { action, reason }
+    if (reason !== null) world.missing.add(reason)
+    await waitUntilQuiet(world)
+  }
+  return null
+}
+
+/** Reads the rows of the replay as a recording of it would contain them. */
+async function readRoom({ platform }: Application, spaceId: string): Promise<RoomRows> {
+  const tables: Tables = new Map()
+  for await (const { table, row } of readMovedRows(platform.db, spaceId, runsOfSpace(spaceId))) {
+    // The same form as a recording: as JSON.
+    const value = JSON.parse(JSON.stringify(row)) as Record<string, unknown>
+    tables.set(table, [...(tables.get(table) ?? []), value])
+  }
+  return roomOf(tables)
+}

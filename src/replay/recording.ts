@@ -1,0 +1,306 @@
+import { createHash } from 'node:crypto'
+import type { AgentDefinition } from '../agents/agent-definition.ts'
+import type {
+  AgentVersion,
+  AuditEntry,
+  Decision,
+  Entity,
+  File,
+  Goal,
+  InboxEvent,
+  McpServer,
+  Membership,
+  Memory,
+  Message,
+  MessageReaction,
+  MessageVersion,
+  Outcome,
+  Plan,
+  PlanFiring,
+  Run,
+  Space,
+  Step,
+  ToolCall,
+} from '../generated/prisma/client.ts'
+import { isObject, oneLine } from '../lib/json.ts'
+import { MOVED_TABLES } from '../operation/moved-tables.ts'
+import { RECORDED_TABLES, RECORDING_FORMAT, RECORDING_VERSION, type RecordingHeading } from '../operation/recording.ts'
+
+/** A file that cannot be replayed. The message names what is wrong, as one sentence, and what to do. */
+export class UnusableRecordingError extends Error {
+  override readonly name = 'UnusableRecordingError'
+}
+
+/** A row as JSON: times are strings. */
+export type Recorded<T> = {
+  [K in keyof T]: T[K] extends Date ? string : T[K] extends Date | null ? string | null : T[K]
+}
+
+/** The rows of a recording, or of the room that its replay made, by table. */
+export interface RoomRows {
+  space: Recorded<Space>
+  entities: Recorded<Entity>[]
+  mcpServers: Recorded<McpServer>[]
+  memberships: Recorded<Membership>[]
+  formerMembers: { spaceId: string; entityId: string }[]
+  /** By `seq`. */
+  messages: Recorded<Message>[]
+  messageVersions: Recorded<MessageVersion>[]
+  reactions: Recorded<MessageReaction>[]
+  files: Recorded<File>[]
+  outcomes: Recorded<Outcome>[]
+  /** By id, which is by time. */
+  runs: Recorded<Run>[]
+  /** By run and index. */
+  steps: Recorded<Step>[]
+  /** By id. */
+  calls: Recorded<ToolCall>[]
+  decisions: Recorded<Decision>[]
+}
+
+/** A recording that was read completely. */
+export interface Recording extends RoomRows {
+  /** The name of its file, for messages. */
+  name: string
+  heading: RecordingHeading
+  /** The lines of the people, agents and grants, as an export contains them. */
+  castLines: { table: string; row: Record<string, unknown> }[]
+  versions: (Omit<Recorded<AgentVersion>, 'definition'> & { definition: AgentDefinition })[]
+  memories: Recorded<Memory>[]
+  goals: Recorded<Goal>[]
+  plans: Recorded<Plan>[]
+  firings: Recorded<PlanFiring>[]
+  inboxEvents: Recorded<InboxEvent>[]
+  audit: Recorded<AuditEntry>[]
+  /** The version of its agent with which each run began. */
+  versionOfRun: Map<string, number>
+}
+
+const CAST = [
+  'Entity',
+  'Agent',
+  'AgentTool',
+  'McpServer',
+  'Space',
+  'FormerMember',
+  'StandingGrant',
+  'GrantDecision',
+  'Membership',
+]
+
+/** Groups rows by table. */
+export type Tables = Map<string, Record<string, unknown>[]>
+
+/** Returns the rows of a space in the order in which they are compared. */
+export function roomOf(tables: Tables): RoomRows {
+  const rows = <T>(table: string) => (tables.get(table) ?? []) as unknown as Recorded<T>[]
+  const byId = <T extends { id: string }>(list: T[]) => list.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+  const [space] = rows<Space>('Space')
+  if (space === undefined) throw new UnusableRecordingError('The file has no row of its space.')
+  return {
+    space,
+    entities: rows<Entity>('Entity'),
+    mcpServers: rows<McpServer>('McpServer'),
+    memberships: rows<Membership>('Membership'),
+    formerMembers: rows<{ spaceId: string; entityId: string }>('FormerMember'),
+    messages: rows<Message>('Message').toSorted((a, b) => a.seq - b.seq),
+    messageVersions: rows<MessageVersion>('MessageVersion').toSorted((a, b) => a.number - b.number),
+    reactions: rows<MessageReaction>('MessageReaction'),
+    files: rows<File>('File'),
+    outcomes: rows<Outcome>('Outcome'),
+    runs: byId(rows<Run>('Run')),
+    steps: rows<Step>('Step').toSorted((a, b) =>
+      a.runId === b.runId ? a.index - b.index : a.runId < b.runId ? -1 : 1,
+    ),
+    calls: byId(rows<ToolCall>('ToolCall')),
+    decisions: rows<Decision>('Decision'),
+  }
+}
+
+/**
+ * Reads a recording, and checks that it is whole, unchanged, of this format, and that nothing that decided what happened is
+ * missing in it. @throws UnusableRecordingError
+ */
+export function readRecording(name: string, text: string): Recording {
+  try {
+    return checkedRecording(name, text)
+  } catch (error) {
+    if (!(error instanceof UnusableRecordingError)) throw error
+    throw new UnusableRecordingError(`${name} cannot be replayed. ${error.message}`)
+  }
+}
+
+function checkedRecording(name: string, text: string): Recording {
+  const { heading, values } = readLines(text)
+  const tables: Tables = new Map()
+  const castLines: Recording['castLines'] = []
+  for (const [index, value] of values.entries()) {
+    if ('fileId' in value) continue
+    const { table, row } = value
+    if (typeof table !== 'string' || !isObject(row) || !isTable(table))
+      throw new UnusableRecordingError(`Line ${index + 2} is not a row of a recording.`)
+    tables.set(table, [...(tables.get(table) ?? []), row])
+    if (CAST.includes(table)) castLines.push({ table, row })
+  }
+  const rows = <T>(table: string) => (tables.get(table) ?? []) as unknown as Recorded<T>[]
+  const recording: Recording = {
+    name,
+    heading,
+    castLines,
+    ...roomOf(tables),
+    versions: rows<AgentVersion>('AgentVersion').toSorted(
+      (a, b) => a.number - b.number,
+    ) as unknown as Recording['versions'],
+    memories: rows<Memory>('Memory'),
+    goals: rows<Goal>('Goal'),
+    plans: rows<Plan>('Plan'),
+    firings: rows<PlanFiring>('PlanFiring'),
+    inboxEvents: rows<InboxEvent>('InboxEvent'),
+    audit: rows<AuditEntry>('AuditEntry'),
+    versionOfRun: new Map(
+      (rows('RunVersion') as unknown as { id: string; agentVersion: number }[]).map(({ id, agentVersion }) => [
+        id,
+        agentVersion,
+      ]),
+    ),
+  }
+  checkIsComplete(recording)
+  return recording
+}
+
+const isTable = (table: string): boolean =>
+  Object.hasOwn(MOVED_TABLES, table) || (RECORDED_TABLES as readonly string[]).includes(table)
+
+/** Checks the heading, the last line and the checksum. */
+function readLines(text: string): { heading: RecordingHeading; values: Record<string, unknown>[] } {
+  const lines = text.split('\n')
+  const isTerminated = lines.at(-1) === ''
+  if (isTerminated) lines.pop()
+  const [first = '', ...others] = lines
+  const heading = parsed(first)
+  if (heading?.['format'] === 'parley-space')
+    throw new UnusableRecordingError(
+      'The file is an export: `parley import` reads it. Record the space with `parley record`.',
+    )
+  if (heading === null || heading['format'] !== RECORDING_FORMAT)
+    throw new UnusableRecordingError('The file is not a recording of Parley: its first line is not a heading of one.')
+  const { version } = heading
+  if (typeof version !== 'number' || version > RECORDING_VERSION)
+    throw new UnusableRecordingError(
+      `The file has version ${oneLine(String(version))} of the format, which is newer than version ${RECORDING_VERSION} of this release (made by ${oneLine(String(heading['release']))}). Use that release or a newer one.`,
+    )
+  const end = parsed(others.at(-1) ?? '')
+  if (end?.['end'] !== true)
+    throw new UnusableRecordingError(
+      `The file is cut off after line ${lines.length}: its last line is missing. Record the space again.`,
+    )
+  const body = lines.slice(0, -1)
+  if (end['lines'] !== body.length)
+    throw new UnusableRecordingError(
+      `The file has ${body.length} lines, and its last line counts ${oneLine(String(end['lines']))}: lines were removed or added. Record the space again.`,
+    )
+  const checksum = createHash('sha256')
+    .update(`${body.join('\n')}\n`)
+    .digest('hex')
+  if (end['sha256'] !== checksum)
+    throw new UnusableRecordingError(
+      'The file was edited or damaged: its checksum does not match. Record the space again.',
+    )
+  const values = body.slice(1).map((line, index) => {
+    const value = parsed(line)
+    if (value === null) throw new UnusableRecordingError(`Line ${index + 2} is not a JSON object.`)
+    return value
+  })
+  return { heading: heading as unknown as RecordingHeading, values }
+}
+
+function parsed(line: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(line)
+    return isObject(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+/** A message may have been written a little before an earlier one, because transactions overlap. */
+const OVERLAP_MS = 1000
+
+/** Names the rows that retention, deletion or confidentiality has removed, and clocks that were set back. */
+function checkIsComplete(recording: Recording): void {
+  checkMessages(recording)
+  for (const { id, name, goneAt } of recording.entities)
+    if (goneAt !== null)
+      fail(`${id.startsWith('agt_') ? 'The agent' : 'The person'} ${JSON.stringify(oneLine(name))} (${id}) is gone.`)
+  const stepsOf = Map.groupBy(recording.steps, ({ runId }) => runId)
+  for (const run of recording.runs) checkRun(run, stepsOf.get(run.id) ?? [])
+  for (const { messageId, name } of recording.files)
+    if (messageId !== null)
+      fail(
+        `The space contains the file ${JSON.stringify(oneLine(name))}: recordings with files cannot be replayed yet.`,
+      )
+  checkTools(recording)
+}
+
+function fail(reason: string): never {
+  throw new UnusableRecordingError(reason)
+}
+
+/** Whether a time lies before another one by more than transactions overlap. */
+const isBefore = (at: string, other: string): boolean => Date.parse(at) + OVERLAP_MS < Date.parse(other)
+
+function checkMessages({ space, messages, runs }: Recording): void {
+  const known = new Set(runs.map(({ id }) => id))
+  for (const [index, { seq, deletedAt, senderId, runId, createdAt }] of messages.entries()) {
+    if (seq !== index + 1) fail(missingMessages(index, seq))
+    if (deletedAt !== null) fail(`The message ${seq} was deleted, so its text is gone.`)
+    if (runId === null && senderId.startsWith('agt_'))
+      fail(`The message ${seq} was posted by a run that retention has deleted (PARLEY_KEEP_RUNS_DAYS), or elsewhere.`)
+    if (runId !== null && !known.has(runId))
+      fail(`The message ${seq} was posted by the run ${runId}, which also worked for other spaces: it is not recorded.`)
+    const before = messages[index - 1]?.createdAt ?? createdAt
+    if (isBefore(createdAt, before))
+      fail(`The clock jumped: the message ${seq} is dated ${createdAt}, and the message before it ${before}.`)
+  }
+  if (messages.length < space.lastSeq)
+    fail(`The message ${messages.length + 1} is missing: the space changed while it was recorded.`)
+}
+
+const missingMessages = (index: number, seq: number): string =>
+  index === 0
+    ? `Its first ${seq - 1} messages are missing: retention has deleted them (PARLEY_KEEP_MESSAGES_DAYS).`
+    : `The message ${index + 1} is missing: retention or a deletion has removed it.`
+
+function checkRun({ id, stepCount, startedAt, finishedAt }: Recorded<Run>, steps: readonly Recorded<Step>[]): void {
+  if (steps.length < stepCount)
+    fail(
+      `The journal of the run ${id} has ${steps.length} of its ${stepCount} steps: it has content of another confidential space, or retention has deleted them.`,
+    )
+  if (startedAt !== null && finishedAt !== null && isBefore(finishedAt, startedAt))
+    fail(`The clock jumped: the run ${id} began at ${startedAt} and ended at ${finishedAt}.`)
+  for (const [index, step] of steps.entries())
+    if (isBefore(step.startedAt, steps[index - 1]?.startedAt ?? step.startedAt))
+      fail(`The clock jumped: step ${index} of the run ${id} is dated before step ${index - 1}.`)
+}
+
+/** Names MCP tools whose definition is no longer the one that the recorded calls were made with. */
+function checkTools({ calls, versions, mcpServers }: Recording): void {
+  for (const server of mcpServers) {
+    const listing = (server.listing ?? []) as unknown as { name: string; fingerprint: string }[]
+    for (const { name, fingerprint } of listing) {
+      const isUsed = calls.some(
+        ({ agentId, toolName }) => agentId === server.agentId && toolName === `${server.name}__${name}`,
+      )
+      if (!isUsed) continue
+      for (const { agentId, definition, number } of versions) {
+        if (agentId !== server.agentId) continue
+        const defined = definition.mcpServers.find((one) => one.name === server.name)
+        const then = (defined?.fingerprints as Record<string, string> | undefined)?.[name]
+        if (then !== undefined && then !== fingerprint)
+          fail(
+            `The tool ${server.name}__${name} has changed: its definition is not the one of version ${number} of its agent.`,
+          )
+      }
+    }
+  }
+}

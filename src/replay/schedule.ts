@@ -1,0 +1,402 @@
+import { isDeepStrictEqual } from 'node:util'
+import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
+import type { Decision, Message, MessageReaction, Plan, PlanFiring, Run, Step, ToolCall } from '../generated/prisma/client.ts'
+import type { JsonObject } from '../lib/json.ts'
+import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
+
+/** Something that happened in a recording. A replay makes it happen again, or lets the engine continue to it. */
+export type Action =
+  | { type: 'say'; message: Recorded<Message>; text: string }
+  | { type: 'edit'; message: Recorded<Message>; text: string }
+  | { type: 'react'; reaction: Recorded<MessageReaction> }
+  | { type: 'join' | 'leave'; entityId: string }
+  | { type: 'version'; version: Recording['versions'][number] }
+  | { type: 'make-plan'; plan: Recorded<Plan>; nextRunAt: string | null }
+  | { type: 'fire'; firing: Recorded<PlanFiring>; plan: Recorded<Plan> }
+  | { type: 'service'; agentId: string; name: string; payload: unknown; urgent: boolean }
+  | { type: 'begin'; run: Recorded<Run> }
+  /** The prompt of a step is built. */
+  | { type: 'step'; run: Recorded<Run>; index: number; isOptional: boolean }
+  /** The model's answer is complete. */
+  | { type: 'answer'; run: Recorded<Run>; index: number; isOptional: boolean }
+  /** A message of a run gets its number. */
+  | { type: 'post'; message: Recorded<Message> }
+  /** Something outside of the server answers a call. */
+  | { type: 'result'; call: Recorded<ToolCall> }
+  | { type: 'decide'; call: Recorded<ToolCall>; decision: Recorded<Decision>; input: JsonObject | null }
+  | { type: 'submit'; call: Recorded<ToolCall> }
+  | { type: 'expire'; call: Recorded<ToolCall> }
+  | { type: 'stop'; run: Recorded<Run> }
+  | { type: 'retry'; run: Recorded<Run> }
+
+export interface ScheduledAction {
+  /** Milliseconds since 1970, by the recorded clocks, and never before an action on which this one depends. */
+  at: number
+  action: Action
+}
+
+/** How far the clocks of a database and a worker may differ. */
+const CLOCKS_MS = 500
+
+interface Node extends ScheduledAction {
+  key: string
+  after: string[]
+}
+
+/** Whether the call left the server. */
+export const isOutside = ({ execution, toolName }: Pick<Recorded<ToolCall>, 'execution' | 'toolName'>): boolean =>
+  execution === 'HTTP' || (execution === null && toolName.includes(MCP_NAME_SEPARATOR))
+
+/** Returns the members before the first action, and who joined and left later. */
+export function firstMembers({ memberships, formerMembers, space, messages, audit }: Recording): {
+  initial: string[]
+  joined: { entityId: string; at: string }[]
+  left: { entityId: string; at: string }[]
+} {
+  const begun = messages[0]?.createdAt ?? space.createdAt
+  const joined = memberships
+    .filter(({ joinedAt }) => joinedAt !== null && Date.parse(joinedAt) > Date.parse(begun))
+    .map(({ entityId, joinedAt }) => ({ entityId, at: String(joinedAt) }))
+  const later = new Set(joined.map(({ entityId }) => entityId))
+  const stays = memberships.filter(({ entityId }) => !later.has(entityId)).map(({ entityId }) => entityId)
+  const changes = audit
+    .filter(({ action }) => ['removeMember', 'leaveSpace', 'addMember'].includes(action))
+    .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
+  const nameOf = ({ detail, actorId, action }: (typeof changes)[number]) =>
+    action === 'leaveSpace' ? actorId : (((detail as JsonObject)['entityId'] ?? actorId) as string | null)
+  const left: { entityId: string; at: string }[] = []
+  const before = new Set(stays)
+  for (const { entityId } of formerMembers) {
+    const own = changes.filter((change) => nameOf(change) === entityId)
+    const gone = own.findLast(({ action }) => action !== 'addMember')
+    if (gone === undefined)
+      throw new UnusableRecordingError(
+        `The recording does not say when the former member ${entityId} left: the audit log no longer has the entry (PARLEY_KEEP_AUDIT_DAYS).`,
+      )
+    left.push({ entityId, at: gone.at })
+    const came = own.find(({ action, at }) => action === 'addMember' && Date.parse(at) > Date.parse(begun))
+    if (came !== undefined && own[0] === came) joined.push({ entityId, at: came.at })
+    else before.add(entityId)
+  }
+  return { initial: [...before], joined, left }
+}
+
+/** Returns everything that happened, in an order in which it can happen again. */
+export function scheduleOf(recording: Recording): ScheduledAction[] {
+  const nodes = new Map<string, Node>()
+  const add = (key: string, at: string | number, action: Action, after: string[] = []) => {
+    nodes.set(key, { key, at: typeof at === 'number' ? at : Date.parse(at), action, after })
+  }
+  addMessages(recording, add)
+  addRuns(recording, add)
+  addCalls(recording, add)
+  addCauses(recording, add)
+  beginWakersLate(recording, nodes)
+  return inOrder(nodes)
+}
+
+/** Why a run ended in the middle of a step. */
+const CUTS_OFF = new Set(['STOPPED', 'MODEL_FAILED', 'OVER_BUDGET', 'TIME_LIMIT', 'WORKER_LOST', 'GONE', 'INTERNAL'])
+
+type Add = (key: string, at: string | number, action: Action, after?: string[]) => void
+
+const messageKey = ({ seq }: { seq: number }) => `message ${seq}`
+const stepKey = (runId: string, index: number) => `step ${runId} ${index}`
+const answerKey = (runId: string, index: number) => `answer ${runId} ${index}`
+
+function addMessages({ messages, messageVersions, reactions, calls }: Recording, add: Add): void {
+  const callOf = new Map(calls.map((call) => [call.id, call]))
+  const bySeq = new Map(messages.map((message) => [message.id, message]))
+  for (const message of messages) {
+    const before = message.seq > 1 ? [`message ${message.seq - 1}`] : []
+    const [first] = messageVersions.filter(({ messageId }) => messageId === message.id)
+    const text = first?.text ?? textOf(message)
+    if (message.runId === null) add(messageKey(message), message.createdAt, { type: 'say', message, text }, before)
+    else
+      add(messageKey(message), message.createdAt, { type: 'post', message }, [
+        ...before,
+        ...postsAfter(message, message.runId),
+      ])
+    if (message.runId !== null) continue
+    const versions = messageVersions.filter(({ messageId }) => messageId === message.id)
+    versions.forEach(({ editedAt, number }, index) => {
+      const text = versions[index + 1]?.text ?? textOf(message)
+      const after = index === 0 ? messageKey(message) : `edit ${message.id} ${Number(versions[index - 1]?.number)}`
+      add(`edit ${message.id} ${number}`, editedAt, { type: 'edit', message, text }, [after])
+    })
+  }
+  for (const reaction of reactions) {
+    const message = bySeq.get(reaction.messageId)
+    if (message === undefined || !reaction.entityId.startsWith('hum_')) continue
+    const { messageId, emoji, entityId, createdAt } = reaction
+    add(`react ${messageId} ${emoji} ${entityId}`, createdAt, { type: 'react', reaction }, [messageKey(message)])
+  }
+
+  /** A message begins while its step's first call streams, or after the step's answer. */
+  function postsAfter({ runPostKey, id }: Recorded<Message>, runId: string): string[] {
+    const own = calls.filter((call) => call.runId === runId)
+    const call = callOf.get(runPostKey ?? '') ?? own.find(({ messageId }) => messageId === id)
+    if (call === undefined) return []
+    const isFirst = own.find(({ stepIndex }) => stepIndex === call.stepIndex) === call
+    return [isFirst ? stepKey(runId, call.stepIndex) : answerKey(runId, call.stepIndex)]
+  }
+}
+
+/** Returns the text of a message, as its sender wrote it. */
+export function textOf({ parts }: Pick<Recorded<Message>, 'parts'>): string {
+  return (parts as { type: string; text?: string }[])
+    .flatMap(({ type, text }) => (type === 'text' ? (text ?? '') : []))
+    .join('')
+}
+
+function addRuns(recording: Recording, add: Add): void {
+  for (const run of recording.runs) {
+    if (run.startedAt === null) continue
+    const begin = `begin ${run.id}`
+    // The first prompt is built from what is read at the beginning.
+    const first = recording.steps.find(({ runId, index }) => runId === run.id && index === 0)
+    const after = [...causesOf(recording, run), ...(first === undefined ? [] : shownIn(recording, first))]
+    if (run.retryOfId !== null) {
+      add(`retry ${run.id}`, run.queuedAt, { type: 'retry', run })
+      after.push(`retry ${run.id}`)
+    }
+    add(begin, run.startedAt, { type: 'begin', run }, after)
+    addSteps(recording, run, add)
+    const isByPerson = run.stoppedById === null || run.stoppedById.startsWith('hum_')
+    if (run.status === 'CANCELED' && run.stopReason === 'STOPPED' && isByPerson)
+      add(`stop ${run.id}`, String(run.finishedAt), { type: 'stop', run }, [begin])
+  }
+}
+
+/** Returns the messages that started a run. A cycle may also read messages that were posted after it had begun. */
+function causesOf({ messages, outcomes }: Recording, run: Recorded<Run>): string[] {
+  const isInbox = run.triggerType === 'INBOX'
+  const read = outcomes.filter(({ runId }) => isInbox && runId === run.id).map(({ messageId }) => messageId)
+  const ids = new Set([run.triggerMessageId, ...read])
+  const begun = Date.parse(String(run.startedAt))
+  return messages
+    .filter(({ id, createdAt }) => ids.has(id) && !(isInbox && Date.parse(createdAt) > begun))
+    .map(messageKey)
+}
+
+function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
+  const own = recording.steps.filter(({ runId }) => runId === run.id)
+  const before = (index: number) =>
+    index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
+  let endedAt = Date.parse(String(run.startedAt))
+  for (const step of own) {
+    const { index, durationMs } = step
+    const key = stepKey(run.id, index)
+    const startedAt = Date.parse(step.startedAt)
+    // The prompt is built as soon as the results of the step before are there, and before the time that the step records.
+    const at = Math.min(startedAt, Math.max(endedAt, settledBy(recording, step)) + 1)
+    add(key, at, { type: 'step', run, index, isOptional: false }, [...before(index), ...shownIn(recording, step)])
+    endedAt = startedAt + (durationMs ?? 0)
+    add(answerKey(run.id, index), endedAt, { type: 'answer', run, index, isOptional: false }, [key])
+  }
+  // A step that failed, or that the end of the run cut off, is not in the journal. It may also not have begun.
+  const isCutOff = run.finishedAt !== null && CUTS_OFF.has(run.stopReason ?? '')
+  if (!isCutOff || BROKEN_OFF.has(own.at(-1)?.finishReason ?? '')) return
+  const index = own.length
+  const step = stepKey(run.id, index)
+  add(step, endedAt, { type: 'step', run, index, isOptional: true }, before(index))
+  if (run.stopReason === 'MODEL_FAILED')
+    add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [step])
+}
+
+/** When the last call of the step before was settled, if that was before this step. */
+function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<Step>): number {
+  const times = calls
+    .filter((call) => call.runId === runId && call.stepIndex === index - 1 && call.settledAt !== null)
+    .map(({ settledAt }) => Date.parse(String(settledAt)))
+    .filter((at) => at <= Date.parse(startedAt))
+  return Math.max(0, ...times)
+}
+
+/**
+ * Returns the answers before which this prompt cannot have been built: those that posted the messages which it shows, or which
+ * had woken the other runs of the agent that it lists.
+ */
+function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Step>): string[] {
+  const inForce = steps.findLast(
+    ({ runId, index, instructions }) => runId === step.runId && index <= step.index && instructions !== null,
+  )
+  const shown = new Set(inForce?.instructions?.match(/\brun_[0-9a-f]{32}\b/g) ?? [])
+  const triggers = runs.filter(({ id }) => shown.has(id)).map(({ triggerMessageId }) => triggerMessageId)
+  const users = (step.messagesAdded as { role: string }[]).filter(({ role }) => role === 'user')
+  const ids = new Set([...triggers, ...(JSON.stringify(users).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])])
+  return messages
+    .filter(({ id, runId }) => ids.has(id) && runId !== null && runId !== step.runId)
+    .flatMap(({ id, runId, runPostKey, seq }) => {
+      const call = calls.find((one) => one.id === runPostKey || (one.runId === runId && one.messageId === id))
+      return call === undefined ? [`message ${seq}`] : [answerKey(call.runId, call.stepIndex)]
+    })
+}
+
+/**
+ * Lets an answer that woke a run come after the messages that the run's first prompt shows: they had their numbers when the
+ * message of that answer was complete.
+ */
+function beginWakersLate({ calls, messages, runs, steps }: Recording, nodes: Map<string, Node>): void {
+  for (const run of runs) {
+    const trigger = messages.find(({ id }) => id === run.triggerMessageId)
+    const waker = calls.find(({ id, runId, messageId }) =>
+      trigger !== undefined && runId === trigger.runId && (id === trigger.runPostKey || messageId === trigger.id),
+    )
+    const first = steps.find(({ runId, index }) => runId === run.id && index === 0)
+    const node = waker === undefined ? undefined : nodes.get(answerKey(waker.runId, waker.stepIndex))
+    if (node === undefined || trigger === undefined || first === undefined || run.triggerType === 'INBOX') continue
+    const shown = new Set(JSON.stringify(first.messagesAdded).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
+    const before = messages.filter(({ id, seq, runId }) => shown.has(id) && seq > trigger.seq && runId !== trigger.runId)
+    node.after.push(...before.map(messageKey))
+  }
+}
+
+/** The finish reasons of answers after which the model is not called again. */
+const BROKEN_OFF = new Set(['error', 'interrupted', 'length', 'content-filter'])
+
+function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
+  for (const call of calls) {
+    const { id, runId, stepIndex, settledAt, status } = call
+    const before = [answerKey(runId, stepIndex)]
+    const own = decisions
+      .filter(({ toolCallId }) => toolCallId === id)
+      .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
+    let isEdited = false
+    for (const decision of own) {
+      const input: JsonObject | null = isEdited || !decision.approve ? null : editOf(call)
+      isEdited ||= input !== null
+      add(
+        `decide ${id} ${decision.humanId} ${decision.inputDigest}`,
+        decision.at,
+        { type: 'decide', call, decision, input },
+        before,
+      )
+    }
+    const decided = own.map(({ humanId, inputDigest }) => `decide ${id} ${humanId} ${inputDigest}`)
+    if (settledAt === null) continue
+    if (call.approvalState === 'EXPIRED' || status === 'TIMED_OUT')
+      add(`settle ${id}`, settledAt, { type: 'expire', call }, before)
+    else if (call.answeredById !== null || call.answeredByService !== null)
+      add(`settle ${id}`, settledAt, { type: 'submit', call }, [...before, ...decided])
+    else if (isOutside(call) && ['DONE', 'FAILED'].includes(status))
+      add(`settle ${id}`, settledAt, { type: 'result', call }, [...before, ...decided])
+  }
+
+  /** The input as people changed it before they approved the call; null if they did not. */
+  function editOf(call: Recorded<ToolCall>): JsonObject | null {
+    const step = steps.find(({ runId, index }) => runId === call.runId && index === call.stepIndex)
+    const content = (step?.assistant as { content?: unknown } | null)?.content
+    const part = Array.isArray(content)
+      ? (content as { type: string; toolCallId?: string; input?: unknown }[]).find(
+          ({ type, toolCallId }) => type === 'tool-call' && toolCallId === call.modelCallId,
+        )
+      : undefined
+    return part === undefined || isDeepStrictEqual(part.input, call.input) ? null : (call.input as JsonObject)
+  }
+}
+
+function addCauses(recording: Recording, add: Add): void {
+  const { joined, left } = firstMembers(recording)
+  for (const { entityId, at } of joined) add(`join ${entityId} ${at}`, at, { type: 'join', entityId })
+  for (const { entityId, at } of left) add(`leave ${entityId} ${at}`, at, { type: 'leave', entityId })
+  const begun = beginOf(recording)
+  for (const version of recording.versions)
+    if (Date.parse(version.createdAt) > begun)
+      add(`version ${version.id}`, version.createdAt, { type: 'version', version })
+  addPlans(recording, add)
+  addServices(recording, add)
+}
+
+/** Adds plans that people made, and the firings that woke an agent for this space. */
+function addPlans(recording: Recording, add: Add): void {
+  const { firings, plans, inboxEvents, runs, calls } = recording
+  const made = madeByTools(calls)
+  const roots = new Set([...runs, ...inboxEvents].map(({ rootId }) => rootId))
+  const ofRoom = firings.filter(({ rootId }) => roots.has(rootId))
+  for (const plan of plans) {
+    if (made.has(plan.id)) continue
+    const slot = ofRoom.find((one) => one.planId === plan.id && one.slot !== one.firedAt)?.slot
+    const at = Math.max(Date.parse(plan.createdAt), beginOf(recording))
+    add(`make-plan ${plan.id}`, at, { type: 'make-plan', plan, nextRunAt: slot ?? plan.nextRunAt })
+  }
+  for (const firing of ofRoom) {
+    const plan = plans.find(({ id }) => id === firing.planId)
+    if (plan === undefined)
+      throw new UnusableRecordingError(`The plan ${firing.planId} is gone, which fired at ${firing.firedAt}.`)
+    add(`fire ${firing.id}`, firing.firedAt, { type: 'fire', firing, plan }, [`make-plan ${plan.id}`])
+  }
+}
+
+/** Adds the calls of services: runs of agents without an inbox, and events of those with one. */
+function addServices({ inboxEvents, runs }: Recording, add: Add): void {
+  for (const { id, agentId, triggerType, triggerName, triggerPayload: payload, depth, retryOfId, queuedAt } of runs) {
+    if (triggerType !== 'SERVICE' || depth !== 0 || retryOfId !== null) continue
+    add(`service ${id}`, queuedAt, { type: 'service', agentId, name: triggerName ?? '', payload, urgent: false })
+  }
+  for (const { id, type, agentId, payload: event, depth, urgent, createdAt } of inboxEvents) {
+    if (type !== 'SERVICE' || depth !== 0) continue
+    const { name, payload } = event as { name: string; payload: unknown }
+    add(`service ${id}`, createdAt, { type: 'service', agentId, name, payload, urgent })
+  }
+}
+
+/** The ids of plans that agents made with their tools. */
+function madeByTools(calls: readonly Recorded<ToolCall>[]): Set<string> {
+  const ids = calls.flatMap(({ output }) => JSON.stringify(output ?? null).match(/pln_[0-9a-f]{32}/g) ?? [])
+  return new Set(ids)
+}
+
+/** When the space began: what is older is there before the first action. */
+export function beginOf({ messages, space, runs }: Recording): number {
+  const first = [messages[0]?.createdAt, runs[0]?.queuedAt].flatMap((at) => (at === undefined ? [] : [Date.parse(at)]))
+  return first.length === 0 ? Date.parse(space.createdAt) : Math.min(...first)
+}
+
+/** Sorts by time, but never an action before another on which it depends; their times are raised accordingly. */
+function inOrder(nodes: Map<string, Node>): ScheduledAction[] {
+  expandSettled(nodes)
+  const placed = new Map<string, { at: number; depth: number }>()
+  const open = new Set<string>()
+  function place(node: Node): { at: number; depth: number } {
+    const known = placed.get(node.key)
+    if (known !== undefined) return known
+    // The rows of one recording cannot depend on each other in a circle, unless their times are wrong.
+    if (open.has(node.key)) return { at: node.at, depth: 0 }
+    open.add(node.key)
+    const before = node.after.flatMap((key) => {
+      const one = nodes.get(key)
+      return one === undefined ? [] : [place(one)]
+    })
+    open.delete(node.key)
+    const found = {
+      at: Math.max(node.at, ...before.map(({ at }) => at)),
+      depth: Math.max(0, ...before.map(({ depth }) => depth + 1)),
+    }
+    placed.set(node.key, found)
+    return found
+  }
+  return [...nodes.values()]
+    .map((node) => ({ node, ...place(node) }))
+    .toSorted((a, b) => a.at - b.at || a.depth - b.depth || (a.node.key < b.node.key ? -1 : 1))
+    .map(({ node: { action }, at }) => ({ at, action }))
+}
+
+/**
+ * Replaces `settled <run> <step>` by the ends of the calls of that step. A persistent agent continues before the results of
+ * its calls arrive.
+ */
+function expandSettled(nodes: Map<string, Node>): void {
+  const settling = Map.groupBy(
+    [...nodes.values()].flatMap((node) => ('call' in node.action ? [{ key: node.key, call: node.action.call }] : [])),
+    ({ call }) => `settled ${call.runId} ${call.stepIndex}`,
+  )
+  for (const node of nodes.values())
+    node.after = node.after.flatMap((key) =>
+      key.startsWith('settled ')
+        ? (settling.get(key) ?? [])
+            .map((one) => one.key)
+            .filter((one) => (nodes.get(one)?.at ?? 0) <= node.at + CLOCKS_MS)
+        : [key],
+    )
+}

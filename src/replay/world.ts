@@ -1,0 +1,139 @@
+import type { Application } from '../app.ts'
+import type { Run, Step } from '../generated/prisma/client.ts'
+import type { JsonObject } from '../lib/json.ts'
+import type { CallOptions } from '../models/language-model.ts'
+import { createGates, type Gates } from './gates.ts'
+import { createIdMap, type IdMap } from './ids.ts'
+import type { ModelAnswer } from './recorded-model.ts'
+import type { Recorded, Recording, RoomRows } from './recording.ts'
+import { beginOf } from './schedule.ts'
+
+export interface PlayOptions {
+  /** Changes agents after they were written: fields of UpdateAgentInput by the agent's id. */
+  changes?: ReadonlyMap<string, JsonObject>
+  /** Answers instead of the recording; null for the recorded answer. */
+  model?(asked: Asked): Promise<ModelAnswer | null>
+  /** Follows the recording only where people, plans and services act, and lets the agents do what they want. */
+  isFree?: boolean
+}
+
+/** A generation that the engine asks for. */
+export interface Asked {
+  model: string
+  agentId: string
+  options: CallOptions
+  /** The recorded step at the same place; undefined for none. */
+  step: Recorded<Step> | undefined
+}
+
+/** A replay in progress. */
+export interface World {
+  readonly recording: Recording
+  readonly options: PlayOptions
+  readonly isFree: boolean
+  readonly app: Application
+  readonly ids: IdMap
+  readonly gates: Gates
+  /** The virtual clock, in milliseconds since 1970. */
+  now: number
+  /** Persistent agents whose next cycle may begin. */
+  readonly thinking: Set<string>
+  /** Runs of the replay that have reached their beginning. */
+  readonly started: Set<string>
+  /** Answers and results that the recording lacks, as sentences. */
+  readonly missing: Set<string>
+  /** Recorded calls whose results were given, and models of recorded steps that have failed. */
+  readonly used: Set<string>
+}
+
+/** @param openApp opens the application of the replay, whose parts refer to the world */
+export async function createWorld(
+  recording: Recording,
+  options: PlayOptions,
+  openApp: (world: World) => Promise<Application>,
+): Promise<World> {
+  let app: Application | null = null
+  const world: World = {
+    recording,
+    options,
+    isFree: options.isFree === true,
+    get app() {
+      if (app === null) throw new Error('The application of the replay is not open yet.')
+      return app
+    },
+    ids: createIdMap(),
+    gates: createGates(),
+    now: beginOf(recording),
+    thinking: new Set(),
+    started: new Set(),
+    missing: new Set(),
+    used: new Set(),
+  }
+  app = await openApp(world)
+  return world
+}
+
+export const prismaOf = ({ app }: World) => app.platform.db.prisma
+
+/** The name of a person or agent of a recording. */
+export function nameOf({ entities }: Pick<RoomRows, 'entities'>, id: string): string {
+  return entities.find((one) => one.id === id)?.name ?? id
+}
+
+/** Returns the recorded run that a run of the replay repeats. */
+export function recordedRunOf({ ids, recording }: World, runId: string): Recorded<Run> | undefined {
+  const recorded = ids.recordedOf(runId)
+  return recording.runs.find(({ id }) => id === recorded)
+}
+
+/** Finds the recorded run that a new run of the replay repeats: the next one with the same agent and trigger. */
+export async function identifyRun(world: World, runId: string): Promise<void> {
+  const { ids, recording } = world
+  if (ids.recordedOf(runId) !== undefined) return
+  const prisma = prismaOf(world)
+  const run = await prisma.run.findUniqueOrThrow({ where: { id: runId } })
+  const trigger = await prisma.message.findUnique({ where: { id: run.triggerMessageId ?? '' }, select: { seq: true } })
+  const seqOf = new Map(recording.messages.map(({ id, seq }) => [id, seq]))
+  const hasSameTrigger = (one: Recorded<Run>) =>
+    one.triggerType === run.triggerType &&
+    (one.retryOfId === null) === (run.retryOfId === null) &&
+    // The cycles of an agent follow one another.
+    (run.triggerType === 'INBOX' ||
+      (seqOf.get(one.triggerMessageId ?? '') === trigger?.seq && one.triggerName === run.triggerName))
+  const found = recording.runs.find(
+    (one) =>
+      ids.replayedOf(one.id) === undefined &&
+      one.startedAt !== null &&
+      one.agentId === run.agentId &&
+      hasSameTrigger(one),
+  )
+  if (found !== undefined) ids.link(found.id, runId)
+}
+
+/** Links the messages of the replay to the recorded ones with the same number. */
+export async function learnMessages(world: World): Promise<void> {
+  const { ids, isFree, recording } = world
+  // A candidate may post other messages.
+  if (isFree) return
+  const { spaceId } = recording.heading
+  const rows = await prismaOf(world).message.findMany({ where: { spaceId }, select: { id: true, seq: true } })
+  for (const { id, seq } of rows) {
+    const recorded = recording.messages[seq - 1]
+    if (recorded !== undefined) ids.link(recorded.id, id)
+  }
+}
+
+/** Links the ids in the results of a run's calls. */
+export async function learnCalls(world: World, runId: string): Promise<void> {
+  const { ids, recording } = world
+  const recorded = ids.recordedOf(runId)
+  if (recorded === undefined) return
+  const replayed = await prismaOf(world).toolCall.findMany({ where: { runId } })
+  for (const call of recording.calls) {
+    if (call.runId !== recorded) continue
+    const same = replayed.find((one) => one.stepIndex === call.stepIndex && one.modelCallId === call.modelCallId)
+    if (same === undefined) continue
+    ids.link(call.id, same.id)
+    ids.learn(call.output, same.output)
+  }
+}

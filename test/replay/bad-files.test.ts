@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { readChanges, readChecks } from '../../src/replay/backtest.ts'
+import { readRecording, UnusableRecordingError } from '../../src/replay/recording.ts'
+
+const SPACE = `spc_${'1'.repeat(32)}`
+const ADA = `agt_${'2'.repeat(32)}`
+const HUSAM = `hum_${'3'.repeat(32)}`
+const RUN = `run_${'4'.repeat(32)}`
+const at = (seconds: number) => new Date(Date.UTC(2026, 10, 27, 12, 0, seconds)).toISOString()
+const heading = {
+  format: 'parley-recording',
+  version: 1,
+  release: '0.2.0',
+  spaceId: SPACE,
+  at: at(0),
+  limits: {},
+  hasOtherConfidential: false,
+  prices: {},
+}
+const entity = (id: string, name: string) => ({
+  table: 'Entity',
+  row: { id, name, kind: id.startsWith('agt') ? 'AGENT' : 'HUMAN', goneAt: null },
+})
+const message = (seq: number, more: object = {}) => ({
+  table: 'Message',
+  row: {
+    id: `msg_${String(seq).padStart(32, '0')}`,
+    spaceId: SPACE,
+    seq,
+    senderId: HUSAM,
+    runId: null,
+    deletedAt: null,
+    createdAt: at(seq),
+    parts: [],
+    ...more,
+  },
+})
+const run = (more: object = {}) => ({
+  table: 'Run',
+  row: {
+    id: RUN,
+    agentId: ADA,
+    status: 'COMPLETED',
+    stepCount: 0,
+    queuedAt: at(1),
+    startedAt: at(1),
+    finishedAt: at(2),
+    ...more,
+  },
+})
+const space = (lastSeq: number) => ({ table: 'Space', row: { id: SPACE, lastSeq, createdAt: at(0) } })
+
+function fileOf(lines: object[], first: object = heading): string {
+  const body = [first, ...lines].map((line) => JSON.stringify(line))
+  const sha256 = createHash('sha256')
+    .update(`${body.join('\n')}\n`)
+    .digest('hex')
+  return [...body, JSON.stringify({ end: true, lines: body.length, sha256 }), ''].join('\n')
+}
+
+const people = [entity(ADA, 'Ada'), entity(HUSAM, 'Husam')]
+const good = fileOf([...people, space(2), message(1), message(2), run()])
+
+describe('a file that cannot be replayed', () => {
+  test('is none of a whole recording', () => {
+    expect(readRecording('room.jsonl', good).messages).toHaveLength(2)
+  })
+
+  test.each([
+    ['is empty', '', 'is not a recording'],
+    ['is foreign', '{"hello":1}\n', 'is not a recording'],
+    ['is an export', '{"format":"parley-space","version":2}\n', 'The file is an export'],
+    ['is newer', fileOf([], { ...heading, version: 99, release: '9.0.0' }), 'version 99 of the format, which is newer'],
+    ['is cut off', good.split('\n').slice(0, -2).join('\n'), 'cut off after line 7'],
+    ['is cut off within a line', good.slice(0, -20), 'cut off'],
+    ['was edited', good.replace('Husam', 'Mallory'), 'edited or damaged'],
+    ['lacks a line', good.split('\n').toSpliced(3, 1).join('\n'), 'lines were removed or added'],
+    [
+      'has lost its first half by retention',
+      fileOf([...people, space(3), message(3)]),
+      'first 2 messages are missing: retention',
+    ],
+    ['has lost a message', fileOf([...people, space(3), message(1), message(3)]), 'The message 2 is missing'],
+    ['has lost a journal', fileOf([...people, space(1), message(1), run({ stepCount: 2 })]), '0 of its 2 steps'],
+    [
+      'has a deleted message',
+      fileOf([...people, space(1), message(1, { deletedAt: at(9) })]),
+      'The message 1 was deleted',
+    ],
+    [
+      'has an agent that is gone',
+      fileOf([{ table: 'Entity', row: { id: ADA, name: 'Ada', goneAt: at(5) } }, space(0)]),
+      'The agent "Ada"',
+    ],
+    [
+      'has a message of a run that is not in it',
+      fileOf([...people, space(1), message(1, { senderId: ADA, runId: RUN })]),
+      'posted by the run',
+    ],
+    [
+      'has a clock that was set back',
+      fileOf([...people, space(2), message(1, { createdAt: at(50) }), message(2)]),
+      'The clock jumped: the message 2',
+    ],
+    [
+      'has a run that ended before it began',
+      fileOf([...people, space(0), run({ finishedAt: at(-60) })]),
+      'The clock jumped: the run',
+    ],
+    [
+      'has a file in a message',
+      fileOf([...people, space(1), message(1), { table: 'File', row: { name: 'a.txt', messageId: 'msg_1' } }]),
+      'contains the file "a.txt"',
+    ],
+    [
+      'has an MCP tool that has changed',
+      fileOf([
+        ...people,
+        space(0),
+        { table: 'McpServer', row: { agentId: ADA, name: 'shop', listing: [{ name: 'buy', fingerprint: 'new' }] } },
+        { table: 'ToolCall', row: { id: 'tcl_1', agentId: ADA, toolName: 'shop__buy' } },
+        {
+          table: 'AgentVersion',
+          row: {
+            agentId: ADA,
+            number: 1,
+            definition: { mcpServers: [{ name: 'shop', fingerprints: { buy: 'old' } }] },
+          },
+        },
+      ]),
+      'The tool shop__buy has changed',
+    ],
+    ['has a table of another format', fileOf([{ table: 'Wine', row: {} }]), 'Line 2 is not a row'],
+  ])('%s: it is named', (_, text, reason) => {
+    expect(() => readRecording('room.jsonl', text)).toThrow(UnusableRecordingError)
+    expect(() => readRecording('room.jsonl', text)).toThrow(reason)
+  })
+})
+
+describe('the input of a backtest', () => {
+  const recording = readRecording('room.jsonl', good)
+  const changes = (...sets: string[]) => readChanges(sets, recording, (path) => `the text of ${path}`)
+
+  test('names agents by name or id, and reads texts from files', () => {
+    expect(changes('agent.ada.instructions=@new.md', `agent.${ADA}.maxSteps=3`)).toEqual(
+      new Map([[ADA, { instructions: 'the text of new.md', maxSteps: 3 }]]),
+    )
+  })
+
+  test.each([
+    ['ada.model=x', 'is not of the form'],
+    ['agent.bob.model=x', 'has no agent "bob"'],
+    ['agent.ada.id=x', 'cannot change id'],
+    ['agent.ada.maxSteps=many', 'needs JSON'],
+  ])('refuses %s', (set, reason) => {
+    expect(() => changes(set)).toThrow(reason)
+  })
+
+  test.each([
+    ['{', 'not JSON'],
+    ['{}', 'need an object'],
+    ['{"expect":{"calls":[{"agent":"Ada"}]}}', 'needs tool'],
+    ['{"expect":{"sings":[]}}', 'expect.sings is unknown'],
+  ])('refuses the checks %s', (text, reason) => {
+    expect(() => readChecks(text)).toThrow(reason)
+  })
+})

@@ -1,0 +1,28 @@
+import dgram from 'node:dgram'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from 'vitest'
+import { blockNetwork, NetworkBlockedError } from '../../src/replay/no-network.ts'
+
+test('a process with a block opens no connection, names what was tried, and connects again afterwards', async () => {
+  const server = createServer((_, response) => response.end('ok'))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  const outer = blockNetwork()
+  const inner = blockNetwork()
+  const socket = dgram.createSocket('udp4')
+  try {
+    await expect(fetch(url)).rejects.toThrow()
+    inner.unblock()
+    inner.unblock()
+    await expect(fetch(url)).rejects.toThrow()
+    expect(() => socket.send('x', 9, '127.0.0.1')).toThrow(NetworkBlockedError)
+    expect(outer.attempts.length + inner.attempts.length).toBeGreaterThan(1)
+  } finally {
+    outer.unblock()
+    socket.close()
+  }
+  expect(await (await fetch(url)).text()).toBe('ok')
+  server.closeAllConnections()
+  server.close()
+})

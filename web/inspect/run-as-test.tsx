@@ -1,0 +1,31 @@
+import { CodeBlock } from '../ui/code-block.tsx'
+
+/** How to make a test of the room in which a run happened: a recording, its replay, and a test for Vitest. */
+export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: string }) {
+  const file = `test/recordings/${spaceId}.jsonl`
+  const title = JSON.stringify(`${agentName}'s room still does what it did`)
+  return (
+    <section className="block">
+      <details>
+        <summary>Make a test of this</summary>
+        <p className="hint">
+          Records the space with everything that decided what happened in it, without secrets. The replay needs no
+          network, key or server.
+        </p>
+        <CodeBlock
+          language="sh"
+          code={`npx parley record --space ${spaceId} --out ${file}\nnpx parley replay ${file}`}
+        />
+        <CodeBlock
+          language="ts"
+          code={`import { expect, test } from 'vitest'
+import { replay } from 'parley/testing'
+
+test(${title}, async () => {
+  expect(await replay('${file}')).toMatchObject({ isEqual: true, divergence: null })
+})`}
+        />
+      </details>
+    </section>
+  )
+}
