@@ -1,6 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
-import type { Decision, Message, MessageReaction, Plan, PlanFiring, Run, Step, ToolCall } from '../generated/prisma/client.ts'
+import type {
+  Decision,
+  Message,
+  MessageReaction,
+  Plan,
+  PlanFiring,
+  Run,
+  Step,
+  ToolCall,
+} from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
@@ -240,14 +249,17 @@ function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Ste
 function beginWakersLate({ calls, messages, runs, steps }: Recording, nodes: Map<string, Node>): void {
   for (const run of runs) {
     const trigger = messages.find(({ id }) => id === run.triggerMessageId)
-    const waker = calls.find(({ id, runId, messageId }) =>
-      trigger !== undefined && runId === trigger.runId && (id === trigger.runPostKey || messageId === trigger.id),
+    const waker = calls.find(
+      ({ id, runId, messageId }) =>
+        trigger !== undefined && runId === trigger.runId && (id === trigger.runPostKey || messageId === trigger.id),
     )
     const first = steps.find(({ runId, index }) => runId === run.id && index === 0)
     const node = waker === undefined ? undefined : nodes.get(answerKey(waker.runId, waker.stepIndex))
     if (node === undefined || trigger === undefined || first === undefined || run.triggerType === 'INBOX') continue
     const shown = new Set(JSON.stringify(first.messagesAdded).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
-    const before = messages.filter(({ id, seq, runId }) => shown.has(id) && seq > trigger.seq && runId !== trigger.runId)
+    const before = messages.filter(
+      ({ id, seq, runId }) => shown.has(id) && seq > trigger.seq && runId !== trigger.runId,
+    )
     node.after.push(...before.map(messageKey))
   }
 }

@@ -32,7 +32,8 @@ describe('a recorded room replays to an equal log', () => {
     const [called, asked] = [service.calls.length, parley.models.requests.length]
     const replayed = await replay(recording)
     expect(replayed.isEqual, describeReplay(kind.name, replayed)).toBe(true)
-    if (RECORD_TO !== undefined) writeFileSync(`${RECORD_TO}/${kind.name.replaceAll(' ', '-').toLowerCase()}.jsonl`, text)
+    if (RECORD_TO !== undefined)
+      writeFileSync(`${RECORD_TO}/${kind.name.replaceAll(' ', '-').toLowerCase()}.jsonl`, text)
     const expected = recording.heading.hasOtherConfidential ? [expect.stringContaining('Instructions are not')] : []
     expect(replayed.notes).toEqual(expected)
     expect([service.calls.length, parley.models.requests.length]).toEqual([called, asked])
