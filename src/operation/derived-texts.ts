@@ -197,6 +197,8 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
     where: Prisma.Sql,
     removal: TextRemoval,
   ): Promise<string[]> {
+    // A message that consists of tool calls has no text.
+    if (removal.probes?.length === 0) return []
     const columns = [...json, ...text]
     const list = Prisma.join(columns.map((column) => Prisma.sql`t.${name(column)}`))
     const probes = removal.probes

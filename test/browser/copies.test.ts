@@ -52,7 +52,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     await copying.getByLabel('Name of the copy').fill('Sandbox', PATIENCE)
     await copying.getByRole('button', { name: 'Copy this space' }).click()
     await page.getByRole('heading', { name: 'Sandbox', level: 1 }).waitFor(PATIENCE)
-    await page.getByText('Good day.').waitFor(PATIENCE)
+    await page.getByRole('article').filter({ hasText: 'Good day.' }).waitFor(PATIENCE)
     expect(await violations()).toEqual([])
   }, 90_000)
 })
