@@ -104,7 +104,7 @@ export default defineConfig({
   test: {
     globalSetup: 'test/support/global-setup.ts',
     pool: 'forks',
-    maxWorkers: 4,
+    maxWorkers: 3,
     // High, for slow or busy machines. It costs nothing: tests wait for facts, never for a fixed time.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -177,7 +177,13 @@ export async function openStores(stack: 'postgres' | 'embedded', empty?: TestDat
   const redis = await openTestRedis()
   if (redis === null) throw new Error('this test needs a Redis')
   return {
-    settings: { DATABASE_URL: database.url, REDIS_URL: redis.url, DATA_DIR: path.join(tmpdir(), 'parley-no-data') },
+    settings: {
+      DATABASE_URL: database.url,
+      REDIS_URL: redis.url,
+      DATA_DIR: path.join(tmpdir(), 'parley-no-data'),
+      // Kept applications share the hundred connections of a PostgreSQL with everything else that runs.
+      PARLEY_DATABASE_CONNECTIONS: '5',
+    },
     options: { redisPrefix: redis.prefix },
     close: async ({ isEmpty } = { isEmpty: false }) => {
       await redis.release()
