@@ -267,6 +267,7 @@ const LISTS: Record<string, TextLimit> = {
   'StepRecord.withheld': 'counted',
   'StopRunPayload.stoppedRuns': 'counted',
   'Tool.headerNames': ['src/agents/outgoing-request.ts', 'MOST_HEADERS'],
+  'ToolCall.files': ['src/lib/tool-file.ts', 'MOST_KEPT_FILES'],
   'ToolPhase.activeTools': ['src/agents/custom-tools.ts', 'MOST_TOOLS'],
   'Viewer.pendingToolCalls': ['src/runs/tool-call-reading.ts', 'MOST_PENDING'],
   'Viewer.rateLimits': 3,

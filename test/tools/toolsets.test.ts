@@ -11,7 +11,7 @@ const OTHERS = [
 
 /** The built-in tools of an agent that has all of them, in the order in which its model sees them. */
 async function toolsOf(toolset: Toolset, mind: Mind) {
-  const parts = { historyLimit: 50, mcp: { toolsFor: async () => [] } }
+  const parts = { historyLimit: 50, mcp: { toolsFor: async () => [] }, remotes: { toolFor: () => null } }
   const spaces = [
     { id: 'spc_1', routing: 'ADMIN', adminAgentId: AGENT_ID, members: OTHERS },
     { id: 'spc_2', routing: 'MENTION_CHAIN', adminAgentId: null, members: OTHERS },

@@ -27,13 +27,14 @@ describe('the response of an HTTP tool', () => {
     ['an archive', 'application/zip', Buffer.alloc(2048), 'A file of type application/zip, 2048 bytes (2.0 KB).'],
     ['an image that is none', 'image/png', bytes('<html>'), 'A file of type image/png, 6 bytes.'],
   ])('%s', (_, contentType, body, output) => {
-    expect(readHttpAnswer(contentType, body)).toEqual({ output })
+    expect(readHttpAnswer(contentType, body)).toMatchObject({ output })
   })
 
   test('an image is a file, described in words', () => {
     expect(readHttpAnswer('image/png', PNG)).toEqual({
       output: 'A file of type image/png, 12 bytes.',
       files: [{ mediaType: 'image/png', bytes: 12, data: PNG.toString('base64') }],
+      returned: [{ name: 'result.png', content: PNG }],
     })
   })
 

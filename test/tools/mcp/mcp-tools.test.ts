@@ -278,12 +278,17 @@ describe('a call of an MCP tool', () => {
       },
     ]
     const words = '[image A file of type image/png, 2 bytes.]'
-    expect(await call('draw')).toEqual({ type: 'result', output: `Here:\n${words}\ncontents` })
+    expect(await call('draw')).toEqual({
+      type: 'result',
+      output: `Here:\n${words}\ncontents`,
+      returned: [{ name: 'result.png', content: Buffer.from('hi') }],
+    })
   })
 
   test('returns images as files, also with a failure, which has structured content too', async () => {
     const content = [{ type: 'image', data: PNG, mimeType: 'image/png' }]
     const files = [{ mediaType: 'image/png', bytes: 68 + 2, data: PNG }]
+    const returned = [{ name: 'result.png', content: Buffer.from(PNG, 'base64') }]
     const why = { reason: 'No ink', left: 0 }
     server.tools = [
       { name: 'draw', answer: () => ({ content }) },
@@ -291,8 +296,14 @@ describe('a call of an MCP tool', () => {
       { name: 'silent', answer: () => ({ content: [], isError: true, structuredContent: why }) },
     ]
     const words = '[image A file of type image/png, 70 bytes.]'
-    expect(await call('draw')).toEqual({ type: 'result', output: words, files })
-    expect(await call('fail')).toEqual({ type: 'failure', code: 'TOOL_FAILED', message: words, details: why, files })
+    expect(await call('draw')).toEqual({ type: 'result', output: words, files, returned })
+    expect(await call('fail')).toMatchObject({
+      type: 'failure',
+      code: 'TOOL_FAILED',
+      message: words,
+      details: why,
+      files,
+    })
     const silent = { type: 'failure', code: 'TOOL_FAILED', message: JSON.stringify(why), details: why }
     expect(await call('silent')).toMatchObject(silent)
   })
