@@ -7,6 +7,7 @@ import type { DecisionText } from '../runs/decision-texts.ts'
 import { type HistoryLine, LONGEST_TEXT } from '../spaces/history.ts'
 import { agentLines, chainSection, TURNS_ELSEWHERE, wokenByLine } from './chain-section.ts'
 import { belongsTo, type Meanwhile, type Scene, type SceneRun, type SceneSpace } from './scene.ts'
+import { memoryLine } from '../rules/why.ts'
 
 /** The input of the instructions: the scene, and the state of the run. */
 export interface PromptInput {
@@ -58,7 +59,7 @@ export function instructionsOf(input: PromptInput): string {
       'YOUR MEMORIES:',
       agent.memories,
       MEMORY_CHARACTERS,
-      ({ key, value }) => `- ${quoted(key)}: ${quoted(value)}`,
+      memoryLine,
     ),
     knowledge('YOUR PLANS:', agent.plans, PLAN_CHARACTERS, planLine),
     turnSection(claim, scene, activeSpaceId),

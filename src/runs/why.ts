@@ -6,7 +6,7 @@ import { cut, oneLine } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type MessagePart, textOf } from '../rules/message.ts'
 import { isAdmin } from '../rules/permissions.ts'
-import { type Cause, MOST_WHY_STEPS, stepsOf, type WhyKind, type WhyStep } from '../rules/why.ts'
+import { type Cause, memoryLine, MOST_WHY_STEPS, stepsOf, type WhyKind, type WhyStep } from '../rules/why.ts'
 
 /** Explains where something came from. */
 export interface WhyReading {
