@@ -36,7 +36,11 @@ interface Copying {
  * memories and goals that may flow to the viewer; no plans, standing grants, webhooks, notifications or authorizations at
  * MCP servers, and no consciousness. It shares the budget of its original. @throws LimitExceededError past the maximum of agents
  */
-export async function copyAgents(tx: Tx, fork: Fork, { viewer, at, secretBox, heldIds, change }: Copying): Promise<void> {
+export async function copyAgents(
+  tx: Tx,
+  fork: Fork,
+  { viewer, at, secretBox, heldIds, change }: Copying,
+): Promise<void> {
   const { agentIds, intoId } = fork
   if ((await tx.agent.count()) + agentIds.length > MOST_AGENTS)
     throw new LimitExceededError(`The server has the maximum of ${MOST_AGENTS} agents: delete some first.`)

@@ -2,12 +2,12 @@ import { OF_A_SPACE_LEFT } from '../agents/inbox-source.ts'
 import type { FileText } from '../files/file-reading.ts'
 import { cutSaying, firstWithin, nameIn, oneLine } from '../lib/json.ts'
 import { mentionInPrompt } from '../rules/mention.ts'
+import { memoryLine } from '../rules/why.ts'
 import type { Claim } from '../runs/claiming.ts'
 import type { DecisionText } from '../runs/decision-texts.ts'
 import { type HistoryLine, LONGEST_TEXT } from '../spaces/history.ts'
 import { agentLines, chainSection, TURNS_ELSEWHERE, wokenByLine } from './chain-section.ts'
 import { belongsTo, type Meanwhile, type Scene, type SceneRun, type SceneSpace } from './scene.ts'
-import { memoryLine } from '../rules/why.ts'
 
 /** The input of the instructions: the scene, and the state of the run. */
 export interface PromptInput {
@@ -55,12 +55,7 @@ export function instructionsOf(input: PromptInput): string {
       GOAL_CHARACTERS,
       ({ id, description }) => `- ${quoted(description)} (id: ${id})`,
     ),
-    knowledge(
-      'YOUR MEMORIES:',
-      agent.memories,
-      MEMORY_CHARACTERS,
-      memoryLine,
-    ),
+    knowledge('YOUR MEMORIES:', agent.memories, MEMORY_CHARACTERS, memoryLine),
     knowledge('YOUR PLANS:', agent.plans, PLAN_CHARACTERS, planLine),
     turnSection(claim, scene, activeSpaceId),
     section('TURNS ELSEWHERE:', turnsElsewhere(claim, scene, activeSpaceId)),

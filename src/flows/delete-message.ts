@@ -106,7 +106,10 @@ export function createMessageDeletions(
   async function hideCopies(tx: Tx, { id, spaceId, seq }: Message, texts: readonly string[]): Promise<void> {
     const copies = await lockCopiesOfMessage(tx, { spaceId, seq })
     if (copies.length === 0) return
-    const [same, continued] = [copies.filter(({ runId }) => runId === null), copies.filter(({ runId }) => runId !== null)]
+    const [same, continued] = [
+      copies.filter(({ runId }) => runId === null),
+      copies.filter(({ runId }) => runId !== null),
+    ]
     const ids = same.map(({ id: copyId }) => copyId)
     await insertDeletionsOfCopies(tx, { ids, ofId: id, texts })
     await removeContent(tx, ids)

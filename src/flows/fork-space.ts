@@ -154,7 +154,13 @@ export async function copySpace(
     unindexedSeq: unindexedSeq === 0 ? null : unindexedSeq,
   })
   await recordCopy(tx, { id: intoId, ofId: spaceId, ownerId: viewer.scope === 'HUMAN' ? viewer.id : null })
-  await copyAgents(tx, fork, { viewer, at: new Date(now), secretBox, heldIds, ...(change === undefined ? {} : { change }) })
+  await copyAgents(tx, fork, {
+    viewer,
+    at: new Date(now),
+    secretBox,
+    heldIds,
+    ...(change === undefined ? {} : { change }),
+  })
   const own = members.find(({ entityId }) => entityId === viewer.id)
   const joining = [
     ...(viewer.scope === 'HUMAN' ? [{ entityId: viewer.id, joinedAt: own?.joinedAt ?? new Date(now) }] : []),

@@ -6,7 +6,7 @@ import { cut, oneLine } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type MessagePart, textOf } from '../rules/message.ts'
 import { isAdmin } from '../rules/permissions.ts'
-import { type Cause, memoryLine, MOST_WHY_STEPS, stepsOf, type WhyKind, type WhyStep } from '../rules/why.ts'
+import { type Cause, MOST_WHY_STEPS, memoryLine, stepsOf, type WhyKind, type WhyStep } from '../rules/why.ts'
 
 /** Explains where something came from. */
 export interface WhyReading {
@@ -216,7 +216,9 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       ({ agentId }) => agentId,
     )
     const agentOf = new Map(
-      shown.flatMap(({ instructionsOf, agentId }) => (instructionsOf === null ? [] : [[instructionsOf, agentId] as const])),
+      shown.flatMap(({ instructionsOf, agentId }) =>
+        instructionsOf === null ? [] : [[instructionsOf, agentId] as const],
+      ),
     )
     const quoted = new Map<string, string[]>()
     const stepIds = [...agentOf.keys()].filter((id) => linesOf.has(agentOf.get(id) ?? ''))

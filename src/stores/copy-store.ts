@@ -41,7 +41,7 @@ export async function recordCopy(tx: Tx, { id, ofId, ownerId }: NewCopy): Promis
 export async function withCopies(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     WITH RECURSIVE found AS (
-      SELECT id FROM unnest(${[...ids]}::text[]) given(id)
+      SELECT id COLLATE "C" AS id FROM unnest(${[...ids]}::text[]) given(id)
       UNION SELECT o."copyId" FROM "CopyOrigin" o JOIN found f ON o."fromId" = f.id
     ) SELECT id FROM found ORDER BY 1`
   return rows.map(({ id }) => id)

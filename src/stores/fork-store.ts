@@ -147,12 +147,7 @@ export interface CopiedNotes {
  * Copies the rows of agents, with those notes of theirs that a human may read. `named` are copies of their entities, which
  * the caller has inserted; tools follow, because their headers are encrypted for one agent.
  */
-export async function copyAgentRows(
-  tx: Tx,
-  fork: Fork,
-  { isReadable, heldIds }: CopiedNotes,
-  at: Date,
-): Promise<void> {
+export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }: CopiedNotes, at: Date): Promise<void> {
   const ids = Prisma.sql`ANY(${[...fork.agentIds]}::text[])`
   await tx.$executeRaw`
     INSERT INTO "Entity" (id, kind, name, "createdAt")
@@ -267,7 +262,7 @@ export async function lockCopiesOfMessage(
   for (;;) {
     const found = await tx.$queryRaw<{ id: string }[]>`
       WITH RECURSIVE fork AS (
-        SELECT ${spaceId}::text AS id
+        SELECT ${spaceId}::text COLLATE "C" AS id
         UNION SELECT s.id FROM "Space" s JOIN fork f ON s."forkOfId" = f.id WHERE s."forkSeq" >= ${seq}
       ) SELECT id FROM fork`
     const newIds = found.flatMap(({ id }) => (lockedIds.has(id) ? [] : [id]))

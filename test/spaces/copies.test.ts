@@ -82,9 +82,13 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     const space = await stage.space('Desk', [ann, await stage.bot('One')])
     const copy = await copyOf(ann, space)
     const agent = agentOf(copy)
-    await stage.ask(ann.client, 'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }', {
-      input: { spaceId: copy.id, entityId: agent.id },
-    })
+    await stage.ask(
+      ann.client,
+      'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }',
+      {
+        input: { spaceId: copy.id, entityId: agent.id },
+      },
+    )
     expect(await isGone(agent)).toBe(false)
     await deleteSpace(copy)
     expect(await isGone(agent)).toBe(true)
@@ -272,15 +276,23 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
 
   test('of somebody who was removed do not exhaust the budgets of the others', async () => {
     const [ann, eve] = [await stage.person('Ann'), await stage.person('Eve')]
-    const bot = await stage.bot('Iris', { budget: { tokensPerDay: 100 } })
-    const space = await stage.space('Desk', [ann, eve, bot], { budget: { tokensPerDay: 100 } })
+    const bot = await stage.bot('Iris', { budget: { tokensPerDay: 1_000_000 } })
+    const space = await stage.space('Desk', [ann, eve, bot], { budget: { tokensPerDay: 1_000_000 } })
     const [ofAnn, ofEve, another] = [await copyOf(ann, space), await copyOf(eve, space), await copyOf(eve, space)]
-    await spend(agentOf(ofEve), ofEve, 100)
-    for (const [person, one] of [[ann, space], [ann, ofAnn], [eve, another]] as const)
+    await spend(agentOf(ofEve), ofEve, 1_000_000)
+    for (const [person, one] of [
+      [ann, space],
+      [ann, ofAnn],
+      [eve, another],
+    ] as const)
       expect(await outcome(person, one, 'Too much')).toBe('OVER_BUDGET')
-    await stage.ask(stage.admin, 'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }', {
-      input: { spaceId: space.id, entityId: eve.id },
-    })
+    await stage.ask(
+      stage.admin,
+      'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }',
+      {
+        input: { spaceId: space.id, entityId: eve.id },
+      },
+    )
     for (const one of [space, ofAnn]) expect(await outcome(ann, one, 'Within')).toBe('RUN')
     for (const one of [ofEve, another]) expect(await outcome(eve, one, 'Too much')).toBe('OVER_BUDGET')
   })

@@ -29,7 +29,7 @@ export type Entity = Prisma.EntityModel
 export type Agent = Prisma.AgentModel
 /**
  * Model CopyOrigin
- * What an agent, a space or the root of a repeated run was copied from. Stays when these are deleted, so that copies of copies
+ * The originals of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies of copies
  * stay related and share budgets.
  */
 export type CopyOrigin = Prisma.CopyOriginModel
