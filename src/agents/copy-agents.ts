@@ -26,6 +26,8 @@ interface Copying {
   viewer: Viewer
   at: Date
   secretBox: SecretBox
+  /** The spaces that the transaction holds (`holdForkedSpace`, `holdSources`). */
+  heldIds: readonly string[]
   change?: CopyChange
 }
 
@@ -34,12 +36,17 @@ interface Copying {
  * memories and goals that may flow to the viewer; no plans, standing grants, webhooks, notifications or authorizations at
  * MCP servers, and no consciousness. It shares the budget of its original. @throws LimitExceededError past the maximum of agents
  */
-export async function copyAgents(tx: Tx, fork: Fork, { viewer, at, secretBox, change }: Copying): Promise<void> {
+export async function copyAgents(
+  tx: Tx,
+  fork: Fork,
+  { viewer, at, secretBox, heldIds, change }: Copying,
+): Promise<void> {
   const { agentIds, intoId } = fork
   if ((await tx.agent.count()) + agentIds.length > MOST_AGENTS)
     throw new LimitExceededError(`The server has the maximum of ${MOST_AGENTS} agents: delete some first.`)
-  await copyAgentRows(tx, fork, isHeardBy(Prisma.sql`${viewer.id}`, Prisma.sql`t.places || t.label`), at)
-  await recordCopiedAgents(tx, agentIds, intoId)
+  const isReadable = isHeardBy(Prisma.sql`${viewer.id}`, Prisma.sql`t.places || t.label`)
+  await copyAgentRows(tx, fork, { isReadable, heldIds }, at)
+  await recordCopiedAgents(tx, agentIds, { intoId, ownerId: viewer.scope === 'HUMAN' ? viewer.id : null })
   await copyTools(tx, fork, secretBox)
   await copyServers(tx, fork, secretBox)
   await copyRemotes(tx, fork, secretBox)

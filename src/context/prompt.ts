@@ -2,6 +2,7 @@ import { OF_A_SPACE_LEFT } from '../agents/inbox-source.ts'
 import type { FileText } from '../files/file-reading.ts'
 import { cutSaying, firstWithin, nameIn, oneLine } from '../lib/json.ts'
 import { mentionInPrompt } from '../rules/mention.ts'
+import { memoryLine } from '../rules/why.ts'
 import type { Claim } from '../runs/claiming.ts'
 import type { DecisionText } from '../runs/decision-texts.ts'
 import { type HistoryLine, LONGEST_TEXT } from '../spaces/history.ts'
@@ -54,12 +55,7 @@ export function instructionsOf(input: PromptInput): string {
       GOAL_CHARACTERS,
       ({ id, description }) => `- ${quoted(description)} (id: ${id})`,
     ),
-    knowledge(
-      'YOUR MEMORIES:',
-      agent.memories,
-      MEMORY_CHARACTERS,
-      ({ key, value }) => `- ${quoted(key)}: ${quoted(value)}`,
-    ),
+    knowledge('YOUR MEMORIES:', agent.memories, MEMORY_CHARACTERS, memoryLine),
     knowledge('YOUR PLANS:', agent.plans, PLAN_CHARACTERS, planLine),
     turnSection(claim, scene, activeSpaceId),
     section('TURNS ELSEWHERE:', turnsElsewhere(claim, scene, activeSpaceId)),

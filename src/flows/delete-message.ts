@@ -7,17 +7,16 @@ import { ConflictError, ForbiddenError } from '../lib/errors.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type Message, messageOfRow } from '../rules/message.ts'
+import type { Message } from '../rules/message.ts'
 import { faultOfDeletion } from '../rules/message-changes.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { describeFile } from '../spaces/readable-text.ts'
 import { deleteCallsOfMessagesSql, forgetReadFiles, hideCallsOfMessages } from '../stores/call-store.ts'
-import { insertDeletions } from '../stores/deletion-store.ts'
-import { deleteFilesOfMessages, textsOfFiles } from '../stores/file-store.ts'
+import { insertDeletions, insertDeletionsOfCopies } from '../stores/deletion-store.ts'
+import { deleteFilesOfMessages, filesOfMessages, textsOfFiles } from '../stores/file-store.ts'
 import { lockCopiesOfMessage } from '../stores/fork-store.ts'
 import { dropWaiting, readersOf, tellChange } from '../stores/inbox-store.ts'
 import { clearMessages, lockMessage, versionsOf } from '../stores/message-store.ts'
-import { lockSpace } from '../stores/space-store.ts'
 import { loseTurns } from './chain.ts'
 import { type ChangingRun, checkSender, lockReached, lockVisible, type ReachedMessage } from './message-access.ts'
 import { collectOutcomeChanges } from './outcome-changes.ts'
@@ -57,13 +56,13 @@ export function createMessageDeletions(
   async function remove(tx: Tx, message: Message): Promise<AfterCommit & { deleted: Message }> {
     const fault = faultOfDeletion(message)
     if (fault !== null) throw new ConflictError(fault)
-    const [deleted = message] = await clear(tx, [message])
+    const { deleted, texts } = await clear(tx, message)
     const told = await tellAgents(tx, message)
-    const copies = await clearCopies(tx, message)
+    await hideCopies(tx, message, texts)
     return {
       deleted,
       async afterCommit() {
-        await Promise.all([message, ...copies].map((one) => publishDeletion(platform, one)))
+        await publishDeletion(platform, message)
         await told.afterCommit()
         await derivedTexts.forget(message.id)
       },
@@ -100,18 +99,26 @@ export function createMessageDeletions(
   }
 
   /**
-   * Clears the message in all copies of its space, in a few statements, so that nobody sees it after the commit. A job for each
-   * copy does the rest, and clears a copy that a repeated run is still writing. @returns the cleared copies
+   * Hides the message in all copies of its space, in a few statements that read no content, so that nobody sees it after the
+   * commit. A job for each copy does the rest, and clears a copy that a repeated run has written on.
+   * @param texts those that the deletion of the message has recorded
    */
-  async function clearCopies(tx: Tx, { spaceId, seq }: Message): Promise<Message[]> {
-    await lockSpace(tx, spaceId)
-    const rows = await lockCopiesOfMessage(tx, { spaceId, seq })
-    const copies = rows.map(messageOfRow)
-    const ready = copies.filter((copy) => faultOfDeletion(copy) === null)
-    if (ready.length > 0) await clear(tx, ready)
+  async function hideCopies(tx: Tx, { id, spaceId, seq }: Message, texts: readonly string[]): Promise<void> {
+    const copies = await lockCopiesOfMessage(tx, { spaceId, seq })
+    if (copies.length === 0) return
+    const [same, continued] = [
+      copies.filter(({ runId }) => runId === null),
+      copies.filter(({ runId }) => runId !== null),
+    ]
+    const ids = same.map(({ id: copyId }) => copyId)
+    await insertDeletionsOfCopies(tx, { ids, ofId: id, texts })
+    await removeContent(tx, ids)
+    for (const { id: copyId } of continued) {
+      const copy = await lockMessage(tx, copyId)
+      if (copy !== null && faultOfDeletion(copy) === null) await clear(tx, copy)
+    }
     const tasks = copies.map(({ id: messageId }) => ({ input: { messageId }, key: messageId }))
-    if (tasks.length > 0) await jobs.enqueue(tx, DELETE_COPY, tasks)
-    return ready
+    await jobs.enqueue(tx, DELETE_COPY, tasks)
   }
 
   async function deleteCopy(messageId: string): Promise<void> {
@@ -120,11 +127,10 @@ export function createMessageDeletions(
       if (message === null) return null
       const fault = message.deletedAt === null ? faultOfDeletion(message) : null
       if (fault !== null) throw new ConflictError(fault)
-      if (message.deletedAt === null) await clear(tx, [message])
+      if (message.deletedAt === null) await clear(tx, message)
       return { message, ...(await tellAgents(tx, message)) }
     })
     if (told === null) return
-    // Published again, because the process that deleted the original may have died before it did.
     await publishDeletion(platform, told.message)
     await told.afterCommit()
     await derivedTexts.forget(messageId)
@@ -150,26 +156,20 @@ export function createMessageDeletions(
   }
 }
 
-/** Removes the content of messages, and records that what was derived from it must be removed too. */
-async function clear(tx: Tx, messages: readonly Message[]): Promise<Message[]> {
-  const ids = messages.map(({ id }) => id)
-  const stored = [...(await versionsOf(tx, ids)), ...(await textsOfFiles(tx, ids))]
-  await insertDeletions(
-    tx,
-    messages.map((message) => ({
-      messageId: message.id,
-      spaceId: message.spaceId,
-      sentAt: message.createdAt,
-      runId: message.runId,
-      texts: [
-        ...textsIn(message),
-        ...stored.flatMap(({ messageId, text }) => (messageId === message.id ? [text] : [])),
-      ],
-    })),
-  )
+/** Removes the content of a message, and records that the returned texts must be removed from what was derived from it. */
+async function clear(tx: Tx, message: Message): Promise<{ deleted: Message; texts: string[] }> {
+  const { id: messageId, spaceId, createdAt: sentAt, runId } = message
+  const stored = [...(await versionsOf(tx, [messageId])), ...(await textsOfFiles(tx, [messageId]))]
+  const texts = [...textsIn(message), ...stored.map(({ text }) => text)]
+  await insertDeletions(tx, [{ messageId, spaceId, sentAt, runId, texts }])
+  const [deleted = message] = await removeContent(tx, [messageId])
+  return { deleted, texts }
+}
+
+async function removeContent(tx: Tx, ids: string[]): Promise<Message[]> {
   await tx.$executeRaw(deleteCallsOfMessagesSql(Prisma.sql`SELECT unnest(${ids}::text[])`))
   await hideCallsOfMessages(tx, ids)
-  await forgetReadFiles(tx, messages.flatMap(filesIn))
+  await forgetReadFiles(tx, await filesOfMessages(tx, ids))
   await deleteFilesOfMessages(tx, ids)
   return clearMessages(tx, ids)
 }
@@ -194,8 +194,6 @@ const textsIn = ({ parts }: Message): string[] =>
     if (part.type === 'text') return [part.text]
     return part.type === 'file' ? [describeFile(part)] : []
   })
-
-const filesIn = ({ parts }: Message): string[] => parts.flatMap((part) => (part.type === 'file' ? [part.fileId] : []))
 
 /** The notice for minds that have read the message. */
 async function noticeOf(

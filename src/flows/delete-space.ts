@@ -2,7 +2,6 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
-import { prefixOf } from '../lib/ids.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
@@ -57,11 +56,8 @@ export function createSpaceDeletion(
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
       if (!isAdmin(viewer)) await checkIsLastHuman(db.prisma, id)
       const { memberIds, removal } = await db.transaction(async (tx) => {
-        const memberIds = await hide(tx, viewer, id, new Date(clock.now()))
-        const removal = await agents.deleteLoneCopies(
-          tx,
-          memberIds.filter((memberId) => prefixOf(memberId) === 'agt'),
-        )
+        const { memberIds, agentIds } = await hide(tx, viewer, id, new Date(clock.now()))
+        const removal = await agents.deleteLoneCopies(tx, agentIds)
         return { memberIds, removal }
       })
       await publisher.deleted(id, memberIds)
@@ -97,8 +93,14 @@ async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
   if (humans > 1) throw new ForbiddenError(NOT_THE_LAST)
 }
 
-/** @returns the ids of the members */
-async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<string[]> {
+/** The entities that a deleted space had. */
+interface Hidden {
+  memberIds: string[]
+  /** The agents among the members and former members. */
+  agentIds: string[]
+}
+
+async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<Hidden> {
   await lockSpace(tx, spaceId)
   const known = await tx.$queryRaw<{ id: string; kind: string; isMember: boolean }[]>`
     SELECT e.id, e.kind::text, m."entityId" IS NOT NULL AS "isMember" FROM "Entity" e
@@ -117,7 +119,7 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   const agentIds = known.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id)
   await forgetSpaceWithCopies(tx, { spaceId, agentIds })
   await hideSpace(tx, spaceId, deletedAt)
-  return members.map(({ id }) => id)
+  return { memberIds: members.map(({ id }) => id), agentIds }
 }
 
 /**

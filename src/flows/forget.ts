@@ -7,7 +7,7 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
-import { familyOf } from '../stores/copy-store.ts'
+import { withCopies } from '../stores/copy-store.ts'
 import { deleteCycle, deleteCyclesOfSpace } from '../stores/cycle-store.ts'
 import { deleteEventsOfSpace } from '../stores/inbox-store.ts'
 import { removePlans } from '../stores/plan-store.ts'
@@ -60,16 +60,18 @@ const KEPT = ['Memory', 'Goal'].map((table) => Prisma.raw(`"${table}"`))
  * Makes agents forget everything that they were given directly in a space: think cycles, memories, goals, plans and inbox events.
  * An active cycle that was given some of this continues to its end and is not remembered. Runs in the caller's
  * transaction. Only this function defines what an agent forgets with a space.
+ * @param copyIds agents that the caller changes afterwards; all agents are locked in the order of their ids
  */
 export async function forgetSpace(
   tx: Tx,
-  { spaceId, agentIds }: { spaceId: string; agentIds: string[] },
+  { spaceId, agentIds, copyIds = [] }: { spaceId: string; agentIds: string[]; copyIds?: readonly string[] },
 ): Promise<void> {
   const theirs = Prisma.sql`"agentId" = ANY(${agentIds}::text[])`
   // Locks in the same order as the end of a cycle, run before agent: either this transaction sees the remembered cycle, or
   // the end of the cycle sees that the cycle must be forgotten.
   await forgetSpaceInCycles(tx, agentIds, spaceId)
-  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${agentIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
+  const lockedIds = [...agentIds, ...copyIds]
+  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${lockedIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
   const plans = await tx.plan.findMany({
     where: { agentId: { in: agentIds }, places: { has: spaceId } },
     select: { id: true },
@@ -91,12 +93,11 @@ export async function forgetSpaceWithCopies(
   tx: Tx,
   { spaceId, agentIds }: { spaceId: string; agentIds: string[] },
 ): Promise<void> {
-  await forgetSpace(tx, { spaceId, agentIds })
-  const copyIds = (await familyOf(tx, agentIds)).filter((id) => !agentIds.includes(id))
+  const copyIds = (await withCopies(tx, agentIds)).filter((id) => !agentIds.includes(id))
+  await forgetSpace(tx, { spaceId, agentIds, copyIds })
   if (copyIds.length === 0) return
-  await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${copyIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
-  const relatives = (await familyOf(tx, [spaceId])).filter((id) => id !== spaceId)
-  const living = await tx.space.findMany({ where: { id: { in: relatives }, deletedAt: null }, select: { id: true } })
+  const spaceCopies = (await withCopies(tx, [spaceId])).filter((id) => id !== spaceId)
+  const living = await tx.space.findMany({ where: { id: { in: spaceCopies }, deletedAt: null }, select: { id: true } })
   const livingIds = living.map(({ id }) => id)
   for (const kept of KEPT) {
     await tx.$executeRaw`

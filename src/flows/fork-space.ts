@@ -110,8 +110,9 @@ export async function copySpace(
   { spaceId, atSeq, name, change }: SpaceCopy,
 ): Promise<{ space: Space; memberIds: string[]; fork: Fork }> {
   const now = clock.now()
-  const original = prefixOf(spaceId) === 'spc' ? await holdForkedSpace(tx, spaceId) : null
-  if (original === null) throw new NotFoundError(NO_SUCH_SPACE)
+  const held = prefixOf(spaceId) === 'spc' ? await holdForkedSpace(tx, spaceId) : null
+  if (held === null) throw new NotFoundError(NO_SUCH_SPACE)
+  const { space: original, heldIds } = held
   const upTo = checkInteger(atSeq ?? original.lastSeq, 0, original.lastSeq, 'input.atSeq')
   if (upTo - original.firstSeq >= MOST_MESSAGES)
     throw new LimitExceededError(
@@ -152,8 +153,14 @@ export async function copySpace(
     forkSeq: upTo,
     unindexedSeq: unindexedSeq === 0 ? null : unindexedSeq,
   })
-  await recordCopy(tx, { id: intoId, ofId: spaceId })
-  await copyAgents(tx, fork, { viewer, at: new Date(now), secretBox, ...(change === undefined ? {} : { change }) })
+  await recordCopy(tx, { id: intoId, ofId: spaceId, ownerId: viewer.scope === 'HUMAN' ? viewer.id : null })
+  await copyAgents(tx, fork, {
+    viewer,
+    at: new Date(now),
+    secretBox,
+    heldIds,
+    ...(change === undefined ? {} : { change }),
+  })
   const own = members.find(({ entityId }) => entityId === viewer.id)
   const joining = [
     ...(viewer.scope === 'HUMAN' ? [{ entityId: viewer.id, joinedAt: own?.joinedAt ?? new Date(now) }] : []),

@@ -20,6 +20,7 @@ import { recordCopy } from '../stores/copy-store.ts'
 import {
   copiedAmong,
   type Fork,
+  holdSources,
   insertBeginning,
   type JournalBeginning,
   lastSeqBefore,
@@ -121,7 +122,7 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
   const { fork, memberIds } = await scratchCopy(tx, platform, viewer, { run, at, change })
   const again = await insertRun(tx, await newRunOf(tx, fork, viewer, run))
   if (again === null) throw new Error(`The run ${run.id} could not be repeated.`)
-  await recordCopy(tx, { id: again.rootId, ofId: run.rootId })
+  await recordCopy(tx, { id: again.rootId, ofId: run.rootId, ownerId: viewer.scope === 'HUMAN' ? viewer.id : null })
   for (const message of await adoptMessages(tx, fork, { from: run.id, into: again.id })) {
     const kept = message.composite ? partsBefore(message, journal.calls, fork.intoId) : message.parts
     if (kept.length < message.parts.length) await keepParts(tx, message.id, kept)
@@ -161,12 +162,13 @@ const nameOf = (name: string) => `${cut(name, 180)} (step again)`
 
 async function scratchSpace(tx: Tx, platform: Platform, viewer: Viewer, { run, change }: Scratch) {
   const now = new Date(platform.clock.now())
+  const heldIds = await holdSources(tx, [run.agentId])
   const fork: Fork = { fromId: '', intoId: newId('spc'), atSeq: 0, agentIds: [run.agentId] }
   const spaceId = fork.intoId
   const creatorId = viewer.scope === 'HUMAN' ? viewer.id : null
   const name = nameOf(run.triggerName ?? run.triggerSummary)
   await insertSpace(tx, { id: spaceId, name, routing: 'BROADCAST', createdAt: now, creatorId })
-  await copyAgents(tx, fork, { viewer, at: now, secretBox: platform.secretBox, change })
+  await copyAgents(tx, fork, { viewer, at: now, secretBox: platform.secretBox, heldIds, change })
   const memberIds = [...(creatorId === null ? [] : [creatorId]), copiedId(run.agentId, spaceId)]
   await insertMembers(
     tx,

@@ -7,7 +7,7 @@ import { runIdAt } from '../lib/ids.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createTextRemoval, type TextRemoval } from '../rules/deleted-text.ts'
-import { familyOf } from '../stores/copy-store.ts'
+import { withCopies } from '../stores/copy-store.ts'
 import {
   deletionsDuring,
   endDeletion,
@@ -121,13 +121,13 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
     await endDeletion(prisma, messageId)
   }
 
-  /** The current and former agents of the space, those of the runs that the message started, and their originals and copies. */
+  /** The current and former agents of the space, those of the runs that the message started, and the copies of these. */
   async function agentsOf({ spaceId, messageId, runId }: MessageDeletion): Promise<string[]> {
     const rows = await prisma.$queryRaw<{ id: string }[]>`
       SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
       UNION SELECT "entityId" FROM "FormerMember" WHERE "spaceId" = ${spaceId}
       UNION SELECT "agentId" FROM "Run" WHERE "triggerMessageId" = ${messageId} OR id = ${runId}`
-    return familyOf(
+    return withCopies(
       prisma,
       rows.map(({ id }) => id).filter((id) => id.startsWith('agt_')),
     )

@@ -1,5 +1,9 @@
 import { cut } from '../lib/json.ts'
 
+/** The line of instructions that shows a memory. A trace finds the memories of a step by these lines. */
+export const memoryLine = ({ key, value }: { key: string; value: string }): string =>
+  `- ${JSON.stringify(key)}: ${JSON.stringify(value)}`
+
 /** The kinds of steps of a trace: WhyKind in the contract. */
 export const WHY_KINDS = [
   'MESSAGE',

@@ -111,7 +111,7 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
         FROM member JOIN ${ledger} ON day = ${TODAY} AND ${owner} = member.relative GROUP BY 1`
       const rows = await db.prisma.$queryRaw<(SpentToday & { id: string })[]>`
         WITH member AS MATERIALIZED (
-          SELECT given.id, relative FROM unnest(${[...new Set(ownerIds)]}::text[]) given(id), unnest("copyFamily"(given.id)) relative)
+          SELECT given.id, relative FROM unnest(${[...new Set(ownerIds)]}::text[]) given(id), unnest("budgetFamily"(given.id)) relative)
         ${ofOwner(Prisma.sql`"agentId"`)} UNION ALL ${ofOwner(Prisma.sql`"spaceId"`)}
         UNION ALL ${ofOwner(Prisma.sql`"humanId"`, Prisma.sql`"HumanUsage"`)}`
       return new Map(rows.map(({ id, ...spent }) => [id, spent]))

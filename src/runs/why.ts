@@ -6,7 +6,7 @@ import { cut, oneLine } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type MessagePart, textOf } from '../rules/message.ts'
 import { isAdmin } from '../rules/permissions.ts'
-import { type Cause, MOST_WHY_STEPS, stepsOf, type WhyKind, type WhyStep } from '../rules/why.ts'
+import { type Cause, MOST_WHY_STEPS, memoryLine, stepsOf, type WhyKind, type WhyStep } from '../rules/why.ts'
 
 /** Explains where something came from. */
 export interface WhyReading {
@@ -34,6 +34,18 @@ const ERASED = 'erased:'
 /** Messages in one prompt of which the trace continues. */
 const MOST_MESSAGES_OF_STEP = 20
 const MOST_MEMORIES_OF_STEP = 50
+/** The texts of instructions in memory at a time. */
+const TEXTS_AT_ONCE = 5
+
+/** A step, and what its prompt had. */
+interface ShownStep {
+  id: string
+  runId: string
+  agentId: string
+  /** The step with its instructions: itself or an earlier one. */
+  instructionsOf: string | null
+  messageIds: string[]
+}
 
 const SET_MEMORIES = ['set_memories', 'setMemories']
 const SET_PLANS = ['set_plans', 'setPlans']
@@ -160,43 +172,72 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
    */
   async function promptParts(stepIds: readonly string[]): Promise<Map<string, string[]>> {
     if (stepIds.length === 0) return new Map()
-    const shown = await prisma.$queryRaw<
-      { id: string; runId: string; agentId: string; instructions: string | null; messageIds: string[] }[]
-    >`
+    const shown: ShownStep[] = await prisma.$queryRaw`
       SELECT s.id, s."runId", r."agentId", (
-          SELECT i.instructions FROM "Step" i WHERE i."runId" = s."runId" AND i.index <= s.index AND i.instructions IS NOT NULL
-          ORDER BY i.index DESC LIMIT 1) AS instructions,
+          SELECT i.id FROM "Step" i WHERE i."runId" = s."runId" AND i.index <= s.index AND i.instructions IS NOT NULL
+          ORDER BY i.index DESC LIMIT 1) AS "instructionsOf",
         ARRAY(SELECT found[1] FROM (
           SELECT s."messagesAdded"::text AS text
           UNION ALL SELECT c.output::text FROM "ToolCall" c WHERE c."runId" = s."runId" AND c."stepIndex" = s.index - 1
         ) t, regexp_matches(t.text, '\\mmsg_[0-9a-f]{32}\\M', 'g') found) AS "messageIds"
       FROM "Step" s JOIN "Run" r ON r.id = s."runId" WHERE s.id = ANY(${[...stepIds]}::text[])`
+    const memories = await quotedMemories(shown)
+    const messageIds = (ids: string[]) => [...new Set(ids)].slice(-MOST_MESSAGES_OF_STEP)
+    const known = await prisma.message.findMany({
+      where: { id: { in: shown.flatMap((step) => messageIds(step.messageIds)) } },
+      select: { id: true, runId: true },
+    })
+    const runOf = new Map(known.map((message) => [message.id, message.runId]))
+    return new Map(
+      shown.map(({ id, runId, instructionsOf, messageIds: all }) => [
+        id,
+        [
+          ...(memories.get(instructionsOf ?? '') ?? []),
+          // Messages of the run itself came from its steps, not the other way round.
+          ...messageIds(all).filter((messageId) => runOf.has(messageId) && runOf.get(messageId) !== runId),
+        ],
+      ]),
+    )
+  }
+
+  /**
+   * The memories that instructions quote, by the step that has them. Reads each text of instructions once, a few at a time, so
+   * that a long trace neither fills the memory nor keeps the process busy.
+   */
+  async function quotedMemories(shown: readonly ShownStep[]): Promise<Map<string, string[]>> {
     const agentIds = [...new Set(shown.map(({ agentId }) => agentId))]
     const memories = await prisma.memory.findMany({
       where: { agentId: { in: agentIds } },
       orderBy: { updatedAt: 'desc' },
       select: { id: true, agentId: true, key: true, value: true },
     })
-    const messageIds = (ids: string[]) => [...new Set(ids)].slice(-MOST_MESSAGES_OF_STEP)
-    const known = await prisma.message.findMany({
-      where: { id: { in: shown.flatMap((step) => messageIds(step.messageIds)) } },
-      select: { id: true, runId: true },
-    })
-    return new Map(
-      shown.map(({ id, runId, agentId, instructions, messageIds: all }) => {
-        const isShown = ({ key, value, ...memory }: { agentId: string; key: string; value: string }) =>
-          memory.agentId === agentId && instructions?.includes(`- ${JSON.stringify(key)}: ${JSON.stringify(value)}`)
-        const own = new Set(messageIds(all))
-        return [
-          id,
-          [
-            ...memories.filter(isShown).slice(0, MOST_MEMORIES_OF_STEP),
-            // Messages of the run itself came from its steps, not the other way round.
-            ...known.filter((message) => own.has(message.id) && message.runId !== runId),
-          ].map((part) => part.id),
-        ]
-      }),
+    const linesOf = Map.groupBy(
+      memories.map(({ id, agentId, key, value }) => ({ id, agentId, line: memoryLine({ key, value }) })),
+      ({ agentId }) => agentId,
     )
+    const agentOf = new Map(
+      shown.flatMap(({ instructionsOf, agentId }) =>
+        instructionsOf === null ? [] : [[instructionsOf, agentId] as const],
+      ),
+    )
+    const quoted = new Map<string, string[]>()
+    const stepIds = [...agentOf.keys()].filter((id) => linesOf.has(agentOf.get(id) ?? ''))
+    for (let start = 0; start < stepIds.length; start += TEXTS_AT_ONCE) {
+      const texts = await prisma.step.findMany({
+        where: { id: { in: stepIds.slice(start, start + TEXTS_AT_ONCE) } },
+        select: { id: true, instructions: true },
+      })
+      for (const { id, instructions } of texts) {
+        const lines = new Set(instructions?.split('\n'))
+        const own = linesOf.get(agentOf.get(id) ?? '') ?? []
+        const found = own.filter(({ line }) => lines.has(line)).slice(0, MOST_MEMORIES_OF_STEP)
+        quoted.set(
+          id,
+          found.map((memory) => memory.id),
+        )
+      }
+    }
+    return quoted
   }
 
   const runs: Reader = async (viewer, ids) => {

@@ -2,32 +2,47 @@ import { copiedId } from '../lib/copied-id.ts'
 import type { Tx } from '../platform/db.ts'
 import { TODAY } from './run-store.ts'
 
-// The only writer of CopyOrigin: the first original of each copied agent, copied space and repeated run's root. The original and its
-// copies are a family: they share budgets (the SQL functions `budgetState` and `reserveBudget`), and deletions reach all of them.
+// The only writer of CopyOrigin: the originals of each copied agent, copied space and repeated run's root. An original and its copies
+// share budgets (the SQL function `budgetFamily`). Deletions reach the copies of an agent, never its originals.
 
 /** Records the copies of agents in a new space. */
-export async function recordCopiedAgents(tx: Tx, agentIds: readonly string[], intoId: string): Promise<void> {
-  for (const id of agentIds) await recordCopy(tx, { id: copiedId(id, intoId), ofId: id })
+export async function recordCopiedAgents(
+  tx: Tx,
+  agentIds: readonly string[],
+  { intoId, ownerId }: { intoId: string; ownerId: string | null },
+): Promise<void> {
+  for (const id of agentIds) await recordCopy(tx, { id: copiedId(id, intoId), ofId: id, ownerId })
+}
+
+interface NewCopy {
+  id: string
+  ofId: string
+  /** The human who makes the copy; null: the operator. */
+  ownerId: string | null
 }
 
 /**
- * Records a copy of an agent, space or root. Forgets relatives that are gone and have used nothing today, so that a family
- * stays small.
+ * Records a copy of an agent, space or root. Forgets relatives without copies that are gone, have no journals and have used nothing
+ * today, so that a family stays small.
  */
-export async function recordCopy(tx: Tx, { id, ofId }: { id: string; ofId: string }): Promise<void> {
+export async function recordCopy(tx: Tx, { id, ofId, ownerId }: NewCopy): Promise<void> {
   await tx.$executeRaw`
-    INSERT INTO "CopyOrigin" ("copyId", "originId")
-    VALUES (${id}, coalesce((SELECT "originId" FROM "CopyOrigin" WHERE "copyId" = ${ofId}), ${ofId}))`
+    INSERT INTO "CopyOrigin" ("copyId", "fromId", "originId", "ownerId")
+    VALUES (${id}, ${ofId}, coalesce((SELECT "originId" FROM "CopyOrigin" WHERE "copyId" = ${ofId}), ${ofId}), ${ownerId})`
   await tx.$executeRaw`
     DELETE FROM "CopyOrigin" o WHERE o."originId" = (SELECT "originId" FROM "CopyOrigin" WHERE "copyId" = ${id}) AND o."copyId" <> ${id}
       AND NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = o."copyId") AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = o."copyId")
-      AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r."rootId" = o."copyId")
+      AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r."rootId" = o."copyId") AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r."agentId" = o."copyId")
+      AND NOT EXISTS (SELECT 1 FROM "CopyOrigin" c WHERE c."fromId" = o."copyId")
       AND NOT EXISTS (SELECT 1 FROM "DailyUsage" d WHERE d.day = ${TODAY} AND (d."agentId" = o."copyId" OR d."spaceId" = o."copyId"))`
 }
 
-/** Returns the ids of these agents or spaces with the ids of their originals and of all copies of these, in order. */
-export async function familyOf(tx: Tx, ids: readonly string[]): Promise<string[]> {
+/** Returns the ids of these agents or spaces with those of their copies, the copies of these, and so on, in order. */
+export async function withCopies(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
-    SELECT DISTINCT member AS id FROM unnest(${[...ids]}::text[]) given(id), unnest("copyFamily"(given.id)) member ORDER BY 1`
+    WITH RECURSIVE found AS (
+      SELECT id COLLATE "C" AS id FROM unnest(${[...ids]}::text[]) given(id)
+      UNION SELECT o."copyId" FROM "CopyOrigin" o JOIN found f ON o."fromId" = f.id
+    ) SELECT id FROM found ORDER BY 1`
   return rows.map(({ id }) => id)
 }

@@ -13,24 +13,56 @@ export async function insertDeletions(
   await tx.messageDeletion.createMany({ data: deletions })
 }
 
+/**
+ * Records the deletion of copies of a message. Their texts are those of the original's deletion and those of their own that differ,
+ * which the database reads; the caller has not removed them yet.
+ */
+export async function insertDeletionsOfCopies(
+  tx: Tx,
+  { ids, ofId, texts }: { ids: readonly string[]; ofId: string; texts: readonly string[] },
+): Promise<void> {
+  await tx.$executeRaw`
+    WITH original AS MATERIALIZED (SELECT ${[...texts]}::text[] AS texts)
+    INSERT INTO "MessageDeletion" ("messageId", "spaceId", "sentAt", "runId", texts, "textsOfId")
+    SELECT m.id, m."spaceId", m."createdAt", m."runId", ARRAY(
+      SELECT part->>'text' FROM jsonb_array_elements(m.parts) part WHERE part->>'type' = 'text' AND part->>'text' <> ALL(original.texts)
+      UNION ALL SELECT v.text FROM "MessageVersion" v WHERE v."messageId" = m.id AND v.text <> ALL(original.texts)), ${ofId}
+    FROM "Message" m, original WHERE m.id = ANY(${[...ids]}::text[])`
+}
+
 /** The ids of all messages whose text must still be removed and that no process has claimed. */
 export async function openDeletions(tx: Tx): Promise<string[]> {
+  await removeDone(tx)
   const rows = await tx.$queryRaw<{ messageId: string }[]>`
-    SELECT "messageId" FROM "MessageDeletion" WHERE "takenUntil" IS NULL OR "takenUntil" < clock_timestamp() ORDER BY 1`
+    SELECT "messageId" FROM "MessageDeletion"
+    WHERE NOT "isDone" AND ("takenUntil" IS NULL OR "takenUntil" < clock_timestamp()) ORDER BY 1`
   return rows.map(({ messageId }) => messageId)
 }
 
 /** The deletions during which a run was active. */
-export function deletionsDuring(tx: Tx, runId: string): Promise<MessageDeletion[]> {
-  return tx.messageDeletion.findMany({ where: { living: { has: runId } } })
+export async function deletionsDuring(tx: Tx, runId: string): Promise<MessageDeletion[]> {
+  return withTexts(tx, await tx.messageDeletion.findMany({ where: { living: { has: runId } } }))
+}
+
+/** Adds the texts of the deletions that these refer to. */
+async function withTexts(tx: Tx, deletions: MessageDeletion[]): Promise<MessageDeletion[]> {
+  const ids = [...new Set(deletions.flatMap(({ textsOfId }) => textsOfId ?? []))]
+  if (ids.length === 0) return deletions
+  const originals = await tx.messageDeletion.findMany({ where: { messageId: { in: ids } } })
+  const textsOf = new Map(originals.map(({ messageId, texts }) => [messageId, texts]))
+  return deletions.map((deletion) => ({
+    ...deletion,
+    texts: [...deletion.texts, ...(textsOf.get(deletion.textsOfId ?? '') ?? [])],
+  }))
 }
 
 /** Claims a deletion for `seconds`; null if another process has claimed the deletion, or it is done. */
 export async function takeDeletion(tx: Tx, messageId: string, seconds: number): Promise<MessageDeletion | null> {
   const [row] = await tx.$queryRaw<MessageDeletion[]>`
     UPDATE "MessageDeletion" SET "takenUntil" = clock_timestamp() + ${seconds} * interval '1 second'
-    WHERE "messageId" = ${messageId} AND ("takenUntil" IS NULL OR "takenUntil" < clock_timestamp()) RETURNING *`
-  return row ?? null
+    WHERE "messageId" = ${messageId} AND NOT "isDone" AND ("takenUntil" IS NULL OR "takenUntil" < clock_timestamp()) RETURNING *`
+  const [deletion] = await withTexts(tx, row === undefined ? [] : [row])
+  return deletion ?? null
 }
 
 /** Writes the progress of a claimed deletion. */
@@ -44,5 +76,14 @@ export async function saveDeletion(
 
 /** Ends a deletion: the text has been removed everywhere. */
 export async function endDeletion(tx: Tx, messageId: string): Promise<void> {
-  await tx.messageDeletion.deleteMany({ where: { messageId } })
+  await tx.messageDeletion.updateMany({ where: { messageId }, data: { isDone: true } })
+  await removeDone(tx)
+}
+
+/** Deletes what is done and not referred to: first the copies, then their originals. */
+async function removeDone(tx: Tx): Promise<void> {
+  await tx.$executeRaw`DELETE FROM "MessageDeletion" WHERE "isDone" AND "textsOfId" IS NOT NULL`
+  await tx.$executeRaw`
+    DELETE FROM "MessageDeletion" d WHERE d."isDone" AND NOT EXISTS (
+      SELECT 1 FROM "MessageDeletion" c WHERE c."textsOfId" = d."messageId")`
 }

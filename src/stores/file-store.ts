@@ -57,6 +57,12 @@ export async function attachFiles(
     WHERE id = ANY(${[...fileIds]}::text[]) AND "ownerId" = ${senderId} AND "messageId" IS NULL AND "callId" IS NULL`
 }
 
+/** Returns the ids of the files of messages. */
+export async function filesOfMessages(tx: Tx, messageIds: readonly string[]): Promise<string[]> {
+  const rows = await tx.file.findMany({ where: { messageId: { in: [...messageIds] } }, select: { id: true } })
+  return rows.map(({ id }) => id)
+}
+
 /** Deletes the files of messages whose content is removed. `operation/file-sweep.ts` deletes their bytes later. */
 export async function deleteFilesOfMessages(tx: Tx, messageIds: readonly string[]): Promise<void> {
   await tx.file.deleteMany({ where: { messageId: { in: [...messageIds] } } })

@@ -1,4 +1,4 @@
-import { Prisma, type Space, type Step, type ToolCall } from '../generated/prisma/client.ts'
+import { type Message, Prisma, type Space, type Step, type ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import { adoptCalls } from './call-store.ts'
@@ -137,24 +137,26 @@ function copySql(fork: Fork, table: CopiedTable, rows: Prisma.Sql): Prisma.Sql {
     SELECT ${Prisma.join(columns.map((name) => rules[name] ?? column(name)))} FROM ${rows}`
 }
 
+/** Where copied notes come from: the spaces that the copy holds. A note from another space is left out. */
+export interface CopiedNotes {
+  isReadable: Prisma.Sql
+  heldIds: readonly string[]
+}
+
 /**
  * Copies the rows of agents, with those notes of theirs that a human may read. `named` are copies of their entities, which
  * the caller has inserted; tools follow, because their headers are encrypted for one agent.
  */
-export async function copyAgentRows(tx: Tx, fork: Fork, isReadable: Prisma.Sql, at: Date): Promise<void> {
+export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }: CopiedNotes, at: Date): Promise<void> {
   const ids = Prisma.sql`ANY(${[...fork.agentIds]}::text[])`
   await tx.$executeRaw`
     INSERT INTO "Entity" (id, kind, name, "createdAt")
     SELECT "copiedId"(t.id, ${fork.intoId}), t.kind, t.name, ${at} FROM "Entity" t WHERE t.id = ${ids}`
   await tx.$executeRaw(copySql(fork, 'Agent', Prisma.sql`"Agent" t WHERE t.id = ${ids}`))
-  // Held, so that a deletion of one of these spaces finds the copies (`forgetSpaceWithCopies`).
-  await tx.$queryRaw`
-    SELECT 1 FROM "Space" WHERE id IN (
-      SELECT unnest(t.places) FROM "Memory" t WHERE t."agentId" = ${ids} AND ${isReadable}
-      UNION SELECT unnest(t.places) FROM "Goal" t WHERE t."agentId" = ${ids} AND ${isReadable}
-    ) ORDER BY id FOR KEY SHARE`
+  const isHeld = Prisma.sql`NOT EXISTS (
+    SELECT 1 FROM "Space" s WHERE s.id = ANY(t.places) AND s.id <> ALL(${[...heldIds]}::text[]))`
   for (const table of ['Memory', 'Goal'] as const) {
-    const rows = Prisma.sql`${Prisma.raw(`"${table}"`)} t WHERE t."agentId" = ${ids} AND ${isReadable}`
+    const rows = Prisma.sql`${Prisma.raw(`"${table}"`)} t WHERE t."agentId" = ${ids} AND ${isReadable} AND ${isHeld}`
     await tx.$executeRaw(copySql(fork, table, rows))
   }
 }
@@ -207,13 +209,31 @@ export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unind
 }
 
 /**
- * Holds a space while it is copied: its members stay, and none of its messages is deleted. Messages can be posted.
- * Null: there is no such space.
+ * Holds a space while it is copied: its members stay, and none of its messages is deleted. Messages can be posted. Also holds the
+ * spaces from which notes of its agents come, so that a deletion of one of these finds the copies (`forgetSpaceWithCopies`). One
+ * statement locks them all in the order of their ids, because deletions lock several of them too.
+ * @returns null if there is no such space
  */
-export async function holdForkedSpace(tx: Tx, id: string): Promise<Space | null> {
-  const [space] = await tx.$queryRaw<Space[]>`
-    SELECT * FROM "Space" WHERE id = ${id} AND "deletedAt" IS NULL FOR KEY SHARE`
-  return space ?? null
+export async function holdForkedSpace(tx: Tx, id: string): Promise<{ space: Space; heldIds: string[] } | null> {
+  const agents = Prisma.sql`SELECT "entityId" FROM "Membership" WHERE "spaceId" = ${id}`
+  const heldIds = await holdSpaces(tx, Prisma.sql`SELECT ${id}::text UNION ${sourcesOf(agents)}`)
+  const space = await tx.space.findUnique({ where: { id, deletedAt: null } })
+  return space === null ? null : { space, heldIds }
+}
+
+/** Holds only the spaces from which notes of agents come. @returns their ids */
+export async function holdSources(tx: Tx, agentIds: readonly string[]): Promise<string[]> {
+  return holdSpaces(tx, sourcesOf(Prisma.sql`SELECT unnest(${[...agentIds]}::text[])`))
+}
+
+const sourcesOf = (agentIds: Prisma.Sql) => Prisma.sql`
+  SELECT unnest(t.places) FROM "Memory" t WHERE t."agentId" IN (${agentIds})
+  UNION SELECT unnest(t.places) FROM "Goal" t WHERE t."agentId" IN (${agentIds})`
+
+async function holdSpaces(tx: Tx, ids: Prisma.Sql): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM "Space" WHERE id IN (${ids}) ORDER BY id FOR KEY SHARE`
+  return rows.map(({ id }) => id)
 }
 
 /** Holds the people of a space against erasure. Returns whether an erasure of one of them is under way. */
@@ -225,29 +245,37 @@ export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
   return people.some(({ isBeingErased }) => isBeingErased)
 }
 
+/** A locked copy of a message. With a run: a repeated run has written on, so the copy differs from the original. */
+export type LockedCopy = Pick<Message, 'id' | 'runId'>
+
 /**
  * Locks the copies of a message that still have content: in copies of its space that were made after it, in copies of these, and
- * so on, also where a space in between was deleted. The caller has locked the space. Also locks the spaces of the copies, which lets
- * copies in the making finish.
+ * so on, also where a space in between was deleted. Locks the space and its copies too, in the order of their ids, which lets
+ * copies in the making finish, and looks for new copies until there are none. As everywhere, messages are locked before spaces.
  */
 export async function lockCopiesOfMessage(
   tx: Tx,
   { spaceId, seq }: { spaceId: string; seq: number },
-): Promise<Prisma.MessageGetPayload<object>[]> {
-  const copies: Prisma.MessageGetPayload<object>[] = []
-  for (let spaceIds = [spaceId]; spaceIds.length > 0; ) {
-    const forks = await tx.$queryRaw<{ id: string }[]>`
-      SELECT id FROM "Space" WHERE "forkOfId" = ANY(${spaceIds}::text[]) AND "forkSeq" >= ${seq}`
-    spaceIds = forks.map(({ id }) => id)
-    if (spaceIds.length === 0) break
+): Promise<LockedCopy[]> {
+  const copies: LockedCopy[] = []
+  const lockedIds = new Set<string>()
+  for (;;) {
+    const found = await tx.$queryRaw<{ id: string }[]>`
+      WITH RECURSIVE fork AS (
+        SELECT ${spaceId}::text COLLATE "C" AS id
+        UNION SELECT s.id FROM "Space" s JOIN fork f ON s."forkOfId" = f.id WHERE s."forkSeq" >= ${seq}
+      ) SELECT id FROM fork`
+    const newIds = found.flatMap(({ id }) => (lockedIds.has(id) ? [] : [id]))
+    if (newIds.length === 0) return copies
+    const forkIds = newIds.filter((id) => id !== spaceId)
     copies.push(
-      ...(await tx.$queryRaw<Prisma.MessageGetPayload<object>[]>`
-        SELECT m.* FROM "Message" m JOIN "Space" s ON s.id = m."spaceId" AND s."deletedAt" IS NULL
-        WHERE m."spaceId" = ANY(${spaceIds}::text[]) AND m.seq = ${seq} AND m."deletedAt" IS NULL ORDER BY m.id FOR UPDATE OF m`),
+      ...(await tx.$queryRaw<LockedCopy[]>`
+        SELECT m.id, m."runId" FROM "Message" m JOIN "Space" s ON s.id = m."spaceId" AND s."deletedAt" IS NULL
+        WHERE m."spaceId" = ANY(${forkIds}::text[]) AND m.seq = ${seq} AND m."deletedAt" IS NULL ORDER BY m.id FOR UPDATE OF m`),
     )
-    await tx.$queryRaw`SELECT 1 FROM "Space" WHERE id = ANY(${spaceIds}::text[]) ORDER BY id FOR UPDATE`
+    await tx.$queryRaw`SELECT 1 FROM "Space" WHERE id = ANY(${newIds}::text[]) ORDER BY id FOR UPDATE`
+    for (const id of newIds) lockedIds.add(id)
   }
-  return copies
 }
 
 /** The messages that one statement adds to the search index. */

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { newId } from '../../src/lib/ids.ts'
 import { STACKS } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
@@ -77,6 +77,23 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await isGone(one)).toBe(false)
   })
 
+  test('lose with a copy also those of its agents that were removed from it before', async () => {
+    const ann = await stage.person('Ann')
+    const space = await stage.space('Desk', [ann, await stage.bot('One')])
+    const copy = await copyOf(ann, space)
+    const agent = agentOf(copy)
+    await stage.ask(
+      ann.client,
+      'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }',
+      {
+        input: { spaceId: copy.id, entityId: agent.id },
+      },
+    )
+    expect(await isGone(agent)).toBe(false)
+    await deleteSpace(copy)
+    expect(await isGone(agent)).toBe(true)
+  })
+
   test('lose a deleted message also if the copy between was deleted, and leave no row behind', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris')
@@ -104,6 +121,85 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     await deleteSpace(last)
     await parley.app.domain.deletion.sweep()
     expect(await prisma().space.count({ where: { id: { in: [middle.id, last.id] } } })).toBe(0)
+  })
+
+  test('are all that a deletion in a copy changes', async () => {
+    const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
+    const bot = await stage.bot('Iris')
+    const space = await stage.space('Desk', [ann, bob, bot])
+    await stage.say(ann, space, SECRET)
+    await stage.endedRuns(bot, 1)
+    const [copy, ofBob] = [await copyOf(ann, space), await copyOf(bob, space)]
+    const nested = await copyOf(ann, copy)
+    const agents = [bot, agentOf(ofBob), agentOf(copy), agentOf(nested)]
+    for (const { id: agentId } of agents)
+      await prisma().memory.create({
+        data: { id: newId('mem'), agentId, key: 'k', value: `They said: ${SECRET}`, updatedAt: new Date() },
+      })
+    const stepsBefore = await prisma().step.findMany({ where: { run: { agentId: bot.id } } })
+    expect(JSON.stringify(stepsBefore)).toContain('CANARY')
+    const [{ id: messageId }] = await stage.messagesIn(copy)
+    await stage.ask(ann.client, DELETE, { input: { messageId } })
+    await until('each deletion is finished', async () => (await prisma().messageDeletion.count()) === 0)
+    const knows = async ({ id: agentId }: Named) =>
+      (await prisma().memory.count({ where: { agentId, value: { contains: 'CANARY' } } })) > 0
+    expect(await Promise.all(agents.map(knows))).toEqual([true, true, false, false])
+    expect(await prisma().step.findMany({ where: { run: { agentId: bot.id } } })).toEqual(stepsBefore)
+    expect(JSON.stringify(await stage.messagesIn(space))).toContain('CANARY')
+    expect(JSON.stringify(await stage.messagesIn(nested))).not.toContain('CANARY')
+  })
+
+  test('whose agents were deleted still lose deleted texts from their journals', async () => {
+    const ann = await stage.person('Ann')
+    const bot = await stage.bot('Iris')
+    const space = await stage.space('Desk', [ann, bot])
+    const secret = (await stage.say(ann, space, SECRET)).sentMessage.id
+    await stage.endedRuns(bot, 1)
+    const copy = await copyOf(ann, space)
+    await stage.say(ann, copy, 'What did I say?')
+    const agent = agentOf(copy)
+    await stage.endedRuns(agent, 1)
+    const journal = async () => JSON.stringify(await prisma().step.findMany({ where: { run: { agentId: agent.id } } }))
+    expect(await journal()).toContain('CANARY')
+    await deleteSpace(copy)
+    await prisma().dailyUsage.deleteMany({ where: { agentId: agent.id } })
+    await copyOf(ann, space)
+    await stage.ask(ann.client, DELETE, { input: { messageId: secret } })
+    await until('each deletion is finished', async () => (await prisma().messageDeletion.count()) === 0)
+    expect(await journal()).not.toContain('CANARY')
+  })
+
+  test('lose the texts of their own too, and keep one record of the texts that all had', async () => {
+    const ann = await stage.person('Ann')
+    const bot = await stage.bot('Iris')
+    const space = await stage.space('Desk', [ann, bot])
+    const secret = (await stage.say(ann, space, SECRET)).sentMessage.id
+    await stage.endedRuns(bot, 1)
+    const [copy, edited] = [await copyOf(ann, space), await copyOf(ann, space)]
+    const [{ id: messageId }] = await stage.messagesIn(edited)
+    const changed = 'The SPARROW sings in the old mine behind the fourth hill'
+    await stage.ask(ann.client, 'mutation ($input: EditMessageInput!) { editMessage(input: $input) { __typename } }', {
+      input: { messageId, text: changed },
+    })
+    await prisma().memory.create({
+      data: { id: newId('mem'), agentId: agentOf(edited).id, key: 'k', value: changed + SECRET, updatedAt: new Date() },
+    })
+    const { prisma: database } = parley.app.platform.db
+    const recorded: Read[] = []
+    const { jobs } = parley.app.platform
+    const enqueue = vi.spyOn(jobs, 'enqueue')
+    enqueue.mockImplementation(async (tx, ...rest) => {
+      recorded.push(...(await tx.messageDeletion.findMany()))
+      enqueue.mockRestore()
+      return jobs.enqueue(tx, ...rest)
+    })
+    await stage.ask(ann.client, DELETE, { input: { messageId: secret } })
+    const [{ id: copied }] = await stage.messagesIn(copy)
+    const textsOf = (id: string) => recorded.find((row) => row['messageId'] === id)?.['texts']
+    expect([secret, copied, messageId].map(textsOf)).toEqual([[SECRET], [], [changed]])
+    await until('each deletion is finished', async () => (await database.messageDeletion.count()) === 0)
+    const [memory] = await database.memory.findMany({ where: { agentId: agentOf(edited).id } })
+    expect(memory?.value).not.toMatch(/CANARY|SPARROW/)
   })
 
   test('lose a deleted message at once, with calls and files that it shows, in any number of copies', async () => {
@@ -176,6 +272,29 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     })
     expect(await outcome(ann, again, 'Still too much')).toBe('OVER_BUDGET')
     expect(await outcome(ann, await stage.space('Alone', [ann, await stage.bot('Other')]), 'Hello')).toBe('RUN')
+  })
+
+  test('of somebody who was removed do not exhaust the budgets of the others', async () => {
+    const [ann, eve] = [await stage.person('Ann'), await stage.person('Eve')]
+    const bot = await stage.bot('Iris', { budget: { tokensPerDay: 1_000_000 } })
+    const space = await stage.space('Desk', [ann, eve, bot], { budget: { tokensPerDay: 1_000_000 } })
+    const [ofAnn, ofEve, another] = [await copyOf(ann, space), await copyOf(eve, space), await copyOf(eve, space)]
+    await spend(agentOf(ofEve), ofEve, 1_000_000)
+    for (const [person, one] of [
+      [ann, space],
+      [ann, ofAnn],
+      [eve, another],
+    ] as const)
+      expect(await outcome(person, one, 'Too much')).toBe('OVER_BUDGET')
+    await stage.ask(
+      stage.admin,
+      'mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }',
+      {
+        input: { spaceId: space.id, entityId: eve.id },
+      },
+    )
+    for (const one of [space, ofAnn]) expect(await outcome(ann, one, 'Within')).toBe('RUN')
+    for (const one of [ofEve, another]) expect(await outcome(eve, one, 'Too much')).toBe('OVER_BUDGET')
   })
 
   test('share the budget of a space', async () => {

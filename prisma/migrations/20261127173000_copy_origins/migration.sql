@@ -1,20 +1,28 @@
--- The first original of each copied agent, copied space and repeated run's root. Outlives both, so that copies of copies stay
--- related, and share budgets, when the ones in between are deleted.
+-- What each copied agent, copied space and repeated run's root was copied from. Outlives all of them, so that copies of copies stay
+-- related when the ones in between are deleted. Null as owner: the operator.
 CREATE TABLE "CopyOrigin" (
     "copyId" TEXT COLLATE "C" NOT NULL,
+    "fromId" TEXT COLLATE "C" NOT NULL,
     "originId" TEXT COLLATE "C" NOT NULL,
+    "ownerId" TEXT COLLATE "C",
 
     CONSTRAINT "CopyOrigin_pkey" PRIMARY KEY ("copyId")
 );
+CREATE INDEX "CopyOrigin_fromId_idx" ON "CopyOrigin"("fromId");
 CREATE INDEX "CopyOrigin_originId_idx" ON "CopyOrigin"("originId");
 
-INSERT INTO "CopyOrigin" ("copyId", "originId")
+INSERT INTO "CopyOrigin" ("copyId", "fromId", "originId", "ownerId")
 WITH RECURSIVE made AS (
-  SELECT id, "copyOfId" AS "fromId" FROM "Agent" WHERE "copyOfId" IS NOT NULL
-  UNION ALL SELECT id, "forkOfId" FROM "Space" WHERE "forkOfId" IS NOT NULL
+  SELECT a.id, a."copyOfId" AS "fromId", (
+    SELECT s."creatorId" FROM "Membership" m JOIN "Space" s ON s.id = m."spaceId"
+    WHERE m."entityId" = a.id AND a.id = "copiedId"(a."copyOfId", s.id)) AS "ownerId"
+  FROM "Agent" a WHERE a."copyOfId" IS NOT NULL
+  UNION ALL SELECT id, "forkOfId", "creatorId" FROM "Space" WHERE "forkOfId" IS NOT NULL
 ), chain AS (
-  SELECT id, "fromId" FROM made UNION ALL SELECT c.id, m."fromId" FROM chain c JOIN made m ON m.id = c."fromId"
-) SELECT id, "fromId" FROM chain c WHERE NOT EXISTS (SELECT 1 FROM made m WHERE m.id = c."fromId");
+  SELECT id, "fromId" AS "originId" FROM made
+  UNION ALL SELECT c.id, m."fromId" FROM chain c JOIN made m ON m.id = c."originId"
+) SELECT c.id, own."fromId", c."originId", own."ownerId" FROM chain c JOIN made own ON own.id = c.id
+WHERE NOT EXISTS (SELECT 1 FROM made m WHERE m.id = c."originId");
 
 -- The first original of an agent, space or root, followed by all copies of it, living or deleted.
 CREATE FUNCTION "copyFamily"(member TEXT) RETURNS TEXT[] LANGUAGE plpgsql STABLE AS $$
@@ -27,8 +35,27 @@ BEGIN
   RETURN ARRAY[origin] || ARRAY(SELECT o."copyId" FROM "CopyOrigin" o WHERE o."originId" = origin ORDER BY 1);
 END $$;
 
--- As before, but copies share the budgets of their originals: usage of the original and of all its copies counts together, against
--- the lower limit of the original and the copy.
+-- Those whose usage counts for an agent or a space: the first original, the copies that the operator or members of the original have
+-- made, the member itself, and the other copies of its owner. A member of an agent shares a space with it. So somebody who was
+-- removed cannot exhaust the budget of the original, or of the others' copies.
+CREATE FUNCTION "budgetFamily"(member TEXT) RETURNS TEXT[] LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  origin TEXT;
+  owner TEXT;
+BEGIN
+  IF member IS NULL THEN RETURN NULL; END IF;
+  SELECT o."originId", o."ownerId" INTO origin, owner FROM "CopyOrigin" o WHERE o."copyId" = member;
+  origin := coalesce(origin, member);
+  RETURN ARRAY[origin] || ARRAY(
+    SELECT o."copyId" FROM "CopyOrigin" o WHERE o."originId" = origin AND (
+      o."copyId" = member OR o."ownerId" IS NULL OR o."ownerId" = owner OR o."ownerId" IN (
+        SELECT m."entityId" FROM "Membership" m WHERE m."spaceId" = origin
+        UNION SELECT m."entityId" FROM "Membership" own JOIN "Membership" m ON m."spaceId" = own."spaceId" WHERE own."entityId" = origin))
+    ORDER BY 1);
+END $$;
+
+-- As before, but copies share the budgets of their originals: usage of the original and of its copies (`budgetFamily`) counts together,
+-- against the lower limit of the original and the copy.
 CREATE OR REPLACE FUNCTION "budgetState"(agent TEXT, space TEXT, root TEXT, human TEXT, askers TEXT[]) RETURNS JSONB LANGUAGE plpgsql STABLE AS $$
 DECLARE
   person TEXT;
@@ -47,8 +74,8 @@ BEGIN
   IF NOT humans_have AND NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a."budget" IS NOT NULL)
     AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s."budget" IS NOT NULL) THEN RETURN NULL; END IF;
   IF humans_have THEN person := coalesce(human, "rootHuman"(root, askers)); END IF;
-  agents := "copyFamily"(agent);
-  spaces := "copyFamily"(space);
+  agents := "budgetFamily"(agent);
+  spaces := "budgetFamily"(space);
   roots := "copyFamily"(root);
   FOR budget IN SELECT * FROM "budgetLimits"(agent, space, person, agents, spaces, roots) LOOP
     CONTINUE WHEN NOT budget.applies;
@@ -124,8 +151,8 @@ BEGIN
   FROM "Run" r WHERE r."id" = run AND r."attempt" = of_attempt AND r."status" = 'RUNNING';
   IF agent IS NULL THEN RETURN NULL; END IF;
   IF EXISTS (SELECT 1 FROM "Entity" e WHERE e."budget" IS NOT NULL) THEN person := "rootHuman"(root, askers); END IF;
-  agents := "copyFamily"(agent);
-  spaces := "copyFamily"(space);
+  agents := "budgetFamily"(agent);
+  spaces := "budgetFamily"(space);
   roots := "copyFamily"(root);
   FOR lock_key IN SELECT k FROM unnest(ARRAY[agents[1], spaces[1], roots[1], person]) AS k WHERE k IS NOT NULL ORDER BY k LOOP
     PERFORM pg_advisory_xact_lock(hashtextextended(lock_key, 1));
@@ -151,3 +178,8 @@ BEGIN
   WHERE r."id" = run AND r."attempt" = of_attempt AND r."status" = 'RUNNING';
   RETURN CASE WHEN waits_for IS NULL THEN jsonb_build_object('reserved', true) ELSE jsonb_build_object('waitsFor', waits_for) END;
 END $$;
+
+-- A copy of a deleted message refers to the texts of the original's deletion, and has only those of its own that differ. A deletion
+-- that is done stays while others refer to it.
+ALTER TABLE "MessageDeletion" ADD COLUMN "textsOfId" TEXT COLLATE "C", ADD COLUMN "isDone" BOOLEAN NOT NULL DEFAULT false;
+CREATE INDEX "MessageDeletion_textsOfId_idx" ON "MessageDeletion"("textsOfId");

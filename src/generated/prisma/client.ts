@@ -53,8 +53,8 @@ export type Entity = Prisma.EntityModel
 export type Agent = Prisma.AgentModel
 /**
  * Model CopyOrigin
- * The first original of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies
- * of copies stay related and share budgets.
+ * The originals of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies of copies
+ * stay related and share budgets.
  */
 export type CopyOrigin = Prisma.CopyOriginModel
 /**

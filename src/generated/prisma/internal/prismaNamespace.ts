@@ -5521,7 +5521,9 @@ export type AgentScalarFieldEnum = (typeof AgentScalarFieldEnum)[keyof typeof Ag
 
 export const CopyOriginScalarFieldEnum = {
   copyId: 'copyId',
-  originId: 'originId'
+  fromId: 'fromId',
+  originId: 'originId',
+  ownerId: 'ownerId'
 } as const
 
 export type CopyOriginScalarFieldEnum = (typeof CopyOriginScalarFieldEnum)[keyof typeof CopyOriginScalarFieldEnum]
@@ -5844,9 +5846,11 @@ export const MessageDeletionScalarFieldEnum = {
   sentAt: 'sentAt',
   runId: 'runId',
   texts: 'texts',
+  textsOfId: 'textsOfId',
   afterId: 'afterId',
   living: 'living',
-  takenUntil: 'takenUntil'
+  takenUntil: 'takenUntil',
+  isDone: 'isDone'
 } as const
 
 export type MessageDeletionScalarFieldEnum = (typeof MessageDeletionScalarFieldEnum)[keyof typeof MessageDeletionScalarFieldEnum]

@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model CopyOrigin
- * The first original of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies
- * of copies stay related and share budgets.
+ * The originals of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies of copies
+ * stay related and share budgets.
  */
 export type CopyOriginModel = runtime.Types.Result.DefaultSelection<Prisma.$CopyOriginPayload>
 
@@ -27,34 +27,46 @@ export type AggregateCopyOrigin = {
 
 export type CopyOriginMinAggregateOutputType = {
   copyId: string | null
+  fromId: string | null
   originId: string | null
+  ownerId: string | null
 }
 
 export type CopyOriginMaxAggregateOutputType = {
   copyId: string | null
+  fromId: string | null
   originId: string | null
+  ownerId: string | null
 }
 
 export type CopyOriginCountAggregateOutputType = {
   copyId: number
+  fromId: number
   originId: number
+  ownerId: number
   _all: number
 }
 
 
 export type CopyOriginMinAggregateInputType = {
   copyId?: true
+  fromId?: true
   originId?: true
+  ownerId?: true
 }
 
 export type CopyOriginMaxAggregateInputType = {
   copyId?: true
+  fromId?: true
   originId?: true
+  ownerId?: true
 }
 
 export type CopyOriginCountAggregateInputType = {
   copyId?: true
+  fromId?: true
   originId?: true
+  ownerId?: true
   _all?: true
 }
 
@@ -132,7 +144,9 @@ export type CopyOriginGroupByArgs<ExtArgs extends runtime.Types.Extensions.Inter
 
 export type CopyOriginGroupByOutputType = {
   copyId: string
+  fromId: string
   originId: string
+  ownerId: string | null
   _count: CopyOriginCountAggregateOutputType | null
   _min: CopyOriginMinAggregateOutputType | null
   _max: CopyOriginMaxAggregateOutputType | null
@@ -158,12 +172,16 @@ export type CopyOriginWhereInput = {
   OR?: Prisma.CopyOriginWhereInput[]
   NOT?: Prisma.CopyOriginWhereInput | Prisma.CopyOriginWhereInput[]
   copyId?: Prisma.StringFilter<"CopyOrigin"> | string
+  fromId?: Prisma.StringFilter<"CopyOrigin"> | string
   originId?: Prisma.StringFilter<"CopyOrigin"> | string
+  ownerId?: Prisma.StringNullableFilter<"CopyOrigin"> | string | null
 }
 
 export type CopyOriginOrderByWithRelationInput = {
   copyId?: Prisma.SortOrder
+  fromId?: Prisma.SortOrder
   originId?: Prisma.SortOrder
+  ownerId?: Prisma.SortOrderInput | Prisma.SortOrder
 }
 
 export type CopyOriginWhereUniqueInput = Prisma.AtLeast<{
@@ -171,12 +189,16 @@ export type CopyOriginWhereUniqueInput = Prisma.AtLeast<{
   AND?: Prisma.CopyOriginWhereInput | Prisma.CopyOriginWhereInput[]
   OR?: Prisma.CopyOriginWhereInput[]
   NOT?: Prisma.CopyOriginWhereInput | Prisma.CopyOriginWhereInput[]
+  fromId?: Prisma.StringFilter<"CopyOrigin"> | string
   originId?: Prisma.StringFilter<"CopyOrigin"> | string
+  ownerId?: Prisma.StringNullableFilter<"CopyOrigin"> | string | null
 }, "copyId">
 
 export type CopyOriginOrderByWithAggregationInput = {
   copyId?: Prisma.SortOrder
+  fromId?: Prisma.SortOrder
   originId?: Prisma.SortOrder
+  ownerId?: Prisma.SortOrderInput | Prisma.SortOrder
   _count?: Prisma.CopyOriginCountOrderByAggregateInput
   _max?: Prisma.CopyOriginMaxOrderByAggregateInput
   _min?: Prisma.CopyOriginMinOrderByAggregateInput
@@ -187,89 +209,130 @@ export type CopyOriginScalarWhereWithAggregatesInput = {
   OR?: Prisma.CopyOriginScalarWhereWithAggregatesInput[]
   NOT?: Prisma.CopyOriginScalarWhereWithAggregatesInput | Prisma.CopyOriginScalarWhereWithAggregatesInput[]
   copyId?: Prisma.StringWithAggregatesFilter<"CopyOrigin"> | string
+  fromId?: Prisma.StringWithAggregatesFilter<"CopyOrigin"> | string
   originId?: Prisma.StringWithAggregatesFilter<"CopyOrigin"> | string
+  ownerId?: Prisma.StringNullableWithAggregatesFilter<"CopyOrigin"> | string | null
 }
 
 export type CopyOriginCreateInput = {
   copyId: string
+  fromId: string
   originId: string
+  ownerId?: string | null
 }
 
 export type CopyOriginUncheckedCreateInput = {
   copyId: string
+  fromId: string
   originId: string
+  ownerId?: string | null
 }
 
 export type CopyOriginUpdateInput = {
   copyId?: Prisma.StringFieldUpdateOperationsInput | string
+  fromId?: Prisma.StringFieldUpdateOperationsInput | string
   originId?: Prisma.StringFieldUpdateOperationsInput | string
+  ownerId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type CopyOriginUncheckedUpdateInput = {
   copyId?: Prisma.StringFieldUpdateOperationsInput | string
+  fromId?: Prisma.StringFieldUpdateOperationsInput | string
   originId?: Prisma.StringFieldUpdateOperationsInput | string
+  ownerId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type CopyOriginCreateManyInput = {
   copyId: string
+  fromId: string
   originId: string
+  ownerId?: string | null
 }
 
 export type CopyOriginUpdateManyMutationInput = {
   copyId?: Prisma.StringFieldUpdateOperationsInput | string
+  fromId?: Prisma.StringFieldUpdateOperationsInput | string
   originId?: Prisma.StringFieldUpdateOperationsInput | string
+  ownerId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type CopyOriginUncheckedUpdateManyInput = {
   copyId?: Prisma.StringFieldUpdateOperationsInput | string
+  fromId?: Prisma.StringFieldUpdateOperationsInput | string
   originId?: Prisma.StringFieldUpdateOperationsInput | string
+  ownerId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
 }
 
 export type CopyOriginCountOrderByAggregateInput = {
   copyId?: Prisma.SortOrder
+  fromId?: Prisma.SortOrder
   originId?: Prisma.SortOrder
+  ownerId?: Prisma.SortOrder
 }
 
 export type CopyOriginMaxOrderByAggregateInput = {
   copyId?: Prisma.SortOrder
+  fromId?: Prisma.SortOrder
   originId?: Prisma.SortOrder
+  ownerId?: Prisma.SortOrder
 }
 
 export type CopyOriginMinOrderByAggregateInput = {
   copyId?: Prisma.SortOrder
+  fromId?: Prisma.SortOrder
   originId?: Prisma.SortOrder
+  ownerId?: Prisma.SortOrder
 }
 
 
 
 export type CopyOriginSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   copyId?: boolean
+  fromId?: boolean
   originId?: boolean
+  ownerId?: boolean
 }, ExtArgs["result"]["copyOrigin"]>
 
 export type CopyOriginSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   copyId?: boolean
+  fromId?: boolean
   originId?: boolean
+  ownerId?: boolean
 }, ExtArgs["result"]["copyOrigin"]>
 
 export type CopyOriginSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   copyId?: boolean
+  fromId?: boolean
   originId?: boolean
+  ownerId?: boolean
 }, ExtArgs["result"]["copyOrigin"]>
 
 export type CopyOriginSelectScalar = {
   copyId?: boolean
+  fromId?: boolean
   originId?: boolean
+  ownerId?: boolean
 }
 
-export type CopyOriginOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"copyId" | "originId", ExtArgs["result"]["copyOrigin"]>
+export type CopyOriginOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"copyId" | "fromId" | "originId" | "ownerId", ExtArgs["result"]["copyOrigin"]>
 
 export type $CopyOriginPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "CopyOrigin"
   objects: {}
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     copyId: string
+    /**
+     * The direct original.
+     */
+    fromId: string
+    /**
+     * The first original.
+     */
     originId: string
+    /**
+     * The human who made the copy; null: the operator.
+     */
+    ownerId: string | null
   }, ExtArgs["result"]["copyOrigin"]>
   composites: {}
 }
@@ -694,7 +757,9 @@ export interface Prisma__CopyOriginClient<T, Null = never, ExtArgs extends runti
  */
 export interface CopyOriginFieldRefs {
   readonly copyId: Prisma.FieldRef<"CopyOrigin", 'String'>
+  readonly fromId: Prisma.FieldRef<"CopyOrigin", 'String'>
   readonly originId: Prisma.FieldRef<"CopyOrigin", 'String'>
+  readonly ownerId: Prisma.FieldRef<"CopyOrigin", 'String'>
 }
     
 

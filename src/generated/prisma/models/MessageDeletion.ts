@@ -29,8 +29,10 @@ export type MessageDeletionMinAggregateOutputType = {
   spaceId: string | null
   sentAt: Date | null
   runId: string | null
+  textsOfId: string | null
   afterId: string | null
   takenUntil: Date | null
+  isDone: boolean | null
 }
 
 export type MessageDeletionMaxAggregateOutputType = {
@@ -38,8 +40,10 @@ export type MessageDeletionMaxAggregateOutputType = {
   spaceId: string | null
   sentAt: Date | null
   runId: string | null
+  textsOfId: string | null
   afterId: string | null
   takenUntil: Date | null
+  isDone: boolean | null
 }
 
 export type MessageDeletionCountAggregateOutputType = {
@@ -48,9 +52,11 @@ export type MessageDeletionCountAggregateOutputType = {
   sentAt: number
   runId: number
   texts: number
+  textsOfId: number
   afterId: number
   living: number
   takenUntil: number
+  isDone: number
   _all: number
 }
 
@@ -60,8 +66,10 @@ export type MessageDeletionMinAggregateInputType = {
   spaceId?: true
   sentAt?: true
   runId?: true
+  textsOfId?: true
   afterId?: true
   takenUntil?: true
+  isDone?: true
 }
 
 export type MessageDeletionMaxAggregateInputType = {
@@ -69,8 +77,10 @@ export type MessageDeletionMaxAggregateInputType = {
   spaceId?: true
   sentAt?: true
   runId?: true
+  textsOfId?: true
   afterId?: true
   takenUntil?: true
+  isDone?: true
 }
 
 export type MessageDeletionCountAggregateInputType = {
@@ -79,9 +89,11 @@ export type MessageDeletionCountAggregateInputType = {
   sentAt?: true
   runId?: true
   texts?: true
+  textsOfId?: true
   afterId?: true
   living?: true
   takenUntil?: true
+  isDone?: true
   _all?: true
 }
 
@@ -163,9 +175,11 @@ export type MessageDeletionGroupByOutputType = {
   sentAt: Date
   runId: string | null
   texts: string[]
+  textsOfId: string | null
   afterId: string | null
   living: string[]
   takenUntil: Date | null
+  isDone: boolean
   _count: MessageDeletionCountAggregateOutputType | null
   _min: MessageDeletionMinAggregateOutputType | null
   _max: MessageDeletionMaxAggregateOutputType | null
@@ -195,9 +209,11 @@ export type MessageDeletionWhereInput = {
   sentAt?: Prisma.DateTimeFilter<"MessageDeletion"> | Date | string
   runId?: Prisma.StringNullableFilter<"MessageDeletion"> | string | null
   texts?: Prisma.StringNullableListFilter<"MessageDeletion">
+  textsOfId?: Prisma.StringNullableFilter<"MessageDeletion"> | string | null
   afterId?: Prisma.StringNullableFilter<"MessageDeletion"> | string | null
   living?: Prisma.StringNullableListFilter<"MessageDeletion">
   takenUntil?: Prisma.DateTimeNullableFilter<"MessageDeletion"> | Date | string | null
+  isDone?: Prisma.BoolFilter<"MessageDeletion"> | boolean
 }
 
 export type MessageDeletionOrderByWithRelationInput = {
@@ -206,9 +222,11 @@ export type MessageDeletionOrderByWithRelationInput = {
   sentAt?: Prisma.SortOrder
   runId?: Prisma.SortOrderInput | Prisma.SortOrder
   texts?: Prisma.SortOrder
+  textsOfId?: Prisma.SortOrderInput | Prisma.SortOrder
   afterId?: Prisma.SortOrderInput | Prisma.SortOrder
   living?: Prisma.SortOrder
   takenUntil?: Prisma.SortOrderInput | Prisma.SortOrder
+  isDone?: Prisma.SortOrder
 }
 
 export type MessageDeletionWhereUniqueInput = Prisma.AtLeast<{
@@ -220,9 +238,11 @@ export type MessageDeletionWhereUniqueInput = Prisma.AtLeast<{
   sentAt?: Prisma.DateTimeFilter<"MessageDeletion"> | Date | string
   runId?: Prisma.StringNullableFilter<"MessageDeletion"> | string | null
   texts?: Prisma.StringNullableListFilter<"MessageDeletion">
+  textsOfId?: Prisma.StringNullableFilter<"MessageDeletion"> | string | null
   afterId?: Prisma.StringNullableFilter<"MessageDeletion"> | string | null
   living?: Prisma.StringNullableListFilter<"MessageDeletion">
   takenUntil?: Prisma.DateTimeNullableFilter<"MessageDeletion"> | Date | string | null
+  isDone?: Prisma.BoolFilter<"MessageDeletion"> | boolean
 }, "messageId">
 
 export type MessageDeletionOrderByWithAggregationInput = {
@@ -231,9 +251,11 @@ export type MessageDeletionOrderByWithAggregationInput = {
   sentAt?: Prisma.SortOrder
   runId?: Prisma.SortOrderInput | Prisma.SortOrder
   texts?: Prisma.SortOrder
+  textsOfId?: Prisma.SortOrderInput | Prisma.SortOrder
   afterId?: Prisma.SortOrderInput | Prisma.SortOrder
   living?: Prisma.SortOrder
   takenUntil?: Prisma.SortOrderInput | Prisma.SortOrder
+  isDone?: Prisma.SortOrder
   _count?: Prisma.MessageDeletionCountOrderByAggregateInput
   _max?: Prisma.MessageDeletionMaxOrderByAggregateInput
   _min?: Prisma.MessageDeletionMinOrderByAggregateInput
@@ -248,9 +270,11 @@ export type MessageDeletionScalarWhereWithAggregatesInput = {
   sentAt?: Prisma.DateTimeWithAggregatesFilter<"MessageDeletion"> | Date | string
   runId?: Prisma.StringNullableWithAggregatesFilter<"MessageDeletion"> | string | null
   texts?: Prisma.StringNullableListFilter<"MessageDeletion">
+  textsOfId?: Prisma.StringNullableWithAggregatesFilter<"MessageDeletion"> | string | null
   afterId?: Prisma.StringNullableWithAggregatesFilter<"MessageDeletion"> | string | null
   living?: Prisma.StringNullableListFilter<"MessageDeletion">
   takenUntil?: Prisma.DateTimeNullableWithAggregatesFilter<"MessageDeletion"> | Date | string | null
+  isDone?: Prisma.BoolWithAggregatesFilter<"MessageDeletion"> | boolean
 }
 
 export type MessageDeletionCreateInput = {
@@ -259,9 +283,11 @@ export type MessageDeletionCreateInput = {
   sentAt: Date | string
   runId?: string | null
   texts?: Prisma.MessageDeletionCreatetextsInput | string[]
+  textsOfId?: string | null
   afterId?: string | null
   living?: Prisma.MessageDeletionCreatelivingInput | string[]
   takenUntil?: Date | string | null
+  isDone?: boolean
 }
 
 export type MessageDeletionUncheckedCreateInput = {
@@ -270,9 +296,11 @@ export type MessageDeletionUncheckedCreateInput = {
   sentAt: Date | string
   runId?: string | null
   texts?: Prisma.MessageDeletionCreatetextsInput | string[]
+  textsOfId?: string | null
   afterId?: string | null
   living?: Prisma.MessageDeletionCreatelivingInput | string[]
   takenUntil?: Date | string | null
+  isDone?: boolean
 }
 
 export type MessageDeletionUpdateInput = {
@@ -281,9 +309,11 @@ export type MessageDeletionUpdateInput = {
   sentAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   texts?: Prisma.MessageDeletionUpdatetextsInput | string[]
+  textsOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   afterId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   living?: Prisma.MessageDeletionUpdatelivingInput | string[]
   takenUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  isDone?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type MessageDeletionUncheckedUpdateInput = {
@@ -292,9 +322,11 @@ export type MessageDeletionUncheckedUpdateInput = {
   sentAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   texts?: Prisma.MessageDeletionUpdatetextsInput | string[]
+  textsOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   afterId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   living?: Prisma.MessageDeletionUpdatelivingInput | string[]
   takenUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  isDone?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type MessageDeletionCreateManyInput = {
@@ -303,9 +335,11 @@ export type MessageDeletionCreateManyInput = {
   sentAt: Date | string
   runId?: string | null
   texts?: Prisma.MessageDeletionCreatetextsInput | string[]
+  textsOfId?: string | null
   afterId?: string | null
   living?: Prisma.MessageDeletionCreatelivingInput | string[]
   takenUntil?: Date | string | null
+  isDone?: boolean
 }
 
 export type MessageDeletionUpdateManyMutationInput = {
@@ -314,9 +348,11 @@ export type MessageDeletionUpdateManyMutationInput = {
   sentAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   texts?: Prisma.MessageDeletionUpdatetextsInput | string[]
+  textsOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   afterId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   living?: Prisma.MessageDeletionUpdatelivingInput | string[]
   takenUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  isDone?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type MessageDeletionUncheckedUpdateManyInput = {
@@ -325,9 +361,11 @@ export type MessageDeletionUncheckedUpdateManyInput = {
   sentAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   runId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   texts?: Prisma.MessageDeletionUpdatetextsInput | string[]
+  textsOfId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   afterId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
   living?: Prisma.MessageDeletionUpdatelivingInput | string[]
   takenUntil?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
+  isDone?: Prisma.BoolFieldUpdateOperationsInput | boolean
 }
 
 export type MessageDeletionCountOrderByAggregateInput = {
@@ -336,9 +374,11 @@ export type MessageDeletionCountOrderByAggregateInput = {
   sentAt?: Prisma.SortOrder
   runId?: Prisma.SortOrder
   texts?: Prisma.SortOrder
+  textsOfId?: Prisma.SortOrder
   afterId?: Prisma.SortOrder
   living?: Prisma.SortOrder
   takenUntil?: Prisma.SortOrder
+  isDone?: Prisma.SortOrder
 }
 
 export type MessageDeletionMaxOrderByAggregateInput = {
@@ -346,8 +386,10 @@ export type MessageDeletionMaxOrderByAggregateInput = {
   spaceId?: Prisma.SortOrder
   sentAt?: Prisma.SortOrder
   runId?: Prisma.SortOrder
+  textsOfId?: Prisma.SortOrder
   afterId?: Prisma.SortOrder
   takenUntil?: Prisma.SortOrder
+  isDone?: Prisma.SortOrder
 }
 
 export type MessageDeletionMinOrderByAggregateInput = {
@@ -355,8 +397,10 @@ export type MessageDeletionMinOrderByAggregateInput = {
   spaceId?: Prisma.SortOrder
   sentAt?: Prisma.SortOrder
   runId?: Prisma.SortOrder
+  textsOfId?: Prisma.SortOrder
   afterId?: Prisma.SortOrder
   takenUntil?: Prisma.SortOrder
+  isDone?: Prisma.SortOrder
 }
 
 export type MessageDeletionCreatetextsInput = {
@@ -385,9 +429,11 @@ export type MessageDeletionSelect<ExtArgs extends runtime.Types.Extensions.Inter
   sentAt?: boolean
   runId?: boolean
   texts?: boolean
+  textsOfId?: boolean
   afterId?: boolean
   living?: boolean
   takenUntil?: boolean
+  isDone?: boolean
 }, ExtArgs["result"]["messageDeletion"]>
 
 export type MessageDeletionSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -396,9 +442,11 @@ export type MessageDeletionSelectCreateManyAndReturn<ExtArgs extends runtime.Typ
   sentAt?: boolean
   runId?: boolean
   texts?: boolean
+  textsOfId?: boolean
   afterId?: boolean
   living?: boolean
   takenUntil?: boolean
+  isDone?: boolean
 }, ExtArgs["result"]["messageDeletion"]>
 
 export type MessageDeletionSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
@@ -407,9 +455,11 @@ export type MessageDeletionSelectUpdateManyAndReturn<ExtArgs extends runtime.Typ
   sentAt?: boolean
   runId?: boolean
   texts?: boolean
+  textsOfId?: boolean
   afterId?: boolean
   living?: boolean
   takenUntil?: boolean
+  isDone?: boolean
 }, ExtArgs["result"]["messageDeletion"]>
 
 export type MessageDeletionSelectScalar = {
@@ -418,12 +468,14 @@ export type MessageDeletionSelectScalar = {
   sentAt?: boolean
   runId?: boolean
   texts?: boolean
+  textsOfId?: boolean
   afterId?: boolean
   living?: boolean
   takenUntil?: boolean
+  isDone?: boolean
 }
 
-export type MessageDeletionOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"messageId" | "spaceId" | "sentAt" | "runId" | "texts" | "afterId" | "living" | "takenUntil", ExtArgs["result"]["messageDeletion"]>
+export type MessageDeletionOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"messageId" | "spaceId" | "sentAt" | "runId" | "texts" | "textsOfId" | "afterId" | "living" | "takenUntil" | "isDone", ExtArgs["result"]["messageDeletion"]>
 
 export type $MessageDeletionPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "MessageDeletion"
@@ -440,9 +492,13 @@ export type $MessageDeletionPayload<ExtArgs extends runtime.Types.Extensions.Int
      */
     runId: string | null
     /**
-     * Its last text and the earlier ones.
+     * Its last text and the earlier ones. With `textsOfId`: those that the other deletion does not have.
      */
     texts: string[]
+    /**
+     * The deletion of the original whose texts this copy had too.
+     */
+    textsOfId: string | null
     /**
      * The last run that was checked; null before the first.
      */
@@ -455,6 +511,10 @@ export type $MessageDeletionPayload<ExtArgs extends runtime.Types.Extensions.Int
      * Until then it belongs to a process.
      */
     takenUntil: Date | null
+    /**
+     * Its texts were removed everywhere; the row stays for the copies that refer to it.
+     */
+    isDone: boolean
   }, ExtArgs["result"]["messageDeletion"]>
   composites: {}
 }
@@ -883,9 +943,11 @@ export interface MessageDeletionFieldRefs {
   readonly sentAt: Prisma.FieldRef<"MessageDeletion", 'DateTime'>
   readonly runId: Prisma.FieldRef<"MessageDeletion", 'String'>
   readonly texts: Prisma.FieldRef<"MessageDeletion", 'String[]'>
+  readonly textsOfId: Prisma.FieldRef<"MessageDeletion", 'String'>
   readonly afterId: Prisma.FieldRef<"MessageDeletion", 'String'>
   readonly living: Prisma.FieldRef<"MessageDeletion", 'String[]'>
   readonly takenUntil: Prisma.FieldRef<"MessageDeletion", 'DateTime'>
+  readonly isDone: Prisma.FieldRef<"MessageDeletion", 'Boolean'>
 }
     
 
