@@ -24,7 +24,13 @@ import type {
 } from '../generated/prisma/client.ts'
 import { isObject, oneLine } from '../lib/json.ts'
 import { MOVED_TABLES } from '../operation/moved-tables.ts'
-import { type KnowledgeTable, RECORDED_TABLES, RECORDING_FORMAT, RECORDING_VERSION, type RecordingHeading } from '../operation/recording.ts'
+import {
+  type KnowledgeTable,
+  RECORDED_TABLES,
+  RECORDING_FORMAT,
+  RECORDING_VERSION,
+  type RecordingHeading,
+} from '../operation/recording.ts'
 
 /** A file that cannot be replayed. The message names what is wrong, as one sentence, and what to do. */
 export class UnusableRecordingError extends Error {
@@ -234,7 +240,9 @@ export function omissionOf({ heading: { omitted = [] } }: Pick<Recording, 'headi
   const names = omitted.map((table) => OMITTED_NAMES[table])
   return names.length === 0
     ? []
-    : [`The recording lacks ${names.join(', ')} of its agents that come from other spaces, so a prompt may lack them too.`]
+    : [
+        `The recording lacks ${names.join(', ')} of its agents that come from other spaces, so a prompt may lack them too.`,
+      ]
 }
 
 const OMITTED_NAMES: Record<KnowledgeTable, string> = { Memory: 'memories', Goal: 'goals', Plan: 'plans' }
