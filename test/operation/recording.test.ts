@@ -77,7 +77,7 @@ describe('a recording', () => {
     expect(recording.heading).toMatchObject({ lacks: [], omitted: ['Memory', 'Goal', 'Plan'] })
     expect(await replay(recording)).toMatchObject({ isEqual: true, notes: [] })
 
-    // What the prompt showed is lacking now.
+    // The memory that the prompt showed is lacking now.
     await prisma.memory.deleteMany({ where: { key: 'known' } })
     expect(await replay(readRecording('here', (await record(here.id)).text))).toMatchObject({
       divergence: { kind: 'prompt' },
