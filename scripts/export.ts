@@ -1,6 +1,5 @@
 // npm run export -- <space id> [file]: writes a space with its members, messages, files and runs as JSON lines to the file or
 // standard output. Reads DATABASE_URL or DATA_DIR, and PARLEY_FILES, as the server does; stop an embedded server first.
-import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
@@ -11,6 +10,7 @@ import { oneLine } from '../src/lib/json.ts'
 import { exportSpace } from '../src/operation/moving.ts'
 import { openDatabase } from '../src/platform/db.ts'
 import { openFileStorage } from '../src/platform/file-storage/open.ts'
+import { withBreaks, writeLines } from './output-file.ts'
 
 const USAGE = 'usage: npm run export -- <space id> [file]'
 
@@ -38,16 +38,13 @@ try {
   const db = await openDatabase({ url, directUrl, dataDirectory, poolSize: 1 })
   const files = openFileStorage(config.files)
   try {
-    const lines = Readable.from(withBreaks(exportSpace({ db, files }, spaceId)))
-    await pipeline(lines, file === undefined ? process.stdout : createWriteStream(file, { mode: 0o600 }))
+    const lines = exportSpace({ db, files }, spaceId)
+    if (file === undefined) await pipeline(Readable.from(withBreaks(lines)), process.stdout)
+    else await writeLines(file, lines)
   } finally {
     await files.close()
     await db.close()
   }
 } catch (error) {
   fail(oneLine(messageOf(error)))
-}
-
-async function* withBreaks(lines: AsyncIterable<string>): AsyncGenerator<string> {
-  for await (const line of lines) yield `${line}\n`
 }

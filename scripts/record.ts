@@ -1,9 +1,7 @@
 // parley record --space <id> --out <file>: writes a recording of a space, from which `parley replay` repeats what happened. Reads
-// DATABASE_URL or DATA_DIR, and PARLEY_FILES, as the server does; stop an embedded server first.
-import { createWriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+// DATABASE_URL or DATA_DIR, PARLEY_FILES and PARLEY_EMBEDDINGS, as the server does; stop an embedded server first. Exit code 0: written;
+// 2: nothing is written, or the recording is, and cannot be replayed. One line says why.
+import { readFile, stat } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { readConfig } from '../src/config.ts'
 import { messageOf } from '../src/lib/errors.ts'
@@ -12,6 +10,8 @@ import { oneLine } from '../src/lib/json.ts'
 import { recordSpace } from '../src/operation/recording.ts'
 import { openDatabase } from '../src/platform/db.ts'
 import { openFileStorage } from '../src/platform/file-storage/open.ts'
+import { readRecording, UnusableRecordingError } from '../src/replay/recording.ts'
+import { writeLines } from './output-file.ts'
 import { releaseOf } from './release.ts'
 
 const USAGE = 'usage: parley record --space <id> --out <file>'
@@ -28,23 +28,18 @@ if (spaceId === undefined || out === undefined) fail(USAGE)
 if (prefixOf(spaceId) !== 'spc') fail(`There is no space ${oneLine(spaceId)}.`)
 try {
   const config = readConfig()
-  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory, limits, prices } = config
+  const { databaseUrl: url, directDatabaseUrl: directUrl, dataDirectory, limits, prices, embeddingModel } = config
   const db = await openDatabase({ url, directUrl, dataDirectory, poolSize: 1 })
   const files = openFileStorage(config.files)
   try {
-    const recorded = recordSpace({ db, files }, spaceId, { release: releaseOf(), limits, prices })
-    await pipeline(Readable.from(withBreaks(recorded)), createWriteStream(out, { mode: 0o600 }))
-  } catch (error) {
-    await rm(out, { force: true })
-    throw error
+    const options = { release: releaseOf(), limits, prices, embeddingModel }
+    await writeLines(out, recordSpace({ db, files }, spaceId, options))
   } finally {
     await files.close()
     await db.close()
   }
+  if ((await stat(out)).isFile()) readRecording(out, await readFile(out, 'utf8'))
 } catch (error) {
+  if (error instanceof UnusableRecordingError) fail(`The recording is written, but ${error.message}`)
   fail(oneLine(messageOf(error)))
-}
-
-async function* withBreaks(lines: AsyncIterable<string>): AsyncGenerator<string> {
-  for await (const line of lines) yield `${line}\n`
 }

@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto'
+import type { AgentDefinition } from '../agents/agent-definition.ts'
 import { confidentialAmong } from '../confidentiality/marks.ts'
 import type { Config } from '../config.ts'
 import { Prisma } from '../generated/prisma/client.ts'
+import { isForeignModel } from '../lib/foreign-model.ts'
+import { oneLine } from '../lib/json.ts'
 import type { Database } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { withoutQueryValues } from '../rules/http-request.ts'
 import { bytesOfFile } from './moved-files.ts'
 import { readMovedRows } from './moving.ts'
 
@@ -21,8 +25,12 @@ export interface RecordingHeading {
   /** When it was made, by this process's clock. */
   at: string
   limits: RecordedLimits
-  /** Whether steps lack their instructions, because other spaces of the server are confidential. */
+  /** Whether steps and old versions lack their instructions, because other spaces of the server are confidential. */
   hasOtherConfidential: boolean
+  /** Why the recording cannot be replayed: what decided the course of the space and is not recorded, as sentences. */
+  lacks?: string[]
+  /** The tables with knowledge of the agents that comes from other spaces, which is left out. */
+  omitted?: KnowledgeTable[]
   /** USD per million tokens, of the models that the recorded agents use. */
   prices: Record<string, { input: number; cachedInput: number; output: number }>
 }
@@ -55,10 +63,15 @@ export const RECORDED_TABLES = [
 ] as const
 export type RecordedTable = (typeof RECORDED_TABLES)[number]
 
+const KNOWLEDGE_TABLES = ['Memory', 'Goal', 'Plan'] as const
+export type KnowledgeTable = (typeof KNOWLEDGE_TABLES)[number]
+
 interface RecordOptions {
   release: string
   limits: Config['limits']
   prices: Config['prices']
+  /** The model of PARLEY_EMBEDDINGS; none by default. */
+  embeddingModel?: string | null
 }
 
 /** Changes that people make without leaving another row that says when. */
@@ -68,7 +81,8 @@ const ROWS_AT_ONCE = 200
 /**
  * Yields a recording of a space as JSON lines: a heading, the rows of an export with the runs that plans, services and inboxes
  * started for this space only, the tables of RECORDED_TABLES, and a last line with the number of lines and their checksum.
- * Like an export it contains no secrets, addresses or external ids, and nothing of other confidential spaces.
+ * Like an export it contains no secrets, addresses or external ids, and nothing of other confidential spaces; of URLs, no values
+ * of their queries; and of the agents' knowledge only what comes from this space or no space, or a recorded run was shown.
  * @throws Error with one readable line if the space does not exist; StorageUnavailableError
  */
 export async function* recordSpace(
@@ -90,7 +104,7 @@ export async function* recordSpace(
 async function* valuesOf(
   { db, files }: Parameters<typeof recordSpace>[0],
   spaceId: string,
-  { release, limits, prices }: RecordOptions,
+  { release, limits, prices, embeddingModel = null }: RecordOptions,
 ): AsyncGenerator<object> {
   const { prisma } = db
   if ((await prisma.space.count({ where: { id: spaceId, deletedAt: null } })) === 0)
@@ -112,28 +126,59 @@ async function* valuesOf(
       historyLimit: limits.historyLimit,
     },
     hasOtherConfidential: (await prisma.space.count({ where: { confidential: true, id: { not: spaceId } } })) > 0,
-    prices: await pricesOf(prisma, agentIds, prices),
+    lacks: await lacksOf(prisma, spaceId, { embeddingModel }),
+    omitted: await omittedOf(prisma, spaceId, agentIds),
+    prices: await pricesOf(prisma, spaceId, { agentIds, prices }),
   }
   yield heading
   for await (const { table, row } of readMovedRows(db, spaceId, runsOfSpace(spaceId))) {
-    yield { table, row: table === 'Entity' ? { ...row, externalId: null } : row }
+    yield { table, row: recordedRow(table, row) }
     if (table === 'File') yield* bytesOfFile(files, row as { id: string; hash: string })
   }
   yield* furtherRows(prisma, spaceId, agentIds)
 }
 
+/** The columns with a URL, or with the name of a model. */
+const URL_COLUMNS = ['url', 'model', 'usageModel']
+const TABLES_WITH_URLS = new Set(['Agent', 'AgentTool', 'McpServer', 'Run', 'Step'])
+
+/** Removes external ids, and the values in queries of URLs. */
+function recordedRow(table: string, row: Record<string, unknown>): Record<string, unknown> {
+  if (table === 'Entity') return { ...row, externalId: null }
+  if (!TABLES_WITH_URLS.has(table)) return row
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => {
+      const isUrl = typeof value === 'string' && URL_COLUMNS.includes(name)
+      return [name, isUrl ? withoutValues(name, value) : value]
+    }),
+  )
+}
+
+/** Names of models are changed only if they contain a URL. */
+const withoutValues = (name: string, value: string): string =>
+  name === 'url' || isForeignModel(value) ? withoutQueryValues(value) : value
+
 /**
- * A condition on a run `t`: the space triggered it, or a plan, a service or an inbox did, and the run has worked nowhere else.
+ * A condition on a run `t`: the space triggered it; or a plan, a service or an inbox did, and the run has read and worked nowhere
+ * else. A run that has done neither anywhere belongs to the only space in which its agent has ever been.
  */
 export const runsOfSpace = (
   spaceId: string,
 ) => Prisma.sql`(t."triggerSpaceId" = ${spaceId} OR (t."triggerSpaceId" IS NULL
+  AND t.places <@ ARRAY[${spaceId}]::text[]
   AND NOT EXISTS (SELECT 1 FROM "RunSpace" w WHERE w."runId" = t.id AND w."spaceId" <> ${spaceId})
   AND NOT EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = t.id AND e."spaceId" <> ${spaceId})
   AND (t."activeSpaceId" = ${spaceId}
     OR EXISTS (SELECT 1 FROM "RunSpace" w WHERE w."runId" = t.id)
-    OR (EXISTS (SELECT 1 FROM "Membership" m WHERE m."entityId" = t."agentId" AND m."spaceId" = ${spaceId})
-      AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."entityId" = t."agentId" AND m."spaceId" <> ${spaceId})))))`
+    OR ${spaceId} = ANY(t.places)
+    OR (t."activeSpaceId" IS NULL
+      AND EXISTS (SELECT 1 FROM "Membership" m WHERE m."entityId" = t."agentId" AND m."spaceId" = ${spaceId}
+        AND (m."joinedAt" IS NULL OR m."joinedAt" <= t."queuedAt"))
+      AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."entityId" = t."agentId" AND m."spaceId" <> ${spaceId})
+      AND NOT EXISTS (SELECT 1 FROM "FormerMember" m WHERE m."entityId" = t."agentId" AND m."spaceId" <> ${spaceId})))))`
+
+/** Returns the ids of the recorded runs, as a subquery. */
+const recordedRuns = (spaceId: string) => Prisma.sql`(SELECT t.id FROM "Run" t WHERE ${runsOfSpace(spaceId)})`
 
 async function agentsOf(prisma: Database['prisma'], spaceId: string): Promise<string[]> {
   const rows = await prisma.$queryRaw<{ id: string }[]>`
@@ -147,63 +192,119 @@ async function agentsOf(prisma: Database['prisma'], spaceId: string): Promise<st
 
 async function pricesOf(
   prisma: Database['prisma'],
-  agentIds: string[],
-  prices: Config['prices'],
+  spaceId: string,
+  { agentIds, prices }: { agentIds: string[]; prices: Config['prices'] },
 ): Promise<RecordingHeading['prices']> {
-  const agents = await prisma.agent.findMany({
-    where: { id: { in: agentIds } },
-    select: { model: true, fallbackModels: true },
-  })
-  const used = await prisma.step.findMany({
-    where: {
-      runId: {
-        in: (await prisma.run.findMany({ where: { agentId: { in: agentIds } }, select: { id: true } })).map(
-          ({ id }) => id,
-        ),
-      },
-    },
-    distinct: ['model'],
-    select: { model: true },
-  })
-  const names = new Set([
-    ...agents.flatMap(({ model, fallbackModels }) => [model, ...fallbackModels]),
-    ...used.map(({ model }) => model),
-  ])
+  const names = await prisma.$queryRaw<{ model: string }[]>`
+    SELECT DISTINCT x.model FROM (
+      SELECT unnest(ARRAY[a.model] || a."fallbackModels") AS model FROM "Agent" a WHERE a.id = ANY(${agentIds}::text[])
+      UNION ALL SELECT s.model FROM "Step" s WHERE s."runId" IN ${recordedRuns(spaceId)}) x ORDER BY x.model`
   return Object.fromEntries(
-    [...names].sort().flatMap((name) => {
-      const price = prices.get(name)
-      return price === undefined ? [] : [[name, price]]
+    names.flatMap(({ model }) => {
+      const price = prices.get(model)
+      return price === undefined ? [] : [[model, price]]
     }),
   )
 }
 
-/** Yields the rows of RECORDED_TABLES whose sources are not confidential for this space's members. */
+/** Returns what the recorded runs depended on and a recording does not contain, as sentences. */
+async function lacksOf(
+  prisma: Database['prisma'],
+  spaceId: string,
+  { embeddingModel }: { embeddingModel: string | null },
+): Promise<string[]> {
+  const calls = await prisma.$queryRaw<{ toolName: string; hasFiles: boolean }[]>`
+    SELECT DISTINCT c."toolName", c.files IS NOT NULL AS "hasFiles" FROM "ToolCall" c
+    WHERE c."runId" IN ${recordedRuns(spaceId)}
+      AND (c.files IS NOT NULL OR (c.execution IS NULL AND c."toolName" = ANY(${SEARCHES}::text[])))
+    ORDER BY c."toolName"`
+  const agents = await prisma.$queryRaw<{ name: string; models: string[] }[]>`
+    SELECT e.name, array_agg(DISTINCT x.model) AS models FROM (
+      SELECT r."agentId", coalesce(v.definition->>'model', a.model) AS model FROM "Run" r JOIN "Agent" a ON a.id = r."agentId"
+        LEFT JOIN "AgentVersion" v ON v."agentId" = r."agentId" AND v.number = r."agentVersion"
+        WHERE r."startedAt" IS NOT NULL AND r.id IN ${recordedRuns(spaceId)}
+      UNION SELECT r."agentId", s.model FROM "Step" s JOIN "Run" r ON r.id = s."runId" WHERE r.id IN ${recordedRuns(spaceId)}) x
+    JOIN "Entity" e ON e.id = x."agentId" GROUP BY e.id, e.name ORDER BY e.name, e.id`
+  const foreign = agents.filter(({ models }) => models.some(isForeignModel))
+  return [
+    ...foreign.map(
+      ({ name }) =>
+        `The agent ${JSON.stringify(oneLine(name))} is executed elsewhere (its model is a2a: or mcp:), and what was sent and answered there is not recorded.`,
+    ),
+    ...calls.flatMap(({ toolName, hasFiles }) => {
+      if (hasFiles) return [`The tool ${oneLine(toolName)} returned files, which are not recorded.`]
+      const isSearch = embeddingModel !== null && SEARCHES.includes(toolName)
+      return isSearch ? [`The tool ${toolName} searched by meaning (PARLEY_EMBEDDINGS), which is not recorded.`] : []
+    }),
+  ]
+}
+
+const SEARCHES = ['search_messages', 'searchMessages']
+
+/**
+ * A condition on a row `t` with knowledge of an agent: nothing of it is confidential elsewhere, and it comes from this space or
+ * from none, or a recorded run was shown it in its instructions or in a result.
+ */
+function isKnownHere(table: KnowledgeTable, spaceId: string): Prisma.Sql {
+  const runs = recordedRuns(spaceId)
+  const shownAs =
+    table === 'Memory' ? Prisma.sql`'- ' || to_json(t.key)::text || ': ' || to_json(t.value)::text` : Prisma.sql`t.id`
+  return Prisma.sql`(${confidentialAmong(Prisma.sql`t.places || t.label`)} <@ ARRAY[${spaceId}]::text[]
+    AND CASE WHEN (t.places || t.label) <@ ARRAY[${spaceId}]::text[] THEN true ELSE
+      EXISTS (SELECT 1 FROM "Step" s JOIN "Run" r ON r.id = s."runId"
+        WHERE r."agentId" = t."agentId" AND r.id IN ${runs} AND position(${shownAs} IN s.instructions) > 0)
+      OR EXISTS (SELECT 1 FROM "ToolCall" c
+        WHERE c."agentId" = t."agentId" AND c."runId" IN ${runs} AND position(t.id IN c.output::text) > 0) END)`
+}
+
+/** Returns the tables with knowledge of the agents that is not recorded. */
+async function omittedOf(prisma: Database['prisma'], spaceId: string, agentIds: string[]): Promise<KnowledgeTable[]> {
+  const omitted: KnowledgeTable[] = []
+  for (const table of KNOWLEDGE_TABLES) {
+    const rows = await prisma.$queryRaw<unknown[]>`
+      SELECT 1 FROM ${Prisma.raw(`"${table}"`)} t WHERE t."agentId" = ANY(${agentIds}::text[]) AND NOT ${isKnownHere(table, spaceId)} LIMIT 1`
+    if (rows.length > 0) omitted.push(table)
+  }
+  return omitted
+}
+
+/** Yields the rows of RECORDED_TABLES that concern this space. */
 async function* furtherRows(
   prisma: Database['prisma'],
   spaceId: string,
   agentIds: string[],
 ): AsyncGenerator<{ table: RecordedTable; row: object }> {
   const ofAgents = Prisma.sql`t."agentId" = ANY(${agentIds}::text[])`
-  const foreign = (marks: Prisma.Sql) => Prisma.sql`${confidentialAmong(marks)} <@ ARRAY[${spaceId}]::text[]`
-  const isOpen = foreign(Prisma.sql`t.places || t.label`)
-  const since = Prisma.sql`(SELECT s."createdAt" FROM "Space" s WHERE s.id = ${spaceId})`
-  // A version that was made for another space may quote it.
+  const runs = recordedRuns(spaceId)
+  const isOpen = Prisma.sql`${confidentialAmong(Prisma.sql`t.places || t.label`)} <@ ARRAY[${spaceId}]::text[]`
+  const ofRuns = Prisma.sql`t."runId" IN ${runs} AND ${isOpen}`
+  const knowledge = (table: KnowledgeTable): [KnowledgeTable, Prisma.Sql] => [
+    table,
+    Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM ${Prisma.raw(`"${table}"`)} t WHERE ${ofAgents} AND ${isKnownHere(table, spaceId)}`,
+  ]
+  // A copied or moved space has messages that are older than itself.
+  const begun = Prisma.sql`(SELECT least(s."createdAt", (SELECT min(m."createdAt") FROM "Message" m WHERE m."spaceId" = s.id))
+    FROM "Space" s WHERE s.id = ${spaceId})`
+  const inForce = Prisma.sql`(t."createdAt" >= ${begun} OR t.number =
+    (SELECT max(v.number) FROM "AgentVersion" v WHERE v."agentId" = t."agentId" AND v."createdAt" < ${begun}))`
+  // As in steps: instructions that were written for another space may quote it. The current ones are in the agent's row.
   const hasOthers = Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.confidential AND s.id <> ${spaceId})`
+  const definition = Prisma.sql`CASE WHEN ${hasOthers}
+    THEN jsonb_set(t.definition, '{instructions}', to_jsonb(a.instructions)) ELSE t.definition END`
   const selects: [RecordedTable, Prisma.Sql][] = [
-    ['AgentVersion', Prisma.sql`SELECT t.id, to_jsonb(t) - 'note' AS row FROM "AgentVersion" t WHERE ${ofAgents}`],
-    ['Memory', Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM "Memory" t WHERE ${ofAgents} AND ${isOpen}`],
-    ['Goal', Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM "Goal" t WHERE ${ofAgents} AND ${isOpen}`],
-    ['Plan', Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM "Plan" t WHERE ${ofAgents} AND ${isOpen}`],
+    [
+      'AgentVersion',
+      Prisma.sql`SELECT t.id, to_jsonb(t) - 'note' || jsonb_build_object('definition', ${definition}) AS row
+        FROM "AgentVersion" t JOIN "Agent" a ON a.id = t."agentId" WHERE ${ofAgents} AND ${inForce}`,
+    ],
+    ...KNOWLEDGE_TABLES.map(knowledge),
     [
       'PlanFiring',
-      Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM "PlanFiring" t JOIN "Plan" p ON p.id = t."planId"
-        WHERE p."agentId" = ANY(${agentIds}::text[]) AND ${foreign(Prisma.sql`p.places || p.label`)} AND t."firedAt" >= ${since}`,
+      Prisma.sql`SELECT f.id, to_jsonb(f) AS row FROM "PlanFiring" f JOIN "Plan" t ON t.id = f."planId"
+        WHERE ${ofAgents} AND ${isKnownHere('Plan', spaceId)} AND (f."rootId" IN (SELECT r."rootId" FROM "Run" r WHERE r.id IN ${runs})
+          OR f."rootId" IN (SELECT t."rootId" FROM "InboxEvent" t WHERE ${ofAgents} AND ${ofRuns}))`,
     ],
-    [
-      'InboxEvent',
-      Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM "InboxEvent" t WHERE ${ofAgents} AND ${isOpen}
-        AND (t."spaceId" = ${spaceId} OR (t."spaceId" IS NULL AND NOT ${hasOthers}))`,
-    ],
+    ['InboxEvent', Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM "InboxEvent" t WHERE ${ofAgents} AND ${ofRuns}`],
     [
       'AuditEntry',
       Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM "AuditEntry" t WHERE NOT t.refused AND t.action = ANY(${RECORDED_ACTIONS}::text[])
@@ -219,9 +320,24 @@ async function* furtherRows(
     for (let after = ''; ; ) {
       const rows = await prisma.$queryRaw<{ id: string; row: object }[]>`
         SELECT x.id, x.row FROM (${select}) x WHERE x.id > ${after} ORDER BY x.id LIMIT ${ROWS_AT_ONCE}`
-      for (const { row } of rows) yield { table, row }
+      for (const { row } of rows) yield { table, row: table === 'AgentVersion' ? recordedVersion(row) : row }
       if (rows.length < ROWS_AT_ONCE) break
       after = rows.at(-1)?.id ?? after
     }
+  }
+}
+
+/** Removes the values in queries of the URLs of a definition. */
+function recordedVersion(row: object): object {
+  const { definition } = row as { definition: AgentDefinition }
+  const { model, tools, mcpServers } = definition
+  return {
+    ...row,
+    definition: {
+      ...definition,
+      model: withoutValues('model', model),
+      tools: tools.map((tool) => (tool.url == null ? tool : { ...tool, url: withoutQueryValues(tool.url) })),
+      mcpServers: mcpServers.map((server) => ({ ...server, url: withoutQueryValues(server.url) })),
+    },
   }
 }

@@ -3,7 +3,7 @@ import { answerOf } from './assistant.ts'
 import type { IdMap } from './ids.ts'
 import type { Played, Stall } from './player.ts'
 import { compareInstructions, compareMessages } from './prompts.ts'
-import type { Recorded, Recording, RoomRows } from './recording.ts'
+import { omissionOf, type Recorded, type Recording, type RoomRows } from './recording.ts'
 import type { Action } from './schedule.ts'
 import { nameOf } from './world.ts'
 
@@ -59,9 +59,10 @@ export function compare(recording: Recording, { rows, ids, stall }: Played): Com
   ].toSorted((a, b) => a.at - b.at || a.rank - b.rank)
   for (const check of checks) {
     const divergence = check.run()
-    if (divergence !== null) return { divergence, notes: [...notes] }
+    if (divergence !== null) return { divergence, notes: [...notes, ...omissionOf(recording)] }
   }
-  return { divergence: stall === null ? null : ofStall(recording, stall), notes: [...notes] }
+  if (stall !== null) return { divergence: ofStall(recording, stall), notes: [...notes, ...omissionOf(recording)] }
+  return { divergence: null, notes: [...notes] }
 }
 
 interface Input {

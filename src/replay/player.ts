@@ -12,7 +12,7 @@ import { modelNamesOf, settingsOf, writeCast } from './cast.ts'
 import type { IdMap } from './ids.ts'
 import { createRecordedModel } from './recorded-model.ts'
 import { createRecordedHttp, createRecordedMcp, type StoredListing } from './recorded-tools.ts'
-import { type Recording, type RoomRows, roomOf, type Tables } from './recording.ts'
+import { addRow, type Recording, type RoomRows, roomOf, type Tables } from './recording.ts'
 import { type Action, scheduleOf } from './schedule.ts'
 import { waitUntilQuiet } from './waiting.ts'
 import { createWorld, identifyRun, learnCalls, learnMessages, type PlayOptions, type World } from './world.ts'
@@ -132,7 +132,7 @@ async function readRoom({ platform }: Application, spaceId: string): Promise<Roo
   for await (const { table, row } of readMovedRows(platform.db, spaceId, runsOfSpace(spaceId))) {
     // The same form as a recording: as JSON.
     const value = JSON.parse(JSON.stringify(row)) as Record<string, unknown>
-    tables.set(table, [...(tables.get(table) ?? []), value])
+    addRow(tables, table, value)
   }
   return roomOf(tables)
 }

@@ -24,7 +24,13 @@ import type {
 } from '../generated/prisma/client.ts'
 import { isObject, oneLine } from '../lib/json.ts'
 import { MOVED_TABLES } from '../operation/moved-tables.ts'
-import { RECORDED_TABLES, RECORDING_FORMAT, RECORDING_VERSION, type RecordingHeading } from '../operation/recording.ts'
+import {
+  type KnowledgeTable,
+  RECORDED_TABLES,
+  RECORDING_FORMAT,
+  RECORDING_VERSION,
+  type RecordingHeading,
+} from '../operation/recording.ts'
 
 /** A file that cannot be replayed. The message names what is wrong, as one sentence, and what to do. */
 export class UnusableRecordingError extends Error {
@@ -91,6 +97,12 @@ const CAST = [
 /** Groups rows by table. */
 export type Tables = Map<string, Record<string, unknown>[]>
 
+export function addRow(tables: Tables, table: string, row: Record<string, unknown>): void {
+  const rows = tables.get(table)
+  if (rows === undefined) tables.set(table, [row])
+  else rows.push(row)
+}
+
 /** Returns the rows of a space in the order in which they are compared. */
 export function roomOf(tables: Tables): RoomRows {
   const rows = <T>(table: string) => (tables.get(table) ?? []) as unknown as Recorded<T>[]
@@ -139,7 +151,7 @@ function checkedRecording(name: string, text: string): Recording {
     const { table, row } = value
     if (typeof table !== 'string' || !isObject(row) || !isTable(table))
       throw new UnusableRecordingError(`Line ${index + 2} is not a row of a recording.`)
-    tables.set(table, [...(tables.get(table) ?? []), row])
+    addRow(tables, table, row)
     if (CAST.includes(table)) castLines.push({ table, row })
   }
   const rows = <T>(table: string) => (tables.get(table) ?? []) as unknown as Recorded<T>[]
@@ -223,11 +235,25 @@ function parsed(line: string): Record<string, unknown> | null {
   }
 }
 
+/** Says in one sentence which knowledge the replay may lack, because it comes from other spaces; nothing if it has all. */
+export function omissionOf({ heading: { omitted = [] } }: Pick<Recording, 'heading'>): string[] {
+  const names = omitted.map((table) => OMITTED_NAMES[table])
+  return names.length === 0
+    ? []
+    : [
+        `The recording lacks ${names.join(', ')} of its agents that come from other spaces, so a prompt may lack them too.`,
+      ]
+}
+
+const OMITTED_NAMES: Record<KnowledgeTable, string> = { Memory: 'memories', Goal: 'goals', Plan: 'plans' }
+
 /** A message may have been written a little before an earlier one, because transactions overlap. */
 const OVERLAP_MS = 1000
 
 /** Names the rows that retention, deletion or confidentiality has removed, and clocks that were set back. */
 function checkIsComplete(recording: Recording): void {
+  const [lack] = recording.heading.lacks ?? []
+  if (lack !== undefined) fail(oneLine(lack))
   checkMessages(recording)
   for (const { id, name, goneAt } of recording.entities)
     if (goneAt !== null)

@@ -67,6 +67,20 @@ export function toolRequest(
   return { type: 'request', method, url: target, body: asBody ? JSON.stringify(Object.fromEntries(rest)) : null }
 }
 
+/** Returns a URL, or a template of one, whose query has its names and inputs but no values, which may be keys; and no fragment. */
+export function withoutQueryValues(url: string): string {
+  const [, address = '', query] = /^((?:\{[^{}]*\}|[^{?#])*)(\?[^#]*)?/.exec(url) ?? []
+  if (query === undefined) return address
+  const parts = query.slice(1).match(/(?:\{[^{}]*\}|[^{&])+/g) ?? []
+  const named = parts.flatMap((part) => {
+    const inputs = part.match(/\{[^{}]*\}/g)?.join('') ?? ''
+    const [name = '', ...values] = part.replace(EXPRESSION, '').split('=')
+    // A part without a name is a value.
+    return values.length > 0 ? [`${name}=${inputs}`] : inputs === '' ? [] : [inputs]
+  })
+  return named.length === 0 ? address : `${address}?${named.join('&')}`
+}
+
 function pathText(name: string, value: Json | undefined, faults: string[]): string {
   const texts = textsOf(value)
   if (texts === null) faults.push(`The input ${name} is part of the path: it must be a string or a number.`)

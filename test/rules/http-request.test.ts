@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { JsonObject } from '../../src/lib/json.ts'
-import { type HttpMethod, templateFault, toolRequest } from '../../src/rules/http-request.ts'
+import { type HttpMethod, templateFault, toolRequest, withoutQueryValues } from '../../src/rules/http-request.ts'
 
 const SITE = 'https://api.example.com'
 
@@ -69,4 +69,16 @@ describe('the request of an HTTP tool', () => {
     'has no input in its host, which decides who gets the headers: %s',
     (url) => expect(templateFault(url)).toBe('Inputs can stand only after the host and a slash.'),
   )
+})
+
+test.each([
+  ['', ''],
+  ['/{id}', '/{id}'],
+  ['/pets{?limit,tags*}', '/pets{?limit,tags*}'],
+  ['?key=secret&v=1', '?key=&v='],
+  ['?secret', ''],
+  ['?key=a=secret&secret#secret', '?key='],
+  ['/{id}?key=secret{limit}&secret{&tags}', '/{id}?key={limit}&{&tags}'],
+])('the values in the query of %s are removed', (given, expected) => {
+  expect(withoutQueryValues(`${SITE}${given}`)).toBe(`${SITE}${expected}`)
 })
