@@ -10,16 +10,17 @@ import { checkHeaders, type Headers, type HeadersInput } from './outgoing-reques
 export interface RemoteAgentInput {
   /** Absent keeps the stored headers; null removes them. */
   headers?: HeadersInput
+  /** Absent keeps the stored policy; null removes it. */
   approval?: ApprovalPolicyInput | null
+  /** Absent keeps the stored flag; null means false. */
   mayReceiveConfidential?: boolean | null
 }
 
-/** Validated. */
+/** Validated. Undefined keeps what is stored; null removes it. */
 export interface RemoteSettings {
-  /** Undefined keeps the stored headers; null removes them. */
   headers: Headers | null | undefined
-  approval: ApprovalPolicy | null
-  mayReceiveConfidential: boolean
+  approval: ApprovalPolicy | null | undefined
+  mayReceiveConfidential: boolean | undefined
 }
 
 /** An agent card as it was read last. */
@@ -87,8 +88,8 @@ export function checkRemote(
   const { headers, approval, mayReceiveConfidential } = input
   return {
     headers: headers === undefined ? undefined : checkHeaders(headers, 'input.remote.headers'),
-    approval: checkApproval(approval, 'input.remote.approval', limits),
-    mayReceiveConfidential: mayReceiveConfidential === true,
+    approval: approval === undefined ? undefined : checkApproval(approval, 'input.remote.approval', limits),
+    mayReceiveConfidential: mayReceiveConfidential === undefined ? undefined : mayReceiveConfidential === true,
   }
 }
 
@@ -138,9 +139,13 @@ export function openRemoteHeaders(
 
 const originOf = (foreign: ForeignModel | null) => (foreign?.type === 'a2a' ? new URL(foreign.cardUrl).origin : null)
 
+const isSameOrigin = (model: string, other: string) =>
+  originOf(parseForeignModel(model)) === originOf(parseForeignModel(other))
+
 /**
- * Returns the columns after a change of the model or of `remote`; undefined leaves either as it is. A new model keeps headers
- * and approval of the same origin, but its card is trusted when it is first read, as that of a new agent.
+ * Returns the columns after a change of the model or of `remote`; undefined leaves either as it is. A new model keeps the approval
+ * and, at the same origin, the headers and whether it may receive confidential content. Its card is trusted when it is first read, as
+ * that of a new agent.
  * @throws BadInputError if headers would be sent to another origin
  */
 export function remoteColumns(
@@ -151,15 +156,15 @@ export function remoteColumns(
   const isMoved = model !== before.model
   if (!isMoved && remote === undefined) return {}
   if (parseForeignModel(model)?.type !== 'a2a' || remote === null) return { ...NO_REMOTE, ...(isMoved ? NO_CARD : {}) }
+  const approval = remote?.approval
+  const mayReceiveConfidential = remote?.mayReceiveConfidential ?? (isSameOrigin(before.model, model) ? undefined : false)
   return {
     ...headersAfter(before, model, remote?.headers, secretBox),
     ...(isMoved ? NO_CARD : {}),
-    ...(remote === undefined
+    ...(approval === undefined
       ? {}
-      : {
-          remoteApproval: (remote.approval as unknown as Prisma.InputJsonValue | null) ?? Prisma.DbNull,
-          remoteMayReceiveConfidential: remote.mayReceiveConfidential,
-        }),
+      : { remoteApproval: (approval as unknown as Prisma.InputJsonValue | null) ?? Prisma.DbNull }),
+    ...(mayReceiveConfidential === undefined ? {} : { remoteMayReceiveConfidential: mayReceiveConfidential }),
   }
 }
 
@@ -176,7 +181,7 @@ function headersAfter(
   if (given === null) return NO_HEADERS
   if (given === undefined) {
     if (before.remoteHeadersSealed === null || model === before.model) return {}
-    if (originOf(parseForeignModel(model)) !== originOf(parseForeignModel(before.model)))
+    if (!isSameOrigin(model, before.model))
       throw new BadInputError(
         'The URL has a different origin: send the headers again, or null to remove them.',
         'input.remote.headers',
