@@ -31,6 +31,8 @@ export interface RemoteCard {
   trusted: string
   /** The fingerprint of the card below. */
   fingerprint: string
+  /** When it was read, in ms since 1970. Absent in cards that were stored before this field existed. */
+  readAt?: number
   name: string
   description: string
   version: string
@@ -102,7 +104,13 @@ export interface ForeignAgentFacts {
   mcpServerNames: readonly string[]
   /** Whether `remote` is given. */
   hasRemote: boolean
+  maxSteps: number
+  /** How many calls a run may make. */
+  maxToolCalls: number
 }
+
+/** A run sends the message in one call, and posts the answer in another. */
+const FEWEST_FOREIGN_CALLS = 2
 
 /** Checks that a foreign agent is only the model of a stateless agent. @throws BadInputError */
 export function checkForeignUse(facts: ForeignAgentFacts): void {
@@ -117,6 +125,12 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
   if (hasRemote && foreign?.type !== 'a2a')
     throw new BadInputError('Only an agent with a model "a2a:<card url>" has `remote`.', 'input.remote')
   if (foreign === null) return
+  const tooFew = facts.maxSteps < FEWEST_FOREIGN_CALLS ? 'maxSteps' : 'maxToolCalls'
+  if (facts[tooFew] < FEWEST_FOREIGN_CALLS)
+    throw new BadInputError(
+      `An agent on another server needs one call to send the message, and one to post the answer: set ${tooFew} to at least ${FEWEST_FOREIGN_CALLS}.`,
+      `input.${tooFew}`,
+    )
   if (isPersistent)
     throw new BadInputError('An agent on another server keeps its own context: set mind to STATELESS.', 'input.model')
   if (phases.length > 0)
