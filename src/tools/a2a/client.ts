@@ -171,8 +171,8 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
           if (isRefusal(error, NO_SUCH_METHOD)) return null
           throw error
         })
-        if (!isObject(listed) || !Array.isArray(listed['tasks'])) return null
-        const { tasks, nextPageToken } = listed
+        const { tasks, nextPageToken } = isObject(listed) ? listed : {}
+        if (!Array.isArray(tasks)) return null
         const found = tasks.find((task) => isObject(task) && hasMessage(task, messageId))
         if (found !== undefined) return readTask(found, cleaningOf(address))
         if (tasks.length === 0 || typeof nextPageToken !== 'string' || nextPageToken === '') return null
