@@ -84,7 +84,11 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     { url, headers }: RemoteAddress,
     method: string,
     params: object,
-    { timeoutMs = REQUEST_TIMEOUT_MS, signal, maxBytes }: { timeoutMs?: number; signal: AbortSignal; maxBytes?: number },
+    {
+      timeoutMs = REQUEST_TIMEOUT_MS,
+      signal,
+      maxBytes,
+    }: { timeoutMs?: number; signal: AbortSignal; maxBytes?: number },
   ): Promise<unknown> {
     const outcome = await http.send({
       method: 'POST',
@@ -219,7 +223,7 @@ const requestOf = (method: string, params: object) => JSON.stringify({ jsonrpc: 
 
 const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server answered with ${what}.`)
 
-/** Whether a status says what is wrong, whatever the body says. */
+/** Whether the status of a response decides which failure it is, and not the JSON-RPC error in its body. */
 const doesStatusDecide = (status: number) =>
   UNAUTHENTICATED_STATUSES.includes(status) || status === 429 || status >= 500
 

@@ -121,7 +121,8 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     const isKept = before?.fingerprint === card.fingerprint
     const kept = isKept ? before : await keepCard(db, reached.row, { cardUrl, ...card, readAt })
     if (kept === null) throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or has another model now.')
-    if (kept.fingerprint === card.fingerprint && kept.trusted === card.fingerprint) return addressAt(card.url, asking, reached.headers, streams)
+    if (kept.fingerprint === card.fingerprint && kept.trusted === card.fingerprint)
+      return addressAt(card.url, asking, reached.headers, streams)
     logger.warn(
       { agentId: asking.agentId, cardUrl },
       'an agent on another server is sent nothing, because its card has changed; an admin must confirm it (confirmAgentCard)',
@@ -270,12 +271,7 @@ interface StoredCard {
 }
 
 /** Returns an address. Headers are for the origin of the card only. */
-function addressAt(
-  url: string,
-  { model }: Asking,
-  headers: Record<string, string>,
-  streams: boolean,
-): RemoteAddress {
+function addressAt(url: string, { model }: Asking, headers: Record<string, string>, streams: boolean): RemoteAddress {
   const foreign = parseForeignModel(model)
   const isOwn = foreign?.type === 'a2a' && new URL(foreign.cardUrl).origin === new URL(url).origin
   return { url, headers: isOwn ? headers : {}, streams }
