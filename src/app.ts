@@ -3,7 +3,7 @@ import { createRates } from './access/rates.ts'
 import { createStartLink } from './access/start-link.ts'
 import { createCore } from './app/core.ts'
 import { createDomain } from './app/domain.ts'
-import { type Engine, startEngine } from './app/engine.ts'
+import { type Engine, LARGEST_PUSH_ANSWER_BYTES, startEngine } from './app/engine.ts'
 import { type AppOptions, openOutside } from './app/outside.ts'
 import { createToolSetup } from './app/tool-setup.ts'
 import { MODELS_CHANNEL } from './broker/topics.ts'
@@ -20,7 +20,6 @@ import { openMeaning } from './spaces/meaning.ts'
 import { createGuardedHttp } from './tools/custom/guarded-http.ts'
 
 /** The maximum size of a response from an identity provider. */
-const MOST_PUSH_ANSWER_BYTES = 65_536
 const MOST_IDENTITY_BYTES = 256 * 1024
 
 export type { AppOptions } from './app/outside.ts'
@@ -56,7 +55,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const pushKeys = await openPushKeys(platform).catch(closeAndThrow)
   // The operator has chosen the identity providers, which may have private addresses.
   const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
-  const pushHttp = createGuardedHttp({ ...options.push, maxBytes: MOST_PUSH_ANSWER_BYTES })
+  const pushHttp = createGuardedHttp({ ...options.push, maxBytes: LARGEST_PUSH_ANSWER_BYTES })
   const domain = createDomain(platform, {
     core,
     adminToken: adminToken.value,

@@ -3,14 +3,24 @@ import type { SecretBox } from '../platform/secret-box.ts'
 import type { UpdateAgentInput } from './agent-input.ts'
 import type { HeadersInput } from './outgoing-request.ts'
 
-/** The headers in a draft, by the list and the name of their tool or server; `remote`: those of the remote agent, if given. */
-type DraftHeaders = Record<'tools' | 'mcpServers', Record<string, HeadersInput>> & { remote?: HeadersInput }
+/**
+ * The headers in a draft, by the list and the name of their tool or server; `remote`: those of the remote agent, if given.
+ * `remoteModel`: the model that the agent had after the draft when the settings of its remote agent were given.
+ */
+type DraftHeaders = Record<'tools' | 'mcpServers', Record<string, HeadersInput>> & {
+  remote?: HeadersInput
+  remoteModel?: string
+}
 
 const contextOf = (agentId: string) => `draft:${agentId}`
 
-/** Separates the changes of a draft from the headers in them, which are encrypted. */
+/**
+ * Separates the changes of a draft from the headers in them, which are encrypted.
+ * @param model the model of the agent after the changes
+ */
 export function draftOf(
   input: UpdateAgentInput,
+  model: string,
   secretBox: SecretBox,
 ): { changes: Prisma.InputJsonValue; headersSealed: string | null } {
   const headers: DraftHeaders = { tools: {}, mcpServers: {} }
@@ -22,6 +32,7 @@ export function draftOf(
   const [tools, mcpServers] = [without('tools'), without('mcpServers')]
   const { headers: ofRemote, ...remote } = input.remote ?? {}
   if (ofRemote !== undefined) headers.remote = ofRemote
+  if (input.remote != null) headers.remoteModel = model
   const changes = {
     ...input,
     ...(tools && { tools }),
@@ -29,54 +40,62 @@ export function draftOf(
     ...(input.remote && { remote }),
   }
   const isSecret =
-    [...Object.keys(headers.tools), ...Object.keys(headers.mcpServers)].length > 0 || ofRemote !== undefined
+    [...Object.keys(headers.tools), ...Object.keys(headers.mcpServers)].length > 0 || input.remote != null
   return {
     changes: JSON.parse(JSON.stringify(changes)) as Prisma.InputJsonValue,
     headersSealed: isSecret ? secretBox.seal(JSON.stringify(headers), contextOf(input.id)) : null,
   }
 }
 
+/** A draft as an input. */
+export interface DraftInput {
+  input: UpdateAgentInput
+  /** The model for which the settings of the remote agent were given; null for none. */
+  remoteModel: string | null
+}
+
 /** The reverse of `draftOf`. @throws SealBrokenError */
 export function inputOfDraft(
   { agentId, changes, headersSealed }: Pick<AgentDraft, 'agentId' | 'changes' | 'headersSealed'>,
   secretBox: SecretBox,
-): UpdateAgentInput {
+): DraftInput {
   const input = changes as unknown as UpdateAgentInput
-  if (headersSealed === null) return input
+  if (headersSealed === null) return { input, remoteModel: null }
   const headers = JSON.parse(secretBox.open(headersSealed, contextOf(agentId))) as DraftHeaders
   const withHeaders = <One extends { name: string }>(list: 'tools' | 'mcpServers', all: readonly One[]) =>
     all.map((one) => (Object.hasOwn(headers[list], one.name) ? { ...one, headers: headers[list][one.name] } : one))
-  return {
+  const opened = {
     ...input,
     ...(input.tools && { tools: withHeaders('tools', input.tools) }),
     ...(input.mcpServers && { mcpServers: withHeaders('mcpServers', input.mcpServers) }),
     ...(input.remote && 'remote' in headers && { remote: { ...input.remote, headers: headers.remote } }),
   } as UpdateAgentInput
+  return { input: opened, remoteModel: headers.remoteModel ?? null }
 }
 
 /**
  * Returns the changes of a draft combined with further ones: a later field replaces an earlier one, `cycle` and `budget` are merged as in
  * an update, and a tool, server or remote agent keeps the headers that an earlier change of the draft gave it.
+ * @param model the present model of the agent, without the draft
  */
-export function mergedInput(before: UpdateAgentInput, after: UpdateAgentInput): UpdateAgentInput {
+export function mergedInput(
+  { input: before, remoteModel }: DraftInput,
+  after: UpdateAgentInput,
+  model: string,
+): UpdateAgentInput {
   const given = Object.fromEntries(Object.entries(after).filter(([, value]) => value !== undefined))
   const merged: UpdateAgentInput = { ...before, ...given, id: after.id }
   if (before.cycle != null && after.cycle != null) merged.cycle = { ...before.cycle, ...after.cycle }
   if (before.budget != null && after.budget != null) merged.budget = { ...before.budget, ...after.budget }
   if (after.tools != null) merged.tools = keepHeaders(before.tools, after.tools)
   if (after.mcpServers != null) merged.mcpServers = keepHeaders(before.mcpServers, after.mcpServers)
-  if (before.remote != null && after.remote !== null) merged.remote = keepRemote(before, after)
+  if (before.remote != null && after.remote !== null) {
+    // Headers, and leave to receive confidential content, were given for one address, which the draft or the agent may have left.
+    const { headers: _headers, mayReceiveConfidential: _leave, ...rest } = before.remote
+    const kept = remoteModel === (merged.model ?? model) ? before.remote : rest
+    merged.remote = { ...kept, ...after.remote }
+  }
   return merged
-}
-
-/** Headers were given for one address, which a later change of the draft may replace. */
-function keepRemote(
-  { model, remote }: UpdateAgentInput,
-  after: UpdateAgentInput,
-): NonNullable<UpdateAgentInput['remote']> {
-  const { headers, ...rest } = { ...remote, ...after.remote }
-  const isSame = after.model === undefined || after.model === model || after.remote?.headers !== undefined
-  return isSame && headers !== undefined ? { ...rest, headers } : rest
 }
 
 function keepHeaders<One extends { name: string; url?: string | null; headers?: HeadersInput }>(

@@ -88,7 +88,18 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, checks: A
   const phases = checkPhases(input.phases ?? [], names, checks)
   const { mcpServerNames } = names
   const remote = checkRemote(input.remote, config.limits)
-  checkForeignUse({ model, fallbackModels, phases, isPersistent, mcpServerNames, hasRemote: remote != null })
+  const maxSteps = checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS)
+  const maxToolCalls = input.maxToolCalls == null ? null : checkMaxToolCalls(input.maxToolCalls)
+  checkForeignUse({
+    model,
+    fallbackModels,
+    phases,
+    isPersistent,
+    mcpServerNames,
+    hasRemote: remote != null,
+    maxSteps,
+    maxToolCalls: maxToolCallsOf({ maxSteps, maxToolCalls }),
+  })
   return {
     name: checkName(input.name, 'input.name'),
     description: checkDescription(input.description ?? null),
@@ -96,8 +107,8 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, checks: A
     model,
     fallbackModels,
     modelSettings: checkModelSettings(input.modelSettings, 'input.modelSettings'),
-    maxSteps: checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS),
-    maxToolCalls: input.maxToolCalls == null ? null : checkMaxToolCalls(input.maxToolCalls),
+    maxSteps,
+    maxToolCalls,
     tokenBudget: checkTokenBudget(input.tokenBudget === undefined ? absentBudget : input.tokenBudget),
     budget: changedBudget(null, input.budget ?? null),
     maxConcurrentRuns: checkMaxConcurrentRuns(input.maxConcurrentRuns ?? DEFAULT_MAX_CONCURRENT_RUNS),
@@ -122,6 +133,9 @@ export interface AgentBefore {
   cycle: CycleSettings | null
   toolNames: string[]
   mcpServerNames: string[]
+  maxSteps: number
+  /** How many calls a run may make. */
+  maxToolCalls: number
 }
 
 /** Returns the settings that an update changes; absent ones stay. @throws BadInputError with the field at fault. */
@@ -173,6 +187,8 @@ export function checkChangedAgent(
     isPersistent: before.cycle !== null,
     mcpServerNames: names.mcpServerNames,
     hasRemote: input.remote != null,
+    maxSteps: changes.maxSteps ?? before.maxSteps,
+    maxToolCalls: changes.maxToolCalls ?? before.maxToolCalls,
   })
   return Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
 }

@@ -183,9 +183,10 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     const agentId = input.id
     await existing(agentId)
     const before = await db.prisma.agentDraft.findUnique({ where: { agentId } })
-    const merged = before === null ? input : mergedInput(inputOfDraft(before, secretBox), input)
-    const { version, definition } = await tryOut(merged)
-    const { changes, headersSealed } = draftOf(merged, secretBox)
+    const draft = before === null ? null : inputOfDraft(before, secretBox)
+    const mergedFor = (agent: LockedAgent) => (draft === null ? input : mergedInput(draft, input, agent.model))
+    const { version, definition, input: merged } = await tryOut(agentId, mergedFor)
+    const { changes, headersSealed } = draftOf(merged, definition.model, secretBox)
     const isSaved = await db.transaction(async (tx) => {
       const agent = await lockAgent(tx, agentId)
       const draft = await tx.agentDraft.findUnique({ where: { agentId }, select: { id: true } })
@@ -202,12 +203,13 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
   }
 
   /** Returns the agent as it would be after the changes, and its version before them. @throws as `update` does */
-  async function tryOut(input: UpdateAgentInput): Promise<TriedOut> {
+  async function tryOut(id: string, inputFor: (agent: LockedAgent) => UpdateAgentInput): Promise<TriedOut> {
     const tried = await db
       .transaction(async (tx): Promise<never> => {
-        const agent = await lockAgent(tx, input.id)
+        const agent = await lockAgent(tx, id)
+        const input = inputFor(agent)
         await applyChanges(tx, agent, input)
-        throw new TriedOut(agent.version, await readDefinition(tx, input.id))
+        throw new TriedOut(agent.version, input, await readDefinition(tx, id))
       })
       .catch((error: unknown) => error)
     if (tried instanceof TriedOut) return tried
@@ -219,7 +221,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     await existing(agentId)
     const draft = await db.prisma.agentDraft.findUnique({ where: { agentId } })
     if (draft === null) throw new ConflictError('The agent has no draft.')
-    return { id: draft.id, baseVersion: draft.baseVersion, note: draft.note, input: inputOfDraft(draft, secretBox) }
+    return { id: draft.id, baseVersion: draft.baseVersion, note: draft.note, input: inputOfDraft(draft, secretBox).input }
   }
 
   return {
@@ -343,10 +345,13 @@ async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: Loc
 /** Carries the would-be agent out of a transaction that is rolled back. */
 class TriedOut extends Error {
   readonly version: number
+  /** The changes. */
+  readonly input: UpdateAgentInput
   readonly definition: AgentDefinition
-  constructor(version: number, definition: AgentDefinition) {
+  constructor(version: number, input: UpdateAgentInput, definition: AgentDefinition) {
     super('tried out')
     this.version = version
+    this.input = input
     this.definition = definition
   }
 }

@@ -10,16 +10,17 @@ import { checkHeaders, type Headers, type HeadersInput } from './outgoing-reques
 export interface RemoteAgentInput {
   /** Absent keeps the stored headers; null removes them. */
   headers?: HeadersInput
+  /** Absent keeps the stored policy; null removes it. */
   approval?: ApprovalPolicyInput | null
+  /** Absent keeps the stored flag; null means false. */
   mayReceiveConfidential?: boolean | null
 }
 
-/** Validated. */
+/** Validated. Undefined keeps what is stored; null removes it. */
 export interface RemoteSettings {
-  /** Undefined keeps the stored headers; null removes them. */
   headers: Headers | null | undefined
-  approval: ApprovalPolicy | null
-  mayReceiveConfidential: boolean
+  approval: ApprovalPolicy | null | undefined
+  mayReceiveConfidential: boolean | undefined
 }
 
 /** An agent card as it was read last. */
@@ -30,6 +31,8 @@ export interface RemoteCard {
   trusted: string
   /** The fingerprint of the card below. */
   fingerprint: string
+  /** When it was read, in ms since 1970. Absent in cards that were stored before this field existed. */
+  readAt?: number
   name: string
   description: string
   version: string
@@ -87,8 +90,8 @@ export function checkRemote(
   const { headers, approval, mayReceiveConfidential } = input
   return {
     headers: headers === undefined ? undefined : checkHeaders(headers, 'input.remote.headers'),
-    approval: checkApproval(approval, 'input.remote.approval', limits),
-    mayReceiveConfidential: mayReceiveConfidential === true,
+    approval: approval === undefined ? undefined : checkApproval(approval, 'input.remote.approval', limits),
+    mayReceiveConfidential: mayReceiveConfidential === undefined ? undefined : mayReceiveConfidential === true,
   }
 }
 
@@ -101,7 +104,13 @@ export interface ForeignAgentFacts {
   mcpServerNames: readonly string[]
   /** Whether `remote` is given. */
   hasRemote: boolean
+  maxSteps: number
+  /** How many calls a run may make. */
+  maxToolCalls: number
 }
+
+/** A run sends the message in one call, and posts the answer in another. */
+const FEWEST_FOREIGN_CALLS = 2
 
 /** Checks that a foreign agent is only the model of a stateless agent. @throws BadInputError */
 export function checkForeignUse(facts: ForeignAgentFacts): void {
@@ -116,6 +125,12 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
   if (hasRemote && foreign?.type !== 'a2a')
     throw new BadInputError('Only an agent with a model "a2a:<card url>" has `remote`.', 'input.remote')
   if (foreign === null) return
+  const tooFew = facts.maxSteps < FEWEST_FOREIGN_CALLS ? 'maxSteps' : 'maxToolCalls'
+  if (facts[tooFew] < FEWEST_FOREIGN_CALLS)
+    throw new BadInputError(
+      `An agent on another server needs one call to send the message, and one to post the answer: set ${tooFew} to at least ${FEWEST_FOREIGN_CALLS}.`,
+      `input.${tooFew}`,
+    )
   if (isPersistent)
     throw new BadInputError('An agent on another server keeps its own context: set mind to STATELESS.', 'input.model')
   if (phases.length > 0)
@@ -138,9 +153,13 @@ export function openRemoteHeaders(
 
 const originOf = (foreign: ForeignModel | null) => (foreign?.type === 'a2a' ? new URL(foreign.cardUrl).origin : null)
 
+const isSameOrigin = (model: string, other: string) =>
+  originOf(parseForeignModel(model)) === originOf(parseForeignModel(other))
+
 /**
- * Returns the columns after a change of the model or of `remote`; undefined leaves either as it is. A new model keeps headers
- * and approval of the same origin, but its card is trusted when it is first read, as that of a new agent.
+ * Returns the columns after a change of the model or of `remote`; undefined leaves either as it is. A new model keeps the approval
+ * and, at the same origin, the headers and whether it may receive confidential content. Its card is trusted when it is first read, as
+ * that of a new agent.
  * @throws BadInputError if headers would be sent to another origin
  */
 export function remoteColumns(
@@ -151,15 +170,15 @@ export function remoteColumns(
   const isMoved = model !== before.model
   if (!isMoved && remote === undefined) return {}
   if (parseForeignModel(model)?.type !== 'a2a' || remote === null) return { ...NO_REMOTE, ...(isMoved ? NO_CARD : {}) }
+  const approval = remote?.approval
+  const mayReceiveConfidential = remote?.mayReceiveConfidential ?? (isSameOrigin(before.model, model) ? undefined : false)
   return {
     ...headersAfter(before, model, remote?.headers, secretBox),
     ...(isMoved ? NO_CARD : {}),
-    ...(remote === undefined
+    ...(approval === undefined
       ? {}
-      : {
-          remoteApproval: (remote.approval as unknown as Prisma.InputJsonValue | null) ?? Prisma.DbNull,
-          remoteMayReceiveConfidential: remote.mayReceiveConfidential,
-        }),
+      : { remoteApproval: (approval as unknown as Prisma.InputJsonValue | null) ?? Prisma.DbNull }),
+    ...(mayReceiveConfidential === undefined ? {} : { remoteMayReceiveConfidential: mayReceiveConfidential }),
   }
 }
 
@@ -176,7 +195,7 @@ function headersAfter(
   if (given === null) return NO_HEADERS
   if (given === undefined) {
     if (before.remoteHeadersSealed === null || model === before.model) return {}
-    if (originOf(parseForeignModel(model)) !== originOf(parseForeignModel(before.model)))
+    if (!isSameOrigin(model, before.model))
       throw new BadInputError(
         'The URL has a different origin: send the headers again, or null to remove them.',
         'input.remote.headers',

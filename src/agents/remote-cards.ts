@@ -1,5 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
-import { NotFoundError } from '../lib/errors.ts'
+import { ConflictError, NotFoundError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Database } from '../platform/db.ts'
@@ -10,17 +10,20 @@ import type { RemoteCard } from './remote-agent.ts'
 import { asVersion, authorOf } from './version-recording.ts'
 
 /**
- * Stores the card of an agent's remote agent as it was just read. The first card is trusted, because an admin named its address.
+ * Stores the card of an agent's remote agent, unless one that was read later is stored. The first card is trusted, because an admin
+ * named its address.
  * Returns what is stored; null if the agent has another model now.
  */
 export async function keepCard(
   { prisma }: Pick<Database, 'prisma'>,
   agent: { id: string; model: string },
-  card: Omit<RemoteCard, 'trusted'>,
+  card: Omit<RemoteCard, 'trusted' | 'readAt'> & { readAt: number },
 ): Promise<RemoteCard | null> {
   const [kept] = await prisma.$queryRaw<{ card: RemoteCard }[]>`
-    UPDATE "Agent" SET "remoteCard" = ${jsonbText(card)}::jsonb
-      || jsonb_build_object('trusted', coalesce("remoteCard"->>'trusted', ${card.fingerprint}::text))
+    UPDATE "Agent" SET "remoteCard" = CASE
+      WHEN coalesce(("remoteCard"->>'readAt')::double precision, 0) > ${card.readAt}::double precision THEN "remoteCard"
+      ELSE ${jsonbText(card)}::jsonb
+        || jsonb_build_object('trusted', coalesce("remoteCard"->>'trusted', ${card.fingerprint}::text)) END
     WHERE id = ${agent.id} AND model = ${agent.model} RETURNING "remoteCard" AS card`
   return kept?.card ?? null
 }
@@ -28,23 +31,27 @@ export async function keepCard(
 /** Confirmation of changed agent cards. */
 export interface CardConfirmation {
   /**
-   * Admins only: trusts the card of an agent on another server as it was read last, in a new version of the agent.
-   * @throws ForbiddenError, NotFoundError
+   * Admins only: trusts the card with the fingerprint, which must be the one that was read last, in a new version of the agent.
+   * @throws ForbiddenError, NotFoundError, ConflictError
    */
-  confirmCard(viewer: Viewer, input: { agentId: string }): Promise<void>
+  confirmCard(viewer: Viewer, input: { agentId: string; fingerprint: string }): Promise<void>
 }
 
 export function createCardConfirmation({ db, clock }: Pick<Platform, 'db' | 'clock'>): CardConfirmation {
   return {
-    async confirmCard(viewer, { agentId }) {
+    async confirmCard(viewer, { agentId, fingerprint }) {
       requireAdmin(viewer, 'confirm agent cards')
       const [id = ''] = wellFormedIds([agentId])
       await db.transaction(async (tx) => {
-        const [agent] = await tx.$queryRaw<{ id: string; version: number; createdAt: Date; hasCard: boolean }[]>`
-          SELECT a.id, a.version, e."createdAt", a."remoteCard" IS NOT NULL AS "hasCard"
+        const [agent] = await tx.$queryRaw<{ id: string; version: number; createdAt: Date; fingerprint: string | null }[]>`
+          SELECT a.id, a.version, e."createdAt", a."remoteCard"->>'fingerprint' AS fingerprint
           FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ${id} FOR UPDATE OF a`
         if (agent === undefined) throw new NotFoundError(NO_SUCH_AGENT)
-        if (!agent.hasCard) throw new NotFoundError('No agent card of this agent has been read yet.')
+        if (agent.fingerprint === null) throw new NotFoundError('No agent card of this agent has been read yet.')
+        if (agent.fingerprint !== fingerprint)
+          throw new ConflictError(
+            'The agent card has changed since you read it: read the present card, and confirm it by its fingerprint.',
+          )
         const change = { ...authorOf(viewer, 'Confirmed the agent card'), at: new Date(clock.now()) }
         await asVersion(tx, agent, change, async () => {
           await tx.$executeRaw`

@@ -45,7 +45,8 @@ import type { Core } from './core.ts'
 import type { OwnDomain } from './domain.ts'
 import type { AppOptions } from './outside.ts'
 
-const LARGEST_PUSH_ANSWER_BYTES = 65_536
+/** The maximum size of a response from a push service. */
+export const LARGEST_PUSH_ANSWER_BYTES = 65_536
 
 export interface EngineParts {
   config: Config

@@ -71,8 +71,21 @@ function progressIn(prompt: readonly PromptMessage[], asks: string): Progress {
   const results = prompt.flatMap((message) => (message.role === 'tool' ? message.content : []))
   const made = results.flatMap((part) => (part.type === 'tool-result' ? [part] : []))
   const at = made.findLastIndex(({ toolName }) => toolName === asks)
-  const isSaid = made.slice(at + 1).some(({ toolName }) => SENDS.has(toolName))
-  return { result: made[at]?.output ?? null, isSaid: at !== -1 && isSaid }
+  const said = at === -1 ? undefined : made.slice(at + 1).find(({ toolName }) => SENDS.has(toolName))
+  if (said !== undefined) checkPosted(said.output)
+  return { result: made[at]?.output ?? null, isSaid: said !== undefined }
+}
+
+/** @throws RemoteAgentError if the answer was not posted */
+function checkPosted(output: ToolResultOutput): void {
+  const error = errorIn(valueIn(output))
+  if (error !== null)
+    throw new RemoteAgentError(
+      `The agent's answer could not be posted: ${error.message} (${error.code}). Retry the run.`,
+      { fault: 'BROKEN_OFF' },
+    )
+  if (output.type === 'error-text' || output.type === 'error-json' || output.type === 'execution-denied')
+    throw new RemoteAgentError("The agent's answer could not be posted. Retry the run.", { fault: 'BROKEN_OFF' })
 }
 
 const SENDS: ReadonlySet<string> = new Set(['send_message', 'sendSpaceMessage'])
@@ -186,14 +199,19 @@ async function* remoteAnswer(
   let task: RemoteTask | null = null
   for await (const change of followed(parts, model, taskId, signal)) {
     task = change ?? task
-    const more = task === null ? null : moreOf(task, said)
+    if (change === null) {
+      yield null
+      continue
+    }
+    const { text, isTooLong } = postableIn(change)
+    const more = moreOf(text, said)
     yield more?.toWellFormed() ?? null
     said += more ?? ''
-    if (task !== null && isTooLong(task) && postableIn(task) === said) {
-      // The rest could not be posted.
-      yield '…'
-      return
-    }
+    if (!isTooLong) continue
+    // The rest could not be posted, and there is no end to wait for.
+    if (text !== said) throw replaced()
+    yield '…'
+    return
   }
   if (task !== null) checkEnd(task, said)
 }
@@ -213,8 +231,7 @@ async function* followed(
 }
 
 /** Returns what an answer contains in addition to the text that was posted; null for nothing, and if it no longer begins with that text. */
-function moreOf(task: RemoteTask, said: string): string | null {
-  const text = postableIn(task)
+function moreOf(text: string, said: string): string | null {
   const isMore = text.length > said.length && text.startsWith(said) && (said !== '' || text.trim() !== '')
   return isMore ? text.slice(said.length) : null
 }
@@ -222,13 +239,16 @@ function moreOf(task: RemoteTask, said: string): string | null {
 /** One character less than a message can have: a longer answer ends with an ellipsis. */
 const LONGEST_ANSWER = LONGEST_MESSAGE - 1
 
-const isTooLong = (task: RemoteTask) => answerIn(task).length > LONGEST_ANSWER
-
 /** Returns the answer so far, without the first half of a surrogate pair whose second half is still to come. */
-function postableIn(task: RemoteTask): string {
-  const text = cut(answerIn(task), LONGEST_ANSWER)
-  return text.replace(/[\ud800-\udbff]$/, '')
+function postableIn(task: RemoteTask): { text: string; isTooLong: boolean } {
+  const answer = answerIn(task)
+  const text = cut(answer, LONGEST_ANSWER).replace(/[\ud800-\udbff]$/, '')
+  return { text, isTooLong: answer.length > LONGEST_ANSWER && text.trim() !== '' }
 }
+
+/** A draft that is continued is corrected from the first character that differs. */
+const replaced = () =>
+  new RemoteAgentError('The agent has replaced what it had written.', { fault: 'BROKEN_OFF', isRetryable: true })
 
 /** @throws RemoteAgentError if the task ended without an answer, or with another one than was posted */
 function checkEnd(task: RemoteTask, said: string): void {
@@ -239,13 +259,8 @@ function checkEnd(task: RemoteTask, said: string): void {
     throw new RemoteAgentError(`The task was canceled on its server. ${words}`, { fault: 'BROKEN_OFF' })
   if (state === 'REJECTED') throw new RemoteAgentError(`The agent refused the message: ${words}`, { fault: 'REFUSED' })
   if (state === 'AUTH_REQUIRED') throw new RemoteAgentError(`The agent wants credentials: ${words}`, { fault: 'KEY' })
-  const text = postableIn(task)
-  // A draft that is continued is corrected from the first character that differs.
-  if (text.trim() !== '' && text !== said)
-    throw new RemoteAgentError('The agent has replaced what it had written.', {
-      fault: 'BROKEN_OFF',
-      isRetryable: true,
-    })
+  const { text } = postableIn(task)
+  if (text.trim() !== '' && text !== said) throw replaced()
 }
 
 const LONGEST_REASON = 500
@@ -272,9 +287,14 @@ function resultIn(output: ToolResultOutput): JsonObject {
 
 /** @throws RemoteAgentError for the result of a call that failed */
 function checkResult(value: unknown): void {
+  const error = errorIn(value)
+  if (error !== null) throw remoteError(error.code, error.message)
+}
+
+function errorIn(value: unknown): { code: string; message: string } | null {
   const error = isObject(value) ? value['error'] : undefined
-  if (!isObject(error) || typeof error['code'] !== 'string') return
-  throw remoteError(error['code'], String(error['message'] ?? ''))
+  if (!isObject(error) || typeof error['code'] !== 'string') return null
+  return { code: error['code'], message: String(error['message'] ?? '') }
 }
 
 const FAULTS: Readonly<Record<string, ModelFault>> = {

@@ -2,6 +2,7 @@ import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import { JOBS_CHANNEL } from '../broker/topics.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { CANCEL_REMOTE_TASK, DUE_JOBS_CHANNEL, NOTIFY } from '../jobs/queues.ts'
+import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Mention, mentionIn, turnEndOf } from '../rules/chain.ts'
@@ -58,8 +59,9 @@ export function createRunEnds(platform: Platform, { recovery, toolsWithoutEffect
       const ended = await db.transaction(async (tx) => {
         const run = await endRunRow(tx, from, ending)
         if (run === null) return null
-        const tasks = ending.status === 'COMPLETED' ? [] : await remoteCallsOf(tx, run.id)
         if (ending.status !== 'COMPLETED') await cancelCallsOfRun(tx, run)
+        // After the cancellation, which waits for a call that is just storing that it sends a message.
+        const tasks = hasAnswered(ending) ? [] : await remoteCallsOf(tx, run.id)
         await platform.jobs.enqueue(
           tx,
           CANCEL_REMOTE_TASK,
@@ -80,7 +82,11 @@ export function createRunEnds(platform: Platform, { recovery, toolsWithoutEffect
     },
     // The end of a think cycle always has effects on its agent.
     completeIfAloneSql: (ending) =>
-      completeIfSql(ending, Prisma.sql`("Run"."triggerType" <> 'INBOX' AND ${HAS_NO_TURN_SQL} AND ${HAS_POSTED_SQL})`),
+      completeIfSql(
+        ending,
+        Prisma.sql`("Run"."triggerType" <> 'INBOX' AND ${HAS_NO_TURN_SQL} AND ${HAS_POSTED_SQL}
+          AND ${hasAnswered(ending) ? Prisma.sql`true` : HAS_NO_REMOTE_CALL_SQL})`,
+      ),
     async publishCompleted(claim) {
       const run: ClaimedRun = { ...claim.run, status: 'COMPLETED' }
       countEnd(run)
@@ -215,6 +221,14 @@ function hasCalledSql(runId: string, counts: Prisma.Sql): Prisma.Sql {
         AND (c.execution = 'HTTP' OR strpos(c."toolName", ${MCP_NAME_SEPARATOR}) > 0)
         AND coalesce(c.output->'error'->>'code', '') <> ALL(${REFUSED_BEFORE}::text[])))))`
 }
+
+/** Whether a run ends by itself, and not by a limit, so that nobody waits for an agent on another server. */
+const hasAnswered = ({ status, stopReason }: Pick<RunEnding, 'status' | 'stopReason'>): boolean =>
+  status === 'COMPLETED' && ['FINISHED', 'SKIPPED', 'ALL_ANSWERED'].includes(stopReason)
+
+/** Condition on a held run: it has begun no task of an agent on another server. */
+const HAS_NO_REMOTE_CALL_SQL = Prisma.sql`NOT EXISTS (
+  SELECT 1 FROM "ToolCall" c WHERE c."runId" = "Run".id AND c."toolName" = ${ASK_REMOTE_AGENT})`
 
 /** Condition on a held run: it has written in a space, or no message triggered it. */
 const HAS_POSTED_SQL = Prisma.sql`("Run"."triggerMessageId" IS NULL OR EXISTS (SELECT 1 FROM "RunSpace" s WHERE s."runId" = "Run".id))`

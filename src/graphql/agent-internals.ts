@@ -62,6 +62,7 @@ type RemoteAgentShape = NonNullable<shapes.Agent['remote']>
 const RemoteAgentCard = builder.objectRef<NonNullable<RemoteAgentShape['card']>>('RemoteAgentCard').implement({
   description: 'An A2A agent card, as it was read last. Its texts were written on the other server.',
   fields: (t) => ({
+    fingerprint: t.exposeString('fingerprint', { description: 'A digest of the whole card, for `confirmAgentCard`.' }),
     name: t.exposeString('name'),
     description: t.exposeString('description'),
     version: t.exposeString('version'),

@@ -1,4 +1,4 @@
-import { BadInputError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
 import { changedAgentPayload } from './changed-agent.ts'
 import { renewed } from './context.ts'
@@ -34,7 +34,13 @@ const ConfirmMcpToolsInput = builder.inputType('ConfirmMcpToolsInput', {
 })
 
 const ConfirmAgentCardInput = builder.inputType('ConfirmAgentCardInput', {
-  fields: (t) => ({ agentId: t.id({ required: true }) }),
+  fields: (t) => ({
+    agentId: t.id({ required: true }),
+    fingerprint: t.string({
+      required: true,
+      description: 'The `fingerprint` of the card that is confirmed. If another card was read since, a ConflictError.',
+    }),
+  }),
 })
 
 const SETTING = { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] }
@@ -104,8 +110,8 @@ builder.mutationFields((t) => ({
   confirmAgentCard: t.field({
     type: changedAgentPayload('ConfirmAgentCardPayload'),
     description:
-      'For admins. Trusts the agent card of an agent on another server as it was read last. Until then, an agent whose card has changed since it was trusted is sent nothing.',
-    errors: DELETING,
+      'For admins. Trusts the agent card of an agent on another server that has the fingerprint. Until then, an agent whose card has changed since it was trusted is sent nothing.',
+    errors: { types: [ForbiddenError, NotFoundError, ConflictError] },
     args: { input: t.arg({ type: ConfirmAgentCardInput, required: true }) },
     async resolve(_, { input }, context) {
       const { domain, viewer } = renewed(context)

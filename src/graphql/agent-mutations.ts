@@ -124,13 +124,12 @@ const RemoteAgentInput = builder.inputType('RemoteAgentInput', {
     }),
     approval: t.field({
       type: ApprovalPolicyInput,
-      description: 'The approval that each message needs before it is sent.',
+      description:
+        'The approval that each message needs before it is sent. In an update: if absent, the agent keeps its policy; null removes it.',
     }),
     mayReceiveConfidential: t.boolean({
-      required: true,
-      defaultValue: false,
       description:
-        'Whether the agent is sent messages from confidential spaces, although their content then leaves the server.',
+        'Whether the agent is sent messages from confidential spaces, although their content then leaves the server. False unless it is set. In an update: if absent, the agent keeps its value, unless the model names another origin.',
     }),
   }),
 })

@@ -83,6 +83,36 @@ describe('the settings of an agent on another server', () => {
     })
   })
 
+  test('headers and the flag of a draft are dropped if the agent has moved to another origin since', async () => {
+    const agent = await foreign()
+    await update(agent, {
+      asDraft: true,
+      remote: { headers: { 'x-key': 'for the first origin' }, mayReceiveConfidential: true },
+    })
+    await update(agent, { model: 'a2a:https://elsewhere.example/card.json' })
+    expect(await update(agent, { asDraft: true, description: 'New' })).toMatchObject({
+      __typename: 'UpdateAgentPayload',
+    })
+    expect(await stage.ask(stage.admin, PUBLISH, { input: { agentId: agent.id } })).toMatchObject({
+      __typename: 'PublishAgentDraftPayload',
+    })
+    expect(await settings(agent)).toMatchObject({ headerNames: [], mayReceiveConfidential: false })
+  })
+
+  test('an update keeps what it does not name, and another origin may not receive confidential content', async () => {
+    const agent = await foreign({ remote: { approval: { quorum: 1 }, mayReceiveConfidential: true } })
+    await update(agent, { remote: { headers: { 'x-key': 'rotated' } } })
+    const kept = { headerNames: ['x-key'], mayReceiveConfidential: true, approval: { quorum: 1 } }
+    expect(await settings(agent)).toMatchObject(kept)
+    await update(agent, { model: `a2a:${remote.cardUrl}?elsewhere` })
+    expect(await settings(agent)).toMatchObject(kept)
+    await update(agent, { remote: { headers: null } })
+    await update(agent, { model: 'a2a:https://elsewhere.example/card.json' })
+    expect(await settings(agent)).toMatchObject({ mayReceiveConfidential: false, approval: { quorum: 1 } })
+    await update(agent, { remote: { approval: null } })
+    expect(await settings(agent)).toMatchObject({ approval: null })
+  })
+
   test('a version without headers is restored, and one with headers only while the agent has them', async () => {
     const agent = await withHeaders()
     const versions = async (): Promise<Read[]> =>

@@ -1,7 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import { readCard } from '../../src/tools/a2a/card.ts'
 import { eventsIn } from '../../src/tools/a2a/event-stream.ts'
-import { answerIn, type RemoteTask, readTask, taskAfter, textOfParts } from '../../src/tools/a2a/remote-task.ts'
+import {
+  answerIn,
+  type RemoteTask,
+  readTask,
+  shownTask,
+  taskAfter,
+  textOfParts,
+} from '../../src/tools/a2a/remote-task.ts'
+import { withoutBeginnings, withoutValues } from '../../src/tools/custom/header-removal.ts'
 
 const task = (more: Partial<RemoteTask> = {}): RemoteTask => ({
   ...{ id: 't', contextId: 'c', state: 'WORKING', status: '', artifacts: [] },
@@ -64,6 +72,29 @@ describe('a task of an agent on another server', () => {
     expect(textOfParts(Array.from({ length: 100_000 }, () => ({ text: 'xxxx' }))).length).toBeLessThanOrEqual(32_001)
   })
 
+  test('has no more text in all of its artifacts together, also when the first one is rewritten', () => {
+    const long = Array.from({ length: 100 }, (_, n) => artifact(`a${n}`, 'x'.repeat(32_001)))
+    const after = [...long, artifact('a0', 'New.')].reduce<RemoteTask>((now, event) => taskAfter(now, event), task())
+    expect(after.artifacts.reduce((sum, { text }) => sum + text.length, 0)).toBeLessThanOrEqual(32_001)
+    expect(after.artifacts[0]?.text).toBe('New.')
+  })
+
+  test('contains no header value, however its text is cut', () => {
+    const headers = { authorization: 'Bearer canary-secret' }
+    const cleaning = { clean: withoutValues(headers), trim: withoutBeginnings(headers) }
+    const said = 'You sent Bearer canary-secret, Bearer'
+    let now = task()
+    let shown = ''
+    for (const character of said) {
+      now = taskAfter(now, artifact('a', character, true), cleaning)
+      shown = answerIn(shownTask(now, cleaning))
+      expect(shown).not.toMatch(/Bearer/)
+    }
+    expect(shown).toBe('You sent [removed], ')
+    const ended = taskAfter(now, { statusUpdate: { status: { state: 'TASK_STATE_COMPLETED' } } }, cleaning)
+    expect(answerIn(shownTask(ended, cleaning))).toBe('You sent [removed], Bearer')
+  })
+
   test('shows data as JSON, and files by name and address', () => {
     const parts = [
       { text: 'See' },
@@ -85,9 +116,9 @@ describe('a stream of events', () => {
       },
     })
   const read = async (...chunks: string[]) => {
-    const events: (string | null)[] = []
-    for await (const event of eventsIn(streamOf(...chunks), new AbortController().signal)) events.push(event)
-    return events.filter((event) => event !== null)
+    const events: string[] = []
+    for await (const some of eventsIn(streamOf(...chunks), new AbortController().signal)) events.push(...some)
+    return events
   }
 
   test('is read however it is cut', async () => {
@@ -96,6 +127,22 @@ describe('a stream of events', () => {
       const chunks = text.match(new RegExp(`[\\s\\S]{1,${size}}`, 'g')) ?? []
       expect(await read(...chunks)).toEqual(['{"a":\n1}', '{"b":"ü"}'])
     }
+  })
+
+  test('is read in linear time when a long event arrives byte by byte', async () => {
+    const bytes = new TextEncoder().encode(`data: ${'x'.repeat(300_000)}\n\n`)
+    let at = 0
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (at === bytes.length) controller.close()
+        else controller.enqueue(bytes.subarray(at, ++at))
+      },
+    })
+    let count = 0
+    const begun = process.cpuUsage()
+    for await (const events of eventsIn(body, new AbortController().signal)) count += events.length
+    expect(count).toBe(1)
+    expect(process.cpuUsage(begun).user / 1000).toBeLessThan(4000)
   })
 
   test('ends with an event that is too large', async () => {

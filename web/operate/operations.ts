@@ -75,7 +75,7 @@ graphql(`
         mayReceiveConfidential
         confirmed
         approval { quorum expiresInSeconds escalateAfterSeconds approvers { id } escalateTo { id } }
-        card { name description version url skills }
+        card { fingerprint name description version url skills }
       }
       phases { fromStep toolChoice activeTools model modelSettings }
       budget { ...ConsoleBudget }

@@ -39,7 +39,7 @@ export function RemoteAgent({ agentId, remote, isBusy, error, onSave }: RemoteAg
           {card.skills.length > 0 && <p className="note">Skills: {card.skills.join(', ')}</p>}
         </>
       )}
-      {!remote.confirmed && <ConfirmCard agentId={agentId} />}
+      {!remote.confirmed && card !== null && <ConfirmCard agentId={agentId} fingerprint={card.fingerprint} />}
       <Form
         label="Agent on another server"
         submit="Save"
@@ -66,10 +66,10 @@ export function RemoteAgent({ agentId, remote, isBusy, error, onSave }: RemoteAg
   )
 }
 
-function ConfirmCard({ agentId }: { agentId: string }) {
+function ConfirmCard({ agentId, fingerprint }: { agentId: string; fingerprint: string }) {
   const { connection } = useSession()
   const confirm = useDo(async (_: null) => {
-    const made = await connection.ask(CONFIRM_AGENT_CARD, { input: { agentId } })
+    const made = await connection.ask(CONFIRM_AGENT_CARD, { input: { agentId, fingerprint } })
     payloadOf(made.confirmAgentCard, 'ConfirmAgentCardPayload')
   })
   return (

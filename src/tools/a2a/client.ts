@@ -1,9 +1,9 @@
 import { cut, isObject, isTooDeep } from '../../lib/json.ts'
 import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
-import { withoutValues } from '../custom/header-removal.ts'
+import { withoutBeginnings, withoutValues } from '../custom/header-removal.ts'
 import { ToolFailure } from '../tool.ts'
 import { eventsIn, orNullIfSilent } from './event-stream.ts'
-import { idIn, type RemoteTask, readTask, taskAfter, textOfParts } from './remote-task.ts'
+import { idIn, type RemoteTask, readTask, shownTask, type TextCleaning, taskAfter, textOfParts } from './remote-task.ts'
 
 /** Where an agent on another server answers. */
 export interface RemoteAddress {
@@ -44,8 +44,28 @@ export interface A2aClient {
   cancel(address: RemoteAddress, taskId: string, signal: AbortSignal): Promise<void>
 }
 
-/** The server answered a request with an error: it did nothing. */
-export class RemoteRefusal extends ToolFailure {}
+/** The server answered a request with a JSON-RPC error. */
+export class RemoteRefusal extends ToolFailure {
+  readonly jsonRpcCode: number | null
+  constructor(jsonRpcCode: number | null, message: string) {
+    super('REMOTE_ERROR', message)
+    this.jsonRpcCode = jsonRpcCode
+  }
+
+  /** Whether the server did nothing: it does not know the task or conversation, or does not support the request. */
+  get isWithoutEffect(): boolean {
+    return this.jsonRpcCode !== null && WITHOUT_EFFECT.has(this.jsonRpcCode)
+  }
+}
+
+/** TaskNotFoundError, invalid parameters, UnsupportedOperationError. */
+const WITHOUT_EFFECT: ReadonlySet<number> = new Set([-32001, -32602, -32004])
+const NO_SUCH_METHOD = -32601
+const TASK_NOT_CANCELABLE = -32002
+
+const isRefusal = (error: unknown, ...codes: number[]): boolean =>
+  error instanceof RemoteRefusal &&
+  (error.isWithoutEffect || (error.jsonRpcCode !== null && codes.includes(error.jsonRpcCode)))
 
 const VERSION = '1.0'
 /** A server that ignores `returnImmediately` answers when its task is done. */
@@ -53,6 +73,10 @@ const SEND_TIMEOUT_MS = 300_000
 const REQUEST_TIMEOUT_MS = 20_000
 const LONGEST_WORDS = 500
 const TASKS_SEARCHED = 20
+/** Small pages, because the history of a task may be long. */
+const TASKS_A_PAGE = 5
+/** A task may contain data that is not part of the answer's text. */
+const LARGEST_TASK_BYTES = 8 * 1_048_576
 const UNAUTHENTICATED_STATUSES = [401, 403]
 
 export function createA2aClient(http: GuardedHttp): A2aClient {
@@ -60,7 +84,11 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     { url, headers }: RemoteAddress,
     method: string,
     params: object,
-    { timeoutMs = REQUEST_TIMEOUT_MS, signal }: { timeoutMs?: number; signal: AbortSignal },
+    {
+      timeoutMs = REQUEST_TIMEOUT_MS,
+      signal,
+      maxBytes,
+    }: { timeoutMs?: number; signal: AbortSignal; maxBytes?: number },
   ): Promise<unknown> {
     const outcome = await http.send({
       method: 'POST',
@@ -71,12 +99,14 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       stays: true,
       timeoutMs,
       signal,
+      ...(maxBytes === undefined ? {} : { maxBytes }),
     })
     const clean = withoutValues(headers)
     if (outcome.type === 'answer') return resultIn(utf8.decode(outcome.body), clean)
     const { code, message, response } = outcome
     if (response === undefined) throw new ToolFailure(code, clean(message))
-    throw refusalIn(utf8.decode(response.body), clean) ?? statusFailure(response.status, clean(message))
+    const refusal = doesStatusDecide(response.status) ? null : refusalIn(utf8.decode(response.body), clean)
+    throw refusal ?? statusFailure(response.status, clean(message))
   }
 
   /** Returns the stream of the events of a task; null if the server is silent. @throws ToolFailure, errors of the connection */
@@ -99,7 +129,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     const text = await orNullIfSilent(response.text(), signal)
     if (text === null) return null
     throw (
-      refusalIn(text, withoutValues(headers)) ??
+      (doesStatusDecide(response.status) ? null : refusalIn(text, withoutValues(headers))) ??
       statusFailure(response.status, `The agent's server sent no stream of events, but status ${response.status}.`)
     )
   }
@@ -117,14 +147,17 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       const options = { timeoutMs: SEND_TIMEOUT_MS, signal }
       const sent = await call(address, 'SendMessage', { message, configuration }, options)
       const { task, message: answer } = isObject(sent) ? sent : {}
-      const read = readTask(task)
+      const cleaning = cleaningOf(address)
+      const read = readTask(task, cleaning)
       if (read !== null) return { type: 'task', task: read }
       if (!isObject(answer)) throw badAnswer('neither a task nor a message')
-      return { type: 'message', contextId: idIn(answer['contextId']), text: textOfParts(answer['parts']) }
+      return { type: 'message', contextId: idIn(answer['contextId']), text: textOfParts(answer['parts'], cleaning) }
     },
 
     async get(address, taskId, signal) {
-      const task = readTask(await call(address, 'GetTask', { id: taskId, historyLength: 0 }, { signal }))
+      const options = { signal, maxBytes: LARGEST_TASK_BYTES }
+      const cleaning = cleaningOf(address)
+      const task = readTask(await call(address, 'GetTask', { id: taskId, historyLength: 0 }, options), cleaning)
       if (task === null) throw badAnswer('something that is not a task')
       return task
     },
@@ -132,37 +165,44 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     async find(address, { messageId, contextId }, signal) {
       const params = {
         ...(contextId === null ? {} : { contextId }),
-        pageSize: TASKS_SEARCHED,
+        pageSize: TASKS_A_PAGE,
         historyLength: TASKS_SEARCHED,
+        includeArtifacts: false,
       }
-      const listed = await call(address, 'ListTasks', { ...params, includeArtifacts: false }, { signal }).catch(
-        (error: unknown) => {
-          if (error instanceof RemoteRefusal) return null
+      let page: object = params
+      for (let searched = 0; searched < TASKS_SEARCHED; ) {
+        const listed = await call(address, 'ListTasks', page, { signal }).catch((error: unknown) => {
+          if (isRefusal(error, NO_SUCH_METHOD)) return null
           throw error
-        },
-      )
-      const tasks = isObject(listed) && Array.isArray(listed['tasks']) ? listed['tasks'] : []
-      const found = tasks.find((task) => isObject(task) && hasMessage(task, messageId))
-      return readTask(found)
+        })
+        const { tasks, nextPageToken } = isObject(listed) ? listed : {}
+        if (!Array.isArray(tasks)) return null
+        const found = tasks.find((task) => isObject(task) && hasMessage(task, messageId))
+        if (found !== undefined) return readTask(found, cleaningOf(address))
+        if (tasks.length === 0 || typeof nextPageToken !== 'string' || nextPageToken === '') return null
+        searched += tasks.length
+        page = { ...params, pageToken: nextPageToken }
+      }
+      return null
     },
 
     async *changes(address, begun, signal) {
-      const clean = withoutValues(address.headers)
+      const cleaning = cleaningOf(address)
       const left = new AbortController()
       const ended = AbortSignal.any([signal, left.signal])
       try {
         const body = await subscribe(address, begun.id, ended)
         let task = begun
-        for await (const event of body === null ? [] : eventsIn(body, ended)) {
-          task = event === null ? task : taskAfter(task, resultIn(event, clean))
-          yield event === null ? null : task
+        for await (const events of body === null ? [] : eventsIn(body, ended)) {
+          for (const event of events) task = taskAfter(task, resultIn(event, cleaning.clean), cleaning)
+          yield events.length === 0 ? null : shownTask(task, cleaning)
         }
       } catch (error) {
         signal.throwIfAborted()
-        if (error instanceof ToolFailure) throw error
-        const { code, message } = failureOf(error)
-        // A long stream: the caller reads the task again, and follows it in another one.
-        if (code !== 'TOO_LARGE') throw new ToolFailure(code, clean(message))
+        const { code, message } = error instanceof ToolFailure ? error : failureOf(error)
+        // A long stream or event: the caller reads the task again, and follows it in another stream.
+        if (code === 'TOO_LARGE') return
+        throw error instanceof ToolFailure ? error : new ToolFailure(code, cleaning.clean(message))
       } finally {
         left.abort()
       }
@@ -170,7 +210,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
 
     async cancel(address, taskId, signal) {
       await call(address, 'CancelTask', { id: taskId }, { signal }).catch((error: unknown) => {
-        if (!(error instanceof RemoteRefusal)) throw error
+        if (!isRefusal(error, TASK_NOT_CANCELABLE, NO_SUCH_METHOD)) throw error
       })
     },
   }
@@ -182,6 +222,15 @@ const utf8 = new TextDecoder()
 const requestOf = (method: string, params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
 
 const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server answered with ${what}.`)
+
+/** Whether the status of a response decides which failure it is, and not the JSON-RPC error in its body. */
+const doesStatusDecide = (status: number) =>
+  UNAUTHENTICATED_STATUSES.includes(status) || status === 429 || status >= 500
+
+export const cleaningOf = ({ headers }: Pick<RemoteAddress, 'headers'>): TextCleaning => ({
+  clean: withoutValues(headers),
+  trim: withoutBeginnings(headers),
+})
 
 function statusFailure(status: number, message: string): ToolFailure {
   if (UNAUTHENTICATED_STATUSES.includes(status)) return new ToolFailure('UNAUTHORIZED', message)
@@ -204,11 +253,9 @@ function refusalIn(text: string, clean: (text: string) => string): ToolFailure |
   const error = isObject(response) ? response['error'] : undefined
   if (!isObject(error)) return null
   const words = typeof error['message'] === 'string' ? error['message'] : 'no reason'
-  const code = Number.isInteger(error['code']) ? ` (${error['code']})` : ''
-  return new RemoteRefusal(
-    'REMOTE_ERROR',
-    clean(cut(`The agent's server refused the request${code}: ${words}`, LONGEST_WORDS)),
-  )
+  const code = Number.isInteger(error['code']) ? Number(error['code']) : null
+  const shown = code === null ? '' : ` (${code})`
+  return new RemoteRefusal(code, cut(clean(`The agent's server refused the request${shown}: ${words}`), LONGEST_WORDS))
 }
 
 function resultIn(text: string, clean: (text: string) => string): unknown {

@@ -28,10 +28,10 @@ export async function orNullIfSilent<T>(work: Promise<T>, signal: AbortSignal): 
 }
 
 /**
- * Yields the data of a stream of server-sent events; null for other lines, as a sign of life. Returns when the stream ends, or when it
- * is silent for half a minute. @throws ToolFailure for an event that is too large; errors of the connection
+ * Yields the data of the server-sent events that arrived together; an empty list for other lines, as a sign of life. Returns when the
+ * stream ends, or when it is silent for half a minute. @throws ToolFailure for an event that is too large; errors of the connection
  */
-export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<string | null> {
+export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<string[]> {
   const reader = body.getReader()
   const decoder = new TextDecoder()
   const lines = createLines()
@@ -39,9 +39,7 @@ export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortS
     for (;;) {
       const read = await orNullIfSilent(reader.read(), signal)
       if (read === null || read.done) return
-      const events = lines.push(decoder.decode(read.value, { stream: true }))
-      if (events.length === 0) yield null
-      yield* events
+      yield lines.push(decoder.decode(read.value, { stream: true }))
     }
   } finally {
     await reader.cancel().catch(() => {})
@@ -70,9 +68,16 @@ function createLines() {
   return {
     /** Returns the events that are complete with this text. */
     push(text: string): string[] {
-      const lines = (rest + text).split(/\r?\n/)
-      rest = lines.pop() ?? ''
-      const events = lines.flatMap(take)
+      const events: string[] = []
+      let from = 0
+      // Only the new text is searched for line ends: a long line may arrive byte by byte.
+      for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', from)) {
+        const line = rest + text.slice(from, end)
+        events.push(...take(line.endsWith('\r') ? line.slice(0, -1) : line))
+        rest = ''
+        from = end + 1
+      }
+      rest += text.slice(from)
       if (rest.length + length > LARGEST_EVENT)
         throw new ToolFailure('TOO_LARGE', "An event of the agent's server is larger than 1 MiB.")
       return events

@@ -1,7 +1,7 @@
 import { openRemoteHeaders, type RemoteColumns, remoteAgentOf } from '../../agents/remote-agent.ts'
 import { keepCard } from '../../agents/remote-cards.ts'
 import { sleep } from '../../lib/async.ts'
-import { ASK_REMOTE_AGENT } from '../../lib/foreign-model.ts'
+import { ASK_REMOTE_AGENT, parseForeignModel } from '../../lib/foreign-model.ts'
 import { cut, type JsonObject } from '../../lib/json.ts'
 import { LONGEST_MESSAGE } from '../../lib/validate.ts'
 import type { Platform } from '../../platform/platform.ts'
@@ -13,8 +13,8 @@ import type { GuardedHttp } from '../custom/guarded-http.ts'
 import { withoutValues } from '../custom/header-removal.ts'
 import { type ApprovedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type ReadCard, readCard } from './card.ts'
-import { createA2aClient, type RemoteAddress, RemoteRefusal, type Sent } from './client.ts'
-import { asksForInput, isIdle, type RemoteTask } from './remote-task.ts'
+import { cleaningOf, createA2aClient, type RemoteAddress, RemoteRefusal, type Sent } from './client.ts'
+import { asksForInput, isIdle, type RemoteTask, shownTask } from './remote-task.ts'
 
 /** An agent of this server that stands for one on another server. */
 export interface Asking {
@@ -55,7 +55,7 @@ const DESCRIPTION = 'Sends a message to the agent on another server for which yo
 export function createRemoteAgents(platform: Platform, { http }: { http: GuardedHttp }): RemoteAgents {
   const { db, secretBox, config, logger, clock } = platform
   const client = createA2aClient(http)
-  const cards = new Map<string, { card: ReadCard; until: number }>()
+  const cards = new Map<string, StoredCard>()
 
   /** @throws ToolFailure */
   async function reach({ agentId, model }: Asking): Promise<{ row: RemoteColumns; headers: Record<string, string> }> {
@@ -73,11 +73,21 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     }
   }
 
-  /** Reads the card of an agent, at most once a minute. @throws ToolFailure */
-  async function cardOf(cardUrl: string, { row, headers }: Awaited<ReturnType<typeof reach>>, signal: AbortSignal) {
+  /**
+   * Reads the card of an agent, at most once a minute, or again if the process that read it last found another one.
+   * @throws ToolFailure
+   */
+  async function cardOf(
+    cardUrl: string,
+    { row, headers }: Awaited<ReturnType<typeof reach>>,
+    storedFingerprint: string | null,
+    signal: AbortSignal,
+  ): Promise<StoredCard> {
     const key = `${row.id} ${cardUrl} ${row.remoteHeadersSealed}`
     const known = cards.get(key)
-    if (known !== undefined && known.until > clock.now()) return known.card
+    const isFresh = known !== undefined && known.readAt + CARD_FRESH_MS > clock.now()
+    if (isFresh && known.card.fingerprint === storedFingerprint) return known
+    const readAt = clock.now()
     const outcome = await http.send({
       method: 'GET',
       url: cardUrl,
@@ -95,21 +105,24 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     const hasHeaders = Object.keys(headers).length > 0
     const card = readCard(new TextDecoder().decode(outcome.body), cardUrl, { hasHeaders })
     cards.delete(key)
-    cards.set(key, { card, until: clock.now() + CARD_FRESH_MS })
+    const read = { card, readAt }
+    cards.set(key, read)
     const [oldest] = cards.keys()
     if (cards.size > MOST_CARDS && oldest !== undefined) cards.delete(oldest)
-    return card
+    return read
   }
 
   /** Returns where a trusted agent answers. @throws ToolFailure */
   async function addressOf(asking: Asking, signal: AbortSignal): Promise<RemoteAddress> {
     const reached = await reach(asking)
     const { cardUrl, card: before } = remoteAgentOf(reached.row) ?? { cardUrl: '', card: null }
-    const { streams, ...card } = await cardOf(cardUrl, reached, signal)
+    const { card: read, readAt } = await cardOf(cardUrl, reached, before?.fingerprint ?? null, signal)
+    const { streams, ...card } = read
     const isKept = before?.fingerprint === card.fingerprint
-    const kept = isKept ? before : await keepCard(db, reached.row, { cardUrl, ...card })
+    const kept = isKept ? before : await keepCard(db, reached.row, { cardUrl, ...card, readAt })
     if (kept === null) throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or has another model now.')
-    if (kept.trusted === card.fingerprint) return { url: card.url, headers: reached.headers, streams }
+    if (kept.fingerprint === card.fingerprint && kept.trusted === card.fingerprint)
+      return addressAt(card.url, asking, reached.headers, streams)
     logger.warn(
       { agentId: asking.agentId, cardUrl },
       'an agent on another server is sent nothing, because its card has changed; an admin must confirm it (confirmAgentCard)',
@@ -177,11 +190,12 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     try {
       return await client.send(address, { messageId, text, contextId, taskId }, signal)
     } catch (error) {
-      if (error instanceof RemoteRefusal && (taskId !== null || contextId !== null)) {
+      const isWithoutEffect = error instanceof RemoteRefusal && error.isWithoutEffect
+      if (isWithoutEffect && (taskId !== null || contextId !== null)) {
         const message = { messageId, text, taskId: null, contextId: taskId === null ? null : contextId }
         return await client.send(address, message, signal)
       }
-      if (error instanceof RemoteRefusal || signal.aborted) throw error
+      if (isWithoutEffect || signal.aborted) throw error
       const task = await client.find(address, { messageId, contextId }, signal).catch(() => null)
       if (task === null) throw error
       return { type: 'task', task }
@@ -191,7 +205,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   /** Yields a task as it is now and, if its agent streams, after each change until the stream ends. */
   async function* look(address: RemoteAddress, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null> {
     const task = await client.get(address, taskId, signal)
-    yield task
+    yield shownTask(task, cleaningOf(address))
     if (!isIdle(task) && address.streams) yield* client.changes(address, task, signal)
   }
 
@@ -241,13 +255,26 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     follow,
     async cancel(asking, { url, messageId, contextId, ...call }, signal) {
       const { headers } = await reach(asking)
-      const address = { url, headers, streams: false }
+      const address = addressAt(url, asking, headers, false)
       const taskId = call.taskId ?? (await client.find(address, { messageId, contextId }, signal))?.id
       if (taskId === undefined) return false
       await client.cancel(address, taskId, signal)
       return true
     },
   }
+}
+
+interface StoredCard {
+  card: ReadCard
+  /** In ms since 1970. */
+  readAt: number
+}
+
+/** Returns an address. Headers are for the origin of the card only. */
+function addressAt(url: string, { model }: Asking, headers: Record<string, string>, streams: boolean): RemoteAddress {
+  const foreign = parseForeignModel(model)
+  const isOwn = foreign?.type === 'a2a' && new URL(foreign.cardUrl).origin === new URL(url).origin
+  return { url, headers: isOwn ? headers : {}, streams }
 }
 
 /** Returns where a task is read again after a failure. @throws the failure, if that is in vain */
@@ -273,7 +300,7 @@ export const isBreak = (error: unknown): boolean => error instanceof ToolFailure
 
 async function orRefused<T>(work: Promise<T>): Promise<T | null> {
   return work.catch((error: unknown) => {
-    if (error instanceof RemoteRefusal) return null
+    if (error instanceof RemoteRefusal && error.isWithoutEffect) return null
     throw error
   })
 }

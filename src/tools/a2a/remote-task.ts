@@ -40,48 +40,83 @@ export const asksForInput = ({ state }: Pick<RemoteTask, 'state'>): boolean => s
 export const idIn = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_ID && !value.includes('\0') ? value : null
 
+/** Removes header values that the other server repeats, and their beginnings where a text was cut. */
+export interface TextCleaning {
+  clean(text: string): string
+  /** Drops the beginning of a value at the end of an unfinished text. */
+  trim(text: string): string
+}
+
+const NO_CLEANING: TextCleaning = { clean: (text) => text, trim: (text) => text }
+
 /** Reads a task; null if it has no id or no known state. */
-export function readTask(value: unknown): RemoteTask | null {
+export function readTask(value: unknown, cleaning: TextCleaning = NO_CLEANING): RemoteTask | null {
   if (!isObject(value)) return null
   const [id, state] = [idIn(value['id']), stateIn(value['status'])]
   if (id === null || state === null) return null
   const given = Array.isArray(value['artifacts']) ? value['artifacts'].slice(0, MOST_ARTIFACTS) : []
-  const artifacts = given.flatMap((artifact) => artifactIn(artifact) ?? [])
-  return { id, contextId: idIn(value['contextId']), state, status: statusTextIn(value['status']), artifacts }
+  const artifacts = bounded(
+    given.flatMap((artifact) => artifactIn(artifact, cleaning) ?? []),
+    cleaning,
+  )
+  return { id, contextId: idIn(value['contextId']), state, status: statusTextIn(value['status'], cleaning), artifacts }
 }
 
 /** Returns the task after an event of its stream. Events of other tasks, and unknown ones, change nothing. */
-export function taskAfter(task: RemoteTask, event: unknown): RemoteTask {
+export function taskAfter(task: RemoteTask, event: unknown, cleaning: TextCleaning = NO_CLEANING): RemoteTask {
   if (!isObject(event)) return task
   const { task: whole, statusUpdate, artifactUpdate } = event
-  const read = readTask(whole)
+  const read = readTask(whole, cleaning)
   if (read !== null) return read.id === task.id ? read : task
   if (isObject(statusUpdate) && isOf(task, statusUpdate)) {
     const state = stateIn(statusUpdate['status'])
-    return state === null ? task : { ...task, state, status: statusTextIn(statusUpdate['status']) }
+    return state === null ? task : { ...task, state, status: statusTextIn(statusUpdate['status'], cleaning) }
   }
   if (isObject(artifactUpdate) && isOf(task, artifactUpdate))
-    return withArtifact(task, artifactUpdate['artifact'], artifactUpdate['append'] === true)
+    return withArtifact(task, artifactUpdate['artifact'], artifactUpdate['append'] === true, cleaning)
   return task
 }
 
 const isOf = ({ id }: RemoteTask, { taskId }: Record<string, unknown>) => taskId === undefined || taskId === id
 
-function withArtifact(task: RemoteTask, given: unknown, append: boolean): RemoteTask {
-  const artifact = artifactIn(given)
+function withArtifact(task: RemoteTask, given: unknown, append: boolean, cleaning: TextCleaning): RemoteTask {
+  const artifact = artifactIn(given, cleaning)
   if (artifact === null) return task
   const index = task.artifacts.findIndex(({ id }) => id === artifact.id)
   const before = task.artifacts[index]
   if (before === undefined)
-    return task.artifacts.length >= MOST_ARTIFACTS ? task : { ...task, artifacts: [...task.artifacts, artifact] }
-  const text = append ? cut(before.text + artifact.text, LONGEST_TEXT) : artifact.text
-  return { ...task, artifacts: task.artifacts.with(index, { id: artifact.id, text }) }
+    return task.artifacts.length >= MOST_ARTIFACTS
+      ? task
+      : { ...task, artifacts: bounded([...task.artifacts, artifact], cleaning) }
+  const text = append ? cleaning.clean(before.text + artifact.text) : artifact.text
+  return { ...task, artifacts: bounded(task.artifacts.with(index, { id: artifact.id, text }), cleaning) }
 }
 
-function artifactIn(value: unknown): RemoteTask['artifacts'][number] | null {
+type Artifacts = RemoteTask['artifacts']
+
+/** Cuts the artifacts to the length of one answer, all of them together. */
+function bounded(artifacts: Artifacts, { trim }: TextCleaning): Artifacts {
+  let left = LONGEST_TEXT
+  return artifacts.map((artifact) => {
+    const isCut = artifact.text.length > left
+    const text = isCut ? trim(cut(artifact.text, left)) : artifact.text
+    left = isCut ? 0 : left - text.length
+    return isCut ? { id: artifact.id, text } : artifact
+  })
+}
+
+function artifactIn(value: unknown, cleaning: TextCleaning): Artifacts[number] | null {
   if (!isObject(value)) return null
   const id = idIn(value['artifactId'])
-  return id === null ? null : { id, text: textOfParts(value['parts']) }
+  return id === null ? null : { id, text: textOfParts(value['parts'], cleaning) }
+}
+
+/** Returns a task as it may be shown while it grows: without the beginning of a header value at its end. */
+export function shownTask(task: RemoteTask, { trim }: TextCleaning): RemoteTask {
+  const last = task.artifacts.at(-1)
+  if (last === undefined || isIdle(task)) return task
+  const text = trim(last.text)
+  return text === last.text ? task : { ...task, artifacts: task.artifacts.with(-1, { id: last.id, text }) }
 }
 
 function stateIn(status: unknown): RemoteState | null {
@@ -89,20 +124,21 @@ function stateIn(status: unknown): RemoteState | null {
   return STATES.find((state) => name === `${PREFIX}${state}`) ?? null
 }
 
-function statusTextIn(status: unknown): string {
+function statusTextIn(status: unknown, cleaning: TextCleaning): string {
   const message = isObject(status) ? status['message'] : null
-  return isObject(message) ? textOfParts(message['parts']) : ''
+  return isObject(message) ? textOfParts(message['parts'], cleaning) : ''
 }
 
 /** Joins the parts of a message or artifact: texts as they are, data as JSON, and files by name and address. */
-export function textOfParts(parts: unknown): string {
+export function textOfParts(parts: unknown, { clean, trim }: TextCleaning = NO_CLEANING): string {
   if (!Array.isArray(parts)) return ''
   let text = ''
   for (const part of parts) {
     text += textOfPart(part)
     if (text.length > LONGEST_TEXT) break
   }
-  return cut(text.replaceAll('\0', ''), LONGEST_TEXT)
+  const cleaned = clean(text.replaceAll('\0', ''))
+  return cleaned.length > LONGEST_TEXT ? trim(cut(cleaned, LONGEST_TEXT)) : cleaned
 }
 
 function textOfPart(part: unknown): string {

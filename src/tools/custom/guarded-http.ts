@@ -14,6 +14,8 @@ export interface GuardedRequest {
   stays?: true
   /** The time limit for the whole exchange: DNS, connections, redirects and the body. */
   timeoutMs: number
+  /** The maximum size of the response body; by default that of the client. */
+  maxBytes?: number
   signal?: AbortSignal
 }
 
@@ -107,7 +109,7 @@ export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp
       const response = await request(url, { dispatcher, method, headers: [...headers].flat(), body, signal })
       const location = response.headers.location
       const leads = isRedirect(response.statusCode) && typeof location === 'string' && given.stays !== true
-      if (!leads) return await readAnswer(response, maxBytes)
+      if (!leads) return await readAnswer(response, given.maxBytes ?? maxBytes)
       response.body.on('error', () => {}).destroy()
       hop = nextHop(hop, response.statusCode, location, redirects)
     }

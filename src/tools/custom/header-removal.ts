@@ -6,6 +6,21 @@ export function withoutValues(headers: Record<string, string>): (text: string) =
   return (text) => secrets.reduce((cleaned, secret) => cleaned.replaceAll(secret, '[removed]'), text)
 }
 
+/**
+ * Returns a function that drops the end of an unfinished text if it is the beginning of a header value, whose rest may follow.
+ */
+export function withoutBeginnings(headers: Record<string, string>): (text: string) => string {
+  const secrets = Object.values(headers).filter(({ length }) => length >= SHORTEST_SECRET)
+  return (text) => {
+    const begun = secrets.map((secret) => {
+      let length = Math.min(secret.length - 1, text.length)
+      while (length > 0 && !text.endsWith(secret.slice(0, length))) length -= 1
+      return length
+    })
+    return text.slice(0, text.length - Math.max(0, ...begun))
+  }
+}
+
 /** Changes every text in a JSON value. */
 export function withTexts(value: Json, change: (text: string) => string): Json {
   if (typeof value === 'string') return change(value)
